@@ -1,0 +1,99 @@
+"""Events of an attempt: lines of `events.jsonl`, the only thing a trainer says while it runs.
+
+One process writes the file at a time (the agent before and after the trainer's life, the trainer
+or the export child during it); the agent ships whole lines from the last acknowledged one, so the
+file is the spool. An event's sequence number is its line number, counted from 1.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel, Field
+
+
+class EventKind(StrEnum):
+    """What an attempt says, and what `data` holds.
+
+    PHASE: `phase`, a `redkiln.job.Phase`.
+    PROGRESS: the fields of `redkiln.job.Progress`; only the newest one counts.
+    METRICS: `points`, `{name: [[step, value], ...]}` in rising steps.
+    MESSAGE: `text`, for people.
+    WARNING: `code` and `message`; goes into the job's warnings.
+    RESOLVED: `spec`, what each `auto` became, and `environment`.
+    CHECKPOINT: `step`, `epoch`, `file` (below `checkpoints/`), `is_best`, `metrics`.
+    RESULT: `metrics` on the test split, `verified`, `timings` (seconds by phase).
+    FAILURE: a `redkiln.failure.JobFailure`; the process ends after it.
+    """
+
+    PHASE = "phase"
+    PROGRESS = "progress"
+    METRICS = "metrics"
+    MESSAGE = "message"
+    WARNING = "warning"
+    RESOLVED = "resolved"
+    CHECKPOINT = "checkpoint"
+    RESULT = "result"
+    FAILURE = "failure"
+
+
+TRANSIENT: frozenset[EventKind] = frozenset({EventKind.PROGRESS, EventKind.METRICS})
+"""Kinds that the service folds into the job and its series and does not keep as events."""
+
+
+class Event(BaseModel):
+    """One line of `events.jsonl`."""
+
+    at: datetime
+    kind: EventKind
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class EventWriter:
+    """Appends events to a job directory's `events.jsonl`, each in one write.
+
+    A partial last line, left by a process that died while writing, is cut off on opening: it was
+    never shipped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _cut_partial_line(path)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def write(self, kind: EventKind, **data: Any) -> None:
+        """Append one event with the current time.
+
+        Raises:
+            OSError: the disk is full or the folder is gone.
+        """
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"at": at, "kind": kind, "data": data}, separators=(",", ":"))
+        os.write(self._fd, line.encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file; further writes are errors."""
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _cut_partial_line(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    if end < len(content):
+        os.truncate(path, end)

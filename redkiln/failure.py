@@ -1,0 +1,73 @@
+"""What crosses a process boundary when something went wrong: a code, words, and whether to retry.
+
+Processes share data, never exceptions. A `JobFailure` is what the trainer writes before it leaves,
+what the agent makes of a death it did not announce, and what the API shows as a job's reason.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class FailureCode(StrEnum):
+    """Why an attempt or a job ended without success."""
+
+    BAD_INPUT = "bad_input"
+    DATASET_UNAVAILABLE = "dataset_unavailable"
+    EXPORT_REFUSED = "export_refused"
+    UNVERIFIED = "unverified"
+    DIVERGED = "diverged"
+    OUT_OF_MEMORY = "out_of_memory"
+    HOST_OUT_OF_MEMORY = "host_out_of_memory"
+    GPU_FAULT = "gpu_fault"
+    NO_GPU = "no_gpu"
+    DISK_FULL = "disk_full"
+    NO_PROGRESS = "no_progress"
+    MAX_DURATION = "max_duration"
+    KILLED = "killed"
+    CRASHED = "crashed"
+    INTERNAL = "internal"
+    WORKER_LOST = "worker_lost"
+    WORKER_SHUTDOWN = "worker_shutdown"
+    SUPERSEDED = "superseded"
+    QUARANTINED = "quarantined"
+    CANCELLED = "cancelled"
+
+
+RETRYABLE: frozenset[FailureCode] = frozenset(
+    {
+        FailureCode.DATASET_UNAVAILABLE,
+        FailureCode.HOST_OUT_OF_MEMORY,
+        FailureCode.GPU_FAULT,
+        FailureCode.NO_GPU,
+        FailureCode.DISK_FULL,
+        FailureCode.NO_PROGRESS,
+        FailureCode.KILLED,
+        FailureCode.CRASHED,
+        FailureCode.WORKER_LOST,
+        FailureCode.WORKER_SHUTDOWN,
+    }
+)
+"""The codes whose cause may be gone at the next attempt; all others fail the job at once."""
+
+
+class JobFailure(BaseModel):
+    """A failure as data.
+
+    Attributes:
+        code: machine-readable cause.
+        message: what happened and what to do, for people.
+        retryable: whether another attempt makes sense.
+        details: evidence (exit status, signal, step, tail of stderr), JSON-serialisable.
+    """
+
+    code: FailureCode
+    message: str
+    retryable: bool
+    details: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, code: FailureCode, message: str, **details: Any) -> "JobFailure":
+        """A failure that is retryable by its code."""
+        return cls(code=code, message=message, retryable=code in RETRYABLE, details=details)

@@ -1,0 +1,309 @@
+"""A job as everyone sees it: statuses, phases, which transition is allowed, and the API's views.
+
+Clients treat a status that they do not know as not terminal, and read `is_terminal`.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, Field
+
+from redkiln.failure import FailureCode
+
+
+class JobStatus(StrEnum):
+    """What a job is, from its owner's side."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job will never change again."""
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
+    JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.RUNNING: frozenset(
+        {
+            JobStatus.QUEUED,
+            JobStatus.CANCELLING,
+            JobStatus.SUCCEEDED,
+            JobStatus.FAILED,
+            JobStatus.CANCELLED,
+        }
+    ),
+    JobStatus.CANCELLING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.SUCCEEDED: frozenset(),
+    JobStatus.FAILED: frozenset(),
+    JobStatus.CANCELLED: frozenset(),
+}
+"""Which status may follow which; a running job whose worker was lost goes back to queued."""
+
+
+class AttemptStatus(StrEnum):
+    """One execution of a job by a worker."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RELEASED = "released"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """What a running attempt does now, in the order in which it comes."""
+
+    PREPARING = "preparing"
+    REHEARSING = "rehearsing"
+    WARMING = "warming"
+    TRAINING = "training"
+    EVALUATING = "evaluating"
+    EXPORTING = "exporting"
+    VERIFYING = "verifying"
+    UPLOADING = "uploading"
+
+
+class Progress(BaseModel):
+    """How far training is. `eta_seconds` is None until the speed is known.
+
+    Attributes:
+        fraction: of the planned optimiser steps, in [0, 1].
+        metrics: the newest value of each metric (`train/loss`, `val/accuracy`, ...).
+    """
+
+    epoch: int = 0
+    epochs: int = 0
+    step: int = 0
+    steps: int = 0
+    fraction: float = 0.0
+    samples_per_second: float | None = None
+    eta_seconds: float | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class Warned(BaseModel):
+    """Something that did not stop the job but that its owner should know."""
+
+    code: str
+    message: str
+
+
+class Reason(BaseModel):
+    """Why a job is in its status, apart from the status itself."""
+
+    code: FailureCode | str
+    message: str
+    retryable: bool = False
+
+
+class AttemptView(BaseModel):
+    """One execution of a job."""
+
+    id: str
+    number: int
+    status: AttemptStatus
+    worker_id: str
+    phase: Phase | None = None
+    started_at: datetime
+    finished_at: datetime | None = None
+    resumed_from_step: int | None = None
+    last_step: int | None = None
+    lost_log_bytes: int = 0
+    failure: Reason | None = None
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class DatasetStatus(StrEnum):
+    """Whether a data set can be trained on."""
+
+    VALIDATING = "validating"
+    READY = "ready"
+    INVALID = "invalid"
+
+
+class DatasetProblem(BaseModel):
+    """One file that was skipped or that makes the data set invalid."""
+
+    code: str
+    message: str
+    path: str | None = None
+
+
+class DatasetView(BaseModel):
+    """A registered data set.
+
+    Attributes:
+        kind: `archive` was uploaded, `folder` lies under a data root, `builtin` is made on the
+            worker.
+        counts: samples by split and class.
+        num_skipped: files that were left out; the first ones are in `skipped`.
+        errors: why it is invalid, file by file.
+    """
+
+    id: str
+    name: str
+    status: DatasetStatus
+    kind: Literal["archive", "folder", "builtin"]
+    task: str | None = None
+    sha256: str | None = None
+    size_bytes: int | None = None
+    path: str | None = None
+    classes: list[str] = Field(default_factory=list)
+    counts: dict[str, dict[str, int]] = Field(default_factory=dict)
+    image_sizes: dict[str, int] = Field(default_factory=dict)
+    image_modes: dict[str, int] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
+    num_skipped: int = 0
+    skipped: list[DatasetProblem] = Field(default_factory=list)
+    errors: list[DatasetProblem] = Field(default_factory=list)
+    created_at: datetime | None = None
+
+
+class ArtifactView(BaseModel):
+    """An immutable published file of a job.
+
+    Attributes:
+        kind: model, manifest, parity, metrics, figure, report, checkpoint or log.
+        verified: of models: whether the file passed its gate; None for other kinds.
+    """
+
+    id: str
+    job_id: str
+    name: str
+    kind: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+    verified: bool | None = None
+    created_at: datetime
+    url: str
+
+
+class JobView(BaseModel):
+    """A job in full, as `GET /v1/jobs/{id}` answers."""
+
+    id: str
+    name: str
+    task: str
+    status: JobStatus
+    is_terminal: bool
+    phase: Phase | None = None
+    reason: Reason | None = None
+    warnings: list[Warned] = Field(default_factory=list)
+    progress: Progress | None = None
+    queue_position: int | None = None
+    attempts: list[AttemptView] = Field(default_factory=list)
+    spec: dict[str, Any]
+    resolved_spec: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
+    dataset_id: str
+    priority: int = 0
+    metadata: dict[str, str] = Field(default_factory=dict)
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class JobSummary(BaseModel):
+    """A job as one row of a list."""
+
+    id: str
+    name: str
+    task: str
+    status: JobStatus
+    is_terminal: bool
+    phase: Phase | None = None
+    reason: Reason | None = None
+    progress: Progress | None = None
+    dataset_id: str
+    priority: int = 0
+    metadata: dict[str, str] = Field(default_factory=dict)
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class EventView(BaseModel):
+    """One thing that happened to a job; `seq` is gap-free within the job."""
+
+    seq: int
+    at: datetime
+    kind: str
+    attempt_id: str | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class Series(BaseModel):
+    """A metric over steps, possibly thinned for display.
+
+    Attributes:
+        num_points: points recorded; fewer are listed when `downsampled`.
+    """
+
+    name: str
+    steps: list[int]
+    values: list[float | None]
+    num_points: int
+    downsampled: bool
+
+
+class GpuView(BaseModel):
+    """A GPU as torch names it on its worker."""
+
+    index: int
+    name: str
+    arch: str | None = None
+    memory_bytes: int | None = None
+
+
+class WorkerView(BaseModel):
+    """A worker and whether it is heard of. `lag_seconds` is the age of its last sign of life."""
+
+    id: str
+    hostname: str
+    is_live: bool
+    lag_seconds: float
+    version: str
+    torch_version: str | None = None
+    arch_list: list[str] = Field(default_factory=list)
+    gpus: list[GpuView] = Field(default_factory=list)
+    slots: int
+    attempts: list[str] = Field(default_factory=list)
+    last_seen_at: datetime
+
+
+class KeyView(BaseModel):
+    """An API key without its secret."""
+
+    id: str
+    name: str
+    scope: Literal["user", "worker", "admin"]
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class CreatedKey(KeyView):
+    """A new API key; the secret is shown this once."""
+
+    secret: str
+
+
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a list; go on with `after=last_id` while `has_more`."""
+
+    object: Literal["list"] = "list"
+    data: list[Item]
+    has_more: bool = False
+    first_id: str | None = None
+    last_id: str | None = None

@@ -1,0 +1,211 @@
+"""Worker <-> service messages.
+
+A worker speaks with its worker key (`hello`, `claim`); an attempt with the token it was given when
+it was claimed, and nothing else. Every message may be repeated: `claim` is idempotent by
+`claim_id`, `report` by sequence number, uploads by sha256, `finish` by its content.
+
+    POST /v1/workers/hello                      HelloRequest   -> HelloResponse
+    POST /v1/workers/claim                      ClaimRequest   -> 200 ClaimResponse | 204
+    GET  /v1/attempts/{id}/dataset              -> bytes (archive, or a tar of the folder)
+    GET  /v1/attempts/{id}/dataset/index        -> DatasetIndex
+    POST /v1/attempts/{id}/report               ReportRequest  -> ReportResponse
+    HEAD /v1/attempts/{id}/blobs/{sha256}       -> 200 already stored | 404
+    PUT  /v1/attempts/{id}/blobs/{sha256}       bytes          -> 201 | 422 other digest
+    GET  /v1/attempts/{id}/blobs/{sha256}       -> bytes of one of the job's checkpoints
+    POST /v1/attempts/{id}/checkpoints          CheckpointCommit -> CheckpointReceipt
+    POST /v1/attempts/{id}/finish               FinishRequest  -> FinishResponse
+
+409 with code `superseded`, 410 and 401 mean: this attempt is no longer yours, stop the trainer and
+change nothing. 409 with code `sequence_gap` means: send again from `expected_seq`. 426 means: the
+worker speaks another protocol version.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+
+from redkiln.events import Event
+from redkiln.failure import JobFailure
+from redkiln.job import GpuView
+
+PROTOCOL_VERSION = 1
+
+
+class Message(BaseModel):
+    """A message; unknown fields are ignored, so that either side may be newer."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class HelloRequest(Message):
+    """A worker has started. A new `boot_id` ends the attempts of the old one at once."""
+
+    worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
+    boot_id: str
+    protocol: int
+    version: str
+    hostname: str
+    torch_version: str | None = None
+    arch_list: list[str] = Field(default_factory=list)
+    gpus: list[GpuView] = Field(default_factory=list)
+    slots: int = Field(ge=1)
+
+
+class HelloResponse(Message):
+    """How often an idle worker asks for work; that is its heartbeat."""
+
+    poll_seconds: float
+
+
+class ClaimRequest(Message):
+    """A worker has a free slot and asks for the best job that it can run.
+
+    Attributes:
+        claim_id: chosen by the worker; the same id gets the same answer.
+        devices: kinds of its free slots.
+        hint: the job id of the message that rang, if one did.
+    """
+
+    claim_id: str
+    worker_id: str
+    boot_id: str
+    devices: list[Literal["gpu", "cpu"]]
+    arches: list[str] = Field(default_factory=list)
+    hint: str | None = None
+
+
+class DatasetRef(Message):
+    """The data set of a claimed job.
+
+    Attributes:
+        sha256: of the archive, or of the index of a folder; None for built-in sets.
+        path: of a folder set: where it lies for whoever has it mounted.
+    """
+
+    id: str
+    name: str
+    kind: Literal["archive", "folder", "builtin"]
+    sha256: str | None = None
+    size_bytes: int | None = None
+    index_sha256: str | None = None
+    path: str | None = None
+
+
+class CheckpointRef(Message):
+    """The last committed checkpoint of a job; `manifest` is the trainer's own."""
+
+    step: int
+    sha256: str
+    size_bytes: int
+    manifest: dict[str, Any]
+    is_best: bool = False
+
+
+class ClaimResponse(Message):
+    """An attempt: what to run, and under which token to report it.
+
+    Attributes:
+        token: Bearer token of this attempt's endpoints.
+        fence: rises with every attempt of the job.
+        checkpoints: committed ones to resume from: the newest and, if another, the best.
+        lease_seconds: without a report for so long the attempt is given to another worker.
+        report_seconds: longest time between two reports.
+    """
+
+    attempt_id: str
+    job_id: str
+    job_name: str
+    number: int
+    fence: int
+    token: str
+    spec: dict[str, Any]
+    dataset: DatasetRef
+    checkpoints: list[CheckpointRef] = Field(default_factory=list)
+    lease_seconds: float
+    report_seconds: float
+    max_duration_seconds: float | None = None
+
+
+class LogChunk(Message):
+    """Bytes of the attempt's log from an offset on."""
+
+    offset: int = Field(ge=0)
+    data: Base64Bytes
+
+
+class ReportRequest(Message):
+    """Heartbeat, progress and events since the last acknowledged one.
+
+    Attributes:
+        first_seq: sequence number of `events[0]`; with no events, the next one to come.
+        dropped_log_bytes: log bytes that the worker gave up on, so far.
+    """
+
+    first_seq: int = Field(ge=1)
+    events: list[Event] = Field(default_factory=list, max_length=10_000)
+    log: LogChunk | None = None
+    dropped_log_bytes: int = 0
+
+
+class ReportResponse(Message):
+    """How far the service has the events and the log, and what the worker shall do.
+
+    Attributes:
+        log_size: next log offset wanted.
+        log_full: the log's quota is used up; send no more of it.
+        command: `cancel` ends the trainer (SIGTERM, then SIGKILL after the grace).
+    """
+
+    acked_seq: int
+    log_size: int
+    log_full: bool = False
+    lease_seconds: float
+    report_seconds: float
+    command: Literal["continue", "cancel"] = "continue"
+
+
+class CheckpointCommit(Message):
+    """A checkpoint whose bytes are uploaded; from now on the job can resume from it."""
+
+    step: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size_bytes: int = Field(ge=1)
+    is_best: bool = False
+    manifest: dict[str, Any]
+
+
+class CheckpointReceipt(Message):
+    """The steps of the checkpoints that the service now keeps."""
+
+    kept_steps: list[int]
+
+
+class ArtifactCommit(Message):
+    """A file of the job whose bytes are uploaded; it is published when the attempt finishes."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
+    kind: Literal["model", "manifest", "parity", "metrics", "figure", "report", "checkpoint", "log"]
+    media_type: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size_bytes: int = Field(ge=0)
+    verified: bool | None = None
+
+
+class FinishRequest(Message):
+    """The attempt has ended; all its events and blobs were sent before.
+
+    Attributes:
+        outcome: `released` gives the job back without a penalty (the worker shuts down).
+        last_seq: number of events the attempt had.
+    """
+
+    outcome: Literal["succeeded", "failed", "released", "cancelled"]
+    last_seq: int = Field(ge=0)
+    failure: JobFailure | None = None
+    artifacts: list[ArtifactCommit] = Field(default_factory=list)
+
+
+class FinishResponse(Message):
+    """What became of the job (`redkiln.job.JobStatus`)."""
+
+    job_status: str

@@ -1,0 +1,183 @@
+"""Job spec v1: what a user asks for.
+
+The parts that every task shares are here; each task adds its own in `redkiln.tasks.<task>` by
+subclassing `JobSpec`. Everything but `dataset` has a default, and `auto` stays `auto` until a
+worker resolves it.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
+
+Auto = Literal["auto"]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,99}$")]
+Metadata = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")],
+        Annotated[str, StringConstraints(max_length=512)],
+    ],
+    Field(max_length=32),
+]
+
+
+class StrictModel(BaseModel):
+    """A part of a spec: unknown fields are errors, numbers are never strings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True)
+
+
+class Shorthand(StrictModel):
+    """A part that may be written as its name alone: `model: resnet18`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class Sgd(Shorthand):
+    """Stochastic gradient descent with momentum."""
+
+    name: Literal["sgd"] = "sgd"
+    lr: float = Field(0.05, gt=0, le=100, description="Learning rate at the start.")
+    momentum: float = Field(0.9, ge=0, lt=1)
+    nesterov: bool = Field(True, description="Nesterov's momentum; ignored when momentum is 0.")
+    weight_decay: float = Field(5e-4, ge=0, le=1)
+
+
+class AdamW(Shorthand):
+    """Adam with decoupled weight decay."""
+
+    name: Literal["adamw"] = "adamw"
+    lr: float = Field(1e-3, gt=0, le=100, description="Learning rate at the start.")
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        (0.9, 0.999), strict=False
+    )
+    weight_decay: float = Field(0.01, ge=0, le=1)
+
+
+def _optimizer_tag(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.get("name", "adamw")
+    return getattr(value, "name", value)
+
+
+Optimizer = Annotated[
+    Annotated[AdamW, Tag("adamw")] | Annotated[Sgd, Tag("sgd")], Discriminator(_optimizer_tag)
+]
+
+
+class Schedule(Shorthand):
+    """How the learning rate goes on from its start."""
+
+    name: Literal["constant", "cosine"] = Field(
+        "cosine", description="`cosine` falls to zero at the last step; `constant` stays."
+    )
+
+
+class Training(StrictModel):
+    """How the model is trained. Tasks add their own fields (augmentation, say)."""
+
+    epochs: int | None = Field(
+        None, ge=1, le=100_000, description="Passes over the training split; 10 if steps is unset."
+    )
+    steps: int | None = Field(
+        None, ge=1, le=1_000_000_000, description="Optimiser updates, instead of epochs."
+    )
+    batch_size: Auto | Annotated[int, Field(ge=1, le=65536)] = Field(
+        "auto", description="Samples in one optimiser step; `auto` follows the data set's size."
+    )
+    accumulation: int = Field(
+        1, ge=1, le=1024, description="Micro steps that one optimiser step is made of."
+    )
+    optimizer: Optimizer = Field(default_factory=AdamW)
+    schedule: Schedule = Field(default_factory=Schedule)
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="Compute type of the forward pass; weights stay in float32."
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    validation_fraction: float = Field(
+        0.1,
+        ge=0,
+        le=0.5,
+        description="Share of each class's training samples kept for choosing the best epoch.",
+    )
+    checkpoint_seconds: float = Field(
+        60.0,
+        ge=1,
+        le=86_400,
+        description="Longest time between two checkpoints; one is made after every epoch anyway.",
+    )
+    seed: int = Field(0, ge=0, le=2**31 - 1)
+
+    @model_validator(mode="after")
+    def _need_one_length(self) -> Self:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("give epochs or steps, not both")
+        if self.epochs is None and self.steps is None:
+            self.__dict__["epochs"] = 10
+        return self
+
+
+class Export(StrictModel):
+    """What the ONNX must be, and how close to the trained model."""
+
+    opset: int = Field(20, ge=18, le=23, description="ONNX operator set of the file.")
+    tolerance: float = Field(
+        1e-3,
+        gt=0,
+        le=1,
+        description="Largest allowed |onnx - torch| relative to the largest |torch| output.",
+    )
+    max_metric_drop: float = Field(
+        0.005, ge=0, le=1, description="How much lower the task's metric may be under ONNX Runtime."
+    )
+    require_verified: bool = Field(
+        False, description="Fail the job, rather than warn, when the export misses its gate."
+    )
+
+
+class Resources(StrictModel):
+    """Where the job may run, and for how long."""
+
+    device: Literal["any", "gpu", "cpu"] = Field(
+        "any",
+        description="`gpu` never trains on a CPU; `any` does only where no worker has a GPU.",
+    )
+    arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]] = Field(
+        default_factory=list, description="Allowed GPU architectures (gfx1100, ...); empty: all."
+    )
+    max_duration_seconds: float | None = Field(
+        None, gt=0, description="Running time after which the job is stopped and failed."
+    )
+
+
+class Retry(StrictModel):
+    """Two budgets: what the job does wrong, and what happens to its workers."""
+
+    failures: int = Field(2, ge=0, le=100, description="Restarts after a trainer failed.")
+    lost_workers: int = Field(10, ge=0, le=1000, description="Restarts after a worker was lost.")
+
+
+class JobSpec(StrictModel):
+    """The parts of a job spec that all tasks share."""
+
+    name: Name | None = Field(None, description="For people and for the output folder's name.")
+    task: str
+    dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
+        description="A data set's id or name (its newest ready one), or builtin:digits."
+    )
+    training: Training = Field(default_factory=Training)
+    export: Export = Field(default_factory=Export)
+    resources: Resources = Field(default_factory=Resources)
+    retry: Retry = Field(default_factory=Retry)
+    priority: int = Field(0, ge=-100, le=100, description="Higher runs first; then the older job.")
+    metadata: Metadata = Field(default_factory=dict)

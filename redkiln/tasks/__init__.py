@@ -1,0 +1,177 @@
+"""The tasks that a spec can name, and the one door through which a spec is read.
+
+`parse_spec` turns what a user wrote into a typed spec or into a `SpecError` whose problems each
+carry a JSON pointer and, for a misspelt name, the nearest known one.
+"""
+
+import difflib
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from redkiln.spec import JobSpec
+from redkiln.tasks import image_classification
+
+TASKS: dict[str, type[JobSpec]] = {
+    image_classification.NAME: image_classification.ImageClassificationSpec,
+}
+
+
+@dataclass(frozen=True)
+class SpecProblem:
+    """One thing that is wrong with a spec, and where.
+
+    Attributes:
+        pointer: JSON pointer (RFC 6901) to the place; `""` is the whole spec.
+        code: machine-readable kind (`unknown_field`, `unknown_task`, pydantic's type otherwise).
+        message: what is wrong and what is allowed.
+    """
+
+    pointer: str
+    code: str
+    message: str
+
+
+class SpecError(ValueError):
+    """A spec that cannot be run as it stands; `problems` says why, place by place."""
+
+    def __init__(self, problems: list[SpecProblem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{p.pointer or '/'}: {p.message}" for p in problems))
+
+
+def get_task(name: str) -> type[JobSpec]:
+    """The spec class of a task.
+
+    Raises:
+        SpecError: no such task; the nearest known name is in the message.
+    """
+    try:
+        return TASKS[name]
+    except KeyError:
+        message = f"unknown task {name!r}{_suggest(name, TASKS)}"
+        raise SpecError([SpecProblem("/task", "unknown_task", message)]) from None
+
+
+def task_schema(name: str) -> dict[str, Any]:
+    """JSON Schema of a task's spec, with every default.
+
+    Raises:
+        SpecError: no such task.
+    """
+    return get_task(name).model_json_schema()
+
+
+def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
+    """Read a spec, filling its defaults in.
+
+    Args:
+        value: decoded JSON or YAML.
+        default_task: the task to assume where the spec names none (the data set's).
+
+    Raises:
+        SpecError: with one problem for each mistake.
+    """
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise SpecError([SpecProblem("", "not_an_object", f"a spec is an object, not {kind}")])
+    task = value.get("task", default_task)
+    if not isinstance(task, str):
+        message = f"name a task: {', '.join(TASKS)}"
+        raise SpecError([SpecProblem("/task", "missing_task", message)])
+    spec_class = get_task(task)
+    try:
+        return spec_class.model_validate({**value, "task": task})
+    except ValidationError as error:
+        raise SpecError(_problems(error, spec_class)) from None
+
+
+def _problems(error: ValidationError, spec_class: type[JobSpec]) -> list[SpecProblem]:
+    problems: dict[str, SpecProblem] = {}
+    for item in error.errors(include_url=False):
+        path, owner = _walk(spec_class, item["loc"])
+        pointer = "".join(f"/{_escape(part)}" for part in path)
+        if item["type"] == "extra_forbidden":
+            known = owner.model_fields if owner else {}
+            message = f"unknown field {path[-1]!r}{_suggest(str(path[-1]), known)}"
+            problem = SpecProblem(pointer, "unknown_field", message)
+        elif item["type"] == "union_tag_invalid":
+            context = item["ctx"]
+            message = f"unknown name {context['tag']!r}{_suggest(context['tag'], _expected(item))}"
+            problem = SpecProblem(f"{pointer}/name", "unknown_name", message)
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            if item["type"] == "literal_error":
+                message += _suggest(str(item["input"]), _expected(item))
+            problem = SpecProblem(pointer, item["type"], message)
+        if pointer in problems:
+            known_message = problems[pointer].message
+            if problem.message not in known_message:
+                joined = f"{known_message}, or: {problem.message}"
+                problems[pointer] = SpecProblem(pointer, problems[pointer].code, joined)
+        else:
+            problems[pointer] = problem
+    return list(problems.values())
+
+
+def _walk(
+    spec_class: type[BaseModel], loc: tuple[int | str, ...]
+) -> tuple[list[int | str], type[BaseModel] | None]:
+    """The JSON path of a pydantic location, without its union branches, and the last model.
+
+    A location names the branch of a union (`adamw`, `int`) between two keys of the document; only
+    what is a field of the model reached so far, or a key below a list or mapping, is kept.
+    """
+    path: list[int | str] = []
+    owner: type[BaseModel] | None = spec_class
+    container = False
+    for index, part in enumerate(loc):
+        last = index == len(loc) - 1
+        if container:
+            path.append(part)
+            container = False
+        elif owner is not None and part in owner.model_fields:
+            path.append(part)
+            if not last:
+                annotation = owner.model_fields[str(part)].annotation
+                owner, container = _inner(annotation, loc[index + 1])
+        elif owner is not None and last:
+            path.append(part)  # an unknown field
+    return path, owner
+
+
+def _inner(annotation: Any, following: int | str) -> tuple[type[BaseModel] | None, bool]:
+    """The model inside an annotation that `following` leads into, and whether it is a container."""
+    origin = typing.get_origin(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    if origin in (list, dict, tuple):
+        return None, True
+    if origin in (typing.Union, types.UnionType, typing.Annotated):
+        for option in typing.get_args(annotation):
+            inner, _ = _inner(option, following)
+            name = inner.model_fields.get("name") if inner is not None else None
+            if inner is not None and (name is None or name.default in (following, None)):
+                return inner, False
+    return None, False
+
+
+def _expected(item: Any) -> list[str]:
+    context = item.get("ctx", {})
+    expected = context.get("expected_tags") or context.get("expected", "")
+    return [part for part in expected.replace(" or ", ",").replace("'", "").split(",") if part]
+
+
+def _suggest(name: str, known: typing.Iterable[str]) -> str:
+    names = [option.strip() for option in known]
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else ""
+
+
+def _escape(part: int | str) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

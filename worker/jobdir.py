@@ -1,0 +1,119 @@
+"""The job directory: all that passes between the agent, the trainer and the export child.
+
+The agent makes the folder and writes `order.json`; whoever runs in it gets environment, this
+folder, and SIGTERM when it shall checkpoint and leave; it answers with events, files and an exit
+status. Nothing in it is a credential.
+
+    order.json         what to do (Order)
+    events.jsonl       redkiln.events, one line an event; the agent ships it
+    trainer.log        stdout and stderr
+    checkpoints/       step-<12 digits>.safetensors with its .json manifest beside it
+    trained.json       what the trainer left for the export child (Trained)
+    out/               files that become artifacts, listed in out/artifacts.json
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+EXIT_DONE = 0
+EXIT_FAILED = 3
+"""The process wrote a FAILURE event and left."""
+EXIT_STOPPED = 75
+"""SIGTERM was heard, the newest state is checkpointed (EX_TEMPFAIL)."""
+
+
+class LocalDataset(BaseModel):
+    """Where the data set lies on this host.
+
+    Attributes:
+        path: the archive's file, the folder, or None for a built-in set.
+        index_path: a `redkiln.datasets.DatasetIndex` as JSON; None for a built-in set.
+        fingerprint: digest that the decode cache is keyed by.
+    """
+
+    name: str
+    kind: Literal["archive", "folder", "builtin"]
+    path: str | None = None
+    index_path: str | None = None
+    fingerprint: str
+
+
+class Order(BaseModel):
+    """What the trainer and the export child shall do.
+
+    Attributes:
+        device: torch device string (`cpu`, `cuda:0`).
+        threads: intra-op CPU threads; a resumed run repeats exactly only with the same number.
+        resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
+        cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
+        progress_seconds: longest time between two progress events while steps are made.
+    """
+
+    job_id: str
+    job_name: str
+    attempt_id: str
+    spec: dict[str, Any]
+    dataset: LocalDataset
+    device: str
+    threads: int
+    resume: str | None = None
+    cache_dir: str
+    progress_seconds: float = 1.0
+
+
+class OutputFile(BaseModel):
+    """One file below `out/` and what it is (fields of `redkiln.protocol.ArtifactCommit`)."""
+
+    name: str
+    kind: Literal["model", "manifest", "parity", "metrics", "figure", "report", "checkpoint", "log"]
+    media_type: str
+    verified: bool | None = None
+
+
+@dataclass(frozen=True)
+class JobDir:
+    """Paths of a job directory."""
+
+    root: Path
+
+    @property
+    def order_path(self) -> Path:
+        return self.root / "order.json"
+
+    @property
+    def events_path(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def log_path(self) -> Path:
+        return self.root / "trainer.log"
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def trained_path(self) -> Path:
+        return self.root / "trained.json"
+
+    @property
+    def out_dir(self) -> Path:
+        return self.root / "out"
+
+    @property
+    def outputs_path(self) -> Path:
+        return self.out_dir / "artifacts.json"
+
+    def load_order(self) -> Order:
+        """Read `order.json`."""
+        return Order.model_validate_json(self.order_path.read_bytes())
+
+    def load_outputs(self) -> list[OutputFile]:
+        """The files that the export child published; none when it never got there."""
+        if not self.outputs_path.exists():
+            return []
+        return [OutputFile(**item) for item in json.loads(self.outputs_path.read_text())]
