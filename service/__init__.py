@@ -1,1 +1,1 @@
-"""The service: owns jobs, data sets, artifacts and leases. Runs from source; imports no worker code."""
+"""The service: owns jobs, data sets, artifacts, leases. Runs from source; imports no worker."""
