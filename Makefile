@@ -1,0 +1,75 @@
+# `make help` lists the targets. Everything lives in .venv; a second run installs nothing.
+
+PYTHON ?= python3
+# Where torch comes from. The default is PyTorch's CPU builds (0.2 GB); empty takes the package
+# index's own (3 GB with CUDA); for AMD GPUs give the ROCm index that matches the driver.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet -c constraints.txt
+CODE := redkiln service worker native tests bench examples
+
+.DEFAULT_GOAL := help
+.PHONY: help setup dev demo up test unit integration lint format types bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(VENV)/.run  ## create .venv with what the stack needs
+
+dev: $(VENV)/.dev  ## add what the tests and lints need
+
+demo: $(VENV)/.run  ## start everything, train a small CNN, check its ONNX, stop everything
+	@$(BIN)/python -m native demo
+
+up: $(VENV)/.run  ## the stack in the foreground; state under ./data
+	@$(BIN)/python -m native up
+
+test: lint unit integration  ## lints, types and all tests that need no container
+
+unit: $(VENV)/.dev  ## the fast tests
+	$(BIN)/python -m pytest -q -m "not integration and not acceptance"
+
+integration: $(VENV)/.dev  ## real Redis, SQLite and processes
+	$(BIN)/python -m pytest -q -m integration
+
+lint: $(VENV)/.dev  ## ruff and mypy
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+
+format: $(VENV)/.dev  ## let ruff rewrite
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/latest.json
+	$(BIN)/python -m bench
+
+clean:  ## remove what was built and what the demo left
+	rm -rf $(VENV) demo-out demo-data bench/out .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Redkiln needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "venv is missing: on Debian or Ubuntu, apt install python3-venv"; exit 1; }
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.venv
+	@echo "Installing $(TORCH)$(if $(TORCH_INDEX), from $(TORCH_INDEX))"
+	@$(INSTALL) --retries 2 $(TORCH) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
+	@echo "Installing the service, the worker and the native stack"
+	@$(INSTALL) -e '.[service,worker,native]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@echo "Installing test tools"
+	@$(INSTALL) -e '.[service,worker,native,dev]'
+	@touch $@

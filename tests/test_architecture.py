@@ -1,0 +1,93 @@
+"""The arrows of docs/architecture.md, held by the imports as they are written."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from redkiln.tasks import TASKS
+
+ROOT = Path(__file__).parents[1]
+
+FORBIDDEN = {
+    "redkiln": {"service", "worker", "native", "torch", "fastapi", "celery", "sqlmodel"},
+    "service": {"worker", "native", "torch"},
+    "worker": {"service", "native", "fastapi", "starlette", "sqlmodel", "sqlalchemy"},
+    "worker/agent": {"torch", "worker.trainer", "worker.export"},
+    "worker/app.py": {"torch", "worker.trainer", "worker.export"},
+    "worker/trainer": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
+    "worker/export": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
+}
+
+CLIENT_LIBRARIES = {"pydantic", "httpx", "typer", "rich", "yaml", "redkiln"}
+"""All that a user's machine needs beside the standard library."""
+
+
+def imported_modules(path):
+    tree = ast.parse(path.read_text(), filename=str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def sources(room):
+    path = ROOT / room
+    return [path] if path.is_file() else sorted(path.rglob("*.py"))
+
+
+def within(module, package):
+    return module == package or module.startswith(package + ".")
+
+
+@pytest.mark.parametrize("room", FORBIDDEN)
+def test_no_import_runs_against_the_arrows(room):
+    files = sources(room)
+    assert files
+    found = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in files
+        for module in imported_modules(path)
+        if any(within(module, package) for package in FORBIDDEN[room])
+    }
+    assert not found
+
+
+def test_what_users_install_needs_only_its_declared_libraries():
+
+    found = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sources("redkiln")
+        for module in imported_modules(path)
+        if module.split(".")[0] not in CLIENT_LIBRARIES | set(sys.stdlib_module_names)
+    }
+    assert not found
+
+
+def test_only_the_queue_knows_celery_in_the_service():
+    knowing = {
+        str(path.relative_to(ROOT))
+        for path in sources("service")
+        for module in imported_modules(path)
+        if within(module, "celery") or within(module, "kombu")
+    }
+    assert knowing == {"service/queue.py"}
+
+
+def test_every_task_of_the_contract_has_a_trainer():
+    rooms = {path.stem.replace("_", "-") for path in sources("worker/trainer/tasks")}
+    assert set(TASKS) == rooms - {"--init--"}
+
+
+def test_no_room_is_a_catch_all():
+    names = {"utils", "helpers", "common", "manager", "misc"}
+    found = [
+        path
+        for room in ("redkiln", "service", "worker", "native")
+        for path in sources(room)
+        if path.stem in names
+    ]
+    assert not found
