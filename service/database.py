@@ -1,0 +1,240 @@
+"""The database: one writer, a few readers, and the time by which leases are counted.
+
+SQLite has one connection that writes (and so owns the checkpoints); waiting for it is waiting for
+the pool. Readers never write nor checkpoint: before SQLite 3.51.3 a checkpoint racing a write of
+another connection can lose pages. PostgreSQL by URL goes through the same functions.
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+import structlog
+from alembic import command
+from alembic.config import Config
+from sqlalchemy.engine import Connection, Engine, Row
+from sqlalchemy.ext.compiler import compiles
+from sqlmodel import Session
+
+from service.errors import DatabaseBusy, StorageFull
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+MIGRATIONS_DIR = Path(__file__).with_name("migrations")
+FIXED_SQLITE = (3, 51, 3)
+"""First release without the WAL-reset bug. Source: sqlite.org/changes.html."""
+_BUSY_MS = 1000
+_TRANSIENT_PG = {"40001", "40P01", "55P03", "57P01", "57P03"}
+_FULL_PG = {"53100"}
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """An aware UTC time, stored as seconds since 1970 so that SQL can reckon with it."""
+
+    impl = sa.Double
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> float | None:  # noqa: ARG002, D102  SQLAlchemy's signature
+        return None if value is None else value.timestamp()
+
+    def process_result_value(self, value: float | None, dialect: sa.Dialect) -> datetime | None:  # noqa: ARG002, D102  SQLAlchemy's signature
+        return None if value is None else datetime.fromtimestamp(value, UTC)
+
+
+class _Now(sa.sql.functions.FunctionElement[float]):
+    type = sa.Double()
+    inherit_cache = True
+
+
+@compiles(_Now, "sqlite")
+def _sqlite_now(*_: Any, **__: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(_Now, "postgresql")
+def _postgresql_now(*_: Any, **__: Any) -> str:
+    return "extract(epoch from clock_timestamp())"
+
+
+def database_now(*, plus_seconds: float = 0.0) -> sa.ColumnElement[datetime]:
+    """The database's own time as an SQL expression, the only clock that leases are held against."""
+    now: sa.ColumnElement[Any] = _Now() + plus_seconds if plus_seconds else _Now()
+    return sa.type_coerce(now, UtcDateTime())
+
+
+class Database:
+    """Runs functions in transactions.
+
+    Args:
+        url: SQLAlchemy URL.
+        after_commit: called with the session of every committed write.
+        busy_seconds: how long a write waits for others before `DatabaseBusy`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        after_commit: Callable[[Session], None] | None = None,
+        busy_seconds: float = 10.0,
+    ) -> None:
+        self.url = sa.make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._after_commit = after_commit
+        self._busy_seconds = busy_seconds
+        self._writer = self._build_engine(writes=True)
+        self._reader = self._build_engine(writes=False)
+        self._local = threading.local()
+        self._persistent: list[Connection] = []
+        self._lock = threading.Lock()
+        if self.is_sqlite and sqlite3.sqlite_version_info < FIXED_SQLITE:
+            log.warning(
+                "sqlite_old",
+                version=sqlite3.sqlite_version,
+                advice="keep the database to this one process; 3.51.3 fixes the WAL-reset bug",
+            )
+
+    def write(self, function: Callable[[Session], T]) -> T:
+        """Run `function` in a writing transaction; it may run again when the database was busy.
+
+        Raises:
+            DatabaseBusy: others held the database for too long.
+            StorageFull: the disk is full.
+        """
+        deadline = time.monotonic() + self._busy_seconds
+        while True:
+            try:
+                with Session(self._writer, expire_on_commit=False) as session:
+                    with session.begin():
+                        result = function(session)
+                    if self._after_commit is not None:
+                        self._after_commit(session)
+                    return result
+            except sa.exc.TimeoutError as error:
+                raise DatabaseBusy("the database is busy; try again") from error
+            except sa.exc.DBAPIError as error:
+                _raise_if_full(error)
+                if not _is_transient(error):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise DatabaseBusy("the database is locked; try again") from error
+                time.sleep(0.05)
+
+    def read(self, function: Callable[[Session], T]) -> T:
+        """Run `function` on a consistent snapshot that it must not change.
+
+        Raises:
+            DatabaseBusy: no reader came free, or the database was locked.
+        """
+        try:
+            with Session(self._reader, expire_on_commit=False) as session:
+                return function(session)
+        except sa.exc.TimeoutError as error:
+            raise DatabaseBusy("the database is busy; try again") from error
+        except sa.exc.DBAPIError as error:
+            if _is_transient(error):
+                raise DatabaseBusy("the database is locked; try again") from error
+            raise
+
+    def execute_read(
+        self, statement: sa.Executable, parameters: dict[str, Any] | None = None
+    ) -> list[Row[Any]]:
+        """All rows of one Core statement, on a connection that this thread keeps: the hot path."""
+        try:
+            return list(self._thread_connection().execute(statement, parameters).all())
+        except sa.exc.DBAPIError as error:
+            self._drop_thread_connection()
+            if _is_transient(error):
+                raise DatabaseBusy("the database is locked; try again") from error
+            raise
+
+    def upgrade(self, revision: str = "head") -> None:
+        """Bring the schema to a revision (the newest), in one writing transaction."""
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS_DIR))
+        with self._writer.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+
+    def close(self) -> None:
+        """Close every connection, the writer's last: it is the one that may checkpoint."""
+        with self._lock:
+            for connection in self._persistent:
+                connection.invalidate()
+                connection.close()
+            self._persistent.clear()
+        self._reader.dispose()
+        self._writer.dispose()
+
+    def _thread_connection(self) -> Connection:
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None or connection.closed:
+            options = {"isolation_level": "AUTOCOMMIT"}
+            connection = self._reader.connect().execution_options(**options)
+            self._local.connection = connection
+            with self._lock:
+                self._persistent.append(connection)
+        return connection
+
+    def _drop_thread_connection(self) -> None:
+        connection: Connection = self._local.connection
+        del self._local.connection
+        with self._lock:
+            self._persistent.remove(connection)
+        connection.invalidate()
+        connection.close()
+
+    def _build_engine(self, *, writes: bool) -> Engine:
+        if not self.is_sqlite:
+            return sa.create_engine(
+                self.url, pool_size=8, max_overflow=56, pool_timeout=10, pool_pre_ping=True
+            )
+        # One connection is the writer's lock; readers are as many as the server has threads.
+        size = {"pool_size": 1, "max_overflow": 0} if writes else {"pool_size": 8}
+        overflow = {} if writes else {"max_overflow": 120}
+        engine = sa.create_engine(
+            self.url,
+            poolclass=sa.QueuePool,
+            pool_timeout=self._busy_seconds,
+            connect_args={"check_same_thread": False},
+            **size,
+            **overflow,
+        )
+        sa.event.listen(engine, "connect", _configure_writer if writes else _configure_reader)
+        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+
+def _configure_writer(connection: sqlite3.Connection, _record: Any) -> None:
+    # pysqlite would begin lazily and deferred; the "begin" event does it instead.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+
+
+def _configure_reader(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None
+    for pragma in ("query_only=ON", "wal_autocheckpoint=0", f"busy_timeout={_BUSY_MS}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _is_transient(error: sa.exc.DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return True
+    if isinstance(error.orig, sqlite3.OperationalError):
+        return error.orig.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return getattr(error.orig, "sqlstate", None) in _TRANSIENT_PG
+
+
+def _raise_if_full(error: sa.exc.DBAPIError) -> None:
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_FULL or getattr(error.orig, "sqlstate", None) in _FULL_PG:
+        raise StorageFull("the disk of the database is full; free some space") from error

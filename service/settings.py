@@ -1,0 +1,128 @@
+"""Settings of the service: read once at the entry point and passed down."""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+GIB = 1024**3
+MIB = 1024**2
+
+
+class Settings(BaseSettings):
+    """What the service needs to know; every field is an environment variable `REDKILN_<FIELD>`."""
+
+    model_config = SettingsConfigDict(env_prefix="REDKILN_")
+
+    bind: str = Field(
+        "127.0.0.1:8321",
+        pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$",
+        description="Address and port; on a loopback address no key is asked for.",
+    )
+    auth: Literal["auto", "keys"] = Field(
+        "auto", description="`keys` asks for a key on a loopback address too."
+    )
+    state_dir: Path = Field(Path("data"), description="Database, blobs, logs and keys.")
+    database_url: str | None = Field(
+        None, description="postgresql+psycopg://...; a SQLite file in the state folder if unset."
+    )
+    broker_url: str | None = Field(
+        None, description="Redis of the doorbell; without it workers find jobs by polling alone."
+    )
+    storage_url: str | None = Field(
+        None, description="s3://bucket/prefix; a folder in the state folder if unset."
+    )
+    data_roots: Annotated[list[Path], NoDecode] = Field(
+        default_factory=list,
+        description="Folders below which data sets may be registered in place, separated as PATH.",
+    )
+    max_upload_bytes: int = Field(16 * GIB, ge=1, description="Largest uploaded body.")
+    max_json_bytes: int = Field(MIB, ge=1024, description="Largest JSON body of a request.")
+    max_report_bytes: int = Field(
+        32 * MIB, ge=1024, description="Largest report of an attempt (events and a piece of log)."
+    )
+    min_free_bytes: int = Field(
+        GIB, ge=0, description="Below this much free disk nothing new is accepted (507)."
+    )
+    log_quota_bytes: int = Field(64 * MIB, ge=0, description="Kept log of one attempt.")
+    lease_seconds: float = Field(
+        90.0, gt=0, description="Without a report for so long an attempt's worker is lost."
+    )
+    report_seconds: float = Field(10.0, gt=0, description="Longest time between two reports.")
+    poll_seconds: float = Field(30.0, gt=0, description="How often an idle worker asks for work.")
+    reap_seconds: float = Field(15.0, gt=0, description="Pause between two rounds of housekeeping.")
+    republish_seconds: float = Field(
+        60.0, gt=0, description="A queued job not claimed for so long has its message sent again."
+    )
+    heartbeat_seconds: float = Field(
+        15.0, gt=0, description="Longest silence on an event stream before a comment is sent."
+    )
+    idempotency_days: float = Field(7.0, gt=0, description="How long idempotency keys are kept.")
+    staging_hours: float = Field(
+        24.0, gt=0, description="Age at which abandoned uploads and unused blobs are removed."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("data_roots", mode="before")
+    @classmethod
+    def _split_roots(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return [part for part in value.split(os.pathsep) if part]
+        return value
+
+    @property
+    def host(self) -> str:
+        """The address without its port, and without an IPv6 address's brackets."""
+        return self.bind.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port to listen on; 0 lets the system choose."""
+        return int(self.bind.rpartition(":")[2])
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether users must show a key; workers always must."""
+        return self.auth == "keys" or not self.is_loopback
+
+    @property
+    def sqlite_path(self) -> Path:
+        """The embedded database's file."""
+        return self.state_dir / "redkiln.db"
+
+    @property
+    def resolved_database_url(self) -> str:
+        """The configured database, else the embedded one."""
+        return self.database_url or f"sqlite:///{self.sqlite_path.absolute()}"
+
+    @property
+    def logs_dir(self) -> Path:
+        """One log file an attempt."""
+        return self.state_dir / "logs"
+
+    @property
+    def keys_dir(self) -> Path:
+        """First keys and the secret that attempt tokens are made with."""
+        return self.state_dir / "keys"
+
+    def prepare_state_dir(self) -> None:
+        """Make the state folder, readable by its owner alone.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.logs_dir.mkdir(mode=0o700, exist_ok=True)
