@@ -1,0 +1,1 @@
+"""Artifacts: the immutable files that a finished job has published."""
