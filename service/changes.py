@@ -1,0 +1,83 @@
+"""What a committed transaction sets off: streams that follow a job wake, and the doorbell rings.
+
+Rules note what changed in the session's outbox; the database hands it over after the commit, so
+that nothing is announced that was rolled back. A notice is a hint: whoever waits also looks again
+after a while, as another service process may have made the change.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlmodel import Session
+
+
+@dataclass
+class Outbox:
+    """What a transaction will announce.
+
+    Attributes:
+        changed: ids of jobs that look different from now on.
+        queued: ids of jobs that wait for a worker from now on.
+    """
+
+    changed: set[str] = field(default_factory=set)
+    queued: set[str] = field(default_factory=set)
+
+
+def outbox(session: Session) -> Outbox:
+    """The outbox of the session's transaction."""
+    box: Outbox = session.info.setdefault("outbox", Outbox())
+    return box
+
+
+class Changes:
+    """Wakes the coroutines that follow jobs."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._followers: dict[str, set[asyncio.Event]] = {}
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the service is going away; followers end their streams."""
+        return self._is_closed
+
+    def start(self) -> None:
+        """Use the running event loop from now on."""
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+
+    def publish(self, job_ids: set[str]) -> None:
+        """Wake the followers of jobs; from any thread."""
+        if job_ids:
+            self._call(lambda: self._wake(job_ids))
+
+    def close(self) -> None:
+        """Wake every follower for the last time; from any thread or a signal handler."""
+        self._is_closed = True
+        self._call(lambda: self._wake(set(self._followers)))
+
+    @contextmanager
+    def follow(self, job_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever the job has changed; clear it before looking."""
+        event = asyncio.Event()
+        self._followers.setdefault(job_id, set()).add(event)
+        try:
+            yield event
+        finally:
+            followers = self._followers[job_id]
+            followers.discard(event)
+            if not followers:
+                del self._followers[job_id]
+
+    def _call(self, function: Callable[[], None]) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function)
+
+    def _wake(self, job_ids: set[str]) -> None:
+        for job_id in job_ids:
+            for event in self._followers.get(job_id, ()):
+                event.set()
