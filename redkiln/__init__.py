@@ -4,6 +4,25 @@ What every side agrees on lives here (job spec, protocol, events, failures), wit
 installs: `Client` and the `redkiln` command.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from redkiln.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from redkiln.client import Client
+    from redkiln.errors import ApiError, ConnectionFailed, RedkilnError
+
+__all__ = ["ApiError", "Client", "ConnectionFailed", "RedkilnError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # The worker and the service import this package too, and need no HTTP client for it.
+    if name == "Client":
+        from redkiln.client import Client
+
+        return Client
+    if name in __all__:
+        from redkiln import errors
+
+        return getattr(errors, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

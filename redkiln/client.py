@@ -1,0 +1,621 @@
+"""`Client`: everything that the API can do, as typed Python methods.
+
+with redkiln.Client() as client:
+dataset = client.wait_dataset(client.push_dataset("flowers/").id)
+job = client.submit({"dataset": dataset.id})
+for update in client.watch(job.id):
+print(update)
+client.download_all(job.id, "out/")
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, Field
+
+from redkiln import sse
+from redkiln.connection import Connection, RetryPolicy
+from redkiln.errors import (
+    ConnectionFailed,
+    DatasetInvalid,
+    RedkilnError,
+    TransferError,
+    Unavailable,
+    WaitTimeout,
+)
+from redkiln.job import (
+    ArtifactView,
+    CreatedKey,
+    DatasetStatus,
+    DatasetView,
+    EventView,
+    JobSummary,
+    JobView,
+    KeyView,
+    Page,
+    Phase,
+    Progress,
+    Series,
+    WorkerView,
+)
+from redkiln.packing import Package, open_package
+from redkiln.settings import resolve_settings
+from redkiln.spec import JobSpec
+from redkiln.transfer import Download, OnBytes
+
+UPLOAD_READ_SECONDS = 600.0
+"""The service answers an upload when all of it is on its disk."""
+
+RECONNECT_SECONDS = (0.3, 0.5, 1.0, 2.0, 5.0)
+"""Waits between attempts to take a broken stream up again; the last one repeats."""
+
+View = TypeVar("View", bound=BaseModel)
+Stage = Literal["reading", "uploading"]
+OnUpload = Callable[[Stage, int, int], None]
+"""Told the stage, the bytes done in it, and the bytes in all."""
+
+
+class TaskInfo(BaseModel):
+    """A task that a spec can name."""
+
+    name: str
+    description: str = ""
+
+
+class DryRun(BaseModel):
+    """What a spec would run as: defaults filled in, `auto` left as it is."""
+
+    spec: dict[str, Any]
+    warnings: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class Snapshot(BaseModel):
+    """Where a job stands, as its stream says it between events."""
+
+    status: str
+    phase: Phase | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The stream broke; it is being taken up again."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reconnected:
+    """The stream goes on where it broke."""
+
+
+Update = EventView | Snapshot | Disconnected | Reconnected
+"""What `Client.watch` gives out."""
+
+
+class Client:
+    """A synchronous client of one Redkiln service.
+
+    Args:
+        url: address of the service; else `REDKILN_URL`, else http://127.0.0.1:8321.
+        key: API key; else `REDKILN_KEY`, `REDKILN_KEY_FILE`, else the admin key of a service that
+            runs from a checkout here, if the address is this machine's.
+        policy: how requests that may be repeated are.
+        transport: another way to the service than TCP, for tests.
+
+    Every method may raise `ConnectionFailed` (no answer) and `ApiError` (a refusal).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        policy: RetryPolicy | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._policy = policy or RetryPolicy()
+        settings = resolve_settings(url, key)
+        self._connection = Connection(settings, policy=self._policy, transport=transport)
+
+    @property
+    def url(self) -> str:
+        """Address of the service."""
+        return self._connection.url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the service runs on this machine."""
+        return self._connection.is_local
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def tasks(self) -> list[TaskInfo]:
+        """The tasks that a spec can name."""
+        return list(self._pages("/v1/tasks", TaskInfo))
+
+    def task_schema(self, task: str) -> dict[str, Any]:
+        """JSON Schema of a task's spec, with every default.
+
+        Raises:
+            NotFound: no such task.
+        """
+        schema: dict[str, Any] = self._connection.request("GET", f"/v1/tasks/{task}/schema").json()
+        return schema
+
+    def submit(
+        self, spec: Mapping[str, Any] | JobSpec, *, idempotency_key: str | None = None
+    ) -> JobView:
+        """Queue a job.
+
+        Args:
+            spec: as `examples/` shows; only `dataset` is needed.
+            idempotency_key: a second submission with the same key gets the job of the first; by
+                default a new one, so that a repeated request cannot make two jobs.
+
+        Raises:
+            Rejected: the spec is wrong; `errors` says where.
+        """
+        response = self._connection.request(
+            "POST",
+            "/v1/jobs",
+            json=_plain(spec),
+            headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
+            repeatable=True,
+        )
+        return JobView.model_validate_json(response.content)
+
+    def dry_run(self, spec: Mapping[str, Any] | JobSpec) -> DryRun:
+        """Check a spec as `submit` would, and fill its defaults in; nothing is created.
+
+        Raises:
+            Rejected: the spec is wrong; `errors` says where.
+        """
+        response = self._connection.request(
+            "POST", "/v1/jobs", params={"dry_run": "true"}, json=_plain(spec), repeatable=True
+        )
+        return DryRun.model_validate_json(response.content)
+
+    def jobs(
+        self,
+        *,
+        status: str | None = None,
+        task: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        limit: int = 100,
+    ) -> Iterator[JobSummary]:
+        """Jobs, the newest first; further pages are fetched as they are needed.
+
+        Args:
+            status: only these.
+            task: only of this task.
+            metadata: only those whose metadata has all of these.
+            limit: size of a page.
+        """
+        filters = {f"metadata.{name}": value for name, value in (metadata or {}).items()}
+        params = {"status": status, "task": task, "limit": limit, **filters}
+        return self._pages("/v1/jobs", JobSummary, params)
+
+    def job(self, job_id: str) -> JobView:
+        """A job in full.
+
+        Raises:
+            NotFound: no such job.
+        """
+        return self._get(f"/v1/jobs/{job_id}", JobView)
+
+    def cancel(self, job_id: str) -> JobView:
+        """Ask for a job to be stopped; it is `cancelling` until its trainer has left.
+
+        Raises:
+            Conflict: it has ended already, other than by being cancelled.
+        """
+        response = self._connection.request("POST", f"/v1/jobs/{job_id}/cancel", repeatable=True)
+        return JobView.model_validate_json(response.content)
+
+    def delete(self, job_id: str) -> None:
+        """Remove a job that has ended, with its artifacts, events and logs.
+
+        Raises:
+            Conflict: it is still going on; cancel it first.
+        """
+        self._connection.request("DELETE", f"/v1/jobs/{job_id}")
+
+    def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
+        """What has happened to a job so far, oldest first."""
+        while True:
+            page = self._get(f"/v1/jobs/{job_id}/events", Page[EventView], {"after_seq": after_seq})
+            yield from page.data
+            if not page.has_more or not page.data:
+                return
+            after_seq = page.data[-1].seq
+
+    def watch(
+        self, job_id: str, *, after_seq: int = 0, patience_seconds: float = 600.0
+    ) -> Iterator[Update]:
+        """What happens to a job, as it happens, until it has ended.
+
+        A broken stream is taken up again where it broke, without losing or doubling an event; the
+        end of the stream is the job's end only if the service said so.
+
+        Args:
+            job_id: of the job.
+            after_seq: begin after this event; 0 begins with the first.
+            patience_seconds: how long an unreachable service is waited for.
+
+        Raises:
+            ConnectionFailed: the service was away for longer than that.
+        """
+        failures = 0
+        lost_at = time.monotonic()
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            if after_seq:
+                headers["Last-Event-ID"] = str(after_seq)
+            try:
+                with self._connection.stream(
+                    f"/v1/jobs/{job_id}/events", headers=headers
+                ) as response:
+                    if failures:
+                        yield Reconnected()
+                    failures = 0
+                    for message in sse.parse(sse.split_lines(response.iter_bytes())):
+                        if message.event == "end":
+                            return
+                        if message.id is None:
+                            yield Snapshot.model_validate_json(message.data)
+                            continue
+                        after_seq = int(message.id)
+                        yield EventView.model_validate_json(message.data)
+                error: RedkilnError = ConnectionFailed(self.url, "the stream ended early")
+            except (ConnectionFailed, Unavailable) as broken:
+                error = broken
+            failures += 1
+            if failures == 1:
+                lost_at = time.monotonic()
+                yield Disconnected(getattr(error, "reason", str(error)))
+            elif time.monotonic() - lost_at > patience_seconds:
+                raise error
+            time.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS)) - 1])
+
+    def logs(
+        self,
+        job_id: str,
+        *,
+        offset: int = 0,
+        tail: int | None = None,
+        attempt: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[bytes]:
+        """The log of a job's attempt, in pieces.
+
+        Args:
+            job_id: of the job.
+            offset: first byte wanted.
+            tail: only the last lines of what there is, instead of `offset`.
+            attempt: its number; by default the newest.
+            follow: go on as the log grows, until the job has ended.
+        """
+        path = f"/v1/jobs/{job_id}/logs"
+        if tail is not None or not follow:
+            params = {"tail": tail, "attempt": attempt, "offset": None if tail else offset}
+            response = self._connection.request("GET", path, params=params)
+            yield response.content
+            offset = int(response.headers.get("Redkiln-Log-Size", offset + len(response.content)))
+        if follow:
+            yield from self._follow_logs(job_id, path, offset=offset, attempt=attempt)
+
+    def _follow_logs(
+        self, job_id: str, path: str, *, offset: int, attempt: int | None
+    ) -> Iterator[bytes]:
+        failures = 0
+        while True:
+            params = {"follow": "true", "offset": offset, "attempt": attempt}
+            try:
+                with self._connection.stream(path, params=params) as response:
+                    failures = 0
+                    for chunk in response.iter_bytes():
+                        offset += len(chunk)
+                        yield chunk
+                if self.job(job_id).is_terminal:
+                    return
+            except (ConnectionFailed, Unavailable):
+                failures += 1
+                if failures > len(RECONNECT_SECONDS) * 20:
+                    raise
+            time.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+
+    def metrics(
+        self,
+        job_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        after_step: int | None = None,
+        max_points: int | None = None,
+    ) -> list[Series]:
+        """The metrics of a job over its steps.
+
+        Args:
+            job_id: of the job.
+            names: only these series.
+            after_step: only what is newer.
+            max_points: thin each series for display to so many points.
+        """
+        params = {
+            "names": ",".join(names) if names else None,
+            "after_step": after_step,
+            "max_points": max_points,
+        }
+        body = self._connection.request("GET", f"/v1/jobs/{job_id}/metrics", params=params).json()
+        return [Series.model_validate(item) for item in body["series"]]
+
+    def artifacts(self, job_id: str) -> list[ArtifactView]:
+        """The published files of a job; none before it has succeeded."""
+        return list(self._pages(f"/v1/jobs/{job_id}/artifacts", ArtifactView))
+
+    def download(
+        self, artifact: ArtifactView, path: Path | str, *, on_bytes: OnBytes | None = None
+    ) -> Path:
+        """Fetch an artifact, resuming what an earlier call left, and verify its sha256.
+
+        Args:
+            artifact: one of `artifacts(job_id)`.
+            path: the file to write, or a folder to put it in under its own name.
+            on_bytes: told how many new bytes are there.
+
+        Raises:
+            DigestMismatch: what arrived is not what was published; nothing is kept.
+            TransferError: the file cannot be written.
+        """
+        target = Path(path)
+        if target.is_dir():
+            target = target / _file_name(artifact)
+        return Download(
+            self._connection, artifact, target, policy=self._policy, on_bytes=on_bytes
+        ).run()
+
+    def download_all(
+        self, job_id: str, folder: Path | str, *, names: Sequence[str] | None = None
+    ) -> list[Path]:
+        """Fetch a job's artifacts into a folder, which is made; see `download`.
+
+        Args:
+            job_id: of the job.
+            folder: where they go.
+            names: only these.
+        """
+        wanted = [a for a in self.artifacts(job_id) if names is None or a.name in names]
+        return [self.download(a, Path(folder) / _file_name(a)) for a in wanted]
+
+    def push_dataset(
+        self, path: Path | str, name: str | None = None, *, on_progress: OnUpload | None = None
+    ) -> DatasetView:
+        """Upload a folder (as a deterministic tar), zip or tar as a data set.
+
+        A set with the same name and the same bytes that the service has already is not sent again.
+
+        Args:
+            path: the folder or archive.
+            name: of the data set; by default the file's, without its ending.
+            on_progress: told how far reading and uploading are.
+
+        Raises:
+            PackingError: it cannot be read, or is neither a folder nor a zip or tar.
+        """
+        package = open_package(Path(path))
+        name = name or dataset_name(Path(path))
+        sha256 = package.digest(_counter("reading", package.size_bytes, on_progress))
+        known = self._find_same_dataset(name, sha256)
+        if known is not None:
+            return known
+        return self._upload(package, name, sha256, on_progress)
+
+    def register_folder(self, path: Path | str, name: str | None = None) -> DatasetView:
+        """Register a folder where it lies, on the service's machine, without copying it.
+
+        Args:
+            path: the folder, under one of the service's data roots.
+            name: of the data set; by default the folder's.
+
+        Raises:
+            ApiError: 403 or 422 when the path is outside the roots.
+        """
+        folder = Path(path).expanduser().absolute()
+        response = self._connection.request(
+            "POST",
+            "/v1/datasets",
+            params={"name": name or dataset_name(folder)},
+            json={"path": str(folder)},
+        )
+        return DatasetView.model_validate_json(response.content)
+
+    def datasets(self) -> Iterator[DatasetView]:
+        """Registered data sets, the newest first, and the built-in ones."""
+        return self._pages("/v1/datasets", DatasetView)
+
+    def dataset(self, dataset: str) -> DatasetView:
+        """A data set by its id.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self._get(f"/v1/datasets/{dataset}", DatasetView)
+
+    def wait_dataset(
+        self,
+        dataset: str,
+        *,
+        timeout_seconds: float | None = None,
+        on_poll: Callable[[DatasetView], None] | None = None,
+    ) -> DatasetView:
+        """Wait until a data set is validated.
+
+        Args:
+            dataset: its id.
+            timeout_seconds: longest wait; None waits for as long as it takes.
+            on_poll: told how it looks each time.
+
+        Raises:
+            DatasetInvalid: it was refused; the view in it says why, file by file.
+            WaitTimeout: it took too long.
+        """
+        began = time.monotonic()
+        pause = 0.05
+        while True:
+            view = self.dataset(dataset)
+            if on_poll:
+                on_poll(view)
+            if view.status is DatasetStatus.READY:
+                return view
+            if view.status is DatasetStatus.INVALID:
+                raise DatasetInvalid(view)
+            if timeout_seconds is not None and time.monotonic() - began > timeout_seconds:
+                raise WaitTimeout(f"data set {view.name} is still {view.status}")
+            time.sleep(pause)
+            pause = min(1.0, pause * 1.5)
+
+    def delete_dataset(self, dataset: str) -> None:
+        """Remove a data set; a folder registered where it lies stays untouched.
+
+        Raises:
+            Conflict: a job that has not ended uses it.
+        """
+        self._connection.request("DELETE", f"/v1/datasets/{dataset}")
+
+    def workers(self) -> list[WorkerView]:
+        """The workers that the service knows, live or not."""
+        return list(self._pages("/v1/workers", WorkerView))
+
+    def keys(self) -> list[KeyView]:
+        """API keys, without their secrets; needs an admin key."""
+        return list(self._pages("/v1/keys", KeyView))
+
+    def create_key(
+        self, name: str, scope: Literal["user", "worker", "admin"] = "user"
+    ) -> CreatedKey:
+        """Make an API key; its secret is in the answer and nowhere else."""
+        body = {"name": name, "scope": scope}
+        response = self._connection.request("POST", "/v1/keys", json=body)
+        return CreatedKey.model_validate_json(response.content)
+
+    def revoke_key(self, key_id: str) -> None:
+        """Make an API key useless from now on."""
+        self._connection.request("DELETE", f"/v1/keys/{key_id}")
+
+    def _get(self, path: str, view: type[View], params: Mapping[str, Any] | None = None) -> View:
+        return view.model_validate_json(
+            self._connection.request("GET", path, params=params).content
+        )
+
+    def _pages(
+        self, path: str, view: type[View], params: Mapping[str, Any] | None = None
+    ) -> Iterator[View]:
+        after: str | None = None
+        while True:
+            response = self._connection.request(
+                "GET", path, params={**(params or {}), "after": after}
+            )
+            page = Page[view].model_validate_json(response.content)  # type: ignore[valid-type]
+            yield from page.data
+            if not page.has_more or page.last_id is None:
+                return
+            after = page.last_id
+
+    def _find_same_dataset(self, name: str, sha256: str) -> DatasetView | None:
+        """The newest set of this name, if it has these bytes and was not refused."""
+        newest = next((known for known in self.datasets() if known.name == name), None)
+        if newest and newest.sha256 == sha256 and newest.status is not DatasetStatus.INVALID:
+            return newest
+        return None
+
+    def _upload(
+        self, package: Package, name: str, sha256: str, on_progress: OnUpload | None
+    ) -> DatasetView:
+        for attempt in range(1, self._policy.attempts + 1):
+            report = _counter("uploading", package.size_bytes, on_progress)
+            try:
+                response = self._connection.request(
+                    "POST",
+                    "/v1/datasets",
+                    params={"name": name},
+                    content=_reported(package.chunks(), report),
+                    headers={
+                        "Content-Type": package.media_type,
+                        "Content-Length": str(package.size_bytes),
+                    },
+                    read_seconds=UPLOAD_READ_SECONDS,
+                )
+                break
+            except ConnectionFailed:
+                if attempt == self._policy.attempts:
+                    raise
+                time.sleep(RECONNECT_SECONDS[attempt])
+                # The answer may be all that was lost.
+                known = self._find_same_dataset(name, sha256)
+                if known is not None:
+                    return known
+        view = DatasetView.model_validate_json(response.content)
+        if view.sha256 not in (None, sha256):
+            raise TransferError(
+                f"the service received other bytes than were sent (data set {view.id}); try again"
+            )
+        return view
+
+
+def dataset_name(path: Path) -> str:
+    """A name for the data set at a path, of the characters that a name may have."""
+    stem = path.resolve().name
+    for ending in (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"):
+        stem = stem.removesuffix(ending)
+    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
+    return cleaned[:100] or "dataset"
+
+
+def _plain(spec: Mapping[str, Any] | JobSpec) -> dict[str, Any]:
+    if isinstance(spec, JobSpec):
+        return spec.model_dump(mode="json", exclude_unset=True) | {"task": spec.task}
+    return dict(spec)
+
+
+def _file_name(artifact: ArtifactView) -> str:
+    if Path(artifact.name).name != artifact.name or artifact.name.startswith("."):
+        raise TransferError(f"{artifact.name!r} is no name for a file here; it was not written")
+    return artifact.name
+
+
+def _counter(stage: Stage, total: int, on_progress: OnUpload | None) -> Callable[[int], None]:
+    done = 0
+
+    def count(num_bytes: int) -> None:
+        nonlocal done
+        done += num_bytes
+        if on_progress:
+            on_progress(stage, done, total)
+
+    return count
+
+
+def _reported(chunks: Iterator[bytes], report: Callable[[int], None]) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+        report(len(chunk))

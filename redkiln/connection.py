@@ -1,0 +1,251 @@
+"""HTTP to the service: the key, retries of what may be repeated, and errors as exceptions."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+
+from redkiln.errors import ApiError, ConnectionFailed, TransferError, problem_of
+from redkiln.settings import ClientSettings, is_this_machine
+from redkiln.version import __version__
+
+RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
+READ_SECONDS = 60.0
+"""Longest silence within an answer; the service sends heartbeats on its streams every 15 s."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how long a request is repeated.
+
+    Attributes:
+        attempts: requests in all, the first included.
+        base_seconds: wait after the first failure; it doubles with each further one.
+        longest_seconds: of one wait of our own choice.
+        longest_retry_after_seconds: a service that asks for more is not waited for.
+    """
+
+    attempts: int = 4
+    base_seconds: float = 0.2
+    longest_seconds: float = 5.0
+    longest_retry_after_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a request failed; `status` is None when no answer came."""
+
+    status: int | None = None
+    retry_after_seconds: float | None = None
+    was_sent: bool = True
+
+
+def retry_delay(
+    failure: Failure, *, attempt: int, repeatable: bool, policy: RetryPolicy
+) -> float | None:
+    """Seconds to wait before a request is sent again; None: give up.
+
+    Args:
+        failure: what happened.
+        attempt: number of requests made so far.
+        repeatable: whether sending it twice has the effect of sending it once.
+        policy: the limits.
+    """
+    if attempt >= policy.attempts:
+        return None
+    if failure.was_sent and not repeatable:
+        return None
+    asked = failure.retry_after_seconds
+    # A conflict that names a time will pass by itself (the same key is in flight).
+    will_pass = failure.status is None or failure.status in RETRIED_STATUSES
+    if not will_pass and not (failure.status == 409 and asked is not None):
+        return None
+    if asked is not None:
+        return asked if asked <= policy.longest_retry_after_seconds else None
+    return min(policy.longest_seconds, policy.base_seconds * 2.0 ** (attempt - 1))
+
+
+class Connection:
+    """A pool of HTTP connections to one service."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        policy: RetryPolicy | None = None,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = settings.url
+        self.is_local = is_this_machine(urlsplit(settings.url).hostname or "")
+        self._policy = policy or RetryPolicy()
+        self._sleep = sleep
+        headers = {"User-Agent": f"redkiln/{__version__}", "Accept": "application/json"}
+        if settings.key:
+            headers["Authorization"] = f"Bearer {settings.key}"
+        self._http = httpx.Client(
+            base_url=settings.url,
+            headers=headers,
+            timeout=httpx.Timeout(READ_SECONDS, connect=5.0),
+            transport=transport,
+            trust_env=not self.is_local,  # a proxy is never the way to this machine
+        )
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: Any = None,
+        content: bytes | Iterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
+        read_seconds: float = READ_SECONDS,
+    ) -> httpx.Response:
+        """Send a request and return a successful answer, read whole.
+
+        Args:
+            method: HTTP method.
+            path: below the service's address.
+            params: query; None values are left out.
+            json: body to be encoded.
+            content: raw body; an iterator is used up by the first attempt.
+            headers: further ones.
+            repeatable: by default what the method promises (all but POST and PATCH).
+            read_seconds: longest silence before the answer.
+
+        Raises:
+            ApiError: the service refused.
+            ConnectionFailed: there was no answer.
+        """
+        if repeatable is None:
+            repeatable = method not in ("POST", "PATCH")
+        timeout = httpx.Timeout(READ_SECONDS, connect=5.0, read=read_seconds)
+        once = content is not None and not isinstance(content, bytes)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                with self._translated():
+                    response = self._http.request(
+                        method,
+                        path,
+                        params=_given(params),
+                        json=json,
+                        content=content,
+                        headers=headers,
+                        timeout=timeout,
+                    )
+                    _raise_for_status(response)
+                    return response
+            except (ApiError, ConnectionFailed) as error:
+                delay = retry_delay(
+                    failure_of(error),
+                    attempt=attempt,
+                    repeatable=repeatable,
+                    policy=self._policy,
+                )
+                if delay is None or (once and failure_of(error).was_sent):
+                    raise
+                self._sleep(delay * random.uniform(0.7, 1.0))  # noqa: S311 - spreads clients
+
+    @contextmanager
+    def stream(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        read_seconds: float = READ_SECONDS,
+    ) -> Iterator[httpx.Response]:
+        """A GET whose body is read by the caller, in one attempt.
+
+        Raises:
+            ApiError: the service refused.
+            ConnectionFailed: there was no answer, or it broke off (also inside the block).
+        """
+        timeout = httpx.Timeout(READ_SECONDS, connect=5.0, read=read_seconds)
+        with (
+            self._translated(),
+            self._http.stream(
+                "GET", path, params=_given(params), headers=headers, timeout=timeout
+            ) as response,
+        ):
+            if response.status_code >= 400:
+                response.read()
+            _raise_for_status(response)
+            yield response
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.LocalProtocolError as error:
+            raise TransferError(f"the request could not be sent as announced: {error}") from error
+        except httpx.TransportError as error:
+            raise ConnectionFailed(self.url, _why(error)) from error
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {name: value for name, value in (params or {}).items() if value is not None} or None
+
+
+def _raise_for_status(response: httpx.Response) -> None:
+    if response.status_code < 400:
+        return
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    problem = problem_of(
+        response.status_code, body, text=response.text, reason=response.reason_phrase
+    )
+    if problem.request_id is None:
+        problem.request_id = response.headers.get("X-Request-Id")
+    raise ApiError.of(problem, retry_after_seconds=_seconds(response.headers.get("Retry-After")))
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return max(0.0, float(value)) if value else None
+    except ValueError:
+        return None  # an HTTP date: our own backoff serves
+
+
+def failure_of(error: ApiError | ConnectionFailed) -> Failure:
+    """What `retry_delay` needs to know of an error."""
+    if isinstance(error, ApiError):
+        return Failure(status=error.status, retry_after_seconds=error.retry_after_seconds)
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+    return Failure(was_sent=not isinstance(error.__cause__, unsent))
+
+
+def _why(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ConnectTimeout):
+        return "no answer within 5 s"
+    if isinstance(error, httpx.TimeoutException):
+        return "it stopped answering"
+    words = str(error) or type(error).__name__
+    return words[0].lower() + words[1:]
