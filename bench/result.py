@@ -53,4 +53,5 @@ def spread(values: Sequence[float]) -> str:
     """Median with the middle half of the values, and how many there are."""
     ordered = sorted(values)
     low, high = percentile(ordered, 0.25), percentile(ordered, 0.75)
-    return f"median {statistics.median(ordered):.4g}, half in {low:.4g}..{high:.4g}, n={len(values)}"
+    middle = statistics.median(ordered)
+    return f"median {middle:.4g}, half in {low:.4g}..{high:.4g}, n={len(values)}"
