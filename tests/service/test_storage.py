@@ -98,7 +98,7 @@ def test_a_cancelled_upload_waits_for_its_thread_and_leaves_nothing(storage):
         with pytest.raises(asyncio.CancelledError):
             await task
         # The clean-up is shielded; it may end just after the task does.
-        while staged_files(storage):
+        while staged_files(storage):  # noqa: ASYNC110  nothing tells
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(upload(), 10))

@@ -1,0 +1,63 @@
+"""The inspecting process: one argument, the path of an `Order` as JSON."""
+
+import os
+import sys
+from pathlib import Path
+
+from redkiln.datasets import DatasetIndex
+from service.datasets import beneath
+from service.datasets.inspect.layout import arrange
+from service.datasets.inspect.limits import Limits, confine
+from service.datasets.inspect.order import Order
+from service.datasets.inspect.probing import probe_all
+from service.datasets.inspect.report import Refused, Report, refuse
+from service.datasets.inspect.source import FolderSource, Source, open_archive
+from service.datasets.inspect.verdict import judge
+
+
+def main(order_path: Path) -> None:
+    """Inspect what the order names and leave `report.json`, and `index.json` if it is good."""
+    order = Order.model_validate_json(order_path.read_bytes())
+    confine(order.limits, parent_pid=order.parent_pid)
+    work_dir = order_path.parent
+    try:
+        index, report = inspect(order, work_dir=work_dir)
+    except Refused as refused:
+        index, report = None, Report(errors=refused.problems)
+    except MemoryError:
+        error = refuse("too_large", "the names alone take more memory than is allowed")
+        index, report = None, Report(errors=error.problems)
+    if index is not None:
+        (work_dir / "index.json").write_text(index.model_dump_json(exclude_none=True))
+    (work_dir / "report.json").write_text(report.model_dump_json())
+
+
+def inspect(order: Order, *, work_dir: Path) -> tuple[DatasetIndex | None, Report]:
+    """What an order's data set holds.
+
+    Raises:
+        Refused: it cannot be used, and not even be looked at in full.
+    """
+    limits = order.limits
+    source = _open(order, work_dir=work_dir, limits=limits)
+    files = source.list_files(limits=limits)
+    layout = arrange([entry.parts for entry in files.files], files.folders)
+    entries = [files.files[member.position] for member in layout.members]
+    probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
+    return judge(files.files, layout, probes, seed=order.seed, limits=limits)
+
+
+def _open(order: Order, *, work_dir: Path, limits: Limits) -> Source:
+    if order.kind == "archive":
+        return open_archive(Path(order.path), work_dir=work_dir, limits=limits)
+    root_fd = beneath.open_root(Path(order.path))
+    try:
+        return FolderSource(beneath.open_folder(root_fd, order.below))
+    except OSError as error:
+        raise refuse("unreadable", f"cannot be opened: {error.strerror}") from error
+    finally:
+        os.close(root_fd)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

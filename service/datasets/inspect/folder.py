@@ -1,0 +1,97 @@
+"""Lists and reads a folder that is registered where it lies, never following a link."""
+
+import os
+import stat
+
+from service.datasets import beneath
+from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.listing import Entry, Listing, Parts, is_ignored
+from service.datasets.inspect.report import refuse
+
+
+def list_folder(root_fd: int, *, limits: Limits) -> Listing:
+    """The files below a folder.
+
+    Raises:
+        Refused: there are links or special files in it, or too much.
+    """
+    listing = Listing(limits)
+    pending: list[Parts] = [()]
+    while pending:
+        folder = pending.pop()
+        try:
+            fd = beneath.open_folder(root_fd, folder)
+        except OSError as error:
+            raise refuse("unreadable", f"cannot be read: {error.strerror}", "/".join(folder)) from (
+                error
+            )
+        try:
+            pending.extend(_list_one(fd, folder, listing))
+        finally:
+            os.close(fd)
+    listing.close()
+    return listing
+
+
+class FolderReader:
+    """Reads files of a folder, keeping the folder of the last one open.
+
+    Args:
+        root_fd: descriptor of the data set's folder.
+    """
+
+    def __init__(self, root_fd: int) -> None:
+        self._root_fd = root_fd
+        self._folder: Parts | None = None
+        self._folder_fd = -1
+
+    def read(self, entry: Entry, *, limits: Limits) -> bytes:
+        """The content of a listed file.
+
+        Raises:
+            BadImage: it cannot be read, is too large, or is no regular file any more.
+        """
+        try:
+            fd = beneath.open_file(self._open_folder(entry.parts[:-1]), entry.parts[-1])
+            with os.fdopen(fd, "rb", buffering=0) as file:
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode):
+                    raise BadImage("special_file", "is no regular file any more")
+                if status.st_size > limits.max_file_bytes:
+                    raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
+                return file.read(status.st_size)
+        except OSError as error:
+            raise BadImage("unreadable", f"cannot be read: {error.strerror}") from None
+
+    def _open_folder(self, folder: Parts) -> int:
+        if folder != self._folder:
+            fd = beneath.open_folder(self._root_fd, folder)
+            if self._folder is not None:
+                os.close(self._folder_fd)
+            self._folder, self._folder_fd = folder, fd
+        return self._folder_fd
+
+
+def _list_one(fd: int, folder: Parts, listing: Listing) -> list[Parts]:
+    """Take one folder's files in; its subfolders."""
+    subfolders: list[Parts] = []
+    with os.scandir(fd) as items:
+        for item in items:
+            path = "/".join((*folder, item.name))
+            if is_ignored((*folder, item.name)):
+                continue
+            parts = listing.parse(path)
+            if item.is_symlink():
+                message = "is a symbolic link; put the file itself here"
+                listing.note("symlink", message, path)
+            elif item.is_dir(follow_symlinks=False):
+                if parts is not None:
+                    listing.add_folder(parts)
+                    subfolders.append(parts)
+            elif not item.is_file(follow_symlinks=False):
+                listing.note("special_file", "is a device, pipe or socket; remove it", path)
+            elif parts is not None:
+                size_bytes = item.stat(follow_symlinks=False).st_size
+                listing.add_file(Entry(path=path, parts=parts, size_bytes=size_bytes))
+    return subfolders

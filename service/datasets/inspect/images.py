@@ -1,0 +1,106 @@
+"""Decodes one image file, far enough to know that all of it is there."""
+
+import io
+import warnings
+from dataclasses import dataclass
+
+from PIL import Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+
+from service.datasets.inspect.limits import Limits
+
+FORMATS = [
+    JpegImagePlugin.JpegImageFile.format,
+    PngImagePlugin.PngImageFile.format,
+    WebPImagePlugin.WebPImageFile.format,
+]
+"""What is accepted: common, and decoded by three well-watched libraries. Nothing else is tried."""
+_OTHERS = {
+    b"GIF8": "GIF",
+    b"BM": "BMP",
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+    b"%PDF": "PDF",
+    b"SIMPLE": "FITS",
+    b"<svg": "SVG",
+}
+_DRAFT_PIXELS = 256 * 256
+"""Above this a JPEG is decoded at an eighth of its size: all data is read, less is computed."""
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """A good image: size in pixels and Pillow's mode."""
+
+    width: int
+    height: int
+    mode: str
+
+
+class BadImage(Exception):  # noqa: N818  named by what is the matter
+    """A file that cannot be used, as code and message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(message)
+
+
+def prepare_decoder(limits: Limits) -> None:
+    """Make Pillow refuse what is over the limits; once a process."""
+    Image.MAX_IMAGE_PIXELS = limits.max_pixels
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+
+
+def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
+    """Decode an image file.
+
+    Raises:
+        BadImage: it is no image, cut off, damaged or too large.
+    """
+    if not is_supported(data):
+        raise BadImage("not_an_image", _name_content(data))
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            width, height = image.size
+            mode = image.mode
+            if width * height > limits.max_pixels:
+                raise _too_many_pixels(limits)
+            if image.format == "JPEG" and width * height > _DRAFT_PIXELS:
+                image.draft(mode, (max(1, width // 8), max(1, height // 8)))
+            image.load()
+    except BadImage:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_many_pixels(limits) from None
+    except MemoryError:
+        raise BadImage("image_bomb", "takes more memory to decode than is allowed") from None
+    except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
+        raise BadImage("bad_image", f"cannot be decoded: {_first_line(error)}") from None
+    return ImageFacts(width, height, mode)
+
+
+def is_supported(data: bytes) -> bool:
+    """Whether bytes begin like a JPEG, PNG or WebP file."""
+    return data.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")) or (
+        data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    )
+
+
+def _too_many_pixels(limits: Limits) -> BadImage:
+    return BadImage(
+        "image_bomb", f"has more than {limits.max_pixels} pixels; make it smaller or remove it"
+    )
+
+
+def _name_content(data: bytes) -> str:
+    if not data:
+        return "is empty"
+    for magic, name in _OTHERS.items():
+        if data.startswith(magic):
+            return f"is a {name} file; convert it to JPEG, PNG or WebP"
+    return "is not a JPEG, PNG or WebP image"
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).splitlines()
+    return (text[0] if text and text[0] else type(error).__name__)[:200]

@@ -1,0 +1,145 @@
+"""Finds splits and classes in the names of a data set.
+
+Understood are `train/<class>/*` with `test/<class>/*` beside it, and `<class>/*`, also below outer
+folders; images deeper inside a class folder belong to that class. `train` and `test` are splits
+only if they hold folders (`train` can be a class: a vehicle), in any case. `val` beside `train` is
+training data too, because the validation split is cut from it anyway.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from service.datasets.inspect.listing import Parts
+
+Split = Literal["train", "test"]
+
+_SPLITS: dict[str, Split] = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "train",
+    "valid": "train",
+    "validation": "train",
+}
+_TRAIN = {"train", "training"}
+_MAX_OUTER = 4
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a class folder; `position` is its place in the list of files."""
+
+    position: int
+    split: Split
+    class_name: str
+
+
+@dataclass
+class Layout:
+    """Which file belongs to which split and class.
+
+    Attributes:
+        class_folders: the folder of each class of each split, with or without files.
+        outside: positions of files that are in no class folder.
+        has_test: there is a test folder with classes.
+    """
+
+    members: list[Member] = field(default_factory=list)
+    class_folders: dict[tuple[Split, str], list[Parts]] = field(default_factory=dict)
+    outside: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    has_test: bool = False
+
+
+def arrange(files: Sequence[Parts], folders: Iterable[Parts]) -> Layout:
+    """The layout of a data set.
+
+    Args:
+        files: names of the files.
+        folders: names of folders that may have no file in them.
+    """
+    all_folders = _close_over_parents(files, folders)
+    outer = _find_outer(all_folders)
+    splits = _find_splits(outer, all_folders)
+    return _assign(files, all_folders, outer=outer, splits=splits)
+
+
+def _close_over_parents(files: Sequence[Parts], folders: Iterable[Parts]) -> set[Parts]:
+    found = {parts[:end] for parts in folders for end in range(1, len(parts) + 1)}
+    for parts in files:
+        parent = parts[:-1]
+        while parent and parent not in found:
+            found.add(parent)
+            parent = parent[:-1]
+    return found
+
+
+def _find_outer(folders: set[Parts]) -> Parts:
+    """The folder that splits or classes lie in: down through lone folders that hold folders."""
+    children: dict[Parts, list[Parts]] = {}
+    for folder in folders:
+        children.setdefault(folder[:-1], []).append(folder)
+    outer: Parts = ()
+    for _ in range(_MAX_OUTER):
+        below = children.get(outer, [])
+        is_outer = len(below) == 1 and below[0] in children
+        if not is_outer or below[0][-1].casefold() in _TRAIN:
+            break
+        outer = below[0]
+    return outer
+
+
+def _find_splits(outer: Parts, folders: set[Parts]) -> dict[Parts, Split]:
+    """The split folders; none when the classes lie directly in `outer`."""
+    depth = len(outer)
+    parents = {folder[: depth + 1] for folder in folders if len(folder) == depth + 2}
+    named = {
+        folder: _SPLITS[folder[depth].casefold()]
+        for folder in sorted(folders)
+        if len(folder) == depth + 1
+        and folder[:depth] == outer
+        and folder[depth].casefold() in _SPLITS
+        and folder in parents
+    }
+    has_train = any(folder[depth].casefold() in _TRAIN for folder in named)
+    return named if has_train else {}
+
+
+def _assign(
+    files: Sequence[Parts], folders: set[Parts], *, outer: Parts, splits: dict[Parts, Split]
+) -> Layout:
+    layout = Layout()
+    depth = len(outer) + (1 if splits else 0)
+
+    def find_class(parts: Parts) -> tuple[Split, str] | None:
+        if len(parts) <= depth or parts[: len(outer)] != outer:
+            return None
+        if not splits:
+            return "train", parts[depth]
+        split = splits.get(parts[:depth])
+        return None if split is None else (split, parts[depth])
+
+    for folder in sorted(folders):
+        key = find_class(folder)
+        if key is not None and len(folder) == depth + 1:
+            layout.class_folders.setdefault(key, []).append(folder)
+    extra: dict[str, int] = {}
+    for position, parts in enumerate(files):
+        key = find_class(parts[:-1])
+        if key is None:
+            layout.outside.append(position)
+            continue
+        layout.members.append(Member(position, *key))
+        if splits and parts[depth - 1].casefold() not in _TRAIN and key[0] == "train":
+            extra[parts[depth - 1]] = extra.get(parts[depth - 1], 0) + 1
+    layout.has_test = any(split == "test" for split, _ in layout.class_folders)
+    layout.notes = [
+        f"the {count} files of {name}/ train too: a validation split is cut from the training "
+        "images; name the folder test/ to have it scored as the test split"
+        for name, count in sorted(extra.items())
+    ]
+    if outer:
+        layout.notes.insert(0, f"classes were found below {'/'.join(outer)}/")
+    return layout

@@ -1,0 +1,149 @@
+"""The names of a data set: which files are there, and which names are refused."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from redkiln.job import DatasetProblem
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.report import MAX_LISTED, Refused, problem, refuse, show
+
+Parts = tuple[str, ...]
+
+_IGNORED_FOLDERS = {"__macosx", "@eadir", "$recycle.bin", "system volume information"}
+_IGNORED_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}
+_DRIVE = re.compile(r"[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A regular file of a data set.
+
+    Attributes:
+        path: as the archive or folder names it; what the index will say.
+        parts: the same without `.` and empty components.
+        offset: of the content in the archive.
+        packed_bytes: size of the content in the archive.
+        size_bytes: unpacked size, as the archive says.
+        crc: CRC-32 of the content, where the archive has one.
+        is_deflated: the content is a raw deflate stream.
+    """
+
+    path: str
+    parts: Parts
+    size_bytes: int = 0
+    offset: int = 0
+    packed_bytes: int = 0
+    crc: int | None = None
+    is_deflated: bool = False
+
+
+@dataclass
+class Listing:
+    """The files and folders of a data set, each name once, system files left out."""
+
+    limits: Limits
+    files: list[Entry] = field(default_factory=list)
+    folders: set[Parts] = field(default_factory=set)
+    problems: list[DatasetProblem] = field(default_factory=list)
+    num_problems: int = 0
+    _names: set[Parts] = field(default_factory=set)
+    _num_entries: int = 0
+    _total_bytes: int = 0
+
+    def parse(self, path: str) -> Parts | None:
+        """The components of a name; None when it is refused, which is noted."""
+        self._num_entries += 1
+        if self._num_entries > self.limits.max_entries:
+            limit = self.limits.max_entries
+            raise refuse("too_many_entries", f"more than {limit} files and folders; split the set")
+        code, message = find_fault(path, limits=self.limits) or (None, "")
+        if code is not None:
+            self.note(code, message, path)
+            return None
+        return tuple(part for part in path.split("/") if part not in ("", "."))
+
+    def add_file(self, entry: Entry) -> None:
+        """Take a regular file in."""
+        if entry.parts in self._names or not entry.parts:
+            message = "this name is in the archive more than once; pack it again without the copy"
+            self.note("duplicate_name", message, entry.path)
+            return
+        self._names.add(entry.parts)
+        self._total_bytes += entry.size_bytes
+        if self._total_bytes > self.limits.max_total_bytes:
+            limit = self.limits.max_total_bytes
+            raise refuse("too_large", f"the files are larger than {limit} bytes together")
+        if not is_ignored(entry.parts):
+            self.files.append(entry)
+
+    def add_folder(self, parts: Parts) -> None:
+        """Take a folder in, which may be empty."""
+        if parts and not is_ignored(parts):
+            self.folders.add(parts)
+
+    def note(self, code: str, message: str, path: str) -> None:
+        """Note something for which the data set will be refused."""
+        self.num_problems += 1
+        if len(self.problems) < MAX_LISTED:
+            self.problems.append(problem(code, message, path))
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of all files together."""
+        return self._total_bytes
+
+    def close(self) -> None:
+        """Refuse the data set if anything was noted.
+
+        Raises:
+            Refused: with every noted problem.
+        """
+        for parts in self._names.intersection(_parents(self._names)):
+            message = "this name is a file and a folder at once; pack it again"
+            self.note("duplicate_name", message, "/".join(parts))
+        if self.num_problems > len(self.problems):
+            rest = self.num_problems - len(self.problems)
+            self.problems.append(problem("more", f"and {rest} more of this kind"))
+        if self.problems:
+            raise Refused(self.problems)
+
+
+def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
+    """Why a name is refused, as code and message; None for a good one."""
+    name = path.removesuffix("/")
+    parts = name.split("/")
+    if name.startswith("/") or _DRIVE.match(name):
+        return "unsafe_path", "absolute path; pack the files with names relative to their folder"
+    if ".." in parts:
+        return "unsafe_path", "leads outside the archive (`..`); pack it again without such names"
+    if "\\" in name:
+        return "unsafe_path", "has a backslash; pack it again with `/` between folders"
+    if _CONTROL.search(name):
+        return "unsafe_path", "has control characters or is not UTF-8; rename it"
+    if len(name.encode()) > limits.max_name_bytes or len(parts) > limits.max_depth:
+        message = (
+            f"is longer than {limits.max_name_bytes} bytes or deeper than "
+            f"{limits.max_depth} folders; shorten it"
+        )
+        return "unsafe_path", message
+    return None
+
+
+def is_ignored(parts: Parts) -> bool:
+    """Whether a name is one that systems leave behind: hidden, `__MACOSX`, `Thumbs.db`..."""
+    if any(part.startswith(".") for part in parts):
+        return True
+    if any(part.casefold() in _IGNORED_FOLDERS for part in parts):
+        return True
+    return parts[-1].casefold() in _IGNORED_FILES
+
+
+def describe(parts: Parts) -> str:
+    """A name for messages."""
+    return show("/".join(parts))
+
+
+def _parents(names: Iterable[Parts]) -> set[Parts]:
+    return {parts[:end] for parts in names for end in range(1, len(parts))}

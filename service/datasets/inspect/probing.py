@@ -1,0 +1,94 @@
+"""Reads and decodes many files, in several processes where that pays."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from service.datasets.inspect.images import BadImage, ImageFacts, prepare_decoder, probe_image
+from service.datasets.inspect.limits import Limits, die_with
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.report import refuse
+from service.datasets.inspect.source import Source
+
+_BATCH = 64
+_MIN_POOLED = 500
+"""Below this many files, starting processes takes longer than they save."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a file turned out to be: an image, or why not.
+
+    Attributes:
+        fault: code and message of what is wrong; None for a good image.
+        sha256: of the file, where the source has no digest of its own.
+    """
+
+    facts: ImageFacts | None = None
+    fault: tuple[str, str] | None = None
+    sha256: str | None = None
+    size_bytes: int = 0
+
+
+def probe_all(
+    source: Source, entries: Sequence[Entry], *, limits: Limits, num_processes: int
+) -> list[Probe]:
+    """Probe every entry, in order.
+
+    Raises:
+        Refused: a file brought the decoder down.
+    """
+    if num_processes < 2 or len(entries) < _MIN_POOLED:
+        prepare_decoder(limits)
+        return [_probe(source, entry, limits) for entry in entries]
+    pool = ProcessPoolExecutor(
+        num_processes,
+        # A fork has the source open already; this process has one thread.
+        mp_context=get_context("fork"),
+        initializer=_prepare_process,
+        initargs=(source, limits, os.getpid()),
+    )
+    with pool:
+        try:
+            return [probe for batch in pool.map(_probe_batch, _batches(entries)) for probe in batch]
+        except BrokenProcessPool:
+            raise refuse(
+                "decoder_died",
+                "reading the images took more memory or time than is allowed, or crashed the "
+                "decoder; look for damaged or huge files",
+            ) from None
+
+
+_process_source: Source
+_process_limits: Limits
+
+
+def _prepare_process(source: Source, limits: Limits, parent_pid: int) -> None:
+    global _process_source, _process_limits
+    die_with(parent_pid)
+    prepare_decoder(limits)
+    _process_source, _process_limits = source, limits
+
+
+def _probe_batch(entries: Sequence[Entry]) -> list[Probe]:
+    return [_probe(_process_source, entry, _process_limits) for entry in entries]
+
+
+def _probe(source: Source, entry: Entry, limits: Limits) -> Probe:
+    try:
+        content = source.read(entry, limits=limits)
+        facts = probe_image(content, limits=limits)
+    except BadImage as bad:
+        return Probe(fault=(bad.code, bad.message))
+    except MemoryError:
+        return Probe(fault=("too_large", "takes more memory than is allowed"))
+    sha256 = None if source.has_digest else hashlib.sha256(content).hexdigest()
+    return Probe(facts=facts, sha256=sha256, size_bytes=len(content))
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    return (entries[start : start + _BATCH] for start in range(0, len(entries), _BATCH))

@@ -1,0 +1,127 @@
+"""The three kinds of source behind one face: list the names, then read a file."""
+
+import os
+import stat
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import BinaryIO
+
+from service.datasets.inspect.folder import FolderReader, list_folder
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.listing import Entry, Listing
+from service.datasets.inspect.report import refuse
+from service.datasets.inspect.tar_archive import (
+    NOT_AN_ARCHIVE,
+    OPENERS,
+    list_tar,
+    read_tar_entry,
+    unpack_tar,
+)
+from service.datasets.inspect.zip_archive import list_zip, read_zip_entry
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_OTHERS = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"Rar!": "RAR",
+    b"\x1f\x9d": "compress",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+
+
+class Source(ABC):
+    """A data set that can be listed, and whose files can be read in any order and process."""
+
+    has_digest = True
+    """Its bytes are covered by one digest, so that its files need none of their own."""
+
+    @abstractmethod
+    def list_files(self, *, limits: Limits) -> Listing:
+        """The names.
+
+        Raises:
+            Refused: they, or the source as a whole, are not acceptable.
+        """
+
+    @abstractmethod
+    def read(self, entry: Entry, *, limits: Limits) -> bytes:
+        """A file's content.
+
+        Raises:
+            BadImage: it cannot be had.
+        """
+
+
+class ZipSource(Source):
+    """A zip archive."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def list_files(self, *, limits: Limits) -> Listing:
+        """The names; see `Source`."""
+        return list_zip(self._file, limits=limits)
+
+    def read(self, entry: Entry, *, limits: Limits) -> bytes:
+        """A file's content; see `Source`."""
+        return read_zip_entry(self._file.fileno(), entry, limits=limits)
+
+
+class TarSource(Source):
+    """A plain tar."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def list_files(self, *, limits: Limits) -> Listing:
+        """The names; see `Source`."""
+        return list_tar(self._file, limits=limits)
+
+    def read(self, entry: Entry, *, limits: Limits) -> bytes:
+        """A file's content; see `Source`."""
+        return read_tar_entry(self._file.fileno(), entry, limits=limits)
+
+
+class FolderSource(Source):
+    """A folder where it lies."""
+
+    has_digest = False
+
+    def __init__(self, root_fd: int) -> None:
+        self._root_fd = root_fd
+        self._reader = FolderReader(root_fd)
+
+    def list_files(self, *, limits: Limits) -> Listing:
+        """The names; see `Source`."""
+        return list_folder(self._root_fd, limits=limits)
+
+    def read(self, entry: Entry, *, limits: Limits) -> bytes:
+        """A file's content; see `Source`."""
+        return self._reader.read(entry, limits=limits)
+
+
+def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Source:
+    """The source in an archive file, whatever it is called.
+
+    Args:
+        path: the file.
+        work_dir: where a compressed tar may be unpacked.
+        limits: bounds of what is read.
+
+    Raises:
+        Refused: it is no archive, or one that cannot be read.
+    """
+    file = path.open("rb")
+    magic = os.pread(file.fileno(), 8, 0)
+    if not magic or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise refuse("not_an_archive", "the upload is empty; send a zip or tar archive")
+    if magic.startswith(_ZIP):
+        return ZipSource(file)
+    if magic.startswith(tuple(OPENERS)):
+        target = work_dir / "unpacked.tar"
+        unpack_tar(file, target, limits=limits)
+        return TarSource(target.open("rb"))
+    for start, name in _OTHERS.items():
+        if magic.startswith(start):
+            raise refuse("not_an_archive", f"a {name} archive; {NOT_AN_ARCHIVE}")
+    return TarSource(file)

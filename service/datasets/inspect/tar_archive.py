@@ -1,0 +1,160 @@
+"""Lists and reads tar files without trusting a word of them; nothing is ever extracted.
+
+A compressed tar is first unpacked into a plain one beside the results, counting its bytes, so that
+every later step can reach any file and several processes can read at once.
+"""
+
+import bz2
+import gzip
+import lzma
+import os
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, Self, cast
+
+from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.limits import MIB, Limits
+from service.datasets.inspect.listing import Entry, Listing
+from service.datasets.inspect.report import refuse
+
+OPENERS: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+}
+"""How each compression begins, and what unpacks it."""
+_MAX_HEADER_BYTES = MIB
+_HEADERS = {
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+}
+_LINKS = {tarfile.SYMTYPE: "symbolic", tarfile.LNKTYPE: "hard"}
+NOT_AN_ARCHIVE = "not a zip or tar archive (plain, gzip, bzip2 or xz); pack the folder as one"
+_CUT = "the archive is cut off or damaged at byte {offset}; pack and upload it again"
+
+
+class _StrictTarInfo(tarfile.TarInfo):
+    """Makes an error of what tarfile takes for the end of the archive, and of lying headers."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        info = super().frombuf(buf, encoding, errors)
+        if info.size < 0:  # would lead backwards, for ever
+            raise tarfile.InvalidHeaderError("negative size")  # type: ignore[attr-defined]
+        if info.type in _HEADERS and info.size > _MAX_HEADER_BYTES:
+            raise tarfile.InvalidHeaderError("oversized header")  # type: ignore[attr-defined]
+        return info
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        offset = archive.offset
+        try:
+            info = super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError:
+            if offset == 0:
+                raise refuse("not_an_archive", NOT_AN_ARCHIVE) from None
+            raise refuse("bad_archive", _CUT.format(offset=offset)) from None
+        if info.size < 0 or archive.offset <= offset:
+            raise refuse("bad_archive", _CUT.format(offset=offset))
+        return info
+
+
+def unpack_tar(file: BinaryIO, target: Path, *, limits: Limits) -> None:
+    """Write the plain tar inside a compressed one.
+
+    Raises:
+        Refused: it is damaged, cut off, or unpacks to too much.
+        OSError: the disk is full.
+    """
+    magic = os.pread(file.fileno(), 8, 0)
+    source = next(opener(file) for start, opener in OPENERS.items() if magic.startswith(start))
+    archive_bytes = os.fstat(file.fileno()).st_size
+    limit = min(limits.max_total_bytes, archive_bytes * limits.max_total_ratio + MIB)
+    total = 0
+    with target.open("xb") as output:
+        while chunk := _read_packed(source):
+            total += len(chunk)
+            if total > limit:
+                raise refuse(
+                    "compression_bomb",
+                    f"unpacks to more than {limit} bytes: over {limits.max_total_ratio} times its "
+                    "size, or over the limit",
+                )
+            output.write(chunk)
+
+
+def list_tar(file: BinaryIO, *, limits: Limits) -> Listing:
+    """The files of a plain tar.
+
+    Raises:
+        Refused: a name, an entry or the archive as a whole is not acceptable.
+    """
+    archive_bytes = os.fstat(file.fileno()).st_size
+    listing = Listing(limits)
+    try:
+        archive = tarfile.open(fileobj=file, mode="r:", tarinfo=_StrictTarInfo)  # noqa: SIM115
+        while (info := archive.next()) is not None:
+            archive.members.clear()  # type: ignore[attr-defined]  # else it keeps them all
+            _add(info, listing, archive_bytes)
+    except (tarfile.TarError, ValueError, OverflowError, KeyError, EOFError) as error:
+        raise refuse(
+            "bad_archive", f"not a readable tar archive ({error}); pack and upload it again"
+        ) from error
+    listing.close()
+    return listing
+
+
+def read_tar_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
+    """The content of a listed file.
+
+    Raises:
+        BadImage: it is too large or cut off.
+    """
+    if entry.size_bytes > limits.max_file_bytes:
+        raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
+    content = os.pread(fd, entry.size_bytes, entry.offset)
+    if len(content) < entry.size_bytes:
+        raise BadImage("bad_file", "is cut off; the archive is not complete")
+    return content
+
+
+def _read_packed(source: Any) -> bytes:
+    try:
+        return cast("bytes", source.read(MIB))
+    except MemoryError:
+        raise refuse("bad_archive", "needs too much memory to unpack; use gzip") from None
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise refuse(
+            "bad_archive", f"cannot be unpacked ({error}); pack and upload it again"
+        ) from error
+
+
+def _add(info: tarfile.TarInfo, listing: Listing, archive_bytes: int) -> None:
+    parts = listing.parse(info.name)
+    if info.type in _LINKS:
+        message = f"is a {_LINKS[info.type]} link; pack the file itself (tar -h --hard-dereference)"
+        listing.note("symlink" if info.issym() else "hardlink", message, info.name)
+    elif info.isdir():
+        if parts is not None:
+            listing.add_folder(parts)
+    elif info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.sparse is not None:
+        message = "is a device, pipe, socket or sparse file; leave it out"
+        listing.note("special_file", message, info.name)
+    elif info.offset_data + info.size > archive_bytes:
+        raise refuse("bad_archive", _CUT.format(offset=archive_bytes), info.name)
+    elif parts is not None:
+        entry = Entry(
+            path=info.name,
+            parts=parts,
+            size_bytes=info.size,
+            offset=info.offset_data,
+            packed_bytes=info.size,
+        )
+        listing.add_file(entry)

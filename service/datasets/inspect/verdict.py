@@ -1,0 +1,254 @@
+"""Decides, from the names and what the files turned out to be, whether a data set can be used."""
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from redkiln.datasets import (
+    TEST_FRACTION,
+    DatasetIndex,
+    Sample,
+    rank_within_classes,
+    take_fraction,
+)
+from redkiln.job import DatasetProblem
+from service.datasets.inspect.images import ImageFacts
+from service.datasets.inspect.layout import Layout, Member, Split
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.listing import Entry, describe
+from service.datasets.inspect.probing import Probe
+from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, problem
+
+_GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
+_FATAL = {"image_bomb", "compression_bomb"}
+"""Faults that no honest file has: one is enough to refuse the set."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A usable image of the set."""
+
+    entry: Entry
+    member: Member
+    facts: ImageFacts
+    sha256: str | None
+    size_bytes: int
+
+
+@dataclass
+class Found:
+    """The files of the class folders, sorted into usable and not."""
+
+    images: list[Image] = field(default_factory=list)
+    bad: list[DatasetProblem] = field(default_factory=list)
+    fatal: list[DatasetProblem] = field(default_factory=list)
+
+
+def judge(
+    files: Sequence[Entry],
+    layout: Layout,
+    probes: Sequence[Probe],
+    *,
+    seed: int,
+    limits: Limits,
+) -> tuple[DatasetIndex | None, Report]:
+    """The report, and the index if the set is valid.
+
+    Args:
+        files: all files that were listed.
+        layout: where they belong.
+        probes: one for each of `layout.members`.
+        seed: freezes the order of the samples.
+        limits: bounds of the inspection.
+    """
+    found = _sort_out(files, layout, probes)
+    report = Report(
+        classes=sorted({name for _, name in layout.class_folders}),
+        counts=_count(found.images),
+        image_sizes=_count_sizes(found.images),
+        image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),
+        notes=list(layout.notes),
+        num_skipped=len(found.bad) + len(layout.outside),
+        skipped=(found.bad + _outside(files, layout))[:MAX_LISTED],
+        errors=[*found.fatal, *_find_errors(layout, found, limits=limits)][: MAX_LISTED + 10],
+        size_bytes=sum(image.size_bytes for image in found.images),
+    )
+    if report.errors:
+        return None, report
+    index = _build_index(found.images, layout, report, seed=seed)
+    report.notes = index.notes
+    report.counts = {
+        split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
+        for split, samples in index.splits.items()
+    }
+    return index, report
+
+
+def _sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) -> Found:
+    found = Found()
+    for member, probe in zip(layout.members, probes, strict=True):
+        entry = files[member.position]
+        if probe.facts is not None:
+            image = Image(entry, member, probe.facts, probe.sha256, probe.size_bytes)
+            found.images.append(image)
+            continue
+        assert probe.fault is not None
+        code, message = probe.fault
+        (found.fatal if code in _FATAL else found.bad).append(problem(code, message, entry.path))
+    found.images.sort(key=lambda image: image.entry.parts)
+    return found
+
+
+def _outside(files: Sequence[Entry], layout: Layout) -> list[DatasetProblem]:
+    return [
+        problem("not_in_a_class", "lies in no class folder", files[position].path)
+        for position in layout.outside[:MAX_LISTED]
+    ]
+
+
+def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[DatasetProblem]:
+    if not layout.class_folders:
+        message = (
+            "there are no class folders; put the images into train/<class>/ and test/<class>/, or "
+            "into <class>/"
+        )
+        return [problem("no_classes", message)]
+    return [
+        *_too_many_bad(found, limits=limits),
+        *_empty_classes(layout, found),
+        *_class_mistakes(layout),
+    ]
+
+
+def _too_many_bad(found: Found, *, limits: Limits) -> list[DatasetProblem]:
+    num_files = len(found.images) + len(found.bad)
+    if len(found.bad) <= num_files * limits.max_skipped_fraction:
+        return []
+    message = (
+        f"{len(found.bad)} of {num_files} files in class folders are no usable images; up to "
+        f"{limits.max_skipped_fraction:.0%} would be skipped. Repair or remove them"
+    )
+    return [problem("too_many_bad_files", message), *found.bad[:MAX_LISTED]]
+
+
+def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:
+    filled = {(image.member.split, image.member.class_name) for image in found.images}
+    return [
+        problem(
+            "empty_class",
+            "this class folder has no usable image; add some or remove it",
+            describe(folders[0]),
+        )
+        for key, folders in sorted(layout.class_folders.items())
+        if key not in filled
+    ]
+
+
+def _class_mistakes(layout: Layout) -> list[DatasetProblem]:
+    train = {name for split, name in layout.class_folders if split == "train"}
+    test = {name for split, name in layout.class_folders if split == "test"}
+    problems = []
+    if len(train) < 2:
+        names = ", ".join(describe((name,)) for name in sorted(train))
+        message = f"there is one class only ({names}); a classifier needs two folders or more"
+        problems.append(problem("one_class", message))
+    for name in sorted(test - train):
+        near = difflib.get_close_matches(name, train, n=1, cutoff=0.6)
+        hint = f"; did you mean {describe((near[0],))!r}?" if near else ""
+        folder = describe(layout.class_folders["test", name][0])
+        message = f"the test class {describe((name,))!r} has no training images{hint}"
+        problems.append(problem("unknown_test_class", message, folder))
+    return problems
+
+
+def _count(images: Sequence[Image]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for image in images:
+        of_split = counts.setdefault(image.member.split, {})
+        of_split[image.member.class_name] = of_split.get(image.member.class_name, 0) + 1
+    return counts
+
+
+def _count_sizes(images: Sequence[Image]) -> dict[str, int]:
+    sizes = Counter(f"{image.facts.width}x{image.facts.height}" for image in images)
+    listed = dict(sizes.most_common(MAX_SIZES))
+    rest = len(images) - sum(listed.values())
+    return {**listed, "other": rest} if rest else listed
+
+
+def _build_index(
+    images: Sequence[Image], layout: Layout, report: Report, *, seed: int
+) -> DatasetIndex:
+    sizes = Counter((image.facts.width, image.facts.height) for image in images)
+    is_grey = all(image.facts.mode in _GREY_MODES for image in images)
+    splits = _split(images, report.classes, has_test=layout.has_test, seed=seed)
+    channels: Literal[1, 3] = 1 if is_grey else 3
+    return DatasetIndex(
+        classes=report.classes,
+        splits=splits,
+        image_size=max(sizes, key=lambda size: (sizes[size], size)),
+        mixed_sizes=len(sizes) > 1,
+        channels=channels,
+        seed=seed,
+        held_out_test=not layout.has_test,
+        notes=[*report.notes, *_notes(splits, report.classes, layout, num_sizes=len(sizes))],
+    )
+
+
+def _split(
+    images: Sequence[Image], classes: list[str], *, has_test: bool, seed: int
+) -> dict[Split, list[Sample]]:
+    labels = {name: label for label, name in enumerate(classes)}
+    splits: dict[Split, list[Sample]] = {}
+    for split in ("train", "test") if has_test else ("train",):
+        members = [image for image in images if image.member.split == split]
+        ranks = rank_within_classes([labels[m.member.class_name] for m in members], seed=seed)
+        splits[split] = [
+            Sample(
+                path=image.entry.path,
+                label=labels[image.member.class_name],
+                rank=rank,
+                sha256=image.sha256,
+            )
+            for image, rank in zip(members, ranks, strict=True)
+        ]
+    return splits if has_test else _hold_out(splits["train"])
+
+
+def _hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
+    """Cut the test split from the front of each class's order; the rest counts from 0 again."""
+    is_test = take_fraction(
+        [sample.label for sample in samples],
+        [sample.rank for sample in samples],
+        fraction=TEST_FRACTION,
+    )
+    splits: dict[Split, list[Sample]] = {"train": [], "test": []}
+    num_test: Counter[int] = Counter()
+    for sample, taken in zip(samples, is_test, strict=True):
+        splits["test" if taken else "train"].append(sample)
+        num_test[sample.label] += taken
+    for sample in splits["train"]:
+        sample.rank -= num_test[sample.label]
+    return splits
+
+
+def _notes(
+    splits: dict[Split, list[Sample]], classes: list[str], layout: Layout, *, num_sizes: int
+) -> list[str]:
+    notes = []
+    if not layout.has_test:
+        notes.append(
+            f"there is no test folder: {len(splits['test'])} of "
+            f"{len(splits['train']) + len(splits['test'])} images were held out for testing, the "
+            "same ones for every job"
+        )
+    in_test = {sample.label for sample in splits["test"]}
+    untested = [name for label, name in enumerate(classes) if label not in in_test]
+    if untested:
+        names = ", ".join(describe((name,)) for name in untested[:10])
+        notes.append(f"{len(untested)} classes have no test image: {names}")
+    if num_sizes > 1:
+        notes.append(f"the images have {num_sizes} different sizes; jobs bring them to one")
+    return notes
