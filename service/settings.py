@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 GIB = 1024**3
 MIB = 1024**2
+BIND_PATTERN = r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$"
 
 
 class Settings(BaseSettings):
@@ -19,8 +20,14 @@ class Settings(BaseSettings):
 
     bind: str = Field(
         "127.0.0.1:8321",
-        pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$",
+        pattern=BIND_PATTERN,
         description="Address and port; on a loopback address no key is asked for.",
+    )
+    public_bind: str | None = Field(
+        None,
+        pattern=BIND_PATTERN,
+        description="Address and port that users reach where it is not `bind`: a container listens "
+        "everywhere and its published address decides whether keys are asked for.",
     )
     auth: Literal["auto", "keys"] = Field(
         "auto", description="`keys` asks for a key on a loopback address too."
@@ -28,6 +35,9 @@ class Settings(BaseSettings):
     state_dir: Path = Field(Path("data"), description="Database, blobs, logs and keys.")
     database_url: str | None = Field(
         None, description="postgresql+psycopg://...; a SQLite file in the state folder if unset."
+    )
+    worker_key_file: Path | None = Field(
+        None, description="Where the worker key is kept; in the state folder's keys if unset."
     )
     broker_url: str | None = Field(
         None, description="Redis of the doorbell; without it workers find jobs by polling alone."
@@ -84,12 +94,17 @@ class Settings(BaseSettings):
         return int(self.bind.rpartition(":")[2])
 
     @property
+    def public_host(self) -> str:
+        """The address that users reach, without its port and brackets."""
+        return (self.public_bind or self.bind).rpartition(":")[0].strip("[]")
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the service."""
-        if self.host == "localhost":
+        if self.public_host == "localhost":
             return True
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            return ipaddress.ip_address(self.public_host).is_loopback
         except ValueError:
             return False
 
@@ -117,6 +132,11 @@ class Settings(BaseSettings):
     def keys_dir(self) -> Path:
         """First keys and the secret that attempt tokens are made with."""
         return self.state_dir / "keys"
+
+    @property
+    def resolved_worker_key_file(self) -> Path:
+        """Where the first worker key is written, for workers to read."""
+        return self.worker_key_file or self.keys_dir / "worker.key"
 
     def prepare_state_dir(self) -> None:
         """Make the state folder, readable by its owner alone.

@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+
+from service.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("bind", "public_bind", "needs_keys"),
+    [
+        ("127.0.0.1:8321", None, False),
+        ("[::1]:8321", None, False),
+        ("localhost:8321", None, False),
+        ("0.0.0.0:8321", None, True),
+        ("192.168.1.5:8321", None, True),
+        ("0.0.0.0:8321", "127.0.0.1:9000", False),
+        ("0.0.0.0:8321", "0.0.0.0:8321", True),
+        ("127.0.0.1:8321", "workstation:8321", True),
+    ],
+)
+def test_keys_are_asked_for_where_others_reach_the_published_address(bind, public_bind, needs_keys):
+    settings = Settings(bind=bind, public_bind=public_bind)
+    assert settings.needs_keys is needs_keys
+    assert Settings(bind=bind, public_bind=public_bind, auth="keys").needs_keys
+
+
+def test_the_worker_key_lies_with_the_other_keys_unless_it_is_named(tmp_path):
+    settings = Settings(state_dir=tmp_path)
+    assert settings.resolved_worker_key_file == tmp_path / "keys" / "worker.key"
+    elsewhere = Settings(state_dir=tmp_path, worker_key_file=Path("/secrets/worker.key"))
+    assert elsewhere.resolved_worker_key_file == Path("/secrets/worker.key")
