@@ -522,6 +522,11 @@ class Client:
         """Make an API key useless from now on."""
         self._connection.request("DELETE", f"/v1/keys/{key_id}")
 
+    def health(self) -> dict[str, Any]:
+        """What the service says of itself; it answers as long as its process lives."""
+        body: dict[str, Any] = self._connection.request("GET", "/healthz").json()
+        return body
+
     def _get(self, path: str, view: type[View], params: Mapping[str, Any] | None = None) -> View:
         return view.model_validate_json(
             self._connection.request("GET", path, params=params).content

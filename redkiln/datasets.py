@@ -53,12 +53,17 @@ class DatasetIndex(BaseModel):
 
 
 class BuiltinDataset(BaseModel):
-    """A data set that the worker makes from an installed library."""
+    """A data set that the worker makes from an installed library.
+
+    Attributes:
+        class_counts: samples of each class, in the order of `classes`.
+    """
 
     name: str
     task: str
     classes: list[str]
     num_samples: int
+    class_counts: list[int]
     image_size: tuple[int, int]
     channels: Literal[1, 3]
     description: str
@@ -70,6 +75,7 @@ BUILTINS: dict[str, BuiltinDataset] = {
         task="image-classification",
         classes=[str(digit) for digit in range(10)],
         num_samples=1797,
+        class_counts=[178, 182, 177, 183, 181, 182, 181, 179, 174, 180],
         image_size=(8, 8),
         channels=1,
         description="Handwritten digits, 8x8 grey, from scikit-learn (UCI optdigits).",

@@ -1,9 +1,28 @@
-"""Watching a job in a terminal, until it has ended."""
+"""Watching a job: a live panel in a terminal, plain lines anywhere else."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Protocol, Self
 
 from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
-from redkiln.client import Client, Disconnected, Reconnected, Snapshot
-from redkiln.job import JobView
+from redkiln.cli import words
+from redkiln.cli.command import print_json
+from redkiln.cli.panel import STYLES, JobPanel, metric_words, queue_words, shown_metrics
+from redkiln.cli.watched import Line, Watched
+from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
+from redkiln.errors import ConnectionFailed, Unavailable
+from redkiln.events import EventKind
+from redkiln.job import EventView, JobStatus, JobView
+
+QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
+PLAIN_PROGRESS_SECONDS = 5.0
+PATIENCE_SECONDS = 600.0
+_TRAINER_KINDS = frozenset(str(kind) for kind in EventKind)
 
 
 def watch_job(client: Client, job_id: str, console: Console) -> JobView:
@@ -11,17 +30,179 @@ def watch_job(client: Client, job_id: str, console: Console) -> JobView:
 
     Ctrl-C (KeyboardInterrupt) ends the watching, never the job.
 
+    Args:
+        client: of the service.
+        job_id: of the job.
+        console: a terminal gets a live panel, anything else a line an event.
+
     Raises:
         ApiError: the service refused, or does not know the job.
         ConnectionFailed: the service was away for ten minutes.
     """
-    for update in client.watch(job_id):
-        if isinstance(update, Snapshot):
+    return follow_job(client, job_id, screen_for(console))
+
+
+class Screen(Protocol):
+    """Where a watched job is shown."""
+
+    def open(self, watched: Watched) -> AbstractContextManager[object]:
+        """Begin to show it."""
+
+    def show(self, update: Update | None, lines: list[Line], /) -> None:
+        """Something has changed; `lines` say what, for people."""
+
+
+def screen_for(console: Console) -> Screen:
+    """The screen that suits a console."""
+    is_lively = console.is_terminal and not console.is_dumb_terminal
+    return PanelScreen(console) if is_lively else LineScreen(console)
+
+
+def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
+    """Keep a screen up to date with a job until it has ended; see `watch_job`."""
+    watched = Watched(client.job(job_id))
+    with screen.open(watched):
+        _wait_in_queue(client, watched, screen)
+        for update in client.watch(job_id, patience_seconds=PATIENCE_SECONDS):
+            screen.show(update, watched.apply(update))
+            if isinstance(update, EventView) and update.kind not in _TRAINER_KINDS:
+                watched.refresh(client.job(job_id))
+        watched.refresh(client.job(job_id))
+        screen.show(None, [])
+    return watched.job
+
+
+def _wait_in_queue(client: Client, watched: Watched, screen: Screen) -> None:
+    """Ask until the job has left the queue: its stream says nothing of its position."""
+    polls = 0
+    lost_at: float | None = None
+    while watched.status == JobStatus.QUEUED:
+        time.sleep(QUEUE_POLL_SECONDS[min(polls, len(QUEUE_POLL_SECONDS) - 1)])
+        polls += 1
+        try:
+            watched.refresh(client.job(watched.job.id))
+        except (ConnectionFailed, Unavailable) as error:
+            if lost_at is None:
+                lost_at = time.monotonic()
+                update = Disconnected(getattr(error, "reason", str(error)))
+                screen.show(update, watched.apply(update))
+            elif time.monotonic() - lost_at > PATIENCE_SECONDS:
+                raise
             continue
-        if isinstance(update, Disconnected):
-            console.print(f"The connection is lost ({update.reason}); trying again")
-        elif isinstance(update, Reconnected):
-            console.print("The connection is back")
-        else:
-            console.print(f"{update.kind} {update.data}", markup=False)
-    return client.job(job_id)
+        back = [] if lost_at is None else watched.apply(Reconnected())
+        lost_at = None
+        screen.show(None, back)
+
+
+class PanelScreen:
+    """A panel that redraws itself, and goes when the watching ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def open(self, watched: Watched) -> AbstractContextManager[object]:
+        """Begin to draw."""
+        # Redrawn by rich's own thread, so that times go on between two updates.
+        return Live(JobPanel(watched), console=self._console, refresh_per_second=8, transient=True)
+
+    def show(self, _update: Update | None, _lines: list[Line], /) -> None:
+        """The next drawing shows it."""
+
+
+class LineScreen:
+    """A line for each event, and one for the progress every few seconds."""
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._watched: Watched | None = None
+        self._said_at = 0.0
+        self._said_queue = ""
+        self._said_epoch = -1
+
+    def open(self, watched: Watched) -> AbstractContextManager[object]:
+        """Say what is watched."""
+        self._watched = watched
+        self._print(f"{watched.job.name} ({watched.job.id}): {watched.status}")
+        self._said_at = self._clock()
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Nothing is left to do."""
+
+    def show(self, _update: Update | None, lines: list[Line], /) -> None:
+        """Print what is new."""
+        for line in lines:
+            self._print(line.text, STYLES[line.tone])
+        assert self._watched is not None
+        if self._watched.status == JobStatus.QUEUED:
+            waiting = queue_words(self._watched)
+            if waiting and waiting != self._said_queue:
+                self._print(f"queued: {waiting}")
+            self._said_queue = waiting
+        elif self._watched.progress is not None:
+            self._show_progress(self._watched)
+
+    def _show_progress(self, watched: Watched) -> None:
+        progress = watched.progress
+        assert progress is not None
+        is_news = progress.step > 0 and progress.epoch != self._said_epoch
+        if not is_news and self._clock() - self._said_at < PLAIN_PROGRESS_SECONDS:
+            return
+        if is_news or watched.status == JobStatus.RUNNING:
+            self._said_at, self._said_epoch = self._clock(), progress.epoch
+            self._print(progress_words(watched))
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style=style), soft_wrap=True)
+
+
+def progress_words(watched: Watched) -> str:
+    """Progress in one line."""
+    progress = watched.progress
+    assert progress is not None
+    eta = watched.eta_seconds()
+    parts = [
+        f"{100 * progress.fraction:3.0f} %",
+        f"epoch {progress.epoch}/{progress.epochs}",
+        f"step {words.count(progress.step)}/{words.count(progress.steps)}",
+        *(f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)),
+        f"{words.count(progress.samples_per_second)} samples/s"
+        if progress.samples_per_second is not None
+        else "",
+        f"ETA {words.duration(eta)}" if eta is not None and progress.fraction < 1 else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+class JsonScreen:
+    """One JSON object a line on stdout, each with its `type`."""
+
+    def open(self, watched: Watched) -> AbstractContextManager[object]:
+        """Begin with the job as it is."""
+        self._watched = watched
+        print_json({"type": "job", "job": watched.job})
+        return nullcontext()
+
+    def show(self, update: Update | None, _lines: list[Line], /) -> None:
+        """Print the update; without one, the job."""
+        match update:
+            case EventView():
+                print_json({"type": "event", "event": update})
+            case Snapshot():
+                print_json({"type": "progress", **update.model_dump(mode="json")})
+            case Disconnected(reason):
+                print_json({"type": "disconnected", "reason": reason})
+            case Reconnected():
+                print_json({"type": "reconnected"})
+            case None:
+                if self._watched.job.is_terminal:
+                    print_json({"type": "job", "job": self._watched.job})

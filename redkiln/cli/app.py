@@ -1,0 +1,74 @@
+"""The command `redkiln`: all its groups, and the options that come before them."""
+
+import typer
+
+from redkiln.cli import artifacts, datasets, jobs, keys, records, tasks, train, workers
+from redkiln.cli.command import Json, Key, Session, Url, command, example_text
+from redkiln.cli.exit_codes import MEANINGS
+from redkiln.errors import RedkilnError
+from redkiln.version import __version__
+
+_EXIT_STATUSES = "\n".join(f"  {code.value:>3}  {words}" for code, words in MEANINGS.items())
+_EPILOG = "\n\n".join(
+    (
+        example_text(
+            (
+                "redkiln train ~/flowers              # folder in, verified ONNX out",
+                "redkiln submit flowers.yaml --watch  # the same with a spec",
+                "redkiln jobs                         # what is going on",
+            )
+        )
+        or "",
+        f"[bold]Exit status[/bold]\n{_EXIT_STATUSES}",
+        (
+            "[bold]Environment[/bold]\n"
+            "  REDKILN_URL       address of the service, else http://127.0.0.1:8321\n"
+            "  REDKILN_KEY       API key; REDKILN_KEY_FILE names a file that holds it\n"
+            "  NO_COLOR          print without colours"
+        ),
+    )
+)
+
+
+def build_app() -> typer.Typer:
+    """The whole command."""
+    app = typer.Typer(
+        name="redkiln",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_show_locals=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=_EPILOG,
+    )
+    app.callback()(_root)
+    for group in (train, jobs, records, artifacts, datasets, tasks, workers, keys):
+        group.register(app)
+    command(app, "version", rich_help_panel="Service")(version)
+    return app
+
+
+def _root(
+    context: typer.Context, url: Url = None, key: Key = None, json_output: Json = False
+) -> None:
+    """Train models on AMD GPUs and get verified ONNX back.
+
+    Every command takes --json for scripts, and --url and --key to speak to
+    another service than the one on this machine.
+    """
+    context.obj = {"url": url, "key": key, "json_output": json_output}
+
+
+def version(session: Session) -> None:
+    """Print the version of this command, and of the service if it is there."""
+    try:
+        health = session.client.health()
+    except RedkilnError as error:
+        service: dict[str, object] = {"url": session.client.url, "error": str(error)}
+    else:
+        service = {"url": session.client.url, **health}
+    if session.is_json:
+        session.emit({"version": __version__, "service": service})
+        return
+    session.say(f"redkiln {__version__}")
+    state = "not reached" if "error" in service else f"version {service.get('version', 'unknown')}"
+    session.say(f"service {service['url']}, {state}")

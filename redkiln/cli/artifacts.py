@@ -1,0 +1,109 @@
+"""Commands on what a job left: list and download its artifacts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command
+from redkiln.cli.exit_codes import ExitCode, is_verified
+from redkiln.cli.jobs import JobName
+from redkiln.cli.naming import find_job_id
+from redkiln.cli.output_folder import choose_folder, mark_folder
+from redkiln.cli.problems import UsageError
+from redkiln.cli.tables import plain_table
+from redkiln.cli.transfers import download_counter, transfer_bars
+from redkiln.job import ArtifactView, JobView
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    command(app, "artifacts", rich_help_panel="Results", examples=("redkiln artifacts last",))(
+        artifacts
+    )
+    command(app, "download", rich_help_panel="Results", examples=(
+        "redkiln download last",
+        "redkiln download flowers -o models/flowers",
+        "redkiln download last model.onnx manifest.json",
+    ))(download)  # fmt: skip
+
+
+def artifacts(session: Session, job: JobName) -> None:
+    """List the files that a job left."""
+    listed = session.client.artifacts(find_job_id(session.client, job))
+    if session.is_json:
+        session.emit(listed)
+        return
+    if not listed:
+        session.note("No artifacts; a job publishes them when it has succeeded.")
+        return
+    table = plain_table("!name", "!kind", "!size", "!verified", "sha256", right=("size",))
+    for item in listed:
+        table.add_row(item.name, item.kind, words.size(item.size_bytes), _verdict(item),
+                      Text(item.sha256[:16], style="dim"))  # fmt: skip
+    session.out.print(table)
+
+
+def download(
+    session: Session,
+    job: JobName,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAMES]", help="Only these files.", show_default=False),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder; ./out/NAME of the job if not given.",
+                     show_default=False),
+    ] = None,
+) -> None:  # fmt: skip
+    """Download a job's files; goes on where it was broken off.
+
+    Each file is checked against its sha256 before it gets its name. The exit
+    status is 5 when the model is unverified.
+    """
+    found = session.client.job(find_job_id(session.client, job))
+    listed = session.client.artifacts(found.id)
+    target = folder or choose_folder(Path("out"), found)
+    paths = fetch(session, found, _select(listed, names, found), target)
+    if session.is_json:
+        session.emit({"job_id": found.id, "folder": str(target), "files": paths})
+    else:
+        session.say(f"{words.plural(len(paths), 'file')} in {target}/, sha256 verified")
+    if not is_verified(listed):
+        session.note("The model is UNVERIFIED: see report.md")
+        raise typer.Exit(ExitCode.UNVERIFIED)
+
+
+def fetch(session: Session, job: JobView, chosen: list[ArtifactView], folder: Path) -> list[Path]:
+    """Download artifacts into a folder, with a bar for each."""
+    mark_folder(folder, job)
+    with transfer_bars(session.notes) as bars:
+        return [
+            session.client.download(
+                item,
+                folder / item.name,
+                on_bytes=download_counter(bars, item.name, item.size_bytes),
+            )
+            for item in chosen
+        ]
+
+
+def _select(
+    listed: list[ArtifactView], names: list[str] | None, job: JobView
+) -> list[ArtifactView]:
+    if not listed:
+        raise UsageError(f"{job.name} ({job.id}) is {job.status} and has no artifacts")
+    known = {item.name: item for item in listed}
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"there is no {name!r} among: {', '.join(known)}")
+    return [known[name] for name in names] if names else listed
+
+
+def _verdict(item: ArtifactView) -> Text:
+    if item.verified is None:
+        return Text("")
+    return Text("yes", style="green") if item.verified else Text("NO", style="bold yellow")

@@ -1,0 +1,192 @@
+"""How every command is made: `--url`, `--key` and `--json` on each, errors as exit statuses."""
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.text import Text
+
+from redkiln.cli.exit_codes import ExitCode, exit_code_of_error
+from redkiln.cli.problems import Locate, error_document, print_error
+from redkiln.client import Client
+from redkiln.errors import RedkilnError
+
+PIPE_WIDTH = 200
+"""Columns where the output is no terminal: nothing is to be cut there."""
+
+P = ParamSpec("P")
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="Address of the service.", show_default=False, metavar="URL"),
+]
+Key = Annotated[
+    str | None, typer.Option("--key", help="API key.", show_default=False, metavar="KEY")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on stdout.")]
+
+_SHARED = {"url": (Url, None), "key": (Key, None), "json_output": (Json, False)}
+
+
+class Session:
+    """One run of the command: where it prints, and the service it speaks to.
+
+    Attributes:
+        is_json: stdout is for a program.
+        out: results, for people.
+        notes: progress and errors, on stderr.
+        locate: where the user wrote what an error's pointer names.
+    """
+
+    def __init__(self, *, url: str | None, key: str | None, is_json: bool) -> None:
+        self._url = url
+        self._key = key
+        self.is_json = is_json
+        self.out = _console(stderr=False)
+        self.notes = _console(stderr=True)
+        self.locate: Locate | None = None
+
+    @cached_property
+    def client(self) -> Client:
+        """The service's client, made when it is first needed."""
+        try:
+            return Client(self._url, self._key)
+        except (ValueError, OSError) as error:
+            raise RedkilnError(str(error)) from error
+
+    @property
+    def live(self) -> Console:
+        """Where something that redraws itself goes: never among JSON."""
+        return self.notes if self.is_json else self.out
+
+    def say(self, text: str | Text) -> None:
+        """Print a line for people, long ones unbroken."""
+        line = Text(text) if isinstance(text, str) else text
+        self.out.print(line, soft_wrap=True)
+
+    def note(self, text: str | Text) -> None:
+        """Print a line that is not the result."""
+        line = Text(text) if isinstance(text, str) else text
+        self.notes.print(line, soft_wrap=True)
+
+    def emit(self, value: Any) -> None:
+        """Print the result as JSON."""
+        print_json(value, indent=2)
+
+    def close(self) -> None:
+        """Close the connections, if there were any."""
+        if "client" in self.__dict__:
+            self.client.close()
+
+
+def print_json(value: Any, *, indent: int | None = None) -> None:
+    """Print models, or plain values that hold some, as one JSON document on stdout."""
+    text = json.dumps(value, default=_plain, indent=indent, ensure_ascii=False)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def command(
+    app: typer.Typer, name: str, *, examples: Iterable[str] = (), **options: Any
+) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[..., None]]:
+    """Register a function as a command; it gets a `Session` before its own parameters.
+
+    Args:
+        app: the group that it belongs to.
+        name: of the command.
+        examples: command lines for its help.
+        options: further ones of typer's.
+    """
+
+    def register(function: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+        run = _with_session(function)
+        app.command(name, epilog=example_text(examples), **options)(run)
+        return run
+
+    return register
+
+
+def default_command(group: typer.Typer) -> Callable[[Callable[[Session], None]], None]:
+    """Register what a group does when no command of it is named, and as its `list`."""
+
+    def register(function: Callable[[Session], None]) -> None:
+        command(group, "list")(function)
+        group.callback(invoke_without_command=True)(_with_session(function))
+
+    return register
+
+
+def example_text(lines: Iterable[str]) -> str | None:
+    """Examples as the end of a help text."""
+    listed = "\n".join(f"  {line}" for line in lines)
+    return f"[bold]Examples[/bold]\n{listed}" if listed else None
+
+
+def _with_session(function: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def run(*args: Any, **given: Any) -> None:
+        context: typer.Context = given.pop("context")
+        shared = context.find_root().ensure_object(dict)
+        # Said before the command, in its group or after it: the last one counts.
+        for name in _SHARED:
+            shared[name] = given.pop(name) or shared.get(name)
+        if context.invoked_subcommand is not None:
+            return
+        session = Session(url=shared["url"], key=shared["key"], is_json=bool(shared["json_output"]))
+        _run(session, functools.partial(function, session, *args, **given))
+
+    _announce(run, function)
+    return run
+
+
+def _run(session: Session, function: Callable[[], None]) -> None:
+    try:
+        function()
+    except RedkilnError as error:
+        if session.is_json:
+            session.emit(error_document(error))
+        print_error(session.notes, error, locate=session.locate)
+        raise typer.Exit(exit_code_of_error(error)) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    finally:
+        session.close()
+
+
+def _announce(run: Callable[..., None], function: Callable[..., None]) -> None:
+    """Show typer the function's own parameters and the shared ones, without the session."""
+    hints = inspect.get_annotations(function)
+    own = list(inspect.signature(function).parameters.values())[1:]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter(name, keyword, default=default, annotation=annotation)
+        for name, (annotation, default) in _SHARED.items()
+    ]
+    context = inspect.Parameter("context", keyword, annotation=typer.Context)
+    parameters = [parameter.replace(kind=keyword) for parameter in own]
+    run.__signature__ = inspect.Signature([*parameters, *shared, context])  # type: ignore[attr-defined]
+    run.__annotations__ = {
+        **{parameter.name: hints[parameter.name] for parameter in own},
+        **{name: annotation for name, (annotation, _) in _SHARED.items()},
+        "context": typer.Context,
+    }
+    del run.__wrapped__  # type: ignore[attr-defined]
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return str(value)

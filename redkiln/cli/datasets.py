@@ -1,0 +1,190 @@
+"""Commands on data sets: list, push, show, delete."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command, default_command, example_text
+from redkiln.cli.problems import UsageError, print_invalid_dataset
+from redkiln.cli.tables import plain_table
+from redkiln.cli.transfers import upload_progress, waiting
+from redkiln.client import dataset_name
+from redkiln.errors import NotFound
+from redkiln.job import DatasetStatus, DatasetView
+
+STATUS_STYLES = {
+    DatasetStatus.VALIDATING: "yellow",
+    DatasetStatus.READY: "green",
+    DatasetStatus.INVALID: "red",
+}
+SHOWN_CLASSES = 20
+
+DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name (the newest one).")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    group = typer.Typer(
+        rich_markup_mode="rich",
+        help="List, push, show and delete data sets.",
+        epilog=example_text((
+            "redkiln datasets",
+            "redkiln datasets push ~/flowers --name flowers",
+            "redkiln datasets show flowers",
+        )),
+    )  # fmt: skip
+    app.add_typer(group, name="datasets", rich_help_panel="Data")
+    default_command(group)(list_datasets)
+    command(group, "push", examples=(
+        "redkiln datasets push ~/flowers                 # a folder of class folders",
+        "redkiln datasets push mnist.zip --name mnist",
+    ))(push)  # fmt: skip
+    command(group, "show", examples=("redkiln datasets show flowers",))(show)
+    command(group, "delete", examples=("redkiln datasets delete flowers",))(delete)
+
+
+def list_datasets(session: Session) -> None:
+    """List data sets, the newest first."""
+    listed = list(session.client.datasets())
+    if session.is_json:
+        session.emit(listed)
+        return
+    if not listed:
+        session.note("No data sets. Push one: redkiln datasets push FOLDER")
+        return
+    table = plain_table("name", "!status", "!classes", "!images", "!size", "!created", "id",
+                        right=("classes", "images", "size"))  # fmt: skip
+    for item in listed:
+        images = sum(sum(split.values()) for split in item.counts.values())
+        table.add_row(
+            item.name,
+            Text(str(item.status), style=STATUS_STYLES.get(item.status, "")),
+            str(len(item.classes)) if item.classes else "",
+            words.count(images) if images else "",
+            words.size(item.size_bytes) if item.size_bytes is not None else "",
+            words.ago(item.created_at) if item.created_at else "",
+            Text(item.id, style="dim"),
+        )
+    session.out.print(table)
+
+
+def push(
+    session: Session,
+    path: Annotated[Path, typer.Argument(help="A folder, zip or tar.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of the data set; the file's if not given.")
+    ] = None,
+    is_awaited: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until it is validated.")
+    ] = True,
+) -> None:
+    """Upload a folder, zip or tar as a data set.
+
+    A folder is packed as a tar on the way, the same files always to the same
+    bytes. What the service has already under this name is not sent again.
+    """
+    dataset = upload(session, path, name)
+    if is_awaited:
+        dataset = wait_until_ready(session, dataset)
+    if session.is_json:
+        session.emit(dataset)
+    else:
+        print_dataset(session, dataset)
+
+
+def show(session: Session, dataset: DatasetName) -> None:
+    """Show a data set: classes, counts, sizes, what was skipped or wrong."""
+    found = find_dataset(session, dataset)
+    if session.is_json:
+        session.emit(found)
+    else:
+        print_dataset(session, found)
+
+
+def delete(session: Session, dataset: DatasetName) -> None:
+    """Delete a data set; a folder registered in place stays where it is."""
+    found = find_dataset(session, dataset)
+    session.client.delete_dataset(found.id)
+    if session.is_json:
+        session.emit({"deleted": found.id})
+    else:
+        session.say(f"deleted {found.name} ({found.id})")
+
+
+def upload(session: Session, path: Path, name: str | None) -> DatasetView:
+    """Send a folder or archive, with a progress bar."""
+    with upload_progress(session.notes, path.name or dataset_name(path)) as on_progress:
+        return session.client.push_dataset(path, name, on_progress=on_progress)
+
+
+def wait_until_ready(session: Session, dataset: DatasetView) -> DatasetView:
+    """Wait for a data set's validation, with a spinner."""
+    with waiting(session.notes, f"validating {dataset.name}"):
+        return session.client.wait_dataset(dataset.id)
+
+
+def find_dataset(session: Session, named: str) -> DatasetView:
+    """A data set by its id, else the newest one of this name."""
+    try:
+        return session.client.dataset(named)
+    except NotFound:
+        for item in session.client.datasets():
+            if item.name == named:
+                return item
+    raise UsageError(f"There is no data set {named!r}. See `redkiln datasets`.")
+
+
+def print_dataset(session: Session, dataset: DatasetView) -> None:
+    """A data set in full."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows: list[tuple[str, Text | str | None]] = [
+        ("name", Text(dataset.name, style="bold")),
+        ("id", dataset.id),
+        ("status", Text(str(dataset.status), style=STATUS_STYLES.get(dataset.status, ""))),
+        ("task", dataset.task),
+        ("kind", _kind_words(dataset)),
+        ("images", _count_words(dataset)),
+        ("classes", _class_words(dataset)),
+        ("sizes", ", ".join(f"{size} ({words.count(n)})" for size, n in
+                            list(dataset.image_sizes.items())[:5]) or None),
+        ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
+                            dataset.image_modes.items()) or None),
+        ("sha256", Text(dataset.sha256, style="dim") if dataset.sha256 else None),
+        ("skipped", words.plural(dataset.num_skipped, "file") if dataset.num_skipped else None),
+    ]  # fmt: skip
+    for label, value in rows:
+        if value is not None:
+            table.add_row(label, value)
+    session.out.print(table)
+    for note in dataset.notes:
+        session.say(Text(f"note: {note}", style="dim"))
+    for problem in dataset.skipped[:10]:
+        session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
+    if dataset.errors:
+        print_invalid_dataset(session.out, dataset)
+
+
+def _kind_words(dataset: DatasetView) -> str:
+    size = f", {words.size(dataset.size_bytes)}" if dataset.size_bytes is not None else ""
+    place = f" at {dataset.path}" if dataset.path else ""
+    return f"{dataset.kind}{place}{size}"
+
+
+def _count_words(dataset: DatasetView) -> str | None:
+    parts = [f"{split} {words.count(sum(counts.values()))}" for split, counts in
+             dataset.counts.items()]  # fmt: skip
+    return ", ".join(parts) or None
+
+
+def _class_words(dataset: DatasetView) -> str | None:
+    if not dataset.classes:
+        return None
+    shown = ", ".join(dataset.classes[:SHOWN_CLASSES])
+    more = ", …" if len(dataset.classes) > SHOWN_CLASSES else ""
+    return f"{len(dataset.classes)}: {shown}{more}"

@@ -1,0 +1,95 @@
+"""A job in full, as one page of text."""
+
+from datetime import UTC, datetime
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.panel import metric_words, shown_metrics, status_text
+from redkiln.cli.result import Result, print_result
+from redkiln.cli.tables import plain_table
+from redkiln.job import AttemptView, JobView
+
+
+def print_job(console: Console, result: Result) -> None:
+    """Print how a job stands, its attempts, its result and its spec."""
+    job = result.job
+    console.print(_facts(job))
+    if job.attempts:
+        console.print()
+        console.print(_attempts(job.attempts))
+    if job.is_terminal:
+        console.print()
+        print_result(console, result)
+    else:
+        for warning in job.warnings:
+            console.print(Text(f"warning: {warning.message}", style="yellow"), soft_wrap=True)
+    title = "spec, resolved by the worker" if job.resolved_spec else "spec"
+    console.print(f"\n[bold]{title}[/bold]")
+    text = yaml.safe_dump(job.resolved_spec or job.spec, sort_keys=False, allow_unicode=True)
+    console.print(Text(text.rstrip(), style="dim"), soft_wrap=True)
+
+
+def _facts(job: JobView) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    status = status_text(str(job.status))
+    if job.phase is not None and not job.is_terminal:
+        status.append(f", {job.phase}", style="")
+    rows: list[tuple[str, Text | str | None]] = [
+        ("name", Text(job.name, style="bold")),
+        ("id", job.id),
+        ("status", status),
+        ("why", job.reason.message if job.reason else None),
+        ("queue", f"position {job.queue_position}" if job.queue_position is not None else None),
+        ("task", job.task),
+        ("data set", f"{job.spec.get('dataset', '')} ({job.dataset_id})"),
+        ("created", words.ago(job.created_at)),
+        ("ran for", _run_time(job)),
+        ("progress", _progress(job)),
+        ("metadata", ", ".join(f"{k}={v}" for k, v in job.metadata.items()) or None),
+    ]
+    for label, value in rows:
+        if value is not None:
+            table.add_row(label, value)
+    return table
+
+
+def _run_time(job: JobView) -> str | None:
+    if job.started_at is None:
+        return None
+    end = job.finished_at or datetime.now(UTC)
+    return words.duration((end - job.started_at).total_seconds())
+
+
+def _progress(job: JobView) -> str | None:
+    progress = job.progress
+    if progress is None:
+        return None
+    metrics = (
+        f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)
+    )
+    steps = f"step {words.count(progress.step)}/{words.count(progress.steps)}"
+    return ", ".join([f"epoch {progress.epoch}/{progress.epochs}", steps, *metrics])
+
+
+def _attempts(attempts: list[AttemptView]) -> Table:
+    table = plain_table("!attempt", "!status", "worker", "!steps", "!time", "what happened",
+                        right=("attempt", "time"), fold=("what happened",))  # fmt: skip
+    for attempt in attempts:
+        end = attempt.finished_at or datetime.now(UTC)
+        start = f"from {attempt.resumed_from_step} " if attempt.resumed_from_step else ""
+        steps = f"{start}to {attempt.last_step}" if attempt.last_step is not None else ""
+        table.add_row(
+            str(attempt.number),
+            str(attempt.status),
+            Text(attempt.worker_id, style="dim"),
+            steps,
+            words.duration((end - attempt.started_at).total_seconds()),
+            attempt.failure.message if attempt.failure else "",
+        )
+    return table

@@ -1,0 +1,212 @@
+"""Commands on jobs: submit, watch, list, show, cancel, delete."""
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command
+from redkiln.cli.job_page import print_job
+from redkiln.cli.live import JsonScreen, follow_job, screen_for
+from redkiln.cli.naming import find_job_id
+from redkiln.cli.panel import status_text
+from redkiln.cli.result import load_result, print_result
+from redkiln.cli.specfile import SpecSource, load_spec_file, parse_spec_text
+from redkiln.cli.tables import plain_table
+from redkiln.job import JobStatus, JobSummary
+
+JobName = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="Id, the beginning of one, name, or `last`.", show_default=False
+    ),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a field of the spec, as in training.epochs=5; again for more.",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    command(app, "submit", rich_help_panel="Train", examples=(
+        "redkiln submit examples/digits.yaml --watch",
+        "redkiln submit flowers.yaml --set training.epochs=3 --set model=resnet18",
+        "redkiln submit flowers.yaml --dry-run        # check it, fill the defaults in",
+        "echo '{\"dataset\": \"builtin:digits\"}' | redkiln submit -",
+    ))(submit)  # fmt: skip
+    command(app, "watch", rich_help_panel="Train", examples=(
+        "redkiln watch last",
+        "redkiln watch flowers && echo verified",
+        "redkiln watch last --json | jq .type         # one JSON object a line",
+    ))(watch)  # fmt: skip
+    command(app, "jobs", rich_help_panel="Jobs", examples=(
+        "redkiln jobs --status running",
+        "redkiln jobs --metadata team=blue --limit 5",
+    ))(jobs)  # fmt: skip
+    command(app, "job", rich_help_panel="Jobs", examples=("redkiln job last",))(job)
+    command(app, "cancel", rich_help_panel="Jobs", examples=("redkiln cancel last",))(cancel)
+    command(app, "delete", rich_help_panel="Jobs", examples=("redkiln delete last",))(delete)
+
+
+def submit(
+    session: Session,
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A YAML or JSON file; `-` is stdin.")],
+    assignments: Assignments = None,
+    is_watched: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show the job until it has ended.")
+    ] = False,
+    is_dry: Annotated[
+        bool, typer.Option("--dry-run", help="Check the spec and print it with its defaults.")
+    ] = False,
+) -> None:
+    """Queue a job from a spec file.
+
+    The shortest spec names a data set: `dataset: flowers`. Everything else
+    has a default; `redkiln tasks show image-classification` lists them.
+    """
+    source = read_spec(spec)
+    source.assign(assignments or ())
+    session.locate = source.locate
+    if is_dry:
+        checked = session.client.dry_run(source.value)
+        if session.is_json:
+            session.emit(checked)
+        else:
+            text = yaml.safe_dump(checked.spec, sort_keys=False, allow_unicode=True)
+            session.say(text.rstrip())
+        return
+    queued = session.client.submit(source.value)
+    if is_watched:
+        show_to_the_end(session, queued.id)
+    elif session.is_json:
+        session.emit(queued)
+    else:
+        session.say(Text.assemble("queued ", (queued.name, "bold"), f" as {queued.id}"))
+        session.note(Text(f"Watch it: redkiln watch {queued.id}", style="dim"))
+
+
+def watch(session: Session, job: JobName) -> None:
+    """Show a job until it has ended; Ctrl-C detaches and the job goes on.
+
+    The exit status says how it ended: 0 verified, 1 failed, 4 cancelled,
+    5 succeeded but unverified.
+    """
+    show_to_the_end(session, find_job_id(session.client, job))
+
+
+def jobs(
+    session: Session,
+    status: Annotated[
+        JobStatus | None, typer.Option("--status", "-s", help="Only jobs in this status.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Only jobs of this task.")] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Only jobs that carry this."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+) -> None:
+    """List jobs, the newest first."""
+    filters = dict(_pair(item) for item in metadata or ())
+    found = session.client.jobs(status=status, task=task, metadata=filters, limit=min(limit, 100))
+    listed = list(itertools.islice(found, limit))
+    if session.is_json:
+        session.emit(listed)
+    elif not listed:
+        session.note("No jobs. Make one: redkiln train builtin:digits")
+    else:
+        _print_jobs(session, listed)
+
+
+def job(session: Session, job: JobName) -> None:
+    """Show a job: how it stands, its attempts, its results, its spec."""
+    found = session.client.job(find_job_id(session.client, job))
+    if session.is_json:
+        session.emit(found)
+    else:
+        print_job(session.out, load_result(session.client, found))
+
+
+def cancel(session: Session, job: JobName) -> None:
+    """Cancel a job; its trainer stops within seconds."""
+    cancelled = session.client.cancel(find_job_id(session.client, job))
+    if session.is_json:
+        session.emit(cancelled)
+    else:
+        session.say(f"{cancelled.name} ({cancelled.id}) is {cancelled.status}")
+
+
+def delete(session: Session, job: JobName) -> None:
+    """Delete a job that has ended, with its artifacts, events and logs."""
+    job_id = find_job_id(session.client, job)
+    session.client.delete(job_id)
+    if session.is_json:
+        session.emit({"deleted": job_id})
+    else:
+        session.say(f"deleted {job_id}")
+
+
+def read_spec(named: str) -> SpecSource:
+    """A spec from a file, or from stdin for `-`."""
+    if named == "-":
+        return parse_spec_text(sys.stdin.read(), name="stdin")
+    return load_spec_file(Path(named))
+
+
+def show_to_the_end(session: Session, job_id: str) -> None:
+    """Watch a job in the way that the output asks for, and exit by how it ended."""
+    screen = JsonScreen() if session.is_json else screen_for(session.out)
+    try:
+        ended = follow_job(session.client, job_id, screen)
+    except KeyboardInterrupt:
+        say_detached(session, job_id)
+        raise
+    result = load_result(session.client, ended)
+    if not session.is_json:
+        print_result(session.out, result)
+    raise typer.Exit(result.exit_code)
+
+
+def say_detached(session: Session, job_id: str) -> None:
+    """Tell how to come back to a job that goes on without being watched."""
+    session.note(f"Detached; the job goes on. Come back: redkiln watch {job_id}")
+    session.note(f"Stop it: redkiln cancel {job_id}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not key=value", param_hint="--metadata")
+    return key, value
+
+
+def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
+    table = plain_table("name", "!status", "!progress", "!created", "!id", right=("progress",))
+    for item in listed:
+        table.add_row(
+            item.name,
+            status_text(str(item.status)),
+            _progress_words(item),
+            words.ago(item.created_at),
+            Text(item.id, style="dim"),
+        )
+    session.out.print(table)
+
+
+def _progress_words(item: JobSummary) -> str:
+    accuracy = item.progress.metrics.get("val/accuracy") if item.progress else None
+    if item.is_terminal or item.progress is None:
+        return words.percent(accuracy) if accuracy is not None else ""
+    phase = f"{item.phase} " if item.phase else ""
+    return f"{phase}{100 * item.progress.fraction:.0f} %"

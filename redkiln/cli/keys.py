@@ -1,0 +1,114 @@
+"""Commands on API keys: list, show, create, revoke; they need an admin key."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command, default_command, example_text
+from redkiln.cli.problems import UsageError
+from redkiln.cli.tables import plain_table
+from redkiln.job import KeyView
+
+
+class Scope(StrEnum):
+    """What a key may do."""
+
+    USER = "user"
+    WORKER = "worker"
+    ADMIN = "admin"
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    group = typer.Typer(
+        rich_markup_mode="rich",
+        help="List, create and revoke API keys (with an admin key).",
+        epilog=example_text((
+            "redkiln keys",
+            "redkiln keys create anna",
+            "redkiln keys create gpu-box --scope worker",
+            "redkiln keys revoke anna",
+        )),
+    )  # fmt: skip
+    app.add_typer(group, name="keys", rich_help_panel="Service")
+    default_command(group)(list_keys)
+    command(group, "show", examples=("redkiln keys show anna",))(show)
+    command(group, "create", examples=("redkiln keys create anna --scope user",))(create)
+    command(group, "revoke", examples=("redkiln keys revoke anna",))(revoke)
+
+
+def list_keys(session: Session) -> None:
+    """List API keys; never their secrets."""
+    _print_keys(session, session.client.keys())
+
+
+def show(
+    session: Session, key_name: Annotated[str, typer.Argument(metavar="KEY", help="Id or name.")]
+) -> None:
+    """Show one API key, without its secret."""
+    found = _find_key(session, key_name)
+    if session.is_json:
+        session.emit(found)
+    else:
+        _print_keys(session, [found])
+
+
+def create(
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
+    scope: Annotated[Scope, typer.Option("--scope", help="What it may do.")] = Scope.USER,
+) -> None:
+    """Make an API key and print it, once.
+
+    The secret alone is on stdout, so that it can be put into a file.
+    """
+    created = session.client.create_key(name, scope.value)
+    if session.is_json:
+        session.emit(created)
+        return
+    session.note(f"{created.scope} key {created.name} ({created.id}); shown this once:")
+    session.say(created.secret)
+
+
+def revoke(
+    session: Session, key_name: Annotated[str, typer.Argument(metavar="KEY", help="Id or name.")]
+) -> None:
+    """Make an API key useless from now on."""
+    found = _find_key(session, key_name)
+    session.client.revoke_key(found.id)
+    if session.is_json:
+        session.emit({"revoked": found.id})
+    else:
+        session.say(f"revoked {found.name} ({found.id})")
+
+
+def _find_key(session: Session, named: str) -> KeyView:
+    keys = session.client.keys()
+    same_name = [key for key in keys if key.name == named and key.revoked_at is None]
+    for key in keys:
+        if key.id == named:
+            return key
+    if len(same_name) == 1:
+        return same_name[0]
+    if same_name:
+        raise UsageError(f"{len(same_name)} keys are named {named!r}; give an id: redkiln keys")
+    raise UsageError(f"There is no key {named!r}. See `redkiln keys`.")
+
+
+def _print_keys(session: Session, listed: list[KeyView]) -> None:
+    if session.is_json:
+        session.emit(listed)
+        return
+    table = plain_table("name", "!scope", "!created", "!revoked", "id")
+    for key in listed:
+        table.add_row(
+            Text(key.name, style="bold"),
+            key.scope,
+            words.ago(key.created_at),
+            Text(words.ago(key.revoked_at), style="red") if key.revoked_at else "",
+            Text(key.id, style="dim"),
+        )
+    session.out.print(table)

@@ -1,0 +1,205 @@
+"""The live view's drawing: a watched job as one panel of 80 columns."""
+
+from datetime import UTC, datetime
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.watched import Line, Watched
+from redkiln.job import JobStatus, Phase
+
+MAX_WIDTH = 100
+STYLES = {
+    "plain": "",
+    "quiet": "dim",
+    "phase": "bold",
+    "warning": "yellow",
+    "bad": "red",
+    "good": "green",
+}
+STATUS_STYLES = {
+    JobStatus.QUEUED: "yellow",
+    JobStatus.RUNNING: "cyan",
+    JobStatus.CANCELLING: "yellow",
+    JobStatus.SUCCEEDED: "green",
+    JobStatus.FAILED: "red",
+    JobStatus.CANCELLED: "magenta",
+}
+_STEPS: tuple[tuple[str, tuple[Phase, ...]], ...] = (
+    ("prepare", (Phase.PREPARING,)),
+    ("rehearse", (Phase.REHEARSING,)),
+    ("train", (Phase.WARMING, Phase.TRAINING, Phase.EVALUATING)),
+    ("export", (Phase.EXPORTING,)),
+    ("verify", (Phase.VERIFYING,)),
+    ("upload", (Phase.UPLOADING,)),
+)
+_SPARK_WIDTH = 24
+
+
+class JobPanel:
+    """Draws a watched job as it is at the moment of drawing."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What rich draws."""
+        is_plain = options.ascii_only
+        width = min(options.max_width, MAX_WIDTH)
+        watched = self._watched
+        rows: list[RenderableType] = [
+            _head(watched),
+            _stepper(watched, is_plain=is_plain),
+            Text(),
+            _bar(watched),
+            _numbers(watched, is_plain=is_plain),
+        ]
+        if watched.lines:
+            rows += [Text(), *(_line(line) for line in watched.lines)]
+        yield Panel(
+            Group(*rows),
+            title=Text(watched.job.name, style="bold"),
+            title_align="left",
+            subtitle=Text(f"{watched.job.id}   Ctrl-C detaches", style="dim"),
+            subtitle_align="right",
+            box=box.ROUNDED,
+            border_style=_border(watched),
+            padding=(0, 1),
+            width=width,
+        )
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """As wide as the terminal, up to a limit."""
+        return Measurement(40, min(options.max_width, MAX_WIDTH))
+
+
+def status_text(status: str) -> Text:
+    """A status in its colour."""
+    styles: dict[str, str] = {str(known): style for known, style in STATUS_STYLES.items()}
+    return Text(status, style=styles.get(status, ""))
+
+
+def _border(watched: Watched) -> str:
+    if watched.lost_connection:
+        return "yellow"
+    return status_text(watched.status).style or "dim"  # type: ignore[return-value]
+
+
+def _head(watched: Watched) -> RenderableType:
+    left = status_text(watched.status)
+    left.stylize("bold")
+    if watched.lost_connection:
+        left.append("  service away, trying again", style="yellow")
+    elif watched.status == JobStatus.QUEUED:
+        left.append(f"  {queue_words(watched)}", style="dim")
+    elif watched.phase is not None:
+        left.append(f"  {watched.phase}")
+    right = Text(words.duration(watched.elapsed_seconds(datetime.now(UTC))), style="dim")
+    return _two_sides(left, right)
+
+
+def queue_words(watched: Watched) -> str:
+    """Why a queued job waits."""
+    job = watched.job
+    position = f"position {job.queue_position}" if job.queue_position is not None else ""
+    reason = job.reason.message if job.reason else ""
+    return ", ".join(part for part in (position, reason) if part)
+
+
+def _stepper(watched: Watched, *, is_plain: bool) -> Text:
+    done, active, ahead = ("+", ">", "-") if is_plain else ("✓", "●", "·")
+    current = next((i for i, (_, phases) in enumerate(_STEPS) if watched.phase in phases), -1)
+    if watched.status == JobStatus.SUCCEEDED:
+        current = len(_STEPS)
+    text = Text()
+    for index, (name, phases) in enumerate(_STEPS):
+        if index:
+            text.append("  ")
+        if index < current and (watched.phases_seen & set(phases) or current == len(_STEPS)):
+            text.append(f"{done} {name}", style="green")
+        elif index == current:
+            text.append(f"{active} {name}", style="bold cyan")
+        else:
+            text.append(f"{ahead} {name}", style="dim")
+    return text
+
+
+def _bar(watched: Watched) -> RenderableType:
+    progress = watched.progress
+    fraction = progress.fraction if progress else 0.0
+    eta = watched.eta_seconds()
+    row = Table.grid(expand=True, padding=(0, 1))
+    row.add_column(ratio=1)
+    row.add_column(justify="right", width=6)
+    row.add_column(justify="right", min_width=14)
+    left = f"ETA {words.duration(eta)}" if eta is not None and fraction < 1 else ""
+    is_started = progress is not None and progress.step > 0
+    row.add_row(
+        ProgressBar(total=1.0, completed=fraction),
+        Text(f"{100 * fraction:.0f} %" if is_started else "", style="bold"),
+        Text(left, style="cyan"),
+    )
+    return row
+
+
+def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
+    progress = watched.progress
+    if progress is None:
+        return Text("no step yet", style="dim")
+    left = Table.grid(padding=(0, 2))
+    left.add_column(style="dim")
+    left.add_column()
+    right = Table.grid(padding=(0, 2))
+    right.add_column(style="dim")
+    right.add_column(justify="right")
+    right.add_row("epoch", f"{progress.epoch}/{progress.epochs}")
+    right.add_row("step", f"{words.count(progress.step)}/{words.count(progress.steps)}")
+    speed = progress.samples_per_second
+    right.add_row("samples/s", words.count(speed) if speed is not None else "")
+    for name, value in shown_metrics(progress.metrics)[:3]:
+        cell = Text(words.metric(name, value), style="bold")
+        if name == "train/loss" and not is_plain:
+            cell.append("  " + words.sparkline(watched.losses, _SPARK_WIDTH), style="cyan")
+        left.add_row(metric_words(name), cell)
+    row = Table.grid(expand=True)
+    row.add_column(ratio=1)
+    row.add_column(justify="right")
+    row.add_row(left, right)
+    return row
+
+
+_FIRST_METRICS = ("train/loss", "val/accuracy", "val/loss", "train/accuracy")
+
+
+def shown_metrics(metrics: dict[str, float]) -> list[tuple[str, float]]:
+    """The metrics, those that people ask for first in front; no learning rate."""
+    first = [name for name in _FIRST_METRICS if name in metrics]
+    rest = [name for name in sorted(metrics) if name not in _FIRST_METRICS and name != "lr"]
+    return [(name, metrics[name]) for name in (*first, *rest)]
+
+
+def metric_words(name: str) -> str:
+    """A metric's name: `val/accuracy` is `val accuracy`, `train/loss` is `loss`."""
+    return name.removeprefix("train/").replace("/", " ").replace("_", " ")
+
+
+def _line(line: Line) -> RenderableType:
+    text = Text(f"{line.at.astimezone():%H:%M:%S}  ", style="dim")
+    text.append(line.text, style=STYLES[line.tone])
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _two_sides(left: Text, right: Text) -> RenderableType:
+    left.no_wrap, left.overflow = True, "ellipsis"
+    row = Table.grid(expand=True)
+    row.add_column(ratio=1)
+    row.add_column(justify="right")
+    row.add_row(left, right)
+    return row

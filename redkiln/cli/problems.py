@@ -1,0 +1,89 @@
+"""Errors on the terminal: the service's own words, and where in the user's file they belong."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from redkiln.cli.exit_codes import exit_code_of_error
+from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
+from redkiln.job import DatasetView
+
+Locate = Callable[[str], str | None]
+"""JSON pointer -> where the user wrote it (`flowers.yaml:7`), if that is known."""
+
+MAX_FILES = 20
+
+
+class UsageError(RedkilnError):
+    """What the user named is not there, or cannot be used as it is; the text says what can."""
+
+
+def print_error(console: Console, error: RedkilnError, *, locate: Locate | None = None) -> None:
+    """Say what went wrong, in full sentences, without a traceback."""
+    if isinstance(error, ApiError):
+        _print_problem(console, error, locate or (lambda _pointer: None))
+    elif isinstance(error, DatasetInvalid):
+        print_invalid_dataset(console, error.dataset)
+    else:
+        _print(console, Text.assemble(("Error: ", "bold red"), str(error)))
+
+
+def error_document(error: RedkilnError) -> dict[str, Any]:
+    """The error as `--json` prints it."""
+    document: dict[str, Any] = {
+        "exit_code": int(exit_code_of_error(error)),
+        "message": str(error),
+    }
+    if isinstance(error, ApiError):
+        document |= error.problem.model_dump(mode="json")
+    if isinstance(error, DatasetInvalid):
+        document["dataset"] = error.dataset.model_dump(mode="json")
+    return {"error": document}
+
+
+def print_invalid_dataset(console: Console, dataset: DatasetView) -> None:
+    """Why a data set was refused, file by file."""
+    head = Text.assemble(("Error: ", "bold red"), f"data set {dataset.name} is invalid")
+    _print(console, head)
+    for item in dataset.errors[:MAX_FILES]:
+        place = Text(f"  {item.path}: " if item.path else "  ", style="bold")
+        _print(console, place + Text(item.message))
+    if len(dataset.errors) > MAX_FILES:
+        rest = len(dataset.errors) - MAX_FILES
+        _print(console, Text(f"  and {rest} more: redkiln datasets show {dataset.id}", style="dim"))
+
+
+def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:
+    title = error.title or "Refused"
+    head = Text.assemble(("Error: ", "bold red"), (title, "bold"), (f" ({error.status})", "dim"))
+    detail = error.detail or ""
+    # The service may sum the errors up in the detail; said once, with their places, is enough.
+    if detail and not (error.errors and all(item.message in detail for item in error.errors)):
+        head.append(f": {detail}")
+    _print(console, head)
+    for item in error.errors:
+        place = locate(item.pointer)
+        line = Text("  ")
+        if place:
+            line.append(f"{place}  ", style="bold")
+        if item.pointer:
+            line.append(f"{item.pointer}: ", style="cyan")
+        _print(console, line + Text(item.message))
+    if hint := _hint(error):
+        _print(console, Text(hint, style="dim"))
+    if error.request_id and error.status >= 500:
+        _print(console, Text(f"request {error.request_id}", style="dim"))
+
+
+def _hint(error: ApiError) -> str:
+    if error.status == 401:
+        return "Give a key with --key, REDKILN_KEY or REDKILN_KEY_FILE."
+    if error.status == 403 and error.code in ("forbidden", "missing_scope"):
+        return "Keys and their scopes: redkiln keys (with an admin key)."
+    return ""
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(text, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""Commands on what a job wrote down: logs, events, metrics."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.jobs import JobName
+from redkiln.cli.naming import find_job_id
+from redkiln.cli.panel import STYLES
+from redkiln.cli.tables import plain_table
+from redkiln.cli.watched import describe_event
+from redkiln.client import Disconnected, Reconnected
+from redkiln.job import EventView, Series
+
+_SPARK_WIDTH = 30
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    command(app, "logs", rich_help_panel="Jobs", examples=(
+        "redkiln logs last -f",
+        "redkiln logs last --tail 50",
+        "redkiln logs flowers --attempt 1",
+    ))(logs)  # fmt: skip
+    command(app, "events", rich_help_panel="Jobs", examples=(
+        "redkiln events last",
+        "redkiln events last -f --json | jq .kind",
+    ))(events)  # fmt: skip
+    command(app, "metrics", rich_help_panel="Jobs", examples=(
+        "redkiln metrics last",
+        "redkiln metrics last --name val/accuracy --json",
+    ))(metrics)  # fmt: skip
+
+
+def logs(
+    session: Session,
+    job: JobName,
+    is_followed: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Its number; the newest if not given.")
+    ] = None,
+) -> None:
+    """Print what a job's trainer wrote (stdout and stderr)."""
+    job_id = find_job_id(session.client, job)
+    for chunk in session.client.logs(job_id, tail=tail, attempt=attempt, follow=is_followed):
+        if session.is_json:
+            print_json({"text": chunk.decode("utf-8", "replace")})
+        else:
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+
+
+def events(
+    session: Session,
+    job: JobName,
+    is_followed: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
+    ] = False,
+    after_seq: Annotated[int, typer.Option("--after", min=0, help="Only later ones.")] = 0,
+) -> None:
+    """List what happened to a job, in order.
+
+    With --json one event a line.
+    """
+    job_id = find_job_id(session.client, job)
+    if not is_followed:
+        for event in session.client.events(job_id, after_seq=after_seq):
+            _print_event(session, event)
+        return
+    for update in session.client.watch(job_id, after_seq=after_seq):
+        if isinstance(update, EventView):
+            _print_event(session, update)
+        elif isinstance(update, Disconnected):
+            session.note(f"connection lost ({update.reason}), trying again")
+        elif isinstance(update, Reconnected):
+            session.note("connected again")
+
+
+def metrics(
+    session: Session,
+    job: JobName,
+    names: Annotated[
+        list[str] | None, typer.Option("--name", help="Only this series; again for more.")
+    ] = None,
+    max_points: Annotated[
+        int, typer.Option("--points", min=3, help="Thin each series to so many points.")
+    ] = 500,
+) -> None:
+    """Show the course of a job's metrics."""
+    job_id = find_job_id(session.client, job)
+    series = session.client.metrics(job_id, names=names, max_points=max_points)
+    if session.is_json:
+        session.emit(series)
+    elif not series:
+        session.note("No metrics yet.")
+    else:
+        _print_series(session, series)
+
+
+def _print_event(session: Session, event: EventView) -> None:
+    if session.is_json:
+        print_json(event)
+        return
+    for line in describe_event(event):
+        text = Text.assemble(
+            (f"{event.seq:>5}  ", "dim"),
+            (f"{event.at.astimezone():%H:%M:%S}  ", "dim"),
+            (line.text, STYLES[line.tone]),
+        )
+        session.say(text)
+
+
+def _print_series(session: Session, series: list[Series]) -> None:
+    right = ("points", "first", "last", "lowest", "highest")
+    table = plain_table("!metric", "!points", "!first", "!last", "!lowest", "!highest", "course",
+                        right=right)  # fmt: skip
+    for item in series:
+        values = [value for value in item.values if value is not None]
+        if not values:
+            continue
+        shown = (values[0], values[-1], min(values), max(values))
+        table.add_row(
+            item.name,
+            words.count(item.num_points),
+            *(words.metric(item.name, value) for value in shown),
+            words.sparkline(values, _SPARK_WIDTH),
+        )
+    session.out.print(table)

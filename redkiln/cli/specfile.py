@@ -1,0 +1,214 @@
+"""Spec files: YAML or JSON read with line numbers, and `--set key=value` on top.
+
+YAML is read by its 1.2 core schema, so that `1e-3` is a number, `no` a word and `2026-01-01` a
+name; a key given twice is an error.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from redkiln.cli.problems import UsageError
+from redkiln.tasks import TASKS
+
+
+@dataclass
+class SpecSource:
+    """A spec as a user wrote it, and where each part of it stands.
+
+    Attributes:
+        value: the decoded document.
+        places: JSON pointer -> `flowers.yaml:7` or `--set training.epochs=5`.
+    """
+
+    value: dict[str, Any]
+    places: dict[str, str] = field(default_factory=dict)
+
+    def locate(self, pointer: str) -> str | None:
+        """Where a part stands; for one that is not there, where its parent does."""
+        while pointer:
+            if pointer in self.places:
+                return self.places[pointer]
+            pointer = pointer.rpartition("/")[0]
+        return None
+
+    def assign(self, assignments: Iterable[str]) -> None:
+        """Apply `a.b=value` assignments, whose values are read as YAML.
+
+        Raises:
+            UsageError: one is not of this form, or leads through a value.
+        """
+        for assignment in assignments:
+            _assign(self, assignment)
+
+
+def load_spec_file(path: Path) -> SpecSource:
+    """Read a spec from a YAML or JSON file.
+
+    Raises:
+        UsageError: it cannot be read, is neither, or is no mapping; with the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"{path}: cannot be read: {reason}") from error
+    return parse_spec_text(text, name=path.name)
+
+
+def parse_spec_text(text: str, *, name: str) -> SpecSource:
+    """Read a spec from text; `name` stands for the file in messages.
+
+    Raises:
+        UsageError: it is neither YAML nor JSON, or no mapping; with the line.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        value = loader.construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{name}:{mark.line + 1}" if mark else name
+        raise UsageError(f"{place}: {error.problem or 'is not YAML'}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{name}: is not YAML: {error}") from error
+    finally:
+        loader.dispose()
+    if not isinstance(value, dict):
+        raise UsageError(f"{name}: a spec is a mapping, such as `dataset: flowers`")
+    lines = _lines(node, "", set())
+    return SpecSource(value, {pointer: f"{name}:{line}" for pointer, line in lines})
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML with the scalars of version 1.2."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own way to be configured
+
+
+_SCALARS = {
+    "null": r"^(?:~|null|Null|NULL|)$",
+    "bool": r"^(?:true|True|TRUE|false|False|FALSE)$",
+    "int": r"^[-+]?[0-9]+$",
+    "float": r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$",
+}
+for _name, _pattern in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(_pattern), None)
+
+
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    return int(loader.construct_scalar(node))
+
+
+def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    return float(loader.construct_scalar(node))
+
+
+def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} is not a word", key_node.start_mark
+            )
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{key!r} is given twice", key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+_Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+
+
+def _lines(node: yaml.Node | None, pointer: str, seen: set[int]) -> Iterator[tuple[str, int]]:
+    if node is None or id(node) in seen:  # an alias: its own lines are where its anchor is
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key_node, value_node in node.value:
+            inner = f"{pointer}/{_escape(str(key_node.value))}"
+            yield inner, key_node.start_mark.line + 1
+            yield from _lines(value_node, inner, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield f"{pointer}/{index}", item.start_mark.line + 1
+            yield from _lines(item, f"{pointer}/{index}", seen)
+
+
+def _assign(source: SpecSource, assignment: str) -> None:
+    key, equals, text = assignment.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise UsageError(f"--set {assignment}: write it as key=value, as in training.epochs=5")
+    _check_root(parts, assignment)
+    target = source.value
+    for part in parts[:-1]:
+        inner = target.get(part)
+        if isinstance(inner, str):  # the short form of a part that has a name
+            inner = {"name": inner}
+        elif inner is None:
+            inner = {}
+        elif not isinstance(inner, dict):
+            raise UsageError(f"--set {assignment}: {part!r} is a value, not a group of fields")
+        target[part] = dict(inner)
+        target = target[part]
+    target[parts[-1]] = _value(text, assignment)
+    source.places["".join(f"/{_escape(part)}" for part in parts)] = f"--set {assignment}"
+
+
+def _value(text: str, assignment: str) -> Any:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    except (yaml.YAMLError, ValueError) as error:
+        raise UsageError(f"--set {assignment}: the value is not YAML") from error
+    finally:
+        loader.dispose()
+
+
+def _check_root(parts: list[str], assignment: str) -> None:
+    """Help with `epochs=3`, which every newcomer tries; all else is judged by the service."""
+    if parts[0] in _paths_by_depth(1):
+        return
+    near = [path for path in _all_paths() if path.split(".")[-len(parts) :] == parts]
+    if not near:
+        near = difflib.get_close_matches(".".join(parts), _all_paths(), n=1, cutoff=0.7)
+    if near:
+        _, _, text = assignment.partition("=")
+        choices = " or ".join(f"--set {path}={text}" for path in near[:3])
+        raise UsageError(f"--set {assignment}: no such field; did you mean {choices}?")
+
+
+def _paths_by_depth(depth: int) -> set[str]:
+    return {path for path in _all_paths() if path.count(".") < depth}
+
+
+def _all_paths() -> list[str]:
+    paths: list[str] = []
+    for spec_class in TASKS.values():
+        schema = spec_class.model_json_schema()
+        _collect(schema, schema.get("$defs", {}), "", paths)
+    return sorted(set(paths))
+
+
+def _collect(schema: Any, definitions: Any, prefix: str, paths: list[str]) -> None:
+    for option in (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        if "$ref" in option:
+            option = definitions[option["$ref"].rpartition("/")[2]]
+        for name, inner in option.get("properties", {}).items():
+            paths.append(f"{prefix}{name}")
+            _collect(inner, definitions, f"{prefix}{name}.", paths)
+
+
+def _escape(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,147 @@
+"""Commands on tasks: what can be trained, and every field of its spec."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from redkiln.cli.command import Session, command, default_command, example_text
+from redkiln.cli.tables import plain_table
+
+
+@dataclass(frozen=True)
+class SchemaField:
+    """One field of a spec: its path, what may stand there, its default, what it means."""
+
+    path: str
+    kind: str
+    default: str
+    description: str
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    group = typer.Typer(
+        rich_markup_mode="rich",
+        help="List the tasks, and the fields of their specs.",
+        epilog=example_text((
+            "redkiln tasks",
+            "redkiln tasks show image-classification",
+            "redkiln tasks show image-classification --json    # JSON Schema",
+        )),
+    )  # fmt: skip
+    app.add_typer(group, name="tasks", rich_help_panel="Train")
+    default_command(group)(list_tasks)
+    command(group, "show", examples=("redkiln tasks show image-classification",))(show)
+
+
+def list_tasks(session: Session) -> None:
+    """List the tasks that a spec can name."""
+    listed = session.client.tasks()
+    if session.is_json:
+        session.emit(listed)
+        return
+    table = plain_table("!task", "what it trains", fold=("what it trains",))
+    for item in listed:
+        table.add_row(Text(item.name, style="bold"), item.description)
+    session.out.print(table)
+    session.note(Text("Fields and defaults: redkiln tasks show TASK", style="dim"))
+
+
+def show(
+    session: Session,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Its name.")] = "image-classification",
+) -> None:
+    """Show every field of a task's spec, with its default."""
+    schema = session.client.task_schema(task)
+    if session.is_json:
+        session.emit(schema)
+    else:
+        session.out.print(_table(list(schema_fields(schema))))
+
+
+def schema_fields(schema: dict[str, Any]) -> Iterator[SchemaField]:
+    """The fields of a JSON Schema, depth first in their order, each by its dotted path."""
+    yield from _fields(schema, schema.get("$defs", {}), "")
+
+
+def _fields(schema: Any, definitions: Any, prefix: str) -> Iterator[SchemaField]:
+    required = schema.get("required", ())
+    for name, raw in schema.get("properties", {}).items():
+        field = _resolve(raw, definitions)
+        path = f"{prefix}{name}"
+        groups = [option for option in _options(field, definitions) if "properties" in option]
+        if len(groups) == 1:
+            yield from _fields(groups[0], definitions, f"{path}.")
+            continue
+        default = "required" if name in required else _default_words(field)
+        description = raw.get("description") or field.get("description", "")
+        yield SchemaField(path, _kind_words(field, definitions), default, _one_line(description))
+        for group in groups:
+            tag = group["properties"].get("name", {}).get("const", "")
+            inner = {**group, "properties": {k: v for k, v in group["properties"].items()
+                                             if k != "name"}}  # fmt: skip
+            for item in _fields(inner, definitions, f"{path}."):
+                kind = f"{item.kind} ({tag})" if tag else item.kind
+                yield SchemaField(item.path, kind, item.default, item.description)
+
+
+def _resolve(schema: Any, definitions: Any) -> Any:
+    if "$ref" in schema:
+        return {**definitions[schema["$ref"].rpartition("/")[2]], **schema}
+    return schema
+
+
+def _options(schema: Any, definitions: Any) -> list[Any]:
+    listed = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    return [_resolve(option, definitions) for option in listed]
+
+
+def _kind_words(schema: Any, definitions: Any) -> str:
+    kinds = [_one_kind(option) for option in _options(schema, definitions)]
+    return " | ".join(dict.fromkeys(kind for kind in kinds if kind != "null"))
+
+
+def _one_kind(schema: Any) -> str:
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    if "const" in schema:
+        return str(schema["const"])
+    if "properties" in schema:
+        return str(schema["properties"].get("name", {}).get("const", "object"))
+    kind = str(schema.get("type", "any"))
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    if low is not None and high is not None:
+        return f"{kind} {low}..{high}"
+    return f"{kind} >= {low}" if low is not None else kind
+
+
+def _default_words(schema: Any) -> str:
+    if "default" not in schema:
+        return str(schema.get("const", ""))
+    default = schema["default"]
+    if isinstance(default, dict) and "name" in default:
+        return str(default["name"])
+    return "" if default is None else json.dumps(default).strip('"')
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _table(fields: list[SchemaField]) -> Table:
+    folded = ("what may stand there", "what it means", "default")
+    table = plain_table("!field", "default", "what may stand there", "what it means", fold=folded)
+    for field in fields:
+        table.add_row(
+            Text(field.path, style="bold"),
+            Text(field.default, style="cyan"),
+            field.kind,
+            Text(field.description, style="dim"),
+        )
+    return table

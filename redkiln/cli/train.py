@@ -1,0 +1,136 @@
+"""The one-liner: from a folder of images to a verified ONNX."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.artifacts import fetch
+from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.datasets import upload, wait_until_ready
+from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.inspect_path import check_path
+from redkiln.cli.jobs import Assignments, say_detached
+from redkiln.cli.live import JsonScreen, follow_job, screen_for
+from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.result import Result, load_result, print_result
+from redkiln.cli.specfile import SpecSource
+from redkiln.client import dataset_name
+from redkiln.errors import NotAuthorized, NotFound, Rejected
+from redkiln.job import DatasetView, JobView
+
+BUILTIN = "builtin:"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    command(app, "train", rich_help_panel="Train", examples=(
+        "redkiln train ~/flowers                       # a folder of class folders",
+        "redkiln train mnist.zip --model mnist-cnn --set training.epochs=5",
+        "redkiln train builtin:digits -o digits-model",
+    ))(train)  # fmt: skip
+
+
+def train(
+    session: Session,
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="An image folder, a zip or tar of one, or builtin:digits.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Network; `redkiln tasks show` lists them.")
+    ] = None,
+    assignments: Assignments = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Folder for the results; ./out/NAME of the job if not given."
+        ),
+    ] = None,
+) -> None:
+    """Train on a folder of images and leave a verified ONNX in ./out.
+
+    Registers the data, waits until it is validated, queues a job with
+    defaults, shows it live, and downloads everything it leaves. Ctrl-C
+    detaches: the job goes on.
+    """
+    source = SpecSource({"dataset": ""}, {"/dataset": "PATH", "/model": "--model"})
+    if model is not None:
+        source.value["model"] = model
+    source.assign(assignments or ())
+    dataset_id = _dataset_of(session, path)
+    source.value["dataset"] = dataset_id
+    session.locate = source.locate
+    job = session.client.submit(source.value)
+    try:
+        ended = follow_job(
+            session.client, job.id, JsonScreen() if session.is_json else screen_for(session.out)
+        )
+    except KeyboardInterrupt:
+        say_detached(session, job.id)
+        session.note(f"Its files, when it has ended: redkiln download {job.id}")
+        raise
+    result = load_result(session.client, ended)
+    _leave_files(session, result, folder)
+    raise typer.Exit(result.exit_code)
+
+
+def _dataset_of(session: Session, path: str) -> str:
+    """Register what lies at the path, wait until it is ready, and name it for a spec."""
+    if path.startswith(BUILTIN):
+        return path
+    local = Path(path).expanduser()
+    check_path(local)
+    dataset = _register(session, local)
+    ready = wait_until_ready(session, dataset)
+    if not session.is_json:
+        images = sum(sum(split.values()) for split in ready.counts.values())
+        session.note(
+            f"data set {ready.name}: {words.plural(images, 'image')} in "
+            f"{words.plural(len(ready.classes), 'class')}"
+        )
+        if ready.num_skipped:
+            skipped = words.plural(ready.num_skipped, "file")
+            session.note(Text(f"{skipped} skipped: redkiln datasets show {ready.id}", "yellow"))
+    return ready.id
+
+
+def _register(session: Session, path: Path) -> DatasetView:
+    """In place where the service can read the folder itself, else by uploading it."""
+    if path.is_dir() and session.client.is_local:
+        try:
+            return session.client.register_folder(path)
+        except (Rejected, NotAuthorized, NotFound):
+            pass  # not under one of the service's data roots; it can still be sent
+    return upload(session, path, dataset_name(path))
+
+
+def _leave_files(session: Session, result: Result, folder: Path | None) -> None:
+    target: Path | None = None
+    paths: list[Path] = []
+    if result.artifacts:
+        target = folder or choose_folder(Path("out"), result.job)
+        paths = fetch(session, result.job, result.artifacts, target)
+    if session.is_json:
+        print_json({"type": "result", **_summary(result.job, result, target, paths)})
+    else:
+        print_result(session.out, result, folder=target)
+
+
+def _summary(
+    job: JobView, result: Result, folder: Path | None, paths: list[Path]
+) -> dict[str, object]:
+    return {
+        "job_id": job.id,
+        "status": str(job.status),
+        "verified": result.exit_code is ExitCode.OK,
+        "metrics": result.outcome.get("metrics", {}),
+        "folder": str(folder) if folder else None,
+        "files": [str(path) for path in paths],
+    }

@@ -1,0 +1,92 @@
+"""Times, sizes, rates and numbers as people say them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def duration(seconds: float) -> str:
+    """`0.8 s`, `42 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def size(num_bytes: int) -> str:
+    """`512 B`, `1.2 MB`, `34 GB` (powers of 1000)."""
+    value = float(num_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(value) < 999.5 or unit == "TB":
+            break
+        value /= 1000
+    digits = 0 if unit == "B" or value >= 99.95 else 1
+    return f"{value:.{digits}f} {unit}"
+
+
+def count(number: int | float) -> str:
+    """`1,234,567`."""
+    return f"{number:,.0f}"
+
+
+def number(value: float) -> str:
+    """Four significant digits: `0.1234`, `12.35`, `3.2e-05`."""
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        text = f"{value:.4g}"
+        return count(value) if "e" in text else text
+    return f"{value:.2e}"
+
+
+def percent(fraction: float) -> str:
+    """`97.8 %`."""
+    return f"{100 * fraction:.1f} %"
+
+
+def metric(name: str, value: float) -> str:
+    """A metric's value; shares (accuracies) in percent."""
+    return percent(value) if name.endswith("accuracy") else number(value)
+
+
+def ago(moment: datetime, now: datetime | None = None) -> str:
+    """`just now`, `5 min ago`, `3 h ago`, `2 d ago`, then the date."""
+    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
+    if seconds < 10:
+        return "just now"
+    if seconds < 60:
+        return f"{seconds:.0f} s ago"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min ago"
+    if seconds < 86_400:
+        return f"{seconds / 3600:.0f} h ago"
+    if seconds < 14 * 86_400:
+        return f"{seconds / 86_400:.0f} d ago"
+    return f"{moment.astimezone():%Y-%m-%d}"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The course of a value as `width` bars at most, its lowest and highest at the ends."""
+    finite = [value for value in values if value == value and abs(value) != float("inf")]
+    if len(finite) < 2 or width < 1:
+        return ""
+    step = max(1.0, len(finite) / width)
+    picked = [finite[min(len(finite) - 1, int((i + 1) * step) - 1)] for i in range(
+        min(width, len(finite))
+    )]  # fmt: skip
+    low, high = min(picked), max(picked)
+    span = (high - low) or 1.0
+    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in picked)
+
+
+def plural(amount: int, noun: str) -> str:
+    """`1 class`, `2 classes`, `1,797 images`."""
+    if amount == 1:
+        return f"1 {noun}"
+    ending = "es" if noun.endswith(("s", "ch", "x")) else "s"
+    return f"{count(amount)} {noun}{ending}"
