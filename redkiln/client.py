@@ -12,7 +12,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -20,14 +19,11 @@ from typing import Any, Literal, Self, TypeVar
 import httpx
 from pydantic import BaseModel, Field
 
-from redkiln import sse
 from redkiln.connection import Connection, RetryPolicy
 from redkiln.errors import (
     ConnectionFailed,
     DatasetInvalid,
-    RedkilnError,
     TransferError,
-    Unavailable,
     WaitTimeout,
 )
 from redkiln.job import (
@@ -40,8 +36,6 @@ from redkiln.job import (
     JobView,
     KeyView,
     Page,
-    Phase,
-    Progress,
     Series,
     WorkerView,
 )
@@ -49,12 +43,24 @@ from redkiln.packing import Package, open_package
 from redkiln.settings import resolve_settings
 from redkiln.spec import JobSpec
 from redkiln.transfer import Download, OnBytes
+from redkiln.watching import (
+    PATIENCE_SECONDS,
+    Disconnected,
+    Outage,
+    Reconnected,
+    Snapshot,
+    Update,
+    follow_log,
+    watch_events,
+)
 
 UPLOAD_READ_SECONDS = 600.0
 """The service answers an upload when all of it is on its disk."""
 
-RECONNECT_SECONDS = (0.3, 0.5, 1.0, 2.0, 5.0)
-"""Waits between attempts to take a broken stream up again; the last one repeats."""
+UPLOAD_PATIENCE_SECONDS = 120.0
+"""How long an upload that breaks off is begun again."""
+
+__all__ = ["Client", "Disconnected", "DryRun", "Reconnected", "Snapshot", "TaskInfo", "Update"]
 
 View = TypeVar("View", bound=BaseModel)
 Stage = Literal["reading", "uploading"]
@@ -72,32 +78,9 @@ class TaskInfo(BaseModel):
 class DryRun(BaseModel):
     """What a spec would run as: defaults filled in, `auto` left as it is."""
 
+    dataset_id: str | None = None
     spec: dict[str, Any]
     warnings: list[dict[str, Any]] = Field(default_factory=list)
-
-
-class Snapshot(BaseModel):
-    """Where a job stands, as its stream says it between events."""
-
-    status: str
-    phase: Phase | None = None
-    progress: Progress | None = None
-
-
-@dataclass(frozen=True)
-class Disconnected:
-    """The stream broke; it is being taken up again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Reconnected:
-    """The stream goes on where it broke."""
-
-
-Update = EventView | Snapshot | Disconnected | Reconnected
-"""What `Client.watch` gives out."""
 
 
 class Client:
@@ -244,14 +227,18 @@ class Client:
     def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
         """What has happened to a job so far, oldest first."""
         while True:
-            page = self._get(f"/v1/jobs/{job_id}/events", Page[EventView], {"after_seq": after_seq})
+            page = self._get(
+                f"/v1/jobs/{job_id}/events",
+                Page[EventView],
+                {"after_seq": after_seq, "limit": 1000},
+            )
             yield from page.data
             if not page.has_more or not page.data:
                 return
             after_seq = page.data[-1].seq
 
     def watch(
-        self, job_id: str, *, after_seq: int = 0, patience_seconds: float = 600.0
+        self, job_id: str, *, after_seq: int = 0, patience_seconds: float = PATIENCE_SECONDS
     ) -> Iterator[Update]:
         """What happens to a job, as it happens, until it has ended.
 
@@ -261,48 +248,20 @@ class Client:
         Args:
             job_id: of the job.
             after_seq: begin after this event; 0 begins with the first.
-            patience_seconds: how long an unreachable service is waited for.
+            patience_seconds: how long a service that is away is waited for.
 
         Raises:
-            ConnectionFailed: the service was away for longer than that.
+            ConnectionFailed: it was away for longer than that.
         """
-        failures = 0
-        lost_at = time.monotonic()
-        while True:
-            headers = {"Accept": "text/event-stream"}
-            if after_seq:
-                headers["Last-Event-ID"] = str(after_seq)
-            try:
-                with self._connection.stream(
-                    f"/v1/jobs/{job_id}/events", headers=headers
-                ) as response:
-                    if failures:
-                        yield Reconnected()
-                    failures = 0
-                    for message in sse.parse(sse.split_lines(response.iter_bytes())):
-                        if message.event == "end":
-                            return
-                        if message.id is None:
-                            yield Snapshot.model_validate_json(message.data)
-                            continue
-                        after_seq = int(message.id)
-                        yield EventView.model_validate_json(message.data)
-                error: RedkilnError = ConnectionFailed(self.url, "the stream ended early")
-            except (ConnectionFailed, Unavailable) as broken:
-                error = broken
-            failures += 1
-            if failures == 1:
-                lost_at = time.monotonic()
-                yield Disconnected(getattr(error, "reason", str(error)))
-            elif time.monotonic() - lost_at > patience_seconds:
-                raise error
-            time.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS)) - 1])
+        return watch_events(
+            self._connection, job_id, after_seq=after_seq, patience_seconds=patience_seconds
+        )
 
     def logs(
         self,
         job_id: str,
         *,
-        offset: int = 0,
+        offset: int | None = None,
         tail: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
@@ -314,36 +273,21 @@ class Client:
             offset: first byte wanted.
             tail: only the last lines of what there is, instead of `offset`.
             attempt: its number; by default the newest.
-            follow: go on as the log grows, until the job has ended.
+            follow: go on as the log grows and through the next attempts, until the job has ended.
         """
         path = f"/v1/jobs/{job_id}/logs"
-        if tail is not None or not follow:
-            params = {"tail": tail, "attempt": attempt, "offset": None if tail else offset}
-            response = self._connection.request("GET", path, params=params)
+        params = {"offset": offset, "tail": tail, "attempt": attempt}
+        response = self._connection.request("GET", path, params=params)
+        if response.content:
             yield response.content
-            offset = int(response.headers.get("Redkiln-Log-Size", offset + len(response.content)))
         if follow:
-            yield from self._follow_logs(job_id, path, offset=offset, attempt=attempt)
-
-    def _follow_logs(
-        self, job_id: str, path: str, *, offset: int, attempt: int | None
-    ) -> Iterator[bytes]:
-        failures = 0
-        while True:
-            params = {"follow": "true", "offset": offset, "attempt": attempt}
-            try:
-                with self._connection.stream(path, params=params) as response:
-                    failures = 0
-                    for chunk in response.iter_bytes():
-                        offset += len(chunk)
-                        yield chunk
-                if self.job(job_id).is_terminal:
-                    return
-            except (ConnectionFailed, Unavailable):
-                failures += 1
-                if failures > len(RECONNECT_SECONDS) * 20:
-                    raise
-            time.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+            yield from follow_log(
+                self._connection,
+                job_id,
+                attempt_id=response.headers.get("Redkiln-Attempt"),
+                offset=int(response.headers.get("Redkiln-Log-Size", 0)),
+                only=attempt,
+            )
 
     def metrics(
         self,
@@ -556,7 +500,8 @@ class Client:
     def _upload(
         self, package: Package, name: str, sha256: str, on_progress: OnUpload | None
     ) -> DatasetView:
-        for attempt in range(1, self._policy.attempts + 1):
+        outage = Outage(patience_seconds=UPLOAD_PATIENCE_SECONDS)
+        while True:
             report = _counter("uploading", package.size_bytes, on_progress)
             try:
                 response = self._connection.request(
@@ -571,10 +516,9 @@ class Client:
                     read_seconds=UPLOAD_READ_SECONDS,
                 )
                 break
-            except ConnectionFailed:
-                if attempt == self._policy.attempts:
-                    raise
-                time.sleep(RECONNECT_SECONDS[attempt])
+            except ConnectionFailed as error:
+                outage.note(error)
+                outage.wait()
                 # The answer may be all that was lost.
                 known = self._find_same_dataset(name, sha256)
                 if known is not None:

@@ -18,10 +18,10 @@ from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
 from redkiln.errors import ConnectionFailed, Unavailable
 from redkiln.events import EventKind
 from redkiln.job import EventView, JobStatus, JobView
+from redkiln.watching import Outage, reason_of
 
 QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
-PATIENCE_SECONDS = 600.0
 _TRAINER_KINDS = frozenset(str(kind) for kind in EventKind)
 
 
@@ -63,7 +63,7 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
     watched = Watched(client.job(job_id))
     with screen.open(watched):
         _wait_in_queue(client, watched, screen)
-        for update in client.watch(job_id, patience_seconds=PATIENCE_SECONDS):
+        for update in client.watch(job_id):
             screen.show(update, watched.apply(update))
             if isinstance(update, EventView) and update.kind not in _TRAINER_KINDS:
                 watched.refresh(client.job(job_id))
@@ -74,24 +74,19 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
 
 def _wait_in_queue(client: Client, watched: Watched, screen: Screen) -> None:
     """Ask until the job has left the queue: its stream says nothing of its position."""
+    outage = Outage()
     polls = 0
-    lost_at: float | None = None
     while watched.status == JobStatus.QUEUED:
         time.sleep(QUEUE_POLL_SECONDS[min(polls, len(QUEUE_POLL_SECONDS) - 1)])
         polls += 1
         try:
             watched.refresh(client.job(watched.job.id))
         except (ConnectionFailed, Unavailable) as error:
-            if lost_at is None:
-                lost_at = time.monotonic()
-                update = Disconnected(getattr(error, "reason", str(error)))
+            if outage.note(error):
+                update = Disconnected(reason_of(error))
                 screen.show(update, watched.apply(update))
-            elif time.monotonic() - lost_at > PATIENCE_SECONDS:
-                raise
-            continue
-        back = [] if lost_at is None else watched.apply(Reconnected())
-        lost_at = None
-        screen.show(None, back)
+        else:
+            screen.show(None, watched.apply(Reconnected()) if outage.end() else [])
 
 
 class PanelScreen:

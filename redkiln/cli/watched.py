@@ -150,12 +150,14 @@ _STATUS_TONES = {
 
 def _describe_other(kind: str, data: dict[str, Any]) -> tuple[str, str]:
     """An event of the service itself, or of a kind that is newer than this client."""
+    if kind == "started" and "number" in data:
+        return f"attempt {data['number']} started", "quiet"
     reason = data.get("reason") or {}
     message = data.get("message") or (reason.get("message") if isinstance(reason, dict) else reason)
     details = ", ".join(
         f"{name} {value}"
         for name, value in data.items()
-        if name != "reason" and isinstance(value, str | int | float)
+        if name not in ("reason", "name", "dataset_id") and isinstance(value, str | int | float)
     )
     said = message or details
     text = kind.replace("_", " ") + (f": {said}" if said else "")

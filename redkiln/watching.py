@@ -1,0 +1,197 @@
+"""Streams of a job that outlive their connection: its events and its log."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from redkiln import sse
+from redkiln.connection import Connection
+from redkiln.errors import ConnectionFailed, RedkilnError, Unavailable
+from redkiln.job import AttemptStatus, AttemptView, EventView, JobView, Phase, Progress
+
+RECONNECT_SECONDS = (0.3, 0.5, 1.0, 2.0, 5.0)
+"""Waits between attempts to take a broken stream up again; the last one repeats."""
+
+NEXT_LOOK_SECONDS = 0.3
+"""Pause between two looks whether there is more of a log, or another attempt."""
+
+PATIENCE_SECONDS = 600.0
+"""How long a service that is away is waited for."""
+
+
+class Snapshot(BaseModel):
+    """Where a job stands, as its stream says it between events."""
+
+    status: str
+    phase: Phase | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The stream broke; it is being taken up again."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reconnected:
+    """The stream goes on where it broke."""
+
+
+Update = EventView | Snapshot | Disconnected | Reconnected
+"""What `Client.watch` gives out."""
+
+
+class Outage:
+    """How long and how often the service was not there.
+
+    Args:
+        patience_seconds: after so long without it, its error is raised.
+        clock: monotonic seconds.
+        sleep: waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._patience_seconds = patience_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._failures = 0
+        self._began_at = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
+
+    def note(self, error: RedkilnError) -> bool:
+        """Count a failure; True for the first of an outage.
+
+        Raises:
+            RedkilnError: the error, when patience is at its end.
+        """
+        self._failures += 1
+        if self._failures == 1:
+            self._began_at = self._clock()
+        elif self._clock() - self._began_at > self._patience_seconds:
+            raise error
+        return self._failures == 1
+
+    def wait(self) -> None:
+        """Sleep until the next try."""
+        self._sleep(RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS)) - 1])
+
+    def end(self) -> bool:
+        """The service is there; True if it was away."""
+        was_on, self._failures = self.is_on, 0
+        return was_on
+
+
+def reason_of(error: RedkilnError) -> str:
+    """An outage in a few words."""
+    return error.reason if isinstance(error, ConnectionFailed) else str(error)
+
+
+def watch_events(
+    connection: Connection, job_id: str, *, after_seq: int, patience_seconds: float
+) -> Iterator[Update]:
+    """A job's events as they come, until the service says that there will be no more."""
+    outage = Outage(patience_seconds=patience_seconds)
+    while True:
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after_seq)}
+        try:
+            with connection.stream(f"/v1/jobs/{job_id}/events", headers=headers) as response:
+                for message in sse.parse(sse.split_lines(response.iter_bytes())):
+                    # Only now: a dying service may still accept connections.
+                    if outage.end():
+                        yield Reconnected()
+                    if message.event == "end":
+                        return
+                    if message.id is None:
+                        yield Snapshot.model_validate_json(message.data)
+                    else:
+                        after_seq = int(message.id)
+                        yield EventView.model_validate_json(message.data)
+            error: RedkilnError = ConnectionFailed(connection.url, "the stream ended early")
+        except (ConnectionFailed, Unavailable) as broken:
+            error = broken
+        if outage.note(error):
+            yield Disconnected(reason_of(error))
+        outage.wait()
+
+
+def follow_log(
+    connection: Connection, job_id: str, *, attempt_id: str | None, offset: int, only: int | None
+) -> Iterator[bytes]:
+    """A log as it grows, on through the job's next attempts.
+
+    Each attempt is asked for by its id, so that an offset can never be meant for another's log.
+
+    Args:
+        connection: to the service.
+        job_id: of the job.
+        attempt_id: the attempt to begin with; None for the newest one.
+        offset: in that attempt's log.
+        only: number of the only attempt wanted.
+    """
+    outage = Outage()
+    was_running = True
+    while True:
+        try:
+            job = _get_job(connection, job_id)
+            attempt = choose_attempt(job.attempts, attempt_id, was_running=was_running, only=only)
+            if attempt is None and (job.is_terminal or only is not None):
+                return
+            if attempt is not None:
+                if attempt_id not in (None, attempt.id):
+                    offset = 0
+                attempt_id = attempt.id
+                was_running = attempt.status is AttemptStatus.RUNNING
+                params = {"follow": "true", "offset": offset, "attempt": attempt_id}
+                with connection.stream(f"/v1/jobs/{job_id}/logs", params=params) as response:
+                    for chunk in response.iter_bytes():
+                        offset += len(chunk)
+                        yield chunk
+            outage.end()
+        except (ConnectionFailed, Unavailable) as error:
+            outage.note(error)
+            outage.wait()
+            continue
+        time.sleep(NEXT_LOOK_SECONDS)
+
+
+def choose_attempt(
+    attempts: Sequence[AttemptView],
+    current_id: str | None,
+    *,
+    was_running: bool,
+    only: int | None = None,
+) -> AttemptView | None:
+    """The attempt whose log comes now; None when there is none beyond what was read.
+
+    Args:
+        attempts: of the job, in their order.
+        current_id: the one that was read last.
+        was_running: whether it may have written more since.
+        only: number of the only one wanted.
+    """
+    wanted = [attempt for attempt in attempts if only is None or attempt.number == only]
+    current = next((attempt for attempt in wanted if attempt.id == current_id), None)
+    if current is None:
+        return wanted[-1] if wanted else None
+    if was_running or current.status is AttemptStatus.RUNNING:
+        return current
+    return next((attempt for attempt in wanted if attempt.number > current.number), None)
+
+
+def _get_job(connection: Connection, job_id: str) -> JobView:
+    content = connection.request("GET", f"/v1/jobs/{job_id}").content
+    return JobView.model_validate_json(content)
