@@ -1,0 +1,250 @@
+import hashlib
+import os
+import signal
+import time
+
+import pytest
+
+from redkiln.failure import FailureCode
+
+
+def test_a_job_runs_from_claim_to_finish(service, start_agent, settings):
+    attempt_id = service.add_job(steps=10)
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert finish.outcome == "succeeded"
+    assert {artifact.name for artifact in finish.artifacts} == {
+        "model.onnx", "report.md", "trainer.log",
+    }  # fmt: skip
+    assert all(artifact.sha256 in service.blobs for artifact in finish.artifacts)
+    kinds = service.kinds(attempt_id)
+    assert kinds[0] == "phase"
+    assert kinds.count("metrics") == 10
+    phases = [e.data["phase"] for e in service.events[attempt_id] if e.kind == "phase"]
+    assert phases == ["preparing", "training", "exporting", "uploading"]
+    assert b"warm=True start=0" in service.log[attempt_id]
+    service.wait_for(lambda: not any(settings.jobs_dir.iterdir()))
+
+
+def test_checkpoints_are_committed_while_training_goes_on(service, start_agent):
+    attempt_id = service.add_job(steps=20, checkpoint_every=5, step_seconds=0.02)
+    start_agent()
+    service.wait_for_finish(attempt_id)
+    steps = [commit.step for commit in service.commits[attempt_id]]
+    assert steps == sorted(steps)
+    assert {5, 10, 15} <= set(steps)
+
+
+def test_a_later_attempt_resumes_from_the_committed_checkpoint(service, start_agent):
+    content = b"state at step 5" * 100
+    sha256 = hashlib.sha256(content).hexdigest()
+    service.blobs[sha256] = content
+    ref = {
+        "step": 5,
+        "sha256": sha256,
+        "size_bytes": len(content),
+        "manifest": {"step": 5, "sha256": sha256, "size_bytes": len(content)},
+    }
+    attempt_id = service.add_job(steps=8, checkpoints=[ref])
+    start_agent()
+    service.wait_for_finish(attempt_id)
+    assert b"start=5" in service.log[attempt_id]
+
+
+def test_a_lost_or_damaged_checkpoint_is_told_and_done_without(service, start_agent):
+    ref = {"step": 5, "sha256": "0" * 64, "size_bytes": 1, "manifest": {}}
+    attempt_id = service.add_job(steps=3, checkpoints=[ref])
+    start_agent()
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    warnings = [e.data["code"] for e in service.events[attempt_id] if e.kind == "warning"]
+    assert warnings == ["checkpoint_unavailable"]
+    assert b"start=0" in service.log[attempt_id]
+
+
+def test_cancelling_ends_a_training_with_its_checkpoint(service, start_agent):
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01)
+    start_agent()
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    service.cancelled.add(attempt_id)
+    finish = service.wait_for_finish(attempt_id)
+    assert finish.outcome == "cancelled"
+    assert service.kinds(attempt_id)[-1] == "checkpoint"
+
+
+def test_a_trainer_that_ignores_sigterm_is_killed_after_the_grace(service, start_agent):
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01, deaf=True)
+    start_agent(cancel_grace_seconds=0.3)
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    service.cancelled.add(attempt_id)
+    assert service.wait_for_finish(attempt_id).outcome == "cancelled"
+
+
+def test_cancelling_ends_an_export(service, start_agent):
+    attempt_id = service.add_job(steps=3, export_seconds=60)
+    start_agent()
+    service.wait_for(
+        lambda: any(e.data.get("phase") == "exporting" for e in service.events.get(attempt_id, []))
+    )
+    service.cancelled.add(attempt_id)
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.artifacts) == ("cancelled", [])
+
+
+def test_a_superseded_attempt_is_killed_and_says_no_more(service, start_agent, settings):
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01)
+    start_agent()
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    service.superseded.add(attempt_id)
+    service.wait_for(lambda: not any(settings.jobs_dir.iterdir()))
+    num_reports = len(service.reports)
+    time.sleep(0.5)
+    assert len(service.reports) == num_reports
+    assert attempt_id not in service.finishes
+
+
+def test_shutting_down_hands_the_checkpoint_in_and_gives_the_job_back(service, start_agent):
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01, checkpoint_every=100_000)
+    agent = start_agent()
+    service.wait_for(lambda: service.kinds(attempt_id).count("progress") > 20)
+    agent.ask_to_stop()
+    agent.join()
+    finish = service.finishes[attempt_id]
+    assert finish.outcome == "released"
+    assert finish.failure.code == FailureCode.WORKER_SHUTDOWN
+    announced = [e.data["step"] for e in service.events[attempt_id] if e.kind == "checkpoint"]
+    assert [commit.step for commit in service.commits[attempt_id]] == announced
+
+
+def test_training_goes_on_while_the_service_is_away_and_no_event_is_lost(service, start_agent):
+    attempt_id = service.add_job(steps=60, step_seconds=0.02)
+    start_agent()
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    service.is_away = True
+    time.sleep(1.6)
+    assert attempt_id not in service.finishes
+    service.is_away = False
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    steps = [e.data["step"] for e in service.events[attempt_id] if e.kind == "progress"]
+    assert steps == list(range(1, 61))
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("announce", FailureCode.DIVERGED),
+        ("SIGKILL", FailureCode.KILLED),
+        ("SIGSEGV", FailureCode.CRASHED),
+        ("half-line", FailureCode.KILLED),
+        ("say:RuntimeError: HIP out of memory. Tried to allocate", FailureCode.OUT_OF_MEMORY),
+    ],
+)
+def test_a_death_is_reported_with_its_cause(service, start_agent, how, code):
+    attempt_id = service.add_job(steps=10, die_at=7, how=how)
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure.code) == ("failed", code)
+    assert "trainer.log" in {artifact.name for artifact in finish.artifacts}
+    assert [commit.step for commit in service.commits[attempt_id]] == [5]
+
+
+def test_a_trainer_without_progress_is_killed(service, start_agent):
+    attempt_id = service.add_job(steps=10, hang_at=4)
+    start_agent(stall_seconds=0.5)
+    finish = service.wait_for_finish(attempt_id)
+    assert finish.failure.code == FailureCode.NO_PROGRESS
+    assert finish.failure.details["step"] == 3
+
+
+def test_a_job_that_runs_too_long_is_failed_with_its_checkpoint(service, start_agent):
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01, max_duration_seconds=0.8)
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure.code) == ("failed", FailureCode.MAX_DURATION)
+    assert service.commits[attempt_id]
+
+
+def test_a_crash_after_the_work_was_done_is_a_warning(service, start_agent):
+    attempt_id = service.add_job(steps=3, crash_after=True)
+    start_agent()
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    warnings = [e.data["code"] for e in service.events[attempt_id] if e.kind == "warning"]
+    assert warnings == ["crash_on_exit"]
+
+
+def test_no_credential_reaches_the_trainer(service, start_agent, monkeypatch):
+    monkeypatch.setenv("REDKILN_WORKER_KEY", "rk_secret")
+    monkeypatch.setenv("REDKILN_BROKER_URL", "redis://:secret@host")
+    attempt_id = service.add_job(steps=2)
+    start_agent()
+    service.wait_for_finish(attempt_id)
+    assert b"secrets []" in service.log[attempt_id]
+
+
+def test_a_lost_answer_to_a_claim_is_asked_for_again_with_the_same_id(service, start_agent):
+    service.lose_claim_answers = 1
+    attempt_id = service.add_job(steps=2)
+    start_agent()
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    ids = [claim.claim_id for claim in service.claims[:2]]
+    assert ids[0] == ids[1]
+    assert len(service.given) == 1
+
+
+def test_jobs_queue_up_behind_the_only_slot_and_each_gets_a_warm_spare(service, start_agent):
+    attempts = [service.add_job(steps=5) for _ in range(3)]
+    start_agent()
+    service.wait_for(lambda: list(service.finishes) == attempts)
+    assert all(b"warm=True" in service.log[attempt] for attempt in attempts)
+
+
+def test_a_doorbell_at_a_busy_worker_is_left_to_others(service, start_agent):
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01)
+    agent = start_agent()
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    assert agent.answer("job_2") is False
+
+
+def test_without_a_spare_the_start_is_cold_and_said_so(service, start_agent):
+    attempt_id = service.add_job(steps=2)
+    start_agent(spare=False)
+    service.wait_for_finish(attempt_id)
+    assert b"warm=False" in service.log[attempt_id]
+    texts = [e.data["text"] for e in service.events[attempt_id] if e.kind == "message"]
+    assert texts == ["the trainer starts cold: spares are switched off"]
+
+
+def test_a_killed_spare_is_replaced_and_the_job_starts_all_the_same(service, start_agent):
+    agent = start_agent()
+    launcher = agent._pool.slots[0].bench.launcher
+    pid = service.wait_for(lambda: launcher.spare_pid)
+    os.kill(pid, signal.SIGKILL)
+    attempt_id = service.add_job(steps=2)
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+
+
+def test_another_protocol_version_ends_the_worker_with_a_clear_word(service, start_agent):
+    service.protocol_mismatch = True
+    agent = start_agent()
+    assert agent.on_fatal_event.wait(5)
+    assert "same release" in agent.fatal
+
+
+def test_a_service_that_comes_late_is_waited_for(service, start_agent):
+    service.is_away = True
+    attempt_id = service.add_job(steps=2)
+    start_agent()
+    time.sleep(0.3)
+    service.is_away = False
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+
+
+def test_the_worker_keeps_its_id_and_takes_a_new_boot_id(service, start_agent):
+    first = start_agent()
+    service.wait_for(lambda: service.hellos)
+    first.ask_to_stop()
+    first.join()
+    start_agent()
+    service.wait_for(lambda: len(service.hellos) == 2)
+    before, after = service.hellos
+    assert before.worker_id == after.worker_id
+    assert before.boot_id != after.boot_id

@@ -1,0 +1,73 @@
+"""`python -m worker`: one worker process, until SIGTERM."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+
+import structlog
+from pydantic import ValidationError
+
+from worker.agent.agent import Agent
+from worker.agent.inventory import InventoryFailed
+from worker.agent.workdir import FolderInUse
+from worker.app import build_app, run_worker
+from worker.logs import configure_logging
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+EXIT_CONFIG = 78
+"""It cannot work as it is set up (EX_CONFIG); starting it again changes nothing."""
+LINGER_SECONDS = 15.0
+"""What Celery is given to leave a hung broker, once all attempts are handed back."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the worker; its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m worker", description=__doc__)
+    parser.add_argument(
+        "--no-broker", action="store_true", help="find jobs by polling alone, whatever is set"
+    )
+    arguments = parser.parse_args(argv)
+    try:
+        settings = WorkerSettings()
+    except ValidationError as error:
+        parser.error(str(error))
+    if arguments.no_broker:
+        settings = settings.model_copy(update={"broker_url": None})
+    configure_logging(settings.log_level)
+    agent = Agent(settings, on_fatal=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    # Celery puts its own handlers in their place, later than the first attempt may start.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.ask_to_stop())
+    try:
+        agent.start()
+    except (FolderInUse, InventoryFailed, OSError) as error:
+        log.critical("the worker cannot start", reason=str(error))
+        return EXIT_CONFIG
+    status = _run(agent, settings)
+    agent.join()
+    return EXIT_CONFIG if agent.fatal else status
+
+
+def _run(agent: Agent, settings: WorkerSettings) -> int:
+    if settings.broker_url is None:
+        agent.wait_until_stopping()
+        return 0
+    threading.Thread(target=_leave_hung_broker, args=(agent,), daemon=True).start()
+    return run_worker(build_app(agent, broker_url=settings.broker_url), agent)
+
+
+def _leave_hung_broker(agent: Agent) -> None:
+    agent.wait_until_stopping()
+    agent.join()
+    time.sleep(LINGER_SECONDS)
+    log.warning("leaving a broker that does not answer")
+    os._exit(EXIT_CONFIG if agent.fatal else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

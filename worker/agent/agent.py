@@ -1,0 +1,278 @@
+"""The agent: says hello, keeps slots and their spares, answers the doorbell, polls while idle."""
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+import structlog
+
+from redkiln.protocol import PROTOCOL_VERSION, ClaimRequest, ClaimResponse, HelloRequest
+from redkiln.version import __version__
+from worker.agent.attempt import Attempt, Bench
+from worker.agent.backoff import Backoff
+from worker.agent.cache import DatasetCache
+from worker.agent.children import Spawner
+from worker.agent.client import (
+    ProtocolMismatch,
+    ServiceAway,
+    ServiceClient,
+    ServiceError,
+    Superseded,
+)
+from worker.agent.inventory import Inventory, SlotPlan, ask_inventory, count_cores, plan_slots
+from worker.agent.launch import SOURCE_DIR, Launcher
+from worker.agent.slots import Slot, SlotPool
+from worker.agent.stopping import StopSignal
+from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+NO_BROKER_POLL_SECONDS = 1.0
+"""Without a doorbell polling is all there is."""
+BUSY_SECONDS = 1.0
+"""How long a doorbell waits for a slot before it is passed on to other workers."""
+REPORT_GRACE_SECONDS = 20.0
+"""What a worker that shuts down grants the service, beyond the trainers' grace, to hear of it."""
+FORGOTTEN_SECONDS = 60.0
+"""Being forgotten twice in so short a time means that somebody else uses this worker's id."""
+
+
+class Agent:
+    """A worker's life: `start`, `answer` from any thread, `ask_to_stop`, `join`.
+
+    Args:
+        settings: see `worker.settings`.
+        on_fatal: called once, from a thread of the agent's, when the worker cannot go on.
+    """
+
+    def __init__(self, settings: WorkerSettings, *, on_fatal: Callable[[], None]) -> None:
+        self._settings = settings
+        self._on_fatal = on_fatal
+        self._client = ServiceClient(settings.service_url, load_key=settings.load_key)
+        self._boot_id = secrets.token_hex(16)
+        self._greeted_at = -float("inf")
+        self._stop_at: float | None = None
+        self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._poller = threading.Thread(target=self._poll, name="poller", daemon=True)
+        self._should_greet = True
+        self._is_unanswered = False
+        self._worker_id = ""
+        self._lock_file: IO[str] | None = None
+        self._inventory = Inventory()
+        self._pool = SlotPool([])
+        self.fatal: str | None = None
+
+    @property
+    def num_slots(self) -> int:
+        """Attempts at once; known after `start`."""
+        return len(self._pool.slots)
+
+    def start(self) -> None:
+        """Take the folder, look at the hardware, and begin to greet and to poll.
+
+        Raises:
+            FolderInUse: another agent works in the folder.
+            InventoryFailed: torch could not be asked.
+            OSError: the folder cannot be made or written.
+        """
+        settings = self._settings
+        settings.prepare_dirs()
+        self._lock_file = lock_worker_dir(settings.worker_dir)
+        self._worker_id = load_worker_id(settings.worker_dir)
+        drop_old_jobs(settings.jobs_dir, max_age_seconds=settings.keep_jobs_hours * 3600)
+        spawner = Spawner()
+        self._inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
+        plans = plan_slots(
+            self._inventory,
+            num_cores=count_cores(),
+            wanted=settings.slots,
+            threads=settings.threads,
+            environ=os.environ,
+        )
+        cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
+        self._pool = SlotPool([self._build_bench(plan, spawner, cache) for plan in plans])
+        threading.Thread(target=self._await_stop, name="stopper", daemon=True).start()
+        self._poller.start()
+
+    def answer(self, hint: str | None) -> bool:
+        """Claim and run attempts until there is none left.
+
+        Args:
+            hint: the job id of the message that rang.
+
+        Returns:
+            False if no slot is free: somebody else should answer.
+        """
+        slot = self._pool.take(timeout_seconds=BUSY_SECONDS)
+        if slot is None:
+            return False
+        self._serve(slot, hint)
+        return True
+
+    def ask_to_stop(self) -> None:
+        """Begin to shut down; safe in a signal handler."""
+        os.eventfd_write(self._stop_fd, 1)
+
+    def wait_until_stopping(self) -> None:
+        """Wait until somebody has asked the worker to stop."""
+        self._stopping.wait()
+
+    def join(self) -> None:
+        """Wait until every attempt has ended, then end the spares."""
+        self._pool.wait_until_free()
+        for slot in self._pool.slots:
+            slot.bench.launcher.close()
+        self._poller.join()
+        self._client.close()
+        if self._lock_file is not None:
+            self._lock_file.close()
+
+    def _build_bench(self, plan: SlotPlan, spawner: Spawner, cache: DatasetCache) -> Bench:
+        launcher = Launcher(self._settings, spawner, slot=plan)
+        return Bench(self._settings, plan, launcher, cache, self._is_out_of_time)
+
+    def _is_out_of_time(self) -> bool:
+        grace_seconds = self._settings.shutdown_grace_seconds + REPORT_GRACE_SECONDS
+        return self._stop_at is not None and time.monotonic() > self._stop_at + grace_seconds
+
+    def _await_stop(self) -> None:
+        os.eventfd_read(self._stop_fd)
+        log.info("shutting down")
+        self._stop_at = time.monotonic()
+        self._stopping.set()
+        self._wake.set()
+        self._pool.close()
+
+    def _fail(self, message: str) -> None:
+        if self.fatal is None:
+            self.fatal = message
+            log.critical("the worker cannot go on", reason=message)
+            self.ask_to_stop()
+            self._on_fatal()
+
+    def _poll(self) -> None:
+        backoff = Backoff()
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._is_unanswered = self._should_greet and not self._greet()
+            for _ in self._pool.slots:
+                self._look_for_work()
+            if self._is_unanswered:
+                self._stopping.wait(backoff.next_seconds())
+            else:
+                backoff.reset()
+                self._wake.wait(self._poll_seconds)
+
+    def _greet(self) -> bool:
+        request = HelloRequest(
+            worker_id=self._worker_id,
+            boot_id=self._boot_id,
+            protocol=PROTOCOL_VERSION,
+            version=__version__,
+            hostname=socket.gethostname(),
+            slots=self.num_slots,
+            **self._inventory.model_dump(),
+        )
+        try:
+            answer = self._client.hello(request)
+        except ProtocolMismatch as error:
+            self._fail(f"{error}; install the same release of service and worker")
+            return False
+        except ServiceError as error:
+            log.warning("no hello yet", service=self._settings.service_url, error=str(error))
+            return False
+        self._should_greet = False
+        self._greeted_at = time.monotonic()
+        self._poll_seconds = self._choose_poll_seconds(answer.poll_seconds)
+        log.info("welcome", worker_id=self._worker_id, slots=self.num_slots)
+        return True
+
+    def _choose_poll_seconds(self, offered: float) -> float:
+        if self._settings.poll_seconds is not None:
+            return self._settings.poll_seconds
+        return offered if self._settings.broker_url else min(offered, NO_BROKER_POLL_SECONDS)
+
+    def _look_for_work(self) -> None:
+        slot = self._pool.take()
+        if slot is None:
+            return
+        slot.bench.launcher.start_spare()
+        claim = self._claim(slot, hint=None)
+        if claim is None:
+            self._pool.give_back(slot)
+            return
+        threading.Thread(
+            target=self._serve, args=(slot, None, claim), name=claim.attempt_id, daemon=True
+        ).start()
+
+    def _serve(self, slot: Slot, hint: str | None, claim: ClaimResponse | None = None) -> None:
+        try:
+            claim = claim or self._claim(slot, hint=hint)
+            while claim is not None:
+                self._run(slot, claim)
+                claim = self._claim(slot, hint=None)
+        finally:
+            self._pool.give_back(slot)
+
+    def _run(self, slot: Slot, claim: ClaimResponse) -> None:
+        stop = StopSignal()
+        self._pool.occupy(slot, stop)
+        with structlog.contextvars.bound_contextvars(
+            job_id=claim.job_id, attempt_id=claim.attempt_id
+        ):
+            log.info("attempt starts", number=claim.number)
+            try:
+                outcome = Attempt(claim, self._client.attempt(claim), slot.bench, stop).run()
+                log.info("attempt ended", outcome=outcome)
+            except Exception:  # whatever it was, the slot must serve the next job
+                log.exception("attempt broke off; its lease will tell the service")
+            finally:
+                self._pool.vacate(slot)
+
+    def _claim(self, slot: Slot, *, hint: str | None) -> ClaimResponse | None:
+        if self._stopping.is_set() or self._should_greet:
+            return None
+        plan = slot.bench.slot
+        slot.claim_id = slot.claim_id or secrets.token_hex(16)
+        request = ClaimRequest(
+            claim_id=slot.claim_id,
+            worker_id=self._worker_id,
+            boot_id=self._boot_id,
+            devices=[plan.kind],
+            arches=list(plan.arches),
+            hint=hint,
+        )
+        try:
+            claim = self._client.claim(request)
+        except ServiceAway as error:
+            log.warning("no answer to a claim", error=str(error))
+            self._is_unanswered = True
+            self._wake.set()
+            return None
+        except ServiceError as error:
+            self._heed_refusal(error)
+            claim = None
+        slot.claim_id = None
+        return claim
+
+    def _heed_refusal(self, error: ServiceError) -> None:
+        if isinstance(error, ProtocolMismatch):
+            self._fail(f"{error}; install the same release of service and worker")
+        elif not isinstance(error, Superseded):
+            log.error("claim refused", error=str(error))
+        elif time.monotonic() - self._greeted_at < FORGOTTEN_SECONDS:
+            self._fail(
+                f"the service knows another process as {self._worker_id}; "
+                "give each worker a folder of its own (REDKILN_WORKER_DIR)"
+            )
+        else:
+            log.warning("forgotten by the service, saying hello again")
+            self._should_greet = True
+            self._wake.set()

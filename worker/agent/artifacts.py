@@ -1,0 +1,47 @@
+"""Files of an attempt on their way to the service."""
+
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from redkiln.protocol import ArtifactCommit
+from worker.agent.transfer import hash_file
+from worker.jobdir import JobDir, OutputFile
+
+LOG = OutputFile(name="trainer.log", kind="log", media_type="text/plain; charset=utf-8")
+
+
+class Blobs(Protocol):
+    """Where files go."""
+
+    def has_blob(self, sha256: str) -> bool:
+        """Whether these bytes are there already."""
+
+    def put_blob(self, sha256: str, content: BinaryIO) -> None:
+        """Store bytes under their digest."""
+
+
+def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
+    """What there is to publish: the files that the export child named, and the log."""
+    files = [(jobdir.out_dir / output.name, output) for output in jobdir.load_outputs()]
+    return [item for item in (*files, (jobdir.log_path, LOG)) if item[0].is_file()]
+
+
+def upload_file(client: Blobs, path: Path, output: OutputFile) -> ArtifactCommit:
+    """Upload a file, unless the service has its bytes, and say what it is.
+
+    Raises:
+        ServiceError: see `worker.agent.client`.
+        OSError: the file cannot be read.
+    """
+    sha256 = hash_file(path).hexdigest()
+    if not client.has_blob(sha256):
+        with path.open("rb") as file:
+            client.put_blob(sha256, file)
+    return ArtifactCommit(
+        name=output.name,
+        kind=output.kind,
+        media_type=output.media_type,
+        sha256=sha256,
+        size_bytes=path.stat().st_size,
+        verified=output.verified,
+    )

@@ -1,0 +1,240 @@
+"""One attempt from its claim to its end: prepare, train, export, finish."""
+
+import errno
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from redkiln.events import Event, EventKind, EventWriter
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.job import Phase
+from redkiln.protocol import ClaimResponse
+from worker.agent.cache import DatasetCache
+from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
+from worker.agent.children import Child
+from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
+from worker.agent.client import AttemptClient, Refused, Superseded
+from worker.agent.datasets import DatasetMissing, DatasetSource
+from worker.agent.finish import Closing, GaveUp
+from worker.agent.inventory import SlotPlan
+from worker.agent.launch import Launcher
+from worker.agent.report import URGENT, Reporter
+from worker.agent.spool import read_tail
+from worker.agent.stopping import Stopped, StopReason, StopSignal
+from worker.agent.watch import Limits, Watch
+from worker.jobdir import JobDir, Order
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a slot works with, attempt after attempt.
+
+    Attributes:
+        is_out_of_time: whether the worker shuts down and has waited long enough for the service.
+    """
+
+    settings: WorkerSettings
+    slot: SlotPlan
+    launcher: Launcher
+    cache: DatasetCache
+    is_out_of_time: Callable[[], bool]
+
+
+@dataclass
+class Attempt:
+    """An attempt on this worker. `run` is called once, in the thread that claimed it."""
+
+    claim: ClaimResponse
+    client: AttemptClient
+    bench: Bench
+    stop: StopSignal
+    _jobdir: JobDir = field(init=False)
+    _reporter: Reporter = field(init=False)
+    _uploader: CheckpointUploader = field(init=False)
+    _started_at: float = field(default_factory=time.monotonic)
+    _last_step: int | None = None
+    _announced: JobFailure | None = None
+
+    def __post_init__(self) -> None:
+        self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
+        self._reporter = Reporter(
+            self.client, self._jobdir, self.stop, report_seconds=self.claim.report_seconds
+        )
+        self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
+
+    def run(self) -> str:
+        """Run the attempt to its end and report it.
+
+        Returns:
+            Its outcome, or `superseded` or `unreported`.
+        """
+        try:
+            outcome = self._close(self._work())
+        except (Superseded, Stopped):
+            outcome = "superseded"
+        except (GaveUp, Refused) as error:
+            log.error("the attempt's end was not reported", error=str(error))
+            return "unreported"
+        finally:
+            self._uploader.halt()
+            self._reporter.halt()
+        shutil.rmtree(self._jobdir.root, ignore_errors=True)
+        return outcome
+
+    def _work(self) -> JobFailure | None:
+        try:
+            with ExitStack() as held:
+                self._prepare(held)
+                return self._train() or self._export()
+        except Stopped:
+            return explain_stop(self.stop.reason)
+        except DatasetMissing as error:
+            return error.failure
+        except OSError as error:
+            return explain_os_error(error)
+        except Superseded:
+            raise
+        except Exception as error:
+            log.exception("attempt broke off")
+            text = f"A fault of the worker's own: {error!r}"
+            return JobFailure.of(FailureCode.INTERNAL, text)
+
+    def _prepare(self, held: ExitStack) -> None:
+        # A claim whose answer was lost is answered again with the same attempt.
+        shutil.rmtree(self._jobdir.root, ignore_errors=True)
+        self._jobdir.out_dir.mkdir(parents=True)
+        self._write(EventKind.PHASE, phase=Phase.PREPARING)
+        self._reporter.start()
+        self._uploader.start()
+        source = DatasetSource(self.client, self.bench.cache, self.stop, self._say)
+        dataset = source.open(self.claim.dataset, until=held)
+        resume = fetch_checkpoints(
+            self.claim.checkpoints,
+            self._jobdir.checkpoints_dir,
+            client=self.client,
+            stop=self.stop,
+            warn=self._warn_of_checkpoint,
+        )
+        order = Order(
+            job_id=self.claim.job_id,
+            job_name=self.claim.job_name,
+            attempt_id=self.claim.attempt_id,
+            spec=self.claim.spec,
+            dataset=dataset,
+            device=self.bench.slot.device,
+            threads=self.bench.slot.threads,
+            resume=resume,
+            cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
+        )
+        self._jobdir.order_path.write_text(order.model_dump_json())
+        self.stop.check()
+
+    def _train(self) -> JobFailure | None:
+        child = self.bench.launcher.start_trainer(
+            self._jobdir, on_cold=lambda why: self._say(f"the trainer starts cold: {why}")
+        )
+        try:
+            return self._see_through(child, marker=self._jobdir.trained_path)
+        finally:
+            self.bench.launcher.start_spare()
+
+    def _export(self) -> JobFailure | None:
+        self.stop.check(least=StopReason.SHUTDOWN)
+        child = self.bench.launcher.start_export(self._jobdir)
+        return self._see_through(child, marker=self._jobdir.outputs_path)
+
+    def _see_through(self, child: Child, *, marker: Path) -> JobFailure | None:
+        oom_kills = count_oom_kills()
+        try:
+            watch = Watch(child, self._jobdir.events_path, self.stop, self._limits(), self._heed)
+            status = watch.until_exit()
+        finally:
+            child.reap()
+        death = Death(
+            status=status,
+            is_complete=marker.exists(),
+            announced=self._announced,
+            stopped_for=self.stop.reason,
+            tail=read_tail(self._jobdir.log_path),
+            oom_kills=count_oom_kills() - oom_kills,
+            last_step=self._last_step,
+        )
+        failure = judge(death)
+        log.info("child ended", status=status, failure=failure and failure.code)
+        if failure is None and status != 0:
+            text = f"A process ended with status {status} after its work was done."
+            self._write(EventKind.WARNING, code="crash_on_exit", message=text)
+        return failure
+
+    def _limits(self) -> Limits:
+        settings = self.bench.settings
+        duration = self.claim.max_duration_seconds
+        return Limits(
+            stall_seconds=settings.stall_seconds,
+            end_at=None if duration is None else self._started_at + duration,
+            grace_seconds={
+                StopReason.TOO_LONG: settings.cancel_grace_seconds,
+                StopReason.CANCELLED: settings.cancel_grace_seconds,
+                StopReason.SHUTDOWN: settings.shutdown_grace_seconds,
+            },
+        )
+
+    def _heed(self, event: Event) -> None:
+        if event.kind == EventKind.CHECKPOINT:
+            self._uploader.offer(event.data)
+        elif event.kind == EventKind.FAILURE:
+            self._announced = JobFailure.model_validate(event.data)
+        elif event.kind == EventKind.PROGRESS:
+            self._last_step = event.data.get("step", self._last_step)
+        if event.kind in URGENT:
+            self._reporter.hurry()
+
+    def _close(self, failure: JobFailure | None) -> str:
+        self.stop.check(least=StopReason.SUPERSEDED)
+        if failure is None:
+            self._write(EventKind.PHASE, phase=Phase.UPLOADING)
+        closing = Closing(
+            self.client,
+            self._jobdir,
+            self.stop,
+            self._reporter,
+            self._uploader,
+            self.bench.is_out_of_time,
+        )
+        return closing.finish(failure)
+
+    def _say(self, text: str) -> None:
+        self._write(EventKind.MESSAGE, text=text)
+
+    def _warn_of_checkpoint(self, text: str) -> None:
+        self._write(EventKind.WARNING, code="checkpoint_unavailable", message=text)
+
+    def _write(self, kind: EventKind, **data: Any) -> None:
+        # Only while no child runs: opening the writer cuts off what a dead one left unfinished.
+        try:
+            with EventWriter(self._jobdir.events_path) as events:
+                events.write(kind, **data)
+        except OSError as error:
+            log.error("event lost", kind=kind, error=str(error))
+            return
+        self._reporter.hurry()
+
+
+def explain_os_error(error: OSError) -> JobFailure:
+    """The failure that an error of the worker's own system calls stands for."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text = "The worker's disk is full; make room in its folder (REDKILN_WORKER_DIR)."
+        return JobFailure.of(FailureCode.DISK_FULL, text, error=str(error))
+    if error.errno == errno.ENOMEM:
+        text = "The worker's main memory was not enough to start the job."
+        return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
+    return JobFailure.of(FailureCode.INTERNAL, f"The worker could not go on: {error}")

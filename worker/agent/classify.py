@@ -1,0 +1,167 @@
+"""What a child's death means: from its exit status, its last words and what we did to it."""
+
+import re
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from redkiln.failure import FailureCode, JobFailure
+from worker.agent.stopping import StopReason
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+
+
+@dataclass(frozen=True)
+class Death:
+    """All that is known of how a child ended.
+
+    Attributes:
+        status: exit status; minus the number of the signal that ended it.
+        is_complete: the file that it leaves when its work is done is there.
+        announced: the failure that it wrote before it left.
+        stopped_for: why we stopped it, if we did.
+        tail: the last lines of its output.
+        oom_kills: processes that the kernel killed for memory on this host meanwhile.
+        last_step: optimiser step that it was at.
+    """
+
+    status: int
+    is_complete: bool = False
+    announced: JobFailure | None = None
+    stopped_for: StopReason | None = None
+    tail: str = ""
+    oom_kills: int = 0
+    last_step: int | None = None
+
+
+OUT_OF_GPU_MEMORY = r"(HIP|CUDA) out of memory|torch\.(cuda\.)?OutOfMemoryError|hipErrorOutOfMemory"
+GPU_FAULT = (
+    r"Memory access fault by GPU|HW Exception by GPU|GPU Hang|GPU core dump"
+    r"|an illegal memory access was encountered|unspecified launch failure"
+    r"|HSA_STATUS_ERROR_(EXCEPTION|MEMORY_FAULT|ILLEGAL_INSTRUCTION)"
+)
+NO_GPU = (
+    r"invalid device function|no kernel image is available|hipErrorNoBinaryForGpu"
+    r"|hipErrorInvalidImage|No (HIP|CUDA) GPUs are available|no ROCm-capable device"
+    r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES"
+)
+DISK_FULL = r"No space left on device|Disk quota exceeded|\[Errno (28|122)\]"
+OUT_OF_MAIN_MEMORY = r"MemoryError|Cannot allocate memory|can't allocate memory|std::bad_alloc"
+BROKEN_INSTALLATION = r"(ModuleNotFoundError|ImportError): "
+
+LAST_WORDS: dict[str, tuple[FailureCode, str]] = {
+    OUT_OF_GPU_MEMORY: (
+        FailureCode.OUT_OF_MEMORY,
+        "The GPU's memory was not enough; use a smaller batch_size or image size, or accumulation.",
+    ),
+    GPU_FAULT: (
+        FailureCode.GPU_FAULT,
+        "The GPU faulted or hung; its driver log (dmesg) says more.",
+    ),
+    NO_GPU: (
+        FailureCode.NO_GPU,
+        "The GPU is not visible to the worker, or this build of torch has no kernels for it.",
+    ),
+    DISK_FULL: (
+        FailureCode.DISK_FULL,
+        "The worker's disk is full; make room in its folder (REDKILN_WORKER_DIR).",
+    ),
+    OUT_OF_MAIN_MEMORY: (
+        FailureCode.HOST_OUT_OF_MEMORY,
+        "The worker's main memory was not enough for this job.",
+    ),
+    BROKEN_INSTALLATION: (
+        FailureCode.INTERNAL,
+        "The worker's installation is incomplete: a library could not be imported.",
+    ),
+}
+"""Pattern -> cause; the first that matches. Source: ROCm, torch and kernel messages in issues."""
+
+CRASHES = {
+    signal.SIGSEGV: "Segmentation fault in native code.",
+    signal.SIGBUS: "Bus error: shared memory (/dev/shm) or the disk is too small.",
+    signal.SIGABRT: "Native code gave up (abort).",
+    signal.SIGILL: "Illegal instruction: a library was built for another CPU.",
+    signal.SIGFPE: "Arithmetic exception in native code.",
+}
+
+STOPS = {
+    StopReason.STALLED: (FailureCode.NO_PROGRESS, "No progress was made for too long."),
+    StopReason.TOO_LONG: (FailureCode.MAX_DURATION, "The job ran longer than it was allowed to."),
+    StopReason.REFUSED: (FailureCode.INTERNAL, "The service refused what the worker reported."),
+    StopReason.SHUTDOWN: (FailureCode.WORKER_SHUTDOWN, "The worker was shut down."),
+    StopReason.CANCELLED: (FailureCode.CANCELLED, "The job was cancelled."),
+    StopReason.SUPERSEDED: (FailureCode.SUPERSEDED, "The attempt was given to another worker."),
+}
+
+
+def judge(death: Death) -> JobFailure | None:
+    """Why the child's work is not done; None if it is, even if it crashed on its way out."""
+    if death.is_complete and death.announced is None:
+        return None
+    if death.stopped_for is not None:
+        code, message = STOPS[death.stopped_for]
+        return _failure(death, code, message)
+    if death.announced is not None:
+        return death.announced
+    return _from_last_words(death) or _from_status(death)
+
+
+def explain_stop(reason: StopReason | None) -> JobFailure:
+    """The failure of an attempt that was stopped while no child ran."""
+    code, message = STOPS[reason or StopReason.SUPERSEDED]
+    return JobFailure.of(code, message)
+
+
+def count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:
+    """Processes that the kernel has killed for memory since it started."""
+    for line in path.read_text().splitlines():
+        name, _, count = line.partition(" ")
+        if name == "oom_kill":
+            return int(count)
+    return 0
+
+
+def _from_last_words(death: Death) -> JobFailure | None:
+    if death.status in (EXIT_DONE, EXIT_STOPPED):
+        return None
+    for pattern, (code, message) in LAST_WORDS.items():
+        if re.search(pattern, death.tail):
+            return _failure(death, code, message)
+    return None
+
+
+def _from_status(death: Death) -> JobFailure:
+    if death.status == -signal.SIGKILL and death.oom_kills:
+        return _failure(
+            death,
+            FailureCode.HOST_OUT_OF_MEMORY,
+            "The kernel killed the process because the worker's main memory was used up.",
+        )
+    if death.status in (-signal.SIGKILL, -signal.SIGTERM) or death.status == EXIT_STOPPED:
+        return _failure(death, FailureCode.KILLED, "Somebody stopped the process on the worker.")
+    if death.status < 0:
+        words = CRASHES.get(signal.Signals(-death.status), "The process was ended by a signal.")
+        return _failure(death, FailureCode.CRASHED, words)
+    if death.status == EXIT_DONE:
+        message = "The process left as if all were done, without its result."
+    elif death.status == EXIT_FAILED:
+        message = "The process failed and did not say why."
+    else:
+        message = f"The process ended with status {death.status}: {_last_line(death.tail)}"
+    return _failure(death, FailureCode.INTERNAL, message)
+
+
+def _failure(death: Death, code: FailureCode, message: str) -> JobFailure:
+    details: dict[str, object] = {"exit_status": death.status}
+    if death.status < 0:
+        details = {"signal": signal.Signals(-death.status).name}
+    if death.last_step is not None:
+        details["step"] = death.last_step
+    if death.tail and code not in (FailureCode.CANCELLED, FailureCode.WORKER_SHUTDOWN):
+        details["tail"] = death.tail[-2000:]
+    return JobFailure.of(code, message, **details)
+
+
+def _last_line(tail: str) -> str:
+    lines = [line for line in tail.splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else "it said nothing"

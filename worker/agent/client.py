@@ -1,0 +1,302 @@
+"""The worker's side of `redkiln.protocol`: one HTTP connection pool, typed answers, typed refusals.
+
+    ServiceError
+    ├── ServiceAway        not reached, or not able to answer now: the same call again, later
+    ├── Superseded         this attempt is no longer ours: stop it and change nothing
+    ├── SequenceGap        send the events again from `expected_seq`
+    ├── ProtocolMismatch   worker and service are of different releases
+    └── Refused            anything else: asking again changes nothing
+
+The tree shows what a caller decides on.
+"""
+
+# ruff: noqa: N818  an error is named by what is the matter
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, BinaryIO, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from redkiln.protocol import (
+    CheckpointCommit,
+    CheckpointReceipt,
+    ClaimRequest,
+    ClaimResponse,
+    FinishRequest,
+    FinishResponse,
+    HelloRequest,
+    HelloResponse,
+    ReportRequest,
+    ReportResponse,
+)
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=20.0, pool=20.0)
+PASSING = {408, 425, 429, 500, 502, 503, 504, 507}
+"""Statuses after which the same request may succeed later; 507 waits for somebody to make room."""
+
+
+class ServiceError(Exception):
+    """Any way in which a call did not get its answer."""
+
+
+class ServiceAway(ServiceError):
+    """The service was not reached, or could not answer now."""
+
+
+class Superseded(ServiceError):
+    """The attempt belongs to another worker, or its job is over."""
+
+
+class SequenceGap(ServiceError):
+    """Events before these are missing on the other side."""
+
+    def __init__(self, expected_seq: int) -> None:
+        self.expected_seq = expected_seq
+        super().__init__(f"events are expected from number {expected_seq} on")
+
+
+class ProtocolMismatch(ServiceError):
+    """The service speaks another version of the protocol."""
+
+
+class Refused(ServiceError):
+    """The service understood and will not do it.
+
+    Attributes:
+        status: HTTP status.
+        code: the problem's machine-readable cause.
+    """
+
+    def __init__(self, status: int, *, code: str, detail: str) -> None:
+        self.status = status
+        self.code = code
+        super().__init__(f"{detail} ({status} {code})")
+
+
+class ServiceClient:
+    """Calls that are made with the worker key.
+
+    Args:
+        load_key: reads the key; called again after a refusal, as keys are rotated in place.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        load_key: Callable[[], str | None],
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        # No proxy from the environment: a worker talks to its own service.
+        self._http = httpx.Client(
+            base_url=base_url, timeout=TIMEOUT, trust_env=False, transport=transport
+        )
+        self._load_key = load_key
+        self._key: str | None = None
+
+    def hello(self, request: HelloRequest) -> HelloResponse:
+        """Say that this worker has started.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        return _parse(HelloResponse, self._call("/v1/workers/hello", request))
+
+    def claim(self, request: ClaimRequest) -> ClaimResponse | None:
+        """Ask for work; None when there is none that this worker can do.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        response = self._call("/v1/workers/claim", request)
+        if response.status_code == HTTPStatus.NO_CONTENT:
+            return None
+        return _parse(ClaimResponse, response)
+
+    def attempt(self, claim: ClaimResponse) -> "AttemptClient":
+        """The calls that belong to a claimed attempt, on the same connections."""
+        return AttemptClient(self._http, attempt_id=claim.attempt_id, token=claim.token)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _call(self, path: str, request: BaseModel) -> httpx.Response:
+        self._key = self._key or self._load_key()
+        if self._key is None:
+            raise ServiceAway("the worker key is not there yet")
+        response = _send(self._http, "POST", path, token=self._key, content=_json(request))
+        if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            self._key = None
+        _raise_refusal(response)
+        return response
+
+
+class AttemptClient:
+    """Calls that are made with an attempt's token, and nothing else."""
+
+    def __init__(self, http: httpx.Client, *, attempt_id: str, token: str) -> None:
+        self._http = http
+        self._token = token
+        self._path = f"/v1/attempts/{attempt_id}"
+
+    def report(self, request: ReportRequest) -> ReportResponse:
+        """Send events and log; hear what to do.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        return _parse(ReportResponse, self._call("POST", "/report", content=_json(request)))
+
+    def commit_checkpoint(self, commit: CheckpointCommit) -> CheckpointReceipt:
+        """Make an uploaded checkpoint one that the job can resume from.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        return _parse(CheckpointReceipt, self._call("POST", "/checkpoints", content=_json(commit)))
+
+    def finish(self, request: FinishRequest) -> FinishResponse:
+        """End the attempt.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        return _parse(FinishResponse, self._call("POST", "/finish", content=_json(request)))
+
+    def has_blob(self, sha256: str) -> bool:
+        """Whether the service has these bytes already.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        response = _send(self._http, "HEAD", f"{self._path}/blobs/{sha256}", token=self._token)
+        # A HEAD has no body to tell "no such attempt" by; the PUT that follows does.
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            return False
+        _raise_attempt_refusal(response)
+        return True
+
+    def put_blob(self, sha256: str, content: BinaryIO | bytes) -> None:
+        """Store bytes under their digest.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        self._call("PUT", f"/blobs/{sha256}", content=content)
+
+    @contextmanager
+    def open_blob(self, sha256: str, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The bytes of one of the job's checkpoints, as `open_dataset` gives them.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        with self._stream(f"/blobs/{sha256}", start=start) as opened:
+            yield opened
+
+    @contextmanager
+    def open_dataset(self, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The data set's bytes, as (offset of the first one, chunks); 0 if no range was granted.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        with self._stream("/dataset", start=start) as opened:
+            yield opened
+
+    def load_dataset_index(self) -> bytes:
+        """The data set's index as JSON.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        return self._call("GET", "/dataset/index").content
+
+    def _call(self, method: str, path: str, *, content: Any = None) -> httpx.Response:
+        response = _send(self._http, method, self._path + path, token=self._token, content=content)
+        _raise_attempt_refusal(response)
+        return response
+
+    @contextmanager
+    def _stream(self, path: str, *, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept-Encoding": "identity"}
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        try:
+            with self._http.stream("GET", self._path + path, headers=headers) as response:
+                if start and response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    yield start, iter(())  # all of it is there already
+                    return
+                if response.is_error:
+                    response.read()
+                    _raise_attempt_refusal(response, is_lookup=True)
+                is_partial = response.status_code == HTTPStatus.PARTIAL_CONTENT
+                yield start if is_partial else 0, response.iter_raw()
+        except httpx.TransportError as error:
+            raise ServiceAway(f"the download broke: {error!r}") from error
+
+
+def _json(request: BaseModel) -> bytes:
+    return request.model_dump_json().encode()
+
+
+def _send(
+    http: httpx.Client, method: str, path: str, *, token: str, content: Any = None
+) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {token}"}
+    if content is not None:
+        is_upload = method == "PUT"
+        headers["Content-Type"] = "application/octet-stream" if is_upload else "application/json"
+    try:
+        return http.request(method, path, content=content, headers=headers)
+    except httpx.TransportError as error:
+        raise ServiceAway(f"{http.base_url} does not answer: {error!r}") from error
+
+
+def _parse(model: type[Answer], response: httpx.Response) -> Answer:
+    try:
+        return model.model_validate_json(response.content)
+    except ValidationError as error:
+        # Something between us and the service answered for it.
+        raise ServiceAway(f"unreadable answer to {response.request.url}") from error
+
+
+def _raise_attempt_refusal(response: httpx.Response, *, is_lookup: bool = False) -> None:
+    endings = {HTTPStatus.UNAUTHORIZED, HTTPStatus.GONE}
+    if not is_lookup:
+        endings.add(HTTPStatus.NOT_FOUND)  # the job was deleted, and its attempts with it
+    if response.status_code in endings:
+        raise Superseded(_problem(response)[1])
+    _raise_refusal(response)
+
+
+def _raise_refusal(response: httpx.Response) -> None:
+    if not response.is_error:
+        return
+    code, detail, body = _problem(response)
+    status = response.status_code
+    if status in PASSING:
+        raise ServiceAway(f"{detail} ({status} {code})")
+    if status == HTTPStatus.UPGRADE_REQUIRED:
+        raise ProtocolMismatch(detail)
+    if status == HTTPStatus.CONFLICT and code == "superseded":
+        raise Superseded(detail)
+    if status == HTTPStatus.CONFLICT and code == "sequence_gap":
+        raise SequenceGap(int(body["expected_seq"]))
+    raise Refused(status, code=code, detail=detail)
+
+
+def _problem(response: httpx.Response) -> tuple[str, str, dict[str, Any]]:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        return "http", response.reason_phrase, {}
+    return str(body.get("code", "http")), str(body.get("detail") or body.get("title", "")), body

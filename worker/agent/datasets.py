@@ -1,0 +1,171 @@
+"""Getting an attempt's data set: where it lies, or from the service into the cache."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.protocol import DatasetRef
+from worker.agent.backoff import Backoff
+from worker.agent.cache import CacheFull, DatasetCache
+from worker.agent.client import AttemptClient, Refused, ServiceAway
+from worker.agent.folders import find_difference, list_samples, unpack_samples
+from worker.agent.stopping import StopSignal
+from worker.agent.transfer import WrongDigest, fetch_file
+from worker.jobdir import LocalDataset
+
+Answer = TypeVar("Answer")
+
+SAY_SECONDS = 10.0
+"""Pause between two words about a long download."""
+
+
+class DatasetMissing(Exception):  # noqa: N818  # the failure that it carries is the error
+    """The data set cannot be had on this worker."""
+
+    def __init__(self, failure: JobFailure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """What it takes to get one attempt's data set.
+
+    Attributes:
+        say: takes words for the job's owner.
+    """
+
+    client: AttemptClient
+    cache: DatasetCache
+    stop: StopSignal
+    say: Callable[[str], None]
+
+    def open(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+        """The data set on this host; it stays in the cache until the stack is left.
+
+        Raises:
+            DatasetMissing: with the failure to report.
+            Stopped: the attempt was asked to stop meanwhile.
+            Superseded: the attempt is no longer ours.
+            OSError: the disk is full.
+        """
+        try:
+            if ref.kind == "builtin":
+                return LocalDataset(name=ref.name, kind="builtin", fingerprint=ref.name)
+            if ref.kind == "archive":
+                return self._open_archive(ref, until=until)
+            return self._open_folder(ref, until=until)
+        except CacheFull as error:
+            raise _missing(FailureCode.DISK_FULL, ref, error) from error
+        except (WrongDigest, Refused) as error:
+            raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
+
+    def _open_archive(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+        key = hashlib.sha256(f"{ref.sha256} {ref.index_sha256}".encode()).hexdigest()
+        fill = partial(self._fetch_archive, ref)
+        folder = until.enter_context(
+            self.cache.hold(key, size_bytes=ref.size_bytes or 0, fill=fill)
+        )
+        return LocalDataset(
+            name=ref.name,
+            kind="archive",
+            path=str(folder / "data"),
+            index_path=str(folder / "index.json"),
+            fingerprint=key,
+        )
+
+    def _open_folder(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+        key = str(ref.index_sha256 or ref.sha256)
+        index_dir = until.enter_context(
+            self.cache.hold(f"{key}-index", size_bytes=0, fill=partial(self._fetch_index, key))
+        )
+        folder = self._find_in_place(ref, index_dir)
+        if folder is None:
+            fill = partial(self._fetch_files, ref, index_dir)
+            folder = until.enter_context(
+                self.cache.hold(f"{key}-files", size_bytes=ref.size_bytes or 0, fill=fill)
+            )
+        return LocalDataset(
+            name=ref.name,
+            kind="folder",
+            path=str(folder),
+            index_path=str(index_dir / "index.json"),
+            fingerprint=key,
+        )
+
+    def _find_in_place(self, ref: DatasetRef, index_dir: Path) -> Path | None:
+        if ref.path is None or not Path(ref.path).is_dir():
+            return None
+        samples = list_samples(index_dir / "index.json")
+        stamp_path = index_dir / "verified.json"
+        difference = find_difference(Path(ref.path), samples, stamp_path=stamp_path, stop=self.stop)
+        if difference is None:
+            return Path(ref.path)
+        self.say(f"{ref.path} is not as it was registered ({difference}); asking the service")
+        return None
+
+    def _fetch_index(self, sha256: str, folder: Path) -> None:
+        content = self._ask_until_answered(self.client.load_dataset_index)
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise WrongDigest("its index arrived damaged")
+        (folder / "index.json").write_bytes(content)
+
+    def _fetch_archive(self, ref: DatasetRef, folder: Path) -> None:
+        self._fetch_index(str(ref.index_sha256), folder)
+        fetch_file(
+            lambda start: self.client.open_dataset(start=start),
+            folder / "data",
+            sha256=str(ref.sha256),
+            stop=self.stop,
+            on_bytes=_Progress(ref, say=self.say),
+        )
+
+    def _fetch_files(self, ref: DatasetRef, index_dir: Path, folder: Path) -> None:
+        samples = list_samples(index_dir / "index.json")
+        progress = _Progress(ref, say=self.say)
+
+        def fetch() -> None:
+            with self.client.open_dataset() as (_, chunks):
+                unpack_samples(chunks, folder, samples, stop=self.stop, on_bytes=progress)
+
+        self._ask_until_answered(fetch)
+
+    def _ask_until_answered(self, ask: Callable[[], Answer]) -> Answer:
+        backoff = Backoff()
+        while True:
+            try:
+                return ask()
+            except ServiceAway:
+                self.stop.wait(backoff.next_seconds())
+
+
+class _Progress:
+    """Says how far a download is, at its start and then seldom."""
+
+    def __init__(self, ref: DatasetRef, *, say: Callable[[str], None]) -> None:
+        self._ref = ref
+        self._say = say
+        self._said_at = time.monotonic()
+        size = f" ({_megabytes(ref.size_bytes)})" if ref.size_bytes else ""
+        say(f"fetching data set {ref.name}{size}")
+
+    def __call__(self, num_bytes: int) -> None:
+        if time.monotonic() - self._said_at < SAY_SECONDS:
+            return
+        self._said_at = time.monotonic()
+        total = f" of {_megabytes(self._ref.size_bytes)}" if self._ref.size_bytes else ""
+        self._say(f"fetched {_megabytes(num_bytes)}{total} of data set {self._ref.name}")
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.1f} MB"
+
+
+def _missing(code: FailureCode, ref: DatasetRef, error: Exception) -> DatasetMissing:
+    return DatasetMissing(JobFailure.of(code, f"Data set {ref.name}: {error}", dataset=ref.id))

@@ -1,0 +1,73 @@
+"""The environment of a child: what it needs, one GPU or none, and no credential."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+NAMES = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV"}
+)
+PREFIXES = (
+    "LC_", "LD_", "PYTHON", "XDG_", "MPL", "SSL_CERT_",
+    "HSA_", "HIP_", "ROCR_", "ROCM_", "ROCBLAS_", "HIPBLASLT_", "MIOPEN_", "RCCL_", "AMD_", "GPU_",
+    "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_",
+    "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
+    "REDKILN_TRAINER_",
+)  # fmt: skip
+MASKS = (
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+)
+
+
+def build_child_environment(
+    own: Mapping[str, str], *, device: Mapping[str, str], threads: int
+) -> dict[str, str]:
+    """What a child gets: of our own environment only names known to be no secret.
+
+    Args:
+        own: the agent's environment.
+        device: the variables that show it one GPU or none (`show_one_gpu`, `HIDE_GPUS`).
+        threads: CPU threads of its libraries.
+    """
+    kept = {
+        name: value
+        for name, value in own.items()
+        if (name in NAMES or name.startswith(PREFIXES)) and name not in MASKS
+    }
+    return {**kept, **device, "OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"}
+
+
+HIDE_GPUS = {"HIP_VISIBLE_DEVICES": "-1", "CUDA_VISIBLE_DEVICES": "-1"}
+"""Neither runtime takes an empty value for "none"; ROCR_VISIBLE_DEVICES stays unset beside them."""
+
+
+def show_every_gpu(own: Mapping[str, str]) -> dict[str, str]:
+    """The masks that the agent itself runs under, unchanged."""
+    return {name: own[name] for name in MASKS if name in own}
+
+
+def show_one_gpu(index: int, own: Mapping[str, str], *, is_hip: bool) -> dict[str, str]:
+    """The one variable that shows a child the GPU that torch numbers `index` in `own`.
+
+    Masks that the agent itself runs under are applied in sequence by the runtime (HIP's numbers
+    are relative to ROCR's set), so they are folded into one.
+    """
+    if not is_hip:
+        return {"CUDA_VISIBLE_DEVICES": _pick(own.get("CUDA_VISIBLE_DEVICES"), str(index))}
+    by_hip = _pick(own.get("HIP_VISIBLE_DEVICES") or own.get("CUDA_VISIBLE_DEVICES"), str(index))
+    return {"ROCR_VISIBLE_DEVICES": _pick(own.get("ROCR_VISIBLE_DEVICES"), by_hip)}
+
+
+def digest_environment(environment: Mapping[str, str]) -> str:
+    """What a warm spare is keyed by: a job that needs another environment cannot use it."""
+    return hashlib.sha256(json.dumps(sorted(environment.items())).encode()).hexdigest()
+
+
+def _pick(mask: str | None, index: str) -> str:
+    entries = [entry.strip() for entry in mask.split(",")] if mask else []
+    if not entries or not index.isdecimal():
+        return index
+    return entries[int(index)] if int(index) < len(entries) else index

@@ -1,0 +1,117 @@
+"""A folder of images held against its index: where it lies, or as it comes out of a tar."""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from redkiln.datasets import DatasetIndex, Sample
+from worker.agent.client import ServiceAway
+from worker.agent.stopping import StopSignal
+from worker.agent.transfer import CHUNK_BYTES, WrongDigest, hash_file
+
+
+def list_samples(index_path: Path) -> list[Sample]:
+    """All samples of an index, of every split."""
+    index = DatasetIndex.model_validate_json(index_path.read_bytes())
+    return [sample for samples in index.splits.values() for sample in samples]
+
+
+def find_difference(
+    folder: Path, samples: list[Sample], *, stamp_path: Path, stop: StopSignal
+) -> str | None:
+    """The first file of the folder that is not as its index says; None if all are.
+
+    Every file is hashed once; afterwards sizes and times, kept at `stamp_path`, tell whether
+    anything was touched since.
+
+    Raises:
+        Stopped: the attempt was asked to stop meanwhile.
+    """
+    stamp = hashlib.sha256(str(folder).encode())
+    for sample in samples:
+        try:
+            stat = (folder / sample.path).stat()
+        except OSError as error:
+            return f"{sample.path}: {error.strerror}"
+        stamp.update(f"{sample.path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    if stamp_path.exists() and json.loads(stamp_path.read_text()) == stamp.hexdigest():
+        return None
+    for sample in samples:
+        stop.check()
+        if hash_file(folder / sample.path).hexdigest() != sample.sha256:
+            return f"{sample.path}: its content changed"
+    stamp_path.write_text(json.dumps(stamp.hexdigest()))
+    return None
+
+
+def unpack_samples(
+    chunks: Iterator[bytes],
+    folder: Path,
+    samples: list[Sample],
+    *,
+    stop: StopSignal,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Write those files of a tar that the index names, each checked against it.
+
+    Raises:
+        WrongDigest: a file is missing or is not what the index says.
+        ServiceAway: the stream broke off.
+        Stopped: the attempt was asked to stop meanwhile.
+    """
+    missing = {sample.path: sample.sha256 for sample in samples}
+    size = 0
+    stream = io.BufferedReader(_ChunkReader(chunks), CHUNK_BYTES)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                stop.check()
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None or member.name not in missing or not _is_below(member.name):
+                    continue
+                if _write_file(content, folder / member.name) != missing.pop(member.name):
+                    raise WrongDigest(f"{member.name} changed since it was registered")
+                size += member.size
+                on_bytes(size)
+    except tarfile.ReadError as error:
+        raise ServiceAway(f"the tar broke off: {error}") from error
+    if missing:
+        raise WrongDigest(f"{next(iter(missing))} is gone since it was registered")
+
+
+def _is_below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _write_file(content: IO[bytes], target: Path) -> str:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with target.open("wb") as file:
+        while chunk := content.read(CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+    return digest.hexdigest()
+
+
+class _ChunkReader(io.RawIOBase):
+    """A stream of chunks as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        if not self._rest:
+            self._rest = memoryview(next(self._chunks, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

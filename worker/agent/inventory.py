@@ -1,0 +1,133 @@
+"""What this worker can run on: torch's own words, read in a short child, and slots made of them."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from redkiln.job import GpuView
+from worker.agent.children import Spawner
+from worker.agent.environment import (
+    HIDE_GPUS,
+    build_child_environment,
+    show_every_gpu,
+    show_one_gpu,
+)
+from worker.settings import WorkerSettings
+
+INVENTORY_SECONDS = 300.0
+"""A cold import of a ROCm build from a slow disk takes over a minute."""
+
+
+class InventoryFailed(Exception):  # noqa: N818  # reads as what it is
+    """The worker's torch could not be asked."""
+
+
+class Inventory(BaseModel):
+    """What `worker.trainer.inventory` prints."""
+
+    torch_version: str | None = None
+    arch_list: list[str] = Field(default_factory=list)
+    gpus: list[GpuView] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SlotPlan:
+    """Room for one attempt.
+
+    Attributes:
+        device: torch's name of the slot's device within its child.
+        device_environment: the variables that show the child that device and no other.
+    """
+
+    index: int
+    kind: Literal["gpu", "cpu"]
+    device: str
+    threads: int
+    arches: tuple[str, ...] = ()
+    device_environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Path) -> Inventory:
+    """Run the inventory child.
+
+    Raises:
+        InventoryFailed: it could not be run, or what it said cannot be read.
+    """
+    environment = build_child_environment(os.environ, device=show_every_gpu(os.environ), threads=1)
+    child = spawner.spawn(
+        settings.inventory_command,
+        environment=environment,
+        working_dir=source_dir,
+        stdout=subprocess.PIPE,
+        stderr=None,
+    )
+    assert child.stdout is not None, "it was asked for"
+    # What it prints fits into the pipe, so it can end before it is read.
+    if not child.wait(INVENTORY_SECONDS):
+        child.reap()
+        raise InventoryFailed(f"torch was not imported within {INVENTORY_SECONDS:.0f} s")
+    output = child.stdout.read()
+    status = child.reap()
+    if status != 0:
+        raise InventoryFailed(
+            f"{' '.join(settings.inventory_command)} ended with status {status}; "
+            "its words are above: is torch installed?"
+        )
+    try:
+        return Inventory.model_validate(json.loads(output))
+    except (ValueError, ValidationError) as error:
+        raise InventoryFailed(f"unreadable inventory: {output[:500]!r}") from error
+
+
+def plan_slots(
+    inventory: Inventory,
+    *,
+    num_cores: int,
+    wanted: int | None,
+    threads: int | None,
+    environ: Mapping[str, str],
+) -> list[SlotPlan]:
+    """One slot a GPU, or as many CPU slots as wanted (one) on a host without.
+
+    Args:
+        inventory: what torch sees.
+        num_cores: CPU cores to share out.
+        threads: CPU threads of each slot, whatever the cores.
+        wanted: fewer slots than GPUs, or more than one on a CPU.
+        environ: the agent's own environment, whose GPU masks the slots' are part of.
+    """
+    num_slots = min(wanted or len(inventory.gpus), len(inventory.gpus)) or wanted or 1
+    each = threads or max(1, num_cores // num_slots)
+    if not inventory.gpus:
+        return [
+            SlotPlan(index, "cpu", "cpu", each, device_environment=HIDE_GPUS)
+            for index in range(num_slots)
+        ]
+    return [
+        SlotPlan(
+            index,
+            "gpu",
+            "cuda:0",  # the only one that the child sees
+            each,
+            arches=(gpu.arch,) if gpu.arch else (),
+            device_environment=show_one_gpu(gpu.index, environ, is_hip=is_hip(inventory)),
+        )
+        for index, gpu in enumerate(inventory.gpus[:num_slots])
+    ]
+
+
+def is_hip(inventory: Inventory) -> bool:
+    """Whether this torch is a ROCm build, by the names of its architectures."""
+    names = [*inventory.arch_list, *(gpu.arch or "" for gpu in inventory.gpus)]
+    return any(name.startswith("gfx") for name in names)
+
+
+def count_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))

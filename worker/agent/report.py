@@ -1,0 +1,185 @@
+"""Ships an attempt's events and log: heartbeat, progress and the way that commands come back."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from redkiln.events import EventKind
+from redkiln.protocol import ReportRequest, ReportResponse
+from worker.agent.backoff import Backoff
+from worker.agent.client import Refused, SequenceGap, ServiceAway, Superseded
+from worker.agent.spool import EventSpool, Line, file_size, read_log_chunk
+from worker.agent.stopping import StopReason, StopSignal
+from worker.jobdir import JobDir
+
+log = structlog.get_logger(__name__)
+
+BATCH_SECONDS = 1.0
+"""News that can wait are sent this often."""
+URGENT_SECONDS = 0.1
+"""Least pause before a change of state is sent; very short epochs change it many times a second."""
+URGENT = frozenset(
+    {
+        EventKind.PHASE,
+        EventKind.RESOLVED,
+        EventKind.CHECKPOINT,
+        EventKind.RESULT,
+        EventKind.FAILURE,
+    }
+)
+
+
+class Reports(Protocol):
+    """Where reports go."""
+
+    def report(self, request: ReportRequest) -> ReportResponse:
+        """Send events and log; hear what to do."""
+
+
+@dataclass
+class Reporter:
+    """A thread that reports one attempt until it is stopped.
+
+    While the service is away it goes on trying: only the service itself can say that an attempt
+    is lost.
+
+    Attributes:
+        report_seconds: longest time between two reports; the service's answers change it.
+    """
+
+    client: Reports
+    jobdir: JobDir
+    stop: StopSignal
+    report_seconds: float
+    clock: Callable[[], float] = time.monotonic
+    _spool: EventSpool = field(init=False)
+    _log_offset: int = 0
+    _log_full: bool = False
+    _is_over: bool = False
+    _is_urgent: bool = False
+    _wake: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self._spool = EventSpool(self.jobdir.events_path)
+
+    @property
+    def last_seq(self) -> int:
+        """Number of the last acknowledged event."""
+        return self._spool.next_seq - 1
+
+    def start(self) -> None:
+        """Report from now on."""
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Something changed that others wait to see."""
+        with self._wake:
+            self._is_urgent = True
+            self._wake.notify()
+
+    def halt(self) -> None:
+        """Report no more."""
+        with self._wake:
+            self._is_over = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def flush(self) -> None:
+        """Send all that is left; after `halt`. Called again, it goes on where it was.
+
+        Raises:
+            ServiceError: see `worker.agent.client`.
+        """
+        while self._has_news():
+            self._send()
+
+    def _run(self) -> None:
+        backoff = Backoff(cap_seconds=min(10.0, max(self.report_seconds, 0.5)))
+        sent_at = -float("inf")
+        not_before = 0.0
+        while self._wait_until_due(sent_at, not_before):
+            try:
+                self._send()
+            except Superseded as error:
+                log.warning("attempt lost", error=str(error))
+                self.stop.request(StopReason.SUPERSEDED)
+                return
+            except Refused as error:
+                # The same report would be refused again, and hours of work go unseen.
+                log.error("report refused", error=str(error))
+                self.stop.request(StopReason.REFUSED)
+                return
+            except ServiceAway as error:
+                not_before = self.clock() + backoff.next_seconds()
+                log.warning("report failed", error=str(error))
+                continue
+            backoff.reset()
+            sent_at = self.clock()
+
+    def _wait_until_due(self, sent_at: float, not_before: float) -> bool:
+        with self._wake:
+            while not self._is_over:
+                due_at = max(sent_at + self._pause_seconds(), not_before)
+                wait_seconds = due_at - self.clock()
+                if wait_seconds <= 0:
+                    self._is_urgent = False
+                    return True
+                # The files are looked at again every while, as not all that grows is announced.
+                self._wake.wait(min(wait_seconds, BATCH_SECONDS))
+            return False
+
+    def _pause_seconds(self) -> float:
+        if self._is_urgent:
+            return min(URGENT_SECONDS, self.report_seconds)
+        if self._has_news():
+            return min(BATCH_SECONDS, self.report_seconds)
+        return self.report_seconds
+
+    def _has_news(self) -> bool:
+        # A dead trainer may leave half a line, which is no news.
+        if file_size(self.jobdir.events_path) > self._spool.offset and self._spool.peek():
+            return True
+        return not self._log_full and file_size(self.jobdir.log_path) > self._log_offset
+
+    def _send(self) -> None:
+        lines = self._spool.peek()
+        request = self._build(lines)
+        try:
+            answer = self.client.report(request)
+        except SequenceGap as gap:
+            # It has less than it acknowledged (its database was put back) or more (our word for
+            # an earlier batch never reached us): its number counts.
+            self._spool.seek(gap.expected_seq)
+            return
+        self._apply(answer, lines)
+
+    def _build(self, lines: list[Line]) -> ReportRequest:
+        chunk = None
+        if not self._log_full:
+            chunk = read_log_chunk(self.jobdir.log_path, offset=self._log_offset)
+        dropped = file_size(self.jobdir.log_path) - self._log_offset if self._log_full else 0
+        return ReportRequest.model_construct(
+            first_seq=self._spool.next_seq,
+            events=[line.event for line in lines],
+            log=chunk,
+            dropped_log_bytes=max(0, dropped),
+        )
+
+    def _apply(self, answer: ReportResponse, lines: list[Line]) -> None:
+        last_seq = self._spool.next_seq + len(lines) - 1
+        if answer.acked_seq > last_seq:
+            self._spool.seek(answer.acked_seq + 1)
+        else:
+            self._spool.advance(lines, to_seq=answer.acked_seq)
+        self._log_offset = answer.log_size
+        self._log_full = answer.log_full
+        self.report_seconds = answer.report_seconds
+        if answer.command == "cancel":
+            self.stop.request(StopReason.CANCELLED)

@@ -1,0 +1,106 @@
+"""Looking after a running child: its events, its silence, its time, and what it is told to do."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redkiln.events import Event
+from worker.agent.children import Child
+from worker.agent.spool import EventSpool, file_size
+from worker.agent.stopping import StopReason, StopSignal
+
+LOOK_SECONDS = 0.025
+"""How often new events are looked for; a look is one stat."""
+MAX_LAPSE_SECONDS = 1.0
+"""Of a longer pause between two looks only this much counts as silence of the child: it was we who
+were stopped or starved."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a child may take.
+
+    Attributes:
+        stall_seconds: without an event.
+        end_at: monotonic time at which it has run too long; None: no limit.
+        grace_seconds: from SIGTERM to SIGKILL, by reason; others are killed at once.
+    """
+
+    stall_seconds: float
+    end_at: float | None
+    grace_seconds: dict[StopReason, float]
+
+
+@dataclass
+class Watch:
+    """Stays with one child until it has ended.
+
+    Attributes:
+        on_event: called with each event that the child writes.
+    """
+
+    child: Child
+    events_path: Path
+    stop: StopSignal
+    limits: Limits
+    on_event: Callable[[Event], None]
+    clock: Callable[[], float] = time.monotonic
+    _spool: EventSpool = field(init=False)
+    _silent_seconds: float = 0.0
+    _kill_at: float | None = None
+    _was_told: StopReason | None = None
+
+    def __post_init__(self) -> None:
+        self._spool = EventSpool(self.events_path, offset=file_size(self.events_path))
+
+    def until_exit(self) -> int:
+        """Wait for the child's end, and see to it when it must come sooner.
+
+        Returns:
+            Its exit status; minus the number of the signal that ended it.
+        """
+        looked_at = self.clock()
+        while not self.child.wait(LOOK_SECONDS, wake_fd=self.stop.fileno()):
+            now = self.clock()
+            self._listen(lapse_seconds=now - looked_at)
+            self._check_limits(now)
+            self._obey(now)
+            looked_at = now
+        status = self.child.reap()
+        while events := self._spool.take():
+            self._pass_on(events)
+        return status
+
+    def _listen(self, *, lapse_seconds: float) -> None:
+        self._silent_seconds += min(lapse_seconds, MAX_LAPSE_SECONDS)
+        if file_size(self.events_path) > self._spool.offset and (events := self._spool.take()):
+            self._silent_seconds = 0.0
+            self._pass_on(events)
+
+    def _pass_on(self, events: list[Event]) -> None:
+        for event in events:
+            self.on_event(event)
+
+    def _check_limits(self, now: float) -> None:
+        if self._silent_seconds > self.limits.stall_seconds:
+            self.stop.request(StopReason.STALLED)
+        if self.limits.end_at is not None and now > self.limits.end_at:
+            self.stop.request(StopReason.TOO_LONG)
+
+    def _obey(self, now: float) -> None:
+        reason = self.stop.reason
+        if reason is not None and reason != self._was_told:
+            self.stop.clear()
+            self._tell(reason, now)
+        if self._kill_at is not None and now >= self._kill_at:
+            self.child.signal_group(signal.SIGKILL)
+
+    def _tell(self, reason: StopReason, now: float) -> None:
+        grace_seconds = self.limits.grace_seconds.get(reason, 0.0)
+        if self._was_told is None and grace_seconds > 0:
+            self.child.signal_group(signal.SIGTERM)
+        kill_at = now + grace_seconds
+        self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
+        self._was_told = reason

@@ -1,0 +1,75 @@
+"""The Celery app: a message is a doorbell, its task lets the agent claim and run what there is."""
+
+from typing import Any
+
+import structlog
+from celery import Celery, signals
+
+from worker.agent.agent import Agent
+
+log = structlog.get_logger(__name__)
+
+TASK_NAME = "redkiln.doorbell"
+QUEUE_NAME = "redkiln"
+SOCKET_SECONDS = 10.0
+"""A broker that hangs is given up after this and connected to again."""
+
+
+def build_app(agent: Agent, *, broker_url: str) -> Celery:
+    """The app whose one task is answered by the agent."""
+    app = Celery("redkiln-worker", broker=broker_url, set_as_current=False)
+    app.conf.update(
+        broker_transport_options={
+            "visibility_timeout": 3600,
+            "health_check_interval": 25,
+            "socket_keepalive": True,
+            "socket_timeout": SOCKET_SECONDS,
+            "socket_connect_timeout": SOCKET_SECONDS,
+        },
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        task_acks_late=False,
+        worker_prefetch_multiplier=1,
+        worker_disable_prefetch=True,
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_default_queue=QUEUE_NAME,
+        worker_pool="threads",
+        worker_concurrency=agent.num_slots,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        worker_enable_remote_control=False,
+    )
+
+    @app.task(name=TASK_NAME)  # type: ignore[untyped-decorator]
+    def doorbell(job_id: str | None = None) -> None:
+        if not agent.answer(job_id):
+            # Every slot is busy with what polling found: let another worker hear it.
+            app.send_task(TASK_NAME, [job_id], queue=QUEUE_NAME, retry=False)
+
+    return app
+
+
+def run_worker(app: Celery, agent: Agent) -> int:
+    """Consume until SIGTERM; the agent hears of it at once.
+
+    Returns:
+        The exit status.
+    """
+
+    def on_shutdown(**_: Any) -> None:
+        agent.ask_to_stop()
+
+    signals.worker_shutting_down.connect(on_shutdown)
+    worker = app.Worker(
+        pool="threads",
+        concurrency=agent.num_slots,
+        loglevel="INFO",
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)

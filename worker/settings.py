@@ -1,0 +1,103 @@
+"""Settings of the worker: read once at the entry point and passed down."""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+GIB = 1024**3
+
+
+class WorkerSettings(BaseSettings):
+    """What the worker needs to know; every field is an environment variable `REDKILN_<FIELD>`."""
+
+    model_config = SettingsConfigDict(env_prefix="REDKILN_", populate_by_name=True)
+
+    service_url: str = Field("http://127.0.0.1:8321", description="Where the service is.")
+    broker_url: str | None = Field(
+        None, description="Redis of the doorbell; without it the worker finds jobs by polling."
+    )
+    worker_key: str | None = Field(None, repr=False, description="Key of scope `worker`.")
+    worker_key_file: Path | None = Field(
+        None, description="File with the key; read again whenever the service refuses it."
+    )
+    worker_dir: Path = Field(Path("data/worker"), description="Identity, job folders and caches.")
+    slots: int | None = Field(
+        None, ge=1, le=64, description="Attempts at once; one per GPU, or one on a CPU, if unset."
+    )
+    threads: int | None = Field(
+        None, ge=1, description="CPU threads of one trainer; cores divided by slots if unset."
+    )
+    cache_bytes: int = Field(50 * GIB, ge=0, description="Budget of the data-set cache.")
+    poll_seconds: float | None = Field(
+        None, gt=0, description="How often to ask for work; what the service says if unset."
+    )
+    stall_seconds: float = Field(
+        600.0, gt=0, description="A trainer that writes no event for so long is killed."
+    )
+    cancel_grace_seconds: float = Field(
+        30.0, ge=0, description="From SIGTERM to SIGKILL when a job is cancelled."
+    )
+    shutdown_grace_seconds: float = Field(
+        60.0, ge=0, description="From SIGTERM to SIGKILL when the worker shuts down."
+    )
+    keep_jobs_hours: float = Field(
+        72.0, ge=0, description="How long folders of attempts that were never reported are kept."
+    )
+    spare: bool = Field(True, description="Keep a warm trainer waiting in each slot.")
+    trainer_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "worker.trainer"],
+        description="JSON list; gets a job directory, or --spare.",
+    )
+    export_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "worker.export"],
+        description="JSON list; gets a job directory.",
+    )
+    inventory_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "worker.trainer.inventory"],
+        description="JSON list; prints what torch sees as JSON.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("service_url")
+    @classmethod
+    def _drop_last_slash(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("REDKILN_SERVICE_URL must start with http:// or https://")
+        return value.rstrip("/")
+
+    def load_key(self) -> str | None:
+        """The worker key, from its file if one is named; None while there is none yet."""
+        if self.worker_key_file is None:
+            return self.worker_key
+        try:
+            return self.worker_key_file.read_text().strip() or None
+        except FileNotFoundError:
+            return None  # the service writes it at its first start, perhaps after ours
+
+    @property
+    def jobs_dir(self) -> Path:
+        """One folder an attempt."""
+        return self.worker_dir / "jobs"
+
+    @property
+    def datasets_dir(self) -> Path:
+        """Fetched data sets, by digest."""
+        return self.worker_dir / "cache" / "datasets"
+
+    @property
+    def trainer_cache_dir(self) -> Path:
+        """Decoded data sets and rehearsal verdicts; the trainer's own."""
+        return self.worker_dir / "cache" / "trainer"
+
+    def prepare_dirs(self) -> None:
+        """Make the worker's folders.
+
+        Raises:
+            OSError: a folder cannot be made.
+        """
+        self.worker_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (self.jobs_dir, self.datasets_dir, self.trainer_cache_dir):
+            path.mkdir(parents=True, exist_ok=True)
