@@ -1,0 +1,225 @@
+"""`report.md`: the model card, for a person who was not there when the model was trained."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from worker.export.confusion import ClassScore
+
+USAGE = """```python
+import json
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+
+session = onnxruntime.InferenceSession("model.onnx")
+metadata = session.get_modelmeta().custom_metadata_map
+classes = json.loads(metadata["classes"])
+size, mode = {size}, "{mode}"
+
+
+def predict(path):
+    image = Image.open(path).convert(mode){resize}
+    pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
+    images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
+    (logits,) = session.run(["logits"], {{"images": images}})
+    return classes[int(logits[0].argmax())]
+```"""
+
+RESIZE_CODE = {
+    "stretch": ".resize((size, size), Image.Resampling.BILINEAR)",
+    "crop": "\n    image = ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)",
+    "pad": "\n    image = ImageOps.pad(image, (size, size), Image.Resampling.BILINEAR, color=0)",
+}
+
+
+class CardFacts(BaseModel):
+    """All that the card tells.
+
+    Attributes:
+        parity: `worker.export.parity.Difference` as JSON.
+        scores: of each class on the test split.
+        confusions: most frequent mistakes (true, predicted, count).
+    """
+
+    job_name: str
+    job_id: str
+    dataset: str
+    dataset_notes: list[str]
+    fingerprint: str
+    classes: list[str]
+    counts: dict[str, int]
+    held_out_test: bool
+    spec: dict[str, Any]
+    num_parameters: int
+    best_epoch: int
+    best_step: int
+    steps: int
+    epochs: int
+    metrics: dict[str, float]
+    parity: dict[str, Any]
+    gate: dict[str, float]
+    verified: bool
+    misses: list[str]
+    model_file: dict[str, Any]
+    scores: list[ClassScore]
+    confusions: list[tuple[str, str, int]]
+    preprocessing: dict[str, Any]
+    environment: dict[str, Any]
+    seconds: dict[str, float]
+
+
+def render_card(facts: CardFacts) -> str:
+    """The card as Markdown."""
+    sections = [
+        _summary(facts),
+        _results(facts),
+        _usage(facts),
+        _data(facts),
+        _training(facts),
+        _verification(facts),
+        _environment(facts),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _summary(facts: CardFacts) -> str:
+    model = facts.spec["model"]["name"]
+    options = facts.spec["model"]["options"]
+    if facts.verified:
+        state = "**Verified**: ONNX Runtime gives what torch gives, within the job's tolerance."
+    else:
+        state = "**Unverified**: " + "; ".join(facts.misses) + "."
+    kind = "grey" if options["channels"] == 1 else "RGB"
+    return (
+        f"# {facts.job_name}\n\n"
+        f"{model} ({facts.num_parameters:,} parameters) that tells {len(facts.classes)} classes of "
+        f"{options['image_size']}x{options['image_size']} {kind} images apart, trained on "
+        f"`{facts.dataset}`.\n\n"
+        f"Test accuracy **{facts.metrics['test/accuracy']:.2%}** on {facts.counts['test']:,} "
+        f"images that training never saw.\n\n{state}"
+    )
+
+
+def _results(facts: CardFacts) -> str:
+    rows = "\n".join(
+        f"| {_escape(score.name)} | {score.num:,} | {_percent(score.precision)} "
+        f"| {_percent(score.recall)} | {_percent(score.f1)} |"
+        for score in facts.scores
+    )
+    metrics = "\n".join(
+        f"| {name} | {value:.4f} |" for name, value in sorted(facts.metrics.items())
+    )
+    text = (
+        "## Results\n\n"
+        "The test split was scored once, after the best epoch was chosen on the validation "
+        "split.\n\n"
+        f"| metric | value |\n|---|---|\n{metrics}\n\n"
+        "| class | test images | precision | recall | F1 |\n|---|---|---|---|---|\n"
+        f"{rows}\n\n"
+        "![curves](curves.png)\n\n![confusion](confusion.png)"
+    )
+    if facts.confusions:
+        worst = ", ".join(
+            f"{_escape(true)} taken for {_escape(predicted)} ({count})"
+            for true, predicted, count in facts.confusions
+        )
+        text += f"\n\nMost frequent mistakes: {worst}."
+    return text
+
+
+def _usage(facts: CardFacts) -> str:
+    options = facts.spec["model"]["options"]
+    code = USAGE.format(
+        size=options["image_size"],
+        mode="L" if options["channels"] == 1 else "RGB",
+        channels=options["channels"],
+        resize=RESIZE_CODE[options["resize"]],
+    )
+    if options["resize"] != "stretch":
+        code = code.replace("from PIL import Image\n", "from PIL import Image, ImageOps\n")
+    return (
+        "## Use\n\n"
+        "`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; any "
+        "batch size. Normalisation is inside. It gives `logits` (batch, classes); class names are "
+        "in its metadata.\n\n"
+        f"{code}"
+    )
+
+
+def _data(facts: CardFacts) -> str:
+    counts = ", ".join(f"{num:,} {split}" for split, num in facts.counts.items())
+    lines = [
+        f"- Data set `{facts.dataset}`, fingerprint `{facts.fingerprint}`",
+        f"- Images: {counts}",
+        f"- Classes: {', '.join(_escape(name) for name in facts.classes)}",
+    ]
+    if facts.held_out_test:
+        lines.append(
+            "- The data set has no test split of its own; a tenth of each class was held out."
+        )
+    lines += [f"- {_escape(note)}" for note in facts.dataset_notes]
+    preprocessing = facts.preprocessing
+    lines.append(
+        f"- Preprocessing: {preprocessing['resize']} to {preprocessing['size']} pixels "
+        f"({preprocessing['resampling']}), {preprocessing['channel_order']}; mean "
+        f"{_numbers(preprocessing['mean'])}, std {_numbers(preprocessing['std'])} of the "
+        "training split"
+    )
+    return "## Data\n\n" + "\n".join(lines)
+
+
+def _training(facts: CardFacts) -> str:
+    training = facts.spec["training"]
+    optimizer, augment = training["optimizer"], training["augment"]
+    settings = ", ".join(f"{k} {v}" for k, v in optimizer.items() if k != "name")
+    changes = ", ".join(f"{k} {v}" for k, v in augment.items() if v) or "none"
+    seconds = ", ".join(f"{phase} {value:.1f} s" for phase, value in facts.seconds.items())
+    return (
+        "## Training\n\n"
+        f"- {facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} images "
+        f"({training['accumulation']} micro steps each), {training['precision']}\n"
+        f"- {optimizer['name']} ({settings}), {training['schedule']['name']} schedule, label "
+        f"smoothing {training['label_smoothing']}, seed {training['seed']}\n"
+        f"- Augmentation: {changes}\n"
+        f"- Best epoch {facts.best_epoch} (step {facts.best_step:,})\n"
+        f"- Time: {seconds}"
+    )
+
+
+def _verification(facts: CardFacts) -> str:
+    parity, gate, file = facts.parity, facts.gate, facts.model_file
+    drop = facts.metrics["test/accuracy"] - facts.metrics["test/accuracy_onnx"]
+    return (
+        "## Verification\n\n"
+        f"ONNX Runtime against torch on {parity['num_samples']:,} images of the data set, in "
+        "batches of another size than the exported example's.\n\n"
+        "| | found | allowed |\n|---|---|---|\n"
+        f"| largest difference, relative to the largest output | {parity['relative']:.2e} "
+        f"| {gate['tolerance']:.2e} |\n"
+        f"| largest difference | {parity['max_abs']:.2e} | |\n"
+        f"| same class | {parity['agreement']:.2%} | |\n"
+        f"| accuracy lost under ONNX Runtime | {drop:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
+        f"Opset {file['opset']}, IR version {file['ir_version']}, {file['num_nodes']} nodes, one "
+        "file. `parity.npz` holds raw inputs with torch's outputs, so that this can be repeated "
+        "anywhere; `manifest.json` lists every file with its sha256."
+    )
+
+
+def _environment(facts: CardFacts) -> str:
+    lines = [f"- {name}: {value}" for name, value in facts.environment.items() if value is not None]
+    return f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{value:.4f}" for value in values)
+
+
+def _escape(text: str) -> str:
+    """A class name is a user's folder name; it must not become markup."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in text)

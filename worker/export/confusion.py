@@ -1,0 +1,65 @@
+"""How a classifier does on each class."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """One class: `precision` of what was called it, `recall` of what is it; None without any."""
+
+    name: str
+    num: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def confusion_matrix(
+    labels: NDArray[np.int64], predicted: NDArray[np.int64], *, num_classes: int
+) -> NDArray[np.int64]:
+    """(true, predicted) counts."""
+    pairs = labels * num_classes + predicted
+    return np.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def score_classes(matrix: NDArray[np.int64], classes: list[str]) -> list[ClassScore]:
+    """Precision, recall and F1 of each class, in the classes' order."""
+    scores = []
+    for label, name in enumerate(classes):
+        right = int(matrix[label, label])
+        num, called = int(matrix[label].sum()), int(matrix[:, label].sum())
+        precision = right / called if called else None
+        recall = right / num if num else None
+        f1 = 2 * right / (num + called) if num + called else None
+        scores.append(ClassScore(name, num, precision, recall, f1))
+    return scores
+
+
+def worst_confusions(
+    matrix: NDArray[np.int64], classes: list[str], *, limit: int
+) -> list[tuple[str, str, int]]:
+    """The most frequent mistakes as (true, predicted, count), most frequent first."""
+    mistakes = matrix.copy()
+    np.fill_diagonal(mistakes, 0)
+    order = np.argsort(mistakes, axis=None, kind="stable")[::-1][:limit]
+    found = []
+    for place in order:
+        true, predicted = divmod(int(place), len(classes))
+        if mistakes[true, predicted]:
+            found.append((classes[true], classes[predicted], int(mistakes[true, predicted])))
+    return found
+
+
+def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Share of samples whose highest output is their label."""
+    return float((logits.argmax(axis=1) == labels).mean())
+
+
+def cross_entropy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Mean negative log-likelihood of the labels."""
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    log_sums = np.log(np.exp(shifted).sum(axis=1))
+    return float((log_sums - shifted[np.arange(len(labels)), labels]).mean())

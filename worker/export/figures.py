@@ -1,0 +1,157 @@
+"""The pictures of a report: curves of loss and metric, and the confusion matrix."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.trainer.history import History, Points
+
+INK = "#22262b"
+MUTED = "#7a828c"
+GRID = "#e4e7eb"
+TRAIN = "#c8553d"
+VALIDATION = "#22577a"
+SMOOTHING_FROM = 60
+"""A training curve of more points than this is drawn pale, with its running mean above."""
+
+ANNOTATED_CLASSES = 20
+LABELLED_CLASSES = 60
+
+
+def use_quiet_backend(cache_dir: Path) -> None:
+    """Draw without a display, and keep matplotlib's font list where we may write."""
+    folder = cache_dir / "matplotlib"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("MPLCONFIGDIR", str(folder))
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+
+
+def draw_curves(
+    history: History, path: Path, *, title: str, best_step: int, steps_per_epoch: int
+) -> None:
+    """Loss on the left, accuracy on the right, over epochs; the best epoch is marked."""
+    from matplotlib import pyplot as plt
+
+    has_metric = "val/accuracy" in history.series
+    figure, axes = plt.subplots(
+        1, 1 + has_metric, figsize=(11 if has_metric else 6.5, 4.2), squeeze=False
+    )
+    left = axes[0, 0]
+    losses = history.series.get("train/loss", [])
+    x, y = _columns(losses, steps_per_epoch)
+    if len(x) > SMOOTHING_FROM:
+        left.plot(x, y, color=TRAIN, alpha=0.18, linewidth=0.8)
+    left.plot(x, _smooth(y), color=TRAIN, linewidth=1.8, label="training")
+    _draw_validation(left, history.series.get("val/loss", []), steps_per_epoch)
+    positive = y[y > 0]
+    if len(positive) and positive.max() / positive.min() > 30:
+        left.set_yscale("log")
+        left.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _finish(left, "loss", best_step / steps_per_epoch)
+    if has_metric:
+        right = axes[0, 1]
+        points = history.series["val/accuracy"]
+        _draw_validation(right, points, steps_per_epoch)
+        best = dict(points).get(best_step)
+        if best is not None:
+            right.plot([best_step / steps_per_epoch], [best], "o", color=VALIDATION, markersize=7)
+            right.annotate(
+                f"{best:.1%}",
+                (best_step / steps_per_epoch, best),
+                textcoords="offset points",
+                xytext=(0, -18),
+                ha="center",
+                color=INK,
+                bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"},
+            )
+        right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        _finish(right, "accuracy", best_step / steps_per_epoch)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def draw_confusion(
+    matrix: NDArray[np.int64], classes: list[str], path: Path, *, title: str
+) -> None:
+    """Share of each true class by what it was called; counts are written where they fit."""
+    from matplotlib import pyplot as plt
+
+    num = len(classes)
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    side = min(max(4.5, 0.52 * num + 2), 14)
+    figure, axis = plt.subplots(figsize=(side + 0.8, side))
+    image = axis.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    if num <= LABELLED_CLASSES:
+        rotation = 45 if max(map(len, classes)) > 2 else 0
+        ha = "right" if rotation else "center"
+        axis.set_xticks(range(num), classes, rotation=rotation, ha=ha, rotation_mode="anchor")
+        axis.set_yticks(range(num), classes)
+    if num <= ANNOTATED_CLASSES:
+        for true, predicted in np.ndindex(num, num):
+            count = matrix[true, predicted]
+            if count:
+                color = "white" if share[true, predicted] > 0.55 else INK
+                axis.text(
+                    predicted, true, str(count), ha="center", va="center", color=color, fontsize=9
+                )
+    axis.set_xlabel("predicted", color=INK)
+    axis.set_ylabel("true", color=INK)
+    axis.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK, pad=12)
+    axis.tick_params(length=0, colors=INK)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    bar = figure.colorbar(image, ax=axis, fraction=0.046, pad=0.03)
+    bar.outline.set_visible(False)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    bar.ax.tick_params(length=0, colors=MUTED)
+    bar.set_label("share of the true class", color=MUTED)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _draw_validation(axis, points: Points, steps_per_epoch: int) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    if not points:
+        return
+    x, y = _columns(points, steps_per_epoch)
+    marker = "o" if len(x) <= 40 else ""
+    axis.plot(
+        x, y, color=VALIDATION, linewidth=1.8, marker=marker, markersize=4, label="validation"
+    )
+
+
+def _finish(axis, title: str, best_epoch: float) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    axis.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="best epoch")
+    axis.set_title(title, loc="left", fontsize=11, color=INK)
+    axis.set_xlabel("epoch", color=INK)
+    axis.grid(color=GRID, linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(length=0, colors=INK)
+    for name, spine in axis.spines.items():
+        spine.set_visible(name == "bottom")
+        spine.set_color(MUTED)
+    axis.set_xlim(left=0)
+    axis.xaxis.get_major_locator().set_params(integer=best_epoch >= 1)
+    axis.legend(frameon=False, fontsize=9, labelcolor=INK)
+
+
+def _columns(
+    points: Points, steps_per_epoch: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    array = np.array(points, dtype=np.float64).reshape(-1, 2)
+    return array[:, 0] / steps_per_epoch, array[:, 1]
+
+
+def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A centred running mean over about a fiftieth of the points; short curves stay as they are."""
+    if len(values) <= SMOOTHING_FROM:
+        return values
+    width = max(3, len(values) // 50) | 1
+    padded = np.pad(values, width // 2, mode="edge")
+    return np.convolve(padded, np.ones(width) / width, mode="valid")

@@ -1,0 +1,138 @@
+"""Writes a module as one ONNX file, and opens it again.
+
+The dynamo exporter is asked for explicitly, on the CPU, in eval mode, with a dynamic batch.
+"""
+
+import io
+import logging
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import torch
+
+from redkiln.failure import FailureCode
+from worker.export.exportable import INPUT, OUTPUT, Exportable
+from worker.trainer.failed import TrainingFailed
+
+MAX_FILE_BYTES = 2**31 - 1
+"""What one protobuf file can hold."""
+
+
+def write_onnx(exportable: Exportable, path: Path, *, opset: int, metadata: dict[str, str]) -> None:
+    """Export to a single, checked file.
+
+    Raises:
+        TrainingFailed: the exporter cannot, or the file is not what was asked for.
+    """
+    check_size(exportable.module)
+    try:
+        _export(exportable, path, opset=opset)
+    except Exception as error:
+        message = f"the model cannot be exported to ONNX opset {opset}: {_first_line(error)}"
+        raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
+    model = onnx.load(path, load_external_data=False)
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        message = f"the exported file is not valid ONNX: {_first_line(error)}"
+        raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
+    onnx.save_model(model, path)
+    _check_contents(model, opset=opset)
+
+
+def check_size(module: torch.nn.Module) -> None:
+    """Refuse what would not fit into one file.
+
+    Raises:
+        TrainingFailed: the weights alone are larger than protobuf's limit.
+    """
+    size_bytes = sum(t.numel() * t.element_size() for t in module.state_dict().values())
+    if size_bytes >= MAX_FILE_BYTES:
+        message = (
+            f"the model's weights take {size_bytes / 1e9:.1f} GB; a single ONNX file holds 2.1 GB "
+            "at most. Use a smaller model or image_size."
+        )
+        raise TrainingFailed(FailureCode.EXPORT_REFUSED, message)
+
+
+def open_session(path: Path, *, threads: int) -> onnxruntime.InferenceSession:
+    """Load a file under ONNX Runtime on the CPU.
+
+    Raises:
+        TrainingFailed: ONNX Runtime refuses it.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        message = f"ONNX Runtime cannot load the exported file: {_first_line(error)}"
+        raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """Versions, inputs and outputs of a file, as JSON."""
+    model = onnx.load(path, load_external_data=False)
+    return {
+        "opset": _opset_of(model),
+        "ir_version": model.ir_version,
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "inputs": [_describe_value(value) for value in model.graph.input],
+        "outputs": [_describe_value(value) for value in model.graph.output],
+        "num_nodes": len(model.graph.node),
+    }
+
+
+def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
+    # The exporter prints its progress; only its warnings are worth a line in the log.
+    logging.getLogger("onnxscript").setLevel(logging.WARNING)
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            exportable.module,
+            (exportable.example,),
+            path,
+            dynamo=True,
+            opset_version=opset,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+            external_data=False,
+            verbose=False,
+        )
+
+
+def _check_contents(model: onnx.ModelProto, *, opset: int) -> None:
+    external = [
+        t.name for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL
+    ]
+    if external:
+        message = "the exported file keeps weights outside of itself"
+        raise TrainingFailed(FailureCode.EXPORT_REFUSED, message, tensors=external[:10])
+    written = _opset_of(model)
+    if written != opset:
+        message = f"the exporter wrote opset {written} instead of {opset}; ask for another opset"
+        raise TrainingFailed(FailureCode.EXPORT_REFUSED, message)
+
+
+def _opset_of(model: onnx.ModelProto) -> int:
+    return next(int(entry.version) for entry in model.opset_import if entry.domain == "")
+
+
+def _describe_value(value: onnx.ValueInfoProto) -> dict[str, Any]:
+    tensor = value.type.tensor_type
+    kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    shape = [d.dim_param or d.dim_value for d in tensor.shape.dim]
+    return {"name": value.name, "type": kind, "shape": shape}
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300] if text else ''}"

@@ -1,0 +1,56 @@
+"""The folder of files that become the job's artifacts, and the list of them."""
+
+import json
+import shutil
+from pathlib import Path
+
+from worker.jobdir import JobDir, OutputFile
+
+KINDS: dict[str, tuple[str, str]] = {
+    "model.onnx": ("model", "application/octet-stream"),
+    "manifest.json": ("manifest", "application/json"),
+    "parity.npz": ("parity", "application/octet-stream"),
+    "metrics.csv": ("metrics", "text/csv"),
+    "curves.png": ("figure", "image/png"),
+    "confusion.png": ("figure", "image/png"),
+    "report.md": ("report", "text/markdown"),
+    "checkpoint.safetensors": ("checkpoint", "application/octet-stream"),
+    "trainer.log": ("log", "text/plain"),
+}
+"""Every artifact's kind and media type."""
+
+
+class Outputs:
+    """Collects the files of one export; what an earlier try left is removed."""
+
+    def __init__(self, job_dir: JobDir) -> None:
+        self.folder = job_dir.out_dir
+        self._list_path = job_dir.outputs_path
+        self._files: dict[str, OutputFile] = {}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the files added so far."""
+        return list(self._files)
+
+    def path(self, name: str) -> Path:
+        """Where a file is to be written."""
+        return self.folder / name
+
+    def add(self, name: str, *, verified: bool | None = None) -> None:
+        """List a written file, at once, so that a later failure leaves it published.
+
+        Args:
+            name: one of KINDS.
+            verified: of a model: whether it passed its gate.
+        """
+        kind, media_type = KINDS[name]
+        self._files[name] = OutputFile.model_validate(
+            {"name": name, "kind": kind, "media_type": media_type, "verified": verified}
+        )
+        content = json.dumps([file.model_dump() for file in self._files.values()], indent=1)
+        temporary = self._list_path.with_suffix(".tmp")
+        temporary.write_text(content)
+        temporary.replace(self._list_path)

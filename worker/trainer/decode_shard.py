@@ -1,0 +1,88 @@
+"""Decodes a share of a data set's rows into the shared array: `... decode_shard SHARD.json`.
+
+Beside SHARD.json it leaves `.done`, which grows by a byte every hundred rows, and, where a sample
+is unusable, `.problem`. It imports no torch, so it starts in a fraction of a second.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from pydantic import BaseModel
+
+from redkiln.datasets import DatasetIndex
+from worker.trainer.lifetime import die_with_parent
+from worker.trainer.pixels import PixelFormat, to_pixels
+from worker.trainer.sources import BadSampleError, open_source
+
+
+class Shard(BaseModel):
+    """Rows `start` to `stop` of the array at `images_path`, in the order train, test."""
+
+    source_path: str
+    index_path: str
+    images_path: str
+    pixel_format: PixelFormat
+    start: int
+    stop: int
+
+
+class ShardProblem(BaseModel):
+    """The sample that ended a decoding."""
+
+    path: str
+    reason: str
+    is_gone: bool
+
+
+def decode_rows(shard: Shard, *, on_row: Callable[[int], None]) -> ShardProblem | None:
+    """Decode the rows of a shard into its array.
+
+    `on_row` is called with the number of rows done, every hundred rows.
+
+    Returns:
+        What was wrong with the first unusable sample; None when all went well.
+    """
+    index = DatasetIndex.model_validate_json(Path(shard.index_path).read_bytes())
+    samples = (index.splits["train"] + index.splits["test"])[shard.start : shard.stop]
+    images = np.load(shard.images_path, mmap_mode="r+")
+    try:
+        source = open_source(Path(shard.source_path))
+    except (OSError, ValueError) as error:
+        return ShardProblem(path=Path(shard.source_path).name, reason=str(error), is_gone=True)
+    for number, sample in enumerate(samples, start=1):
+        try:
+            images[shard.start + number - 1] = to_pixels(
+                source.open_image(sample), shard.pixel_format
+            )
+        except BadSampleError as error:
+            return ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            # Pillow raises SyntaxError for some broken PNGs.
+            return ShardProblem(path=sample.path, reason=f"{error}", is_gone=False)
+        if number % 100 == 0:
+            on_row(number)
+    return None
+
+
+def main(path: Path) -> int:
+    """Decode the shard described in a file; the exit status is 0 unless the code is at fault."""
+    parent = os.environ.get("REDKILN_PARENT_PID")
+    die_with_parent(int(parent) if parent else None)
+    shard = Shard.model_validate_json(path.read_bytes())
+    with path.with_suffix(".done").open("wb", buffering=0) as file:
+
+        def mark(_num_rows: int) -> None:
+            file.write(b".")
+
+        problem = decode_rows(shard, on_row=mark)
+    if problem is not None:
+        path.with_suffix(".problem").write_text(problem.model_dump_json())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

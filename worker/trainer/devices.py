@@ -1,0 +1,78 @@
+"""The device of a run: opened, asked what it can do, and described for whoever reads the report."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from redkiln.failure import FailureCode
+from redkiln.version import __version__
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.resolve import DeviceFacts
+
+
+def open_device(name: str, *, threads: int) -> torch.device:
+    """Take the device that the order names, and so many intra-op threads.
+
+    Raises:
+        TrainingFailed: torch cannot open that GPU.
+    """
+    torch.set_num_threads(threads)
+    device = torch.device(name)
+    if device.type == "cpu":
+        return device
+    if not torch.cuda.is_available():
+        raise TrainingFailed(FailureCode.NO_GPU, f"torch cannot open {name} on this worker")
+    torch.cuda.set_device(device)
+    # Inputs have one shape all through training, so the fastest kernel is worth finding once.
+    torch.backends.cudnn.benchmark = True
+    return device
+
+
+def device_facts(device: torch.device) -> DeviceFacts:
+    """What decisions need to know of a device."""
+    if device.type == "cpu":
+        return DeviceFacts("cpu")
+    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    return DeviceFacts(device.type, has_bf16=has_bf16, is_hip=torch.version.hip is not None)
+
+
+def autocast_of(device: torch.device, precision: str) -> torch.autocast:
+    """The context in which a forward pass runs at a resolved precision."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def describe_environment(device: torch.device, *, threads: int) -> dict[str, Any]:
+    """Hardware and versions that numbers depend on, as JSON."""
+    environment: dict[str, Any] = {
+        "redkiln": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "device": str(device),
+        "threads": threads,
+        "cpu": _cpu_name(),
+        "cpu_cores": os.cpu_count(),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        environment["gpu"] = properties.name
+        environment["gpu_memory_bytes"] = int(properties.total_memory)
+        environment["hip"] = torch.version.hip
+        environment["cuda"] = torch.version.cuda
+    return environment
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,42 @@
+"""What this worker's torch can use, printed as JSON: read by the agent, which never imports torch.
+
+`python -m worker.trainer.inventory` prints {"torch_version", "arch_list", "gpus": [GpuView]}.
+"""
+
+import json
+import sys
+
+import torch
+
+from redkiln.job import GpuView
+
+
+def detect_gpus() -> list[GpuView]:
+    """The GPUs that torch can open in this process's environment."""
+    if not torch.cuda.is_available():
+        return []
+    return [_view(index) for index in range(torch.cuda.device_count())]
+
+
+def main() -> None:
+    """Print the inventory."""
+    arch_list = torch.cuda.get_arch_list() if torch.cuda.is_available() else []
+    inventory = {
+        "torch_version": torch.__version__,
+        "arch_list": arch_list,
+        "gpus": [gpu.model_dump() for gpu in detect_gpus()],
+    }
+    sys.stdout.write(json.dumps(inventory) + "\n")
+
+
+def _view(index: int) -> GpuView:
+    properties = torch.cuda.get_device_properties(index)
+    # ROCm builds name the ISA (gfx1100:xnack-), CUDA builds only a capability.
+    isa = getattr(properties, "gcnArchName", "") if torch.version.hip else ""
+    arch = isa.split(":")[0] or f"sm_{properties.major}{properties.minor}"
+    memory = int(properties.total_memory)
+    return GpuView(index=index, name=properties.name, arch=arch, memory_bytes=memory)
+
+
+if __name__ == "__main__":
+    main()

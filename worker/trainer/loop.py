@@ -1,0 +1,330 @@
+"""The training loop: steps, evaluation after each epoch, checkpoints, and what it says meanwhile.
+
+The device is never waited for within a step: losses stay there until progress is due, and are read
+together. Everything that the next step depends on is in a checkpoint, so a run that goes on from
+one makes the same numbers as a run that was never interrupted (same machine, same threads).
+
+Words: a step is one optimiser update, counted from 1 in all that is reported; `place` is a batch's
+place within its epoch, counted from 0.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from redkiln.events import EventKind
+from redkiln.failure import FailureCode
+from redkiln.job import Phase, Progress
+from worker.trainer.checkpoint import Checkpoint, CheckpointStore
+from worker.trainer.devices import autocast_of
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.history import History, LossCurve
+from worker.trainer.lifetime import Stopped
+from worker.trainer.optimizer import (
+    build_optimizer,
+    learning_rate,
+    load_optimizer_tensors,
+    optimizer_tensors,
+)
+from worker.trainer.report import Report
+from worker.trainer.work import Work
+
+MAX_UNREAD_LOSSES = 256
+
+
+class Loop:
+    """Trains a prepared job, in as many calls of `advance` as one likes.
+
+    Attributes:
+        step: optimiser updates made.
+        history: every metric's points so far.
+        best_metrics: of the best evaluation so far.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        store: CheckpointStore,
+        report: Report,
+        device: torch.device,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.step = 0
+        self.history = History()
+        self.best_metrics: dict[str, float] | None = None
+        self._work = work
+        self._training = work.spec.training
+        self._plan = work.plan
+        self._store = store
+        self._report = report
+        self._device = device
+        self._should_stop = should_stop
+        self._optimizer = build_optimizer(work.model, self._training.optimizer)
+        self._curve = LossCurve(steps=self._plan.steps)
+        self._evaluated_step = 0
+        self._saved: tuple[int, int] | None = None
+        self._unread: list[torch.Tensor] = []
+        self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
+        self._began_step = 0
+        self._began_at: float | None = None
+        self._speed_step = 0
+        self._speed_seconds = 0.0
+        self._samples_per_second: float | None = None
+        # From here on nothing but training draws from the global generator (dropout does).
+        torch.manual_seed(self._training.seed)
+        work.model.train()
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on where a checkpoint was made."""
+        state = checkpoint.manifest.state
+        self._work.model.load_state_dict(checkpoint.tensors_of("model"))
+        load_optimizer_tensors(
+            self._work.model, self._optimizer, checkpoint.tensors_of("optimizer")
+        )
+        generators = checkpoint.tensors_of("rng")
+        torch.set_rng_state(generators["cpu"])
+        if self._device.type == "cuda" and "cuda" in generators:
+            torch.cuda.set_rng_state(generators["cuda"], self._device)
+        self.history = History.from_tensors(checkpoint.tensors_of("history"))
+        self.step = self._speed_step = self._began_step = checkpoint.manifest.step
+        self.best_metrics = state["best_metrics"]
+        self._evaluated_step = state["evaluated_step"]
+        self._curve.window_sum = state["window_sum"]
+        self._curve.window_count = state["window_count"]
+        self._saved = (self.step, self._evaluated_step)
+
+    def run(self) -> None:
+        """Train to the end.
+
+        Raises:
+            Stopped: it was asked to; the newest state is checkpointed.
+            TrainingFailed: the loss is not a number any more.
+        """
+        while self.advance(self._plan.steps):
+            pass
+
+    def advance(self, max_steps: int) -> bool:
+        """Make up to `max_steps` steps, with the evaluations and checkpoints that fall due.
+
+        Returns:
+            Whether there is more to do.
+        """
+        last = min(self.step + max_steps, self._plan.steps)
+        self._report.enter(Phase.TRAINING)
+        if self._began_at is None:
+            self._began_at = time.perf_counter()
+            self._speed_seconds = self._training_seconds()
+        while True:
+            if self._is_epoch_over():
+                self._close_epoch()
+            if self._should_stop():
+                self._save_and_stop()
+            if self.step >= last:
+                return self.step < self._plan.steps
+            self._train_step()
+            self._keep_books()
+
+    def _train_step(self) -> None:
+        epoch, place = divmod(self.step, self._plan.steps_per_epoch)
+        inputs, targets = self._work.batches.get(epoch, place)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        self._unread.append(self._accumulate_gradients(inputs, targets))
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def _accumulate_gradients(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Forward and backward, in micro steps; the mean loss, still on the device."""
+        parts = self._training.accumulation
+        total: torch.Tensor | None = None
+        for some, wanted in zip(
+            inputs.tensor_split(parts), targets.tensor_split(parts), strict=True
+        ):
+            with autocast_of(self._device, self._training.precision):
+                outputs = self._work.model(some)
+            loss = self._work.loss(outputs.float(), wanted)
+            if parts > 1:
+                loss = loss * (len(wanted) / len(targets))
+            loss.backward()  # type: ignore[no-untyped-call]
+            total = loss.detach() if total is None else total + loss.detach()
+        assert total is not None
+        return total
+
+    def _learning_rate(self) -> float:
+        training = self._training
+        steps = self._plan.steps
+        return learning_rate(
+            training.schedule, start=training.optimizer.lr, step=self.step, steps=steps
+        )
+
+    def _keep_books(self) -> None:
+        if self._report.is_progress_due():
+            self._read_losses()
+            self._say_progress()
+        elif len(self._unread) >= MAX_UNREAD_LOSSES:
+            self._read_losses()
+        if time.perf_counter() >= self._next_checkpoint and not self._is_epoch_over():
+            self._save(is_best=False, metrics={})
+
+    def _is_epoch_over(self) -> bool:
+        at_end = self.step % self._plan.steps_per_epoch == 0 or self.step == self._plan.steps
+        return at_end and self.step != self._evaluated_step
+
+    def _close_epoch(self) -> None:
+        """Evaluate, and checkpoint what was trained."""
+        self._read_losses()
+        metrics: dict[str, float] | None = {}
+        if self._work.evaluate is not None:
+            self._report.enter(Phase.EVALUATING)
+            metrics = self._work.evaluate(should_stop=self._should_stop)
+            self._report.enter(Phase.TRAINING)
+        if metrics is None:
+            self._save_and_stop()
+            return
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise self._diverged(f"{name} is {value} after step {self.step}", self.step)
+            self._add_point(name, value)
+        is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
+        if is_best:
+            self.best_metrics = metrics
+        self._evaluated_step = self.step
+        self._save(is_best=is_best, metrics=metrics)
+        if self._report.is_progress_due() or self.step == self._plan.steps:
+            self._say_progress()
+
+    def _beats_best(self, metrics: dict[str, float]) -> bool:
+        assert self.best_metrics is not None
+        return self._work.is_better(metrics, self.best_metrics)
+
+    def _read_losses(self) -> None:
+        """Fetch the losses since the last time; here the host waits for the device."""
+        if not self._unread:
+            return
+        first = self.step - len(self._unread) + 1
+        losses = torch.stack(self._unread).tolist()
+        self._unread.clear()
+        for step, loss in enumerate(losses, start=first):
+            if not math.isfinite(loss):
+                raise self._diverged(f"the loss is {loss} at step {step}", step)
+            mean = self._curve.add(loss, step=step)
+            if mean is not None:
+                self.history.add("train/loss", step, mean)
+                self._report.add_point("train/loss", step, mean)
+
+    def _add_point(self, name: str, value: float) -> None:
+        self.history.add(name, self.step, value)
+        self._report.add_point(name, self.step, value)
+
+    def _say_progress(self) -> None:
+        seconds = self._training_seconds()
+        steps = self.step - self._speed_step
+        if self.step == self._began_step + 1:
+            # The very first step says nothing of the speed.
+            self._speed_step, self._speed_seconds = self.step, seconds
+        elif steps and seconds > self._speed_seconds:
+            samples = steps * self._batch_size()
+            self._samples_per_second = samples / (seconds - self._speed_seconds)
+            self._speed_step, self._speed_seconds = self.step, seconds
+            self._report.add_point("samples_per_second", self.step, self._samples_per_second)
+            self._report.add_point("lr", self.step, self._learning_rate())
+        self._report.progress(
+            Progress(
+                epoch=min(self._plan.epochs, self.step // self._plan.steps_per_epoch + 1),
+                epochs=self._plan.epochs,
+                step=self.step,
+                steps=self._plan.steps,
+                fraction=self.step / self._plan.steps,
+                samples_per_second=self._samples_per_second,
+                eta_seconds=self._eta_seconds(),
+                metrics={**self.history.newest(), "lr": self._learning_rate()},
+            )
+        )
+
+    def _eta_seconds(self) -> float | None:
+        done = self.step - self._began_step
+        # The first steps are slower than all others.
+        if self._began_at is None or done < min(10, self._plan.steps_per_epoch):
+            return None
+        seconds = time.perf_counter() - self._began_at
+        return seconds / done * (self._plan.steps - self.step)
+
+    def _training_seconds(self) -> float:
+        return self._report.settle().get(Phase.TRAINING, 0.0)
+
+    def _batch_size(self) -> int:
+        assert self._training.batch_size != "auto"
+        return self._training.batch_size
+
+    def _save_and_stop(self) -> None:
+        self._read_losses()
+        if self._saved != (self.step, self._evaluated_step):
+            self._save(is_best=False, metrics={})
+        self._report.flush_points()
+        raise Stopped
+
+    def _save(self, *, is_best: bool, metrics: Mapping[str, float]) -> None:
+        self._read_losses()
+        tensors = self._tensors()
+        if not all(bool(torch.isfinite(t).all()) for t in self._work.model.parameters()):
+            raise self._diverged(f"a weight is not finite after step {self.step}", self.step)
+        manifest = self._store.save(
+            tensors,
+            step=self.step,
+            epoch=self.step // self._plan.steps_per_epoch,
+            is_best=is_best,
+            metrics=metrics,
+            threads=torch.get_num_threads(),
+            device=str(self._device),
+            state=self._state(),
+        )
+        self._saved = (self.step, self._evaluated_step)
+        self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
+        self._report.write(
+            EventKind.CHECKPOINT,
+            step=manifest.step,
+            epoch=manifest.epoch,
+            file=manifest.name,
+            is_best=is_best,
+            metrics=dict(metrics),
+        )
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        optimizer = optimizer_tensors(self._work.model, self._optimizer)
+        tensors = {
+            **{f"model/{k}": v for k, v in self._work.model.state_dict().items()},
+            **{f"optimizer/{k}": v for k, v in optimizer.items()},
+            **{f"history/{k}": v for k, v in self.history.to_tensors().items()},
+            "rng/cpu": torch.get_rng_state(),
+        }
+        if self._device.type == "cuda":
+            tensors["rng/cuda"] = torch.cuda.get_rng_state(self._device)
+        return tensors
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "spec": self._work.spec.model_dump(mode="json"),
+            "steps": self._plan.steps,
+            "steps_per_epoch": self._plan.steps_per_epoch,
+            "evaluated_step": self._evaluated_step,
+            "best_metrics": self.best_metrics,
+            "window_sum": self._curve.window_sum,
+            "window_count": self._curve.window_count,
+            "seconds": dict(self._report.settle()),
+        }
+
+    def _diverged(self, what: str, step: int) -> TrainingFailed:
+        good = self._store.manifests()
+        last = f"the last good checkpoint is {good[-1].name}" if good else "no checkpoint was made"
+        message = f"training diverged: {what}; {last}. Try a lower learning rate."
+        return TrainingFailed(
+            FailureCode.DIVERGED,
+            message,
+            step=step,
+            checkpoint=good[-1].name if good else None,
+        )

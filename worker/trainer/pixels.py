@@ -1,0 +1,83 @@
+"""How one image of any kind becomes a square of uint8 pixels.
+
+The same steps stand in the exported model's manifest, so that whoever runs it can repeat them.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps
+from pydantic import BaseModel
+
+RESAMPLING = "bilinear"
+"""Pillow's BILINEAR, which averages over the covered area when it shrinks."""
+
+BLACK = 0
+
+
+class PixelFormat(BaseModel):
+    """The square that every image is brought to.
+
+    Attributes:
+        size: side in pixels.
+        channels: 1 grey, 3 RGB.
+        resize: what happens to other shapes.
+    """
+
+    size: int
+    channels: Literal[1, 3]
+    resize: Literal["stretch", "crop", "pad"]
+
+    @property
+    def mode(self) -> str:
+        """Pillow's name of the pixel type."""
+        return "L" if self.channels == 1 else "RGB"
+
+
+def to_pixels(image: Image.Image, pixel_format: PixelFormat) -> NDArray[np.uint8]:
+    """Decode, turn upright, convert and resize.
+
+    Returns:
+        (S, S, C) uint8.
+
+    Raises:
+        OSError: the image's data are broken.
+    """
+    size = (pixel_format.size, pixel_format.size)
+    # A JPEG is decoded at the nearest reduced size that still has twice the pixels needed.
+    image.draft(pixel_format.mode, (2 * pixel_format.size, 2 * pixel_format.size))
+    if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+        image = ImageOps.exif_transpose(image)
+    image = _to_mode(image, pixel_format.mode)
+    if image.size != size:
+        image = _resize(image, size, pixel_format.resize)
+    return np.asarray(image, dtype=np.uint8).reshape(*size, pixel_format.channels)
+
+
+def _to_mode(image: Image.Image, mode: str) -> Image.Image:
+    if image.mode.startswith("I"):
+        # Pillow clips 16-bit grey at 255; the upper byte keeps the picture.
+        deep = np.asarray(image).astype(np.int64).clip(0, 65535)
+        image = Image.fromarray((deep >> 8).astype(np.uint8))
+    if image.mode in ("P", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+    if image.mode in ("RGBA", "LA", "La", "RGBa"):
+        # What is transparent becomes black, as padding does.
+        layer = image.convert("RGBA")
+        black = Image.new("RGBA", layer.size, (0, 0, 0, 255))
+        image = Image.alpha_composite(black, layer)
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _resize(
+    image: Image.Image, size: tuple[int, int], how: Literal["stretch", "crop", "pad"]
+) -> Image.Image:
+    bilinear = Image.Resampling.BILINEAR
+    match how:
+        case "stretch":
+            return image.resize(size, bilinear)
+        case "crop":
+            return ImageOps.fit(image, size, bilinear)
+        case "pad":
+            return ImageOps.pad(image, size, bilinear, color=BLACK)

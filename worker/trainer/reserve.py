@@ -1,0 +1,22 @@
+"""A few blocks of disk kept back, so that a run on a full disk can still say why it ended."""
+
+import os
+from pathlib import Path
+
+RESERVE_BYTES = 64 * 1024
+
+
+class Reserve:
+    """A file that is only there to be removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ".reserve"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Give the blocks back."""
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,148 @@
+"""One job from its order to `trained.json`: prepare, rehearse the export, train."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from redkiln.events import EventKind
+from redkiln.failure import FailureCode
+from redkiln.job import Phase
+from redkiln.spec import JobSpec
+from redkiln.tasks import SpecError, parse_spec
+from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
+from worker.jobdir import JobDir, Order
+from worker.trainer.checkpoint import CheckpointStore, write_durably
+from worker.trainer.devices import describe_environment, open_device
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.guard import run_guarded
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.loop import Loop
+from worker.trainer.report import Report
+from worker.trainer.tasks import TASKS
+from worker.trainer.trained import Trained
+from worker.trainer.work import Work
+
+
+def run_job(job_dir: JobDir, stop: StopSignal) -> int:
+    """Train the job of a directory; whatever happens is said in its events.
+
+    Returns:
+        The exit status (worker.jobdir).
+    """
+    order = job_dir.load_order()
+    return run_guarded(
+        job_dir,
+        order,
+        device=order.device,
+        body=lambda report: _train(job_dir, order, stop, report),
+    )
+
+
+def build_loop(
+    job_dir: JobDir,
+    order: Order,
+    *,
+    report: Report,
+    should_stop: Callable[[], bool],
+) -> tuple[Loop, Work]:
+    """Prepare a job up to its first (or next) step, without rehearsing its export.
+
+    Raises:
+        TrainingFailed: the spec, the data or the device do not allow it.
+    """
+    report.enter(Phase.PREPARING)
+    spec = _parse(order)
+    device = open_device(order.device, threads=order.threads)
+    work = TASKS[spec.task](order, spec, device=device, report=report)
+    report.write(
+        EventKind.RESOLVED,
+        spec=work.spec.model_dump(mode="json"),
+        environment=describe_environment(device, threads=order.threads),
+    )
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    loop = Loop(work, store=store, report=report, device=device, should_stop=should_stop)
+    _resume(order, loop, store, report)
+    return loop, work
+
+
+def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
+    loop, work = build_loop(job_dir, order, report=report, should_stop=lambda: stop.requested)
+    _rehearse(order, work, report)
+    with stop.deferred():
+        loop.run()
+    _leave(job_dir, order, work, report)
+
+
+def _parse(order: Order) -> JobSpec:
+    try:
+        return parse_spec(order.spec)
+    except SpecError as error:
+        message = f"the spec cannot be read: {error}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
+
+
+def _resume(order: Order, loop: Loop, store: CheckpointStore, report: Report) -> None:
+    if order.resume is None:
+        store.drop_after(-1)
+        return
+    checkpoint, problems = store.load_newest(order.resume)
+    for problem in problems:
+        report.warning("checkpoint_broken", f"a checkpoint was left out: {problem}")
+    if checkpoint is None:
+        report.warning("restarted", "no checkpoint could be read; training begins anew")
+        store.drop_after(-1)
+        return
+    manifest = checkpoint.manifest
+    store.drop_after(manifest.step)
+    loop.restore(checkpoint)
+    for phase, seconds in manifest.state["seconds"].items():
+        report.seconds[phase] = report.seconds.get(phase, 0.0) + seconds
+    report.message(f"resumed from step {manifest.step}")
+    made_on = (manifest.torch_version, manifest.threads, torch.device(manifest.device).type)
+    here = (torch.__version__, order.threads, torch.device(order.device).type)
+    if made_on != here:
+        report.message(
+            "the checkpoint was made with torch {}, {} threads, on {}; here it is torch {}, "
+            "{} threads, {}: the loss curve may differ by rounding".format(*made_on, *here)
+        )
+
+
+def _rehearse(order: Order, work: Work, report: Report) -> None:
+    cache_dir = Path(order.cache_dir)
+    exportable = work.make_exportable()
+    gate = work.spec.export
+    key = rehearsal_key(exportable.architecture, gate)
+    if is_rehearsed(key, cache_dir=cache_dir):
+        report.message("export rehearsal: this architecture is known to export on this worker")
+        return
+    report.enter(Phase.REHEARSING)
+    # torch.export may draw from the global generator, and training must not notice.
+    state = torch.get_rng_state()
+    relative = rehearse_export(
+        exportable, gate, key=key, cache_dir=cache_dir, threads=order.threads
+    )
+    torch.set_rng_state(state)
+    report.message(f"export rehearsal: passed, outputs differ by {relative:.1e} of the largest")
+
+
+def _leave(job_dir: JobDir, order: Order, work: Work, report: Report) -> None:
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    last = store.manifests()[-1]
+    best = store.find_best() or last
+    trained = Trained(
+        spec=work.spec.model_dump(mode="json"),
+        best=best.name,
+        best_step=best.step,
+        best_epoch=best.epoch,
+        last=last.name,
+        steps=work.plan.steps,
+        steps_per_epoch=work.plan.steps_per_epoch,
+        metrics=best.metrics,
+        counts=work.counts,
+        num_parameters=sum(p.numel() for p in work.model.parameters()),
+        seconds=dict(report.settle()),
+        environment=describe_environment(torch.device(order.device), threads=order.threads),
+    )
+    write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
+    report.flush_points()

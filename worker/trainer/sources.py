@@ -1,0 +1,148 @@
+"""Where the bytes of a data set come from: a zip, a tar, a folder, or an installed library.
+
+Only the files that the index names are read, nothing is extracted, and a file that changed since
+it was registered is an error. This module and `pixels` import no torch: decoding runs in children
+that must start fast.
+"""
+
+import hashlib
+import io
+import tarfile
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from redkiln.datasets import Sample
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+"""Decoders that may see users' bytes."""
+
+# A file that claims to be enormous is refused rather than warned of.
+warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
+
+BUILTIN_ARRAY = "images.npy"
+"""In a built-in set's folder: (N, H, W) uint8, a sample's path being its row."""
+
+
+class BadSampleError(ValueError):
+    """A file that the index names cannot be used: gone, changed, or not an image."""
+
+    def __init__(self, path: str, reason: str, *, is_gone: bool) -> None:
+        self.path = path
+        self.reason = reason
+        self.is_gone = is_gone
+        super().__init__(f"{path}: {reason}")
+
+
+class Source(Protocol):
+    """A data set's files."""
+
+    def open_image(self, sample: Sample) -> Image.Image:
+        """The image of a sample.
+
+        Raises:
+            BadSampleError: it is gone, changed, or no image.
+        """
+
+
+def open_source(path: Path) -> Source:
+    """Open whatever lies at `path`: a folder, a built-in set's folder, a zip or a plain tar.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        ValueError: it is neither.
+    """
+    if path.is_dir():
+        is_builtin = (path / BUILTIN_ARRAY).exists()
+        return ArraySource(path / BUILTIN_ARRAY) if is_builtin else FolderSource(path)
+    if zipfile.is_zipfile(path):
+        return ZipSource(path)
+    if tarfile.is_tarfile(path):
+        return TarSource(path)
+    raise ValueError(f"{path.name} is neither a zip nor a tar archive")
+
+
+class ZipSource:
+    """Members of a zip archive."""
+
+    def __init__(self, path: Path) -> None:
+        self._archive = zipfile.ZipFile(path)
+
+    def open_image(self, sample: Sample) -> Image.Image:
+        """The image of a member."""
+        try:
+            content = self._archive.read(sample.path)
+        except KeyError:
+            raise _gone(sample) from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise BadSampleError(sample.path, str(error), is_gone=False) from error
+        return _open_bytes(content, sample)
+
+
+class TarSource:
+    """Members of an uncompressed tar archive, read at their offsets."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        with tarfile.open(fileobj=self._file, mode="r:") as archive:
+            self._places = {m.name: (m.offset_data, m.size) for m in archive if m.isreg()}
+
+    def open_image(self, sample: Sample) -> Image.Image:
+        """The image of a member."""
+        place = self._places.get(sample.path) or self._places.get(f"./{sample.path}")
+        if place is None:
+            raise _gone(sample)
+        self._file.seek(place[0])
+        return _open_bytes(self._file.read(place[1]), sample)
+
+
+class FolderSource:
+    """Files below a folder, held against the digests of the index."""
+
+    def __init__(self, path: Path) -> None:
+        self._root = path
+
+    def open_image(self, sample: Sample) -> Image.Image:
+        """The image of a file."""
+        try:
+            content = (self._root / sample.path).read_bytes()
+        except FileNotFoundError:
+            raise _gone(sample) from None
+        except OSError as error:
+            raise BadSampleError(sample.path, str(error), is_gone=True) from error
+        if sample.sha256 not in (None, hashlib.sha256(content).hexdigest()):
+            raise BadSampleError(sample.path, "changed since it was registered", is_gone=False)
+        return _open_bytes(content, sample)
+
+
+class ArraySource:
+    """Rows of an array of grey images."""
+
+    def __init__(self, path: Path) -> None:
+        self._images = np.load(path, mmap_mode="r")
+
+    def open_image(self, sample: Sample) -> Image.Image:
+        """The image of a row."""
+        return Image.fromarray(np.ascontiguousarray(self._images[int(sample.path)]))
+
+
+def _open_bytes(content: bytes, sample: Sample) -> Image.Image:
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except (
+        OSError,
+        ValueError,
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ) as error:
+        raise BadSampleError(sample.path, f"not an image ({error})", is_gone=False) from error
+    return image
+
+
+def _gone(sample: Sample) -> BadSampleError:
+    return BadSampleError(sample.path, "is not there any more", is_gone=True)

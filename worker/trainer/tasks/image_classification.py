@@ -1,0 +1,123 @@
+"""Behaviour of the task `image-classification`."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from redkiln.failure import FailureCode
+from redkiln.spec import JobSpec
+from redkiln.tasks.image_classification import NAME, ImageClassificationSpec
+from worker.export.exportable import make_exportable
+from worker.jobdir import Order
+from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
+from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.evaluate import evaluate_classifier
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.images import ResidentImages, TrainBatches, split_rows
+from worker.trainer.models import architecture_of, build_model
+from worker.trainer.report import Report
+from worker.trainer.resolve import (
+    DataFacts,
+    choose_memory_format,
+    plan_training,
+    resolve_spec,
+)
+from worker.trainer.work import Evaluate, Work
+
+__all__ = ["NAME", "is_better", "prepare"]
+
+EVALUATION_BATCH = 256
+
+
+def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+    """Open the data, resolve the spec, and build the model on the device.
+
+    Raises:
+        TrainingFailed: the data or the spec cannot be trained on.
+    """
+    assert isinstance(spec, ImageClassificationSpec)
+    located = locate_dataset(order.dataset, cache_dir=Path(order.cache_dir))
+    if not located.index.splits["test"]:
+        message = "the data set has no test images; training needs some to score the model on"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message)
+    resolved = _resolve(spec, located, device=device, report=report)
+    training, options = resolved.training, resolved.model.options
+    assert training.batch_size != "auto"
+    decoded = decode_dataset(located, pixel_format_of(options), report=report)
+    memory_format = choose_memory_format(device_facts(device), precision=training.precision)
+    images = ResidentImages(
+        decoded,
+        located.index,
+        validation_fraction=training.validation_fraction,
+        device=device,
+        memory_format=memory_format,
+    )
+    torch.manual_seed(training.seed)
+    model = build_model(resolved.model, num_classes=len(images.classes))
+    model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
+    return Work(
+        spec=resolved,
+        plan=plan_training(training, num_train=images.num("train")),
+        model=model,
+        batches=TrainBatches(
+            images, batch_size=training.batch_size, augment=training.augment, seed=training.seed
+        ),
+        loss=partial(functional.cross_entropy, label_smoothing=training.label_smoothing),
+        evaluate=_evaluation(model, images, device=device, precision=training.precision),
+        is_better=is_better,
+        make_exportable=partial(
+            make_exportable,
+            model,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            image_size=images.size,
+            architecture=architecture_of(resolved.model, num_classes=len(images.classes)),
+        ),
+        counts={split: images.num(split) for split in ("train", "validation", "test")},
+    )
+
+
+def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
+    """Higher validation accuracy wins, then lower validation loss."""
+    new = (metrics["val/accuracy"], -metrics["val/loss"])
+    return new > (best["val/accuracy"], -best["val/loss"])
+
+
+def _resolve(
+    spec: ImageClassificationSpec,
+    located: LocatedDataset,
+    *,
+    device: torch.device,
+    report: Report,
+) -> ImageClassificationSpec:
+    index = located.index
+    rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
+    data = DataFacts(index.image_size, index.channels, num_train=len(rows["train"]))
+    resolved = resolve_spec(spec, data=data, device=device_facts(device))
+    asked, taken = spec.training.batch_size, resolved.training.batch_size
+    if asked not in ("auto", taken):
+        message = f"batch_size is {taken}, not {asked}: the training split has no more images"
+        report.warning("batch_size_reduced", message)
+    return resolved
+
+
+def _evaluation(
+    model: nn.Module, images: ResidentImages, *, device: torch.device, precision: str
+) -> Evaluate | None:
+    if not images.num("validation"):
+        return None
+
+    def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
+        scored = evaluate_classifier(
+            model,
+            images.batches("validation", batch_size=EVALUATION_BATCH),
+            autocast=partial(autocast_of, device, precision),
+            should_stop=should_stop,
+        )
+        return scored and {f"val/{name}": value for name, value in scored.items()}
+
+    return evaluate

@@ -1,0 +1,31 @@
+"""`trained.json`: what the trainer leaves for the export child."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+
+class Trained(BaseModel):
+    """A finished training.
+
+    Attributes:
+        spec: with nothing left at `auto`.
+        best: name of the checkpoint to export.
+        last: name of the newest one, whose history is complete.
+        metrics: of the best checkpoint on the validation split.
+        counts: samples in each split.
+        seconds: spent in each phase so far.
+    """
+
+    spec: dict[str, Any]
+    best: str
+    best_step: int
+    best_epoch: int
+    last: str
+    steps: int
+    steps_per_epoch: int
+    metrics: dict[str, float]
+    counts: dict[str, int]
+    num_parameters: int
+    seconds: dict[str, float]
+    environment: dict[str, Any]

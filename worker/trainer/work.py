@@ -1,0 +1,50 @@
+"""What a task gives to the training loop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from redkiln.spec import JobSpec
+from worker.export.exportable import Exportable
+from worker.trainer.resolve import Plan
+
+
+class Batches(Protocol):
+    """Training batches, each a function of its epoch and its place in it."""
+
+    def get(self, epoch: int, place: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and targets on the device, both with the batch as their first dimension."""
+
+
+class Evaluate(Protocol):
+    """Scores the model on the validation split."""
+
+    def __call__(self, *, should_stop: Callable[[], bool]) -> dict[str, float] | None:
+        """Metrics by name (`val/...`), or None when it was stopped."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A prepared job.
+
+    Attributes:
+        spec: with nothing left at `auto`.
+        loss: of outputs and targets, a mean over the batch.
+        evaluate: None where no validation split was asked for.
+        is_better: whether metrics beat the best ones so far.
+        make_exportable: the model as it is now, ready for export.
+        counts: samples in each split.
+    """
+
+    spec: JobSpec
+    plan: Plan
+    model: nn.Module
+    batches: Batches
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    evaluate: Evaluate | None
+    is_better: Callable[[dict[str, float], dict[str, float]], bool]
+    make_exportable: Callable[[], Exportable]
+    counts: dict[str, int]
