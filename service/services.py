@@ -11,6 +11,9 @@ from service.database import Database
 from service.settings import Settings
 
 if TYPE_CHECKING:
+    from service.datasets.validator import Validator
+    from service.jobs.views import JobViews
+    from service.keys.ring import KeyRing
     from service.queue import Doorbell
     from service.storage import Storage
 
@@ -23,6 +26,9 @@ class Services:
         storage: bytes by sha256.
         changes: wakes the streams that follow a job.
         doorbell: rings workers; never blocks.
+        views: jobs as JSON.
+        keys: whose key a request shows.
+        validator: inspects registered data sets.
         secret: signs the tokens of attempts.
     """
 
@@ -31,12 +37,15 @@ class Services:
     storage: "Storage"
     changes: Changes
     doorbell: "Doorbell"
+    views: "JobViews"
+    keys: "KeyRing"
+    validator: "Validator"
     secret: bytes
 
 
 async def get_services(connection: HTTPConnection) -> Services:
     """The services of the application that serves this request."""
-    return cast(Services, connection.app.state.services)
+    return cast("Services", connection.app.state.services)
 
 
 Use = Annotated[Services, Depends(get_services)]

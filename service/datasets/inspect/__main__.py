@@ -1,5 +1,6 @@
 """The inspecting process: one argument, the path of an `Order` as JSON."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ from service.datasets.inspect.layout import arrange
 from service.datasets.inspect.limits import Limits, confine
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
-from service.datasets.inspect.report import Refused, Report, refuse
-from service.datasets.inspect.source import FolderSource, Source, open_archive
+from service.datasets.inspect.report import Refused, Report, problem, refuse
+from service.datasets.inspect.source import UNPACKED, FolderSource, Source, open_archive
 from service.datasets.inspect.verdict import judge
 
 
@@ -25,8 +26,10 @@ def main(order_path: Path) -> None:
     except Refused as refused:
         index, report = None, Report(errors=refused.problems)
     except MemoryError:
-        error = refuse("too_large", "the names alone take more memory than is allowed")
-        index, report = None, Report(errors=error.problems)
+        index, report = None, _fail("too_large", "the names alone take more memory than is allowed")
+    except OSError as error:
+        (work_dir / UNPACKED).unlink(missing_ok=True)  # else there is no room for the report
+        index, report = None, _explain_full(error)
     if index is not None:
         (work_dir / "index.json").write_text(index.model_dump_json(exclude_none=True))
     (work_dir / "report.json").write_text(report.model_dump_json())
@@ -57,6 +60,19 @@ def _open(order: Order, *, work_dir: Path, limits: Limits) -> Source:
         raise refuse("unreadable", f"cannot be opened: {error.strerror}") from error
     finally:
         os.close(root_fd)
+
+
+def _explain_full(error: OSError) -> Report:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        message = "the service's disk is too full to unpack it; make room and upload it again"
+        return _fail("storage_full", message)
+    if error.errno == errno.EFBIG:
+        return _fail("too_large", "it unpacks to more than is allowed")
+    raise error
+
+
+def _fail(code: str, message: str) -> Report:
+    return Report(errors=[problem(code, message)])
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from service.datasets.inspect.tar_archive import (
 )
 from service.datasets.inspect.zip_archive import list_zip, read_zip_entry
 
+UNPACKED = "unpacked.tar"
+"""Name of an unpacked tar in the work folder."""
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OTHERS = {
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -118,7 +120,7 @@ def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Source:
     if magic.startswith(_ZIP):
         return ZipSource(file)
     if magic.startswith(tuple(OPENERS)):
-        target = work_dir / "unpacked.tar"
+        target = work_dir / UNPACKED
         unpack_tar(file, target, limits=limits)
         return TarSource(target.open("rb"))
     for start, name in _OTHERS.items():

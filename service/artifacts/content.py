@@ -1,0 +1,134 @@
+"""Sends a stored blob: whole or one range of it, with a digest that proves it came over whole.
+
+A blob never changes, so its sha256 is a strong ETag and it may be cached for ever. Of several
+ranges in one request none is served: the answer is the whole, as RFC 9110 section 14.2 allows.
+"""
+
+import base64
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from service.errors import Gone, PreconditionFailed, RangeNotSatisfiable
+from service.storage import Storage, Stored
+
+_RANGE = re.compile(r"bytes=(\d{1,19})?-(\d{1,19})?", re.IGNORECASE)
+_ASCII = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a blob is sent: `status` 200, 206 or 304, and bytes from `start` up to `end`."""
+
+    status: int
+    start: int
+    end: int
+
+
+def content_response(
+    storage: Storage, sha256: str, *, request: Request, filename: str, media_type: str
+) -> Response:
+    """The answer to GET or HEAD of a blob.
+
+    Args:
+        storage: where the blob is.
+        sha256: which one.
+        request: its conditions and range are kept.
+        filename: what a browser shall save it as.
+        media_type: of the whole.
+
+    Raises:
+        Gone: the blob was removed.
+        PreconditionFailed: If-Match names another one.
+        RangeNotSatisfiable: the range begins behind its end.
+    """
+    stored = storage.stat(sha256)
+    if stored is None:
+        raise Gone(f"the content of {filename} was removed")
+    part = choose_part(
+        request.headers, method=request.method, etag=make_etag(sha256), size_bytes=stored.size_bytes
+    )
+    headers = _describe(stored, filename=filename)
+    if part.status == 304:
+        return Response(status_code=304, headers=headers)
+    headers["Content-Length"] = str(part.end - part.start)
+    if part.status == 206:
+        headers["Content-Range"] = f"bytes {part.start}-{part.end - 1}/{stored.size_bytes}"
+    if request.method == "HEAD" or part.start == part.end:
+        return Response(status_code=part.status, headers=headers, media_type=media_type)
+    # A thread reads each chunk; the file is closed with the iterator, also when the client leaves.
+    chunks = storage.open(sha256, start=part.start, end=part.end)
+    return StreamingResponse(chunks, part.status, headers, media_type)
+
+
+def make_etag(sha256: str) -> str:
+    """The entity tag of a blob, quoted."""
+    return f'"sha256-{sha256}"'
+
+
+def choose_part(headers: Headers, *, method: str, etag: str, size_bytes: int) -> Part:
+    """What to send, by the conditions of RFC 9110 section 13.2.2, in its order.
+
+    Raises:
+        PreconditionFailed: If-Match names another content.
+        RangeNotSatisfiable: the range begins behind the end.
+    """
+    if_match = headers.get("if-match")
+    if if_match is not None and not _names(if_match, etag, weak=False):
+        raise PreconditionFailed(f"the content is {etag} now", headers={"ETag": etag})
+    if_none_match = headers.get("if-none-match")
+    if if_none_match is not None and _names(if_none_match, etag, weak=True):
+        return Part(304, 0, 0)
+    whole = Part(200, 0, size_bytes)
+    wanted = headers.get("range")
+    if method != "GET" or wanted is None or headers.get("if-range", etag) != etag:
+        return whole
+    return _parse_range(wanted, size_bytes) or whole
+
+
+def _parse_range(wanted: str, size_bytes: int) -> Part | None:
+    """The one range that is wanted; None for what is to be ignored: several, or not understood."""
+    match = _RANGE.fullmatch(wanted.replace(" ", ""))
+    if match is None or match[0].endswith("=-"):
+        return None
+    first, last = match.groups()
+    if first is None:
+        start, end = max(0, size_bytes - int(last)), size_bytes
+    else:
+        start = int(first)
+        end = size_bytes if last is None else min(int(last) + 1, size_bytes)
+        if last is not None and int(last) < start:
+            return None
+    if start >= size_bytes:
+        raise RangeNotSatisfiable(
+            f"the content has {size_bytes} bytes; ask for a range within",
+            headers={"Content-Range": f"bytes */{size_bytes}"},
+        )
+    return Part(206, start, end)
+
+
+def _names(condition: str, etag: str, *, weak: bool) -> bool:
+    tags = [tag.strip() for tag in condition.split(",")]
+    if weak:
+        tags = [tag.removeprefix("W/") for tag in tags]
+    return "*" in tags or etag in tags
+
+
+def _describe(stored: Stored, *, filename: str) -> dict[str, str]:
+    digest = base64.b64encode(bytes.fromhex(stored.sha256)).decode()
+    ascii_name = _ASCII.sub("_", filename)
+    disposition = f'attachment; filename="{ascii_name}"'
+    if ascii_name != filename:
+        disposition += f"; filename*=UTF-8''{quote(filename, safe='')}"
+    return {
+        "ETag": make_etag(stored.sha256),
+        "Repr-Digest": f"sha-256=:{digest}:",
+        "Accept-Ranges": "bytes",
+        "Cache-Control": "private, max-age=31536000, immutable",
+        "Content-Disposition": disposition,
+        "X-Content-Type-Options": "nosniff",
+    }

@@ -1,0 +1,66 @@
+"""Artifacts over HTTP."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from sqlmodel import Session
+
+from redkiln.job import ArtifactView, Page
+from service.access import require_user
+from service.artifacts.content import content_response
+from service.artifacts.rules import artifact_view, get_artifact, list_artifacts
+from service.artifacts.tables import Artifact
+from service.jobs.rules import get_job
+from service.services import Services, Use
+
+router = APIRouter(prefix="/v1", tags=["artifacts"], dependencies=[Depends(require_user)])
+
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file.", "content": {"application/octet-stream": {}}},
+    206: {"description": "The range that was asked for."},
+    304: {"description": "The file is the one that the client has."},
+    410: {"description": "The file was removed."},
+    412: {"description": "If-Match names another file."},
+    416: {"description": "The range begins behind the end."},
+}
+
+
+@router.get("/jobs/{job_id}/artifacts")
+def list_of_job(job_id: str, services: Use) -> Page[ArtifactView]:
+    """The files that a job has published; none before it has ended."""
+
+    def find(session: Session) -> list[ArtifactView]:
+        job = get_job(session, job_id)
+        return [artifact_view(artifact) for artifact in list_artifacts(session, job.id)]
+
+    shown = services.database.read(find)
+    return Page[ArtifactView](
+        data=shown,
+        first_id=shown[0].id if shown else None,
+        last_id=shown[-1].id if shown else None,
+    )
+
+
+@router.get("/artifacts/{artifact_id}")
+@router.head("/artifacts/{artifact_id}", include_in_schema=False)
+def look_up(artifact_id: str, services: Use) -> ArtifactView:
+    """Look an artifact up."""
+    return artifact_view(_find(services, artifact_id))
+
+
+@router.get("/artifacts/{artifact_id}/content", response_class=Response, responses=_CONTENT)
+@router.head("/artifacts/{artifact_id}/content", response_class=Response, responses=_CONTENT)
+def download(artifact_id: str, request: Request, services: Use) -> Response:
+    """Download a file: whole, or one range of it, with its digest."""
+    artifact = _find(services, artifact_id)
+    return content_response(
+        services.storage,
+        artifact.sha256,
+        request=request,
+        filename=artifact.name,
+        media_type=artifact.media_type,
+    )
+
+
+def _find(services: Services, artifact_id: str) -> Artifact:
+    return services.database.read(lambda session: get_artifact(session, artifact_id))

@@ -1,0 +1,88 @@
+"""Publishing files of a job, and finding them again."""
+
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from redkiln.job import ArtifactView
+from redkiln.protocol import ArtifactCommit
+from redkiln.tasks import SpecProblem
+from service.artifacts.tables import Artifact
+from service.database import read_now
+from service.errors import NotFound, Unprocessable
+from service.ids import new_id
+from service.storage import Storage
+
+
+def publish(
+    session: Session,
+    storage: Storage,
+    job_id: str,
+    attempt_id: str,
+    commits: Sequence[ArtifactCommit],
+) -> None:
+    """Make files the artifacts of a job, within the transaction that ends its attempt.
+
+    Raises:
+        Unprocessable: a name is used twice, or the bytes of a file are not stored.
+    """
+    problems = find_problems(storage, commits)
+    if problems:
+        detail = "; ".join(problem.message for problem in problems)
+        raise Unprocessable(detail, code="bad_artifacts", errors=problems)
+    now = read_now(session)
+    for commit in commits:
+        session.add(
+            Artifact(
+                id=new_id("art"),
+                job_id=job_id,
+                attempt_id=attempt_id,
+                created_at=now,
+                **commit.model_dump(),
+            )
+        )
+
+
+def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[SpecProblem]:
+    """Why files cannot be published."""
+    problems = []
+    names: set[str] = set()
+    for position, commit in enumerate(commits):
+        pointer = f"/artifacts/{position}"
+        if commit.name in names:
+            message = f"{commit.name} is listed twice"
+            problems.append(SpecProblem(f"{pointer}/name", "duplicate_name", message))
+        names.add(commit.name)
+        stored = storage.stat(commit.sha256)
+        if stored is None:
+            message = f"the bytes of {commit.name} are not stored; upload them first"
+            problems.append(SpecProblem(f"{pointer}/sha256", "not_stored", message))
+        elif stored.size_bytes != commit.size_bytes:
+            message = f"{commit.name} has {stored.size_bytes} bytes, not {commit.size_bytes}"
+            problems.append(SpecProblem(f"{pointer}/size_bytes", "wrong_size", message))
+    return problems
+
+
+def list_artifacts(session: Session, job_id: str) -> Sequence[Artifact]:
+    """The artifacts of a job, in the order in which they were published."""
+    statement = select(Artifact).where(Artifact.job_id == job_id).order_by(col(Artifact.id))
+    return session.exec(statement).all()
+
+
+def get_artifact(session: Session, artifact_id: str) -> Artifact:
+    """An artifact by its id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    artifact = session.get(Artifact, artifact_id)
+    if artifact is None:
+        raise NotFound(f"there is no artifact {artifact_id!r}")
+    return artifact
+
+
+def artifact_view(artifact: Artifact) -> ArtifactView:
+    """An artifact as the API shows it."""
+    return ArtifactView(
+        **artifact.model_dump(exclude={"attempt_id"}), url=f"/v1/artifacts/{artifact.id}/content"
+    )

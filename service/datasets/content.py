@@ -1,0 +1,71 @@
+"""The bytes of a data set and of its index, for the worker that trains on it."""
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from redkiln.datasets import DatasetIndex
+from service.artifacts.content import content_response
+from service.datasets.folder_tar import list_samples, stream_tar
+from service.datasets.roots import locate, open_located
+from service.datasets.tables import Dataset
+from service.errors import Conflict, Gone, NotFound, Unprocessable
+from service.services import Services
+
+_NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def dataset_content_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
+    """A data set's archive, or a tar of its folder.
+
+    Raises:
+        NotFound: it is built in; the worker makes it.
+        Conflict: it is not ready.
+        Gone: its bytes or its folder are not there any more.
+    """
+    _require_stored(dataset)
+    name = _NOT_FOR_FILES.sub("-", dataset.name)
+    if dataset.kind == "archive":
+        return content_response(
+            services.storage,
+            str(dataset.sha256),
+            request=request,
+            filename=name,
+            media_type="application/octet-stream",
+        )
+    index = DatasetIndex.model_validate_json(
+        b"".join(services.storage.open(str(dataset.index_sha256)))
+    )
+    try:
+        located = locate(str(dataset.path), services.settings.data_roots)
+        folder_fd = open_located(located)
+    except (OSError, Unprocessable) as error:
+        raise Gone(f"the folder {dataset.path} cannot be read any more: {error}") from error
+    content = stream_tar(folder_fd, list_samples(index))
+    return StreamingResponse(content, media_type="application/x-tar")
+
+
+def index_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
+    """A data set's index.
+
+    Raises:
+        NotFound: it is built in; the worker makes it.
+        Conflict: it is not ready.
+        Gone: the index is not there any more.
+    """
+    _require_stored(dataset)
+    return content_response(
+        services.storage,
+        str(dataset.index_sha256),
+        request=request,
+        filename="index.json",
+        media_type="application/json",
+    )
+
+
+def _require_stored(dataset: Dataset) -> None:
+    if dataset.kind == "builtin":
+        raise NotFound(f"{dataset.name} is made by the worker; there is nothing to fetch")
+    if dataset.index_sha256 is None:
+        raise Conflict(f"the data set is {dataset.status}", code="dataset_not_ready")

@@ -1,0 +1,194 @@
+"""Data sets over HTTP."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from sqlmodel import Session
+from starlette.concurrency import run_in_threadpool
+
+from redkiln.job import DatasetStatus, DatasetView, Page
+from redkiln.tasks import SpecProblem
+from service.access import require_user
+from service.datasets.roots import locate
+from service.datasets.rules import (
+    check_name,
+    dataset_view,
+    delete_dataset,
+    get_dataset,
+    list_datasets,
+    register_archive,
+    register_folder,
+)
+from service.datasets.tables import Dataset
+from service.errors import BadRequest, Unprocessable
+from service.services import Services, Use
+from service.storage import Stored, require_free
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(require_user)])
+
+
+class Folder(BaseModel):
+    """A folder of the service's machine that is registered where it lies.
+
+    Attributes:
+        path: absolute, below one of `REDKILN_DATA_ROOTS`.
+        name: of the data set; the folder's own if unset.
+        seed: freezes the order of the samples, and so the splits.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    path: str = Field(min_length=1, max_length=4096)
+    name: str | None = None
+    seed: int = Field(0, ge=0, le=2**31 - 1)
+
+
+_RAW = {"schema": {"type": "string", "format": "binary"}}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A zip or tar (plain, gzip, bzip2, xz) of `train/<class>/*` and "
+        "`test/<class>/*`, or of `<class>/*`; or, as JSON, a folder of the service's machine.",
+        "content": {
+            "application/zip": _RAW,
+            "application/x-tar": _RAW,
+            "application/octet-stream": _RAW,
+            "application/json": {"schema": Folder.model_json_schema()},
+        },
+    }
+}
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=DatasetView,
+    openapi_extra=_BODY,
+    responses={
+        200: {"model": DatasetView, "description": "The newest set of this name is the same."},
+        413: {"description": "The body is over the limit."},
+        415: {"description": "The body is neither JSON nor raw bytes."},
+        507: {"description": "The service's disk is full."},
+    },
+)
+async def register(
+    request: Request,
+    services: Use,
+    name: Annotated[
+        str | None, Query(description="1 to 100 letters, digits, spaces, `.`, `_` or `-`.")
+    ] = None,
+    seed: Annotated[int, Query(ge=0, le=2**31 - 1, description="Freezes the splits.")] = 0,
+) -> Response:
+    """Register a data set by uploading it, or where it lies; it is validated in the background."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type == "application/json":
+        folder = _parse_folder(await request.body())
+        dataset = await run_in_threadpool(_register_folder, services, folder, name)
+        return _answer(dataset, is_new=True)
+    checked_name = check_name(name)
+    stored = await _receive(request, services)
+    dataset, is_new = await run_in_threadpool(
+        _register_archive, services, name=checked_name, seed=seed, stored=stored
+    )
+    return _answer(dataset, is_new=is_new)
+
+
+@router.get("")
+def list_all(
+    services: Use,
+    name: Annotated[str | None, Query(max_length=100, description="Only of this name.")] = None,
+    after: Annotated[
+        str | None, Query(max_length=64, description="Go on behind this data set.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Page[DatasetView]:
+    """List data sets, the newest first, with the built-in ones."""
+    rows = services.database.read(
+        lambda session: list_datasets(session, name=name, after=after, limit=limit + 1)
+    )
+    shown = [dataset_view(row) for row in rows[:limit]]
+    return Page[DatasetView](
+        data=shown,
+        has_more=len(rows) > limit,
+        first_id=shown[0].id if shown else None,
+        last_id=shown[-1].id if shown else None,
+    )
+
+
+@router.get("/{dataset_id}")
+def look_up(dataset_id: str, services: Use) -> DatasetView:
+    """Look a data set up: its status, classes and counts, or why it is invalid, file by file."""
+    row = services.database.read(lambda session: get_dataset(session, dataset_id))
+    return dataset_view(row)
+
+
+@router.delete(
+    "/{dataset_id}",
+    status_code=204,
+    response_class=Response,
+    responses={409: {"description": "It is built in, or a job that has not ended uses it."}},
+)
+def remove(dataset_id: str, services: Use) -> Response:
+    """Delete a data set; a folder registered where it lies stays untouched."""
+    services.database.write(lambda session: delete_dataset(session, dataset_id))
+    return Response(status_code=204)
+
+
+async def _receive(request: Request, services: Services) -> Stored:
+    settings, storage = services.settings, services.storage
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit():
+        # Before a byte is read: better than to fill the disk and then refuse.
+        require_free(storage.staging_dir, int(announced[:20]) + settings.min_free_bytes)
+    stored = await storage.put_stream(request.stream(), limit=settings.max_upload_bytes)
+    if stored.size_bytes == 0:
+        raise BadRequest("the body is empty; send a zip or tar archive", code="empty_body")
+    return stored
+
+
+def _parse_folder(body: bytes) -> Folder:
+    try:
+        return Folder.model_validate_json(body)
+    except ValidationError as error:
+        items = error.errors(include_url=False)
+        if any(item["type"] == "json_invalid" for item in items):
+            raise BadRequest("the body is not JSON", code="malformed_json") from None
+        problems = [
+            SpecProblem("".join(f"/{part}" for part in item["loc"]), item["type"], item["msg"])
+            for item in items
+        ]
+        detail = "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in problems)
+        raise Unprocessable(detail, code="invalid_request", errors=problems) from None
+
+
+def _register_folder(services: Services, folder: Folder, query_name: str | None) -> Dataset:
+    located = locate(folder.path, services.settings.data_roots)
+    name = check_name(folder.name or query_name or Path(located.path).name)
+    dataset = services.database.write(
+        lambda session: register_folder(session, name=name, seed=folder.seed, path=located.path)
+    )
+    services.validator.submit(dataset.id)
+    return dataset
+
+
+def _register_archive(
+    services: Services, *, name: str, seed: int, stored: Stored
+) -> tuple[Dataset, bool]:
+    def write(session: Session) -> tuple[Dataset, bool]:
+        return register_archive(session, services.storage, name=name, seed=seed, stored=stored)
+
+    dataset, is_new = services.database.write(write)
+    if is_new:
+        services.validator.submit(dataset.id)
+    return dataset, is_new
+
+
+def _answer(dataset: Dataset, *, is_new: bool) -> Response:
+    return Response(
+        dataset_view(dataset).model_dump_json(),
+        202 if is_new or dataset.status == DatasetStatus.VALIDATING else 200,
+        {"Location": f"/v1/datasets/{dataset.id}"},
+        media_type="application/json",
+    )

@@ -1,0 +1,80 @@
+"""Which folders of this machine may be registered where they lie."""
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from redkiln.tasks import SpecProblem
+from service.datasets import beneath
+from service.errors import Unprocessable
+
+
+@dataclass(frozen=True)
+class Located:
+    """A folder by its trusted root and the components below it."""
+
+    root: Path
+    below: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """The folder's absolute path."""
+        return str(self.root.joinpath(*self.below))
+
+
+def locate(path: str, roots: Sequence[Path]) -> Located:
+    """Find the root that a folder lies below, and make sure that no link is on the way.
+
+    Raises:
+        Unprocessable: it is outside every root, behind a symbolic link, or no folder.
+    """
+    pure = PurePosixPath(path)
+    if not pure.is_absolute() or ".." in pure.parts or "\0" in path:
+        raise _refuse("not_absolute", "give an absolute path without `..`")
+    for root in roots:
+        for base in dict.fromkeys((root.absolute(), root.resolve())):
+            if pure.is_relative_to(base):
+                located = Located(base, pure.relative_to(base).parts)
+                _require_folder(located)
+                return located
+    if not roots:
+        message = "no folder may be registered in place: REDKILN_DATA_ROOTS is not set; upload it"
+    else:
+        known = ", ".join(str(root) for root in roots)
+        message = f"lies outside the folders that may be registered in place ({known})"
+    raise _refuse("outside_roots", message)
+
+
+def open_located(located: Located) -> int:
+    """A descriptor of a located folder.
+
+    Raises:
+        OSError: it is not there any more, or a link is in the way.
+    """
+    root_fd = beneath.open_root(located.root)
+    try:
+        return beneath.open_folder(root_fd, located.below)
+    finally:
+        os.close(root_fd)
+
+
+def _require_folder(located: Located) -> None:
+    try:
+        os.close(open_located(located))
+    except FileNotFoundError:
+        raise _refuse("no_such_folder", "there is no such folder on the service's machine") from (
+            None
+        )
+    except OSError as error:
+        # O_DIRECTORY and O_NOFOLLOW together answer ENOTDIR for a link, too.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            message = "is no folder, or is reached through a symbolic link; give its real path"
+            raise _refuse("symlink", message) from None
+        raise _refuse("unreadable", f"cannot be opened: {error.strerror}") from None
+
+
+def _refuse(code: str, message: str) -> Unprocessable:
+    detail = f"/path: {message}"
+    return Unprocessable(detail, code=code, errors=[SpecProblem("/path", code, message)])

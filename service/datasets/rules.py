@@ -1,0 +1,270 @@
+"""What may happen to a data set, and how it is found by the words of a job spec."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Session, col, select
+
+from redkiln.datasets import BUILTINS, TEST_FRACTION, BuiltinDataset, take_fraction
+from redkiln.job import DatasetStatus, DatasetView, JobStatus
+from redkiln.protocol import DatasetRef
+from redkiln.tasks import SpecProblem
+from service.blobs.rules import discard
+from service.changes import outbox
+from service.database import read_now
+from service.datasets.inspect.report import Report
+from service.datasets.tables import Dataset
+from service.errors import Conflict, NotFound, Unavailable, Unprocessable
+from service.ids import new_id
+from service.jobs.tables import Job
+from service.storage import Storage, Stored
+
+TASK = "image-classification"
+"""What the inspection understands."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+_ACTIVE = [status for status in JobStatus if not status.is_terminal]
+
+
+def check_name(name: str | None) -> str:
+    """A name that a data set may be registered under.
+
+    Raises:
+        Unprocessable: it is missing, has other characters, or looks like an id.
+    """
+    if name is not None and _NAME.fullmatch(name) and not name.startswith("ds_"):
+        return name
+    message = (
+        "give the data set a name of 1 to 100 letters, digits, spaces, `.`, `_` or `-` that begins "
+        "with a letter or digit, and not with ds_ as ids do"
+    )
+    problem = SpecProblem("/name", "invalid_name", message)
+    raise Unprocessable(message, code="invalid_name", errors=[problem])
+
+
+def register_archive(
+    session: Session, storage: Storage, *, name: str, seed: int, stored: Stored
+) -> tuple[Dataset, bool]:
+    """A data set of uploaded bytes, and whether it is new.
+
+    Where the newest set of that name has the same bytes and was not refused, that one is it.
+
+    Raises:
+        Unavailable: the bytes were removed meanwhile.
+    """
+    newest = _newest(session, name)
+    if (
+        newest is not None
+        and newest.status != DatasetStatus.INVALID
+        and (newest.sha256, newest.seed, newest.kind) == (stored.sha256, seed, "archive")
+    ):
+        return newest, False
+    if storage.stat(stored.sha256) is None:
+        # Equal bytes of a deleted set were collected between the upload and this transaction.
+        raise Unavailable("the uploaded bytes were removed meanwhile; send them again")
+    dataset = _add(session, name=name, kind="archive", seed=seed)
+    dataset.sha256 = stored.sha256
+    dataset.size_bytes = stored.size_bytes
+    return dataset, True
+
+
+def register_folder(session: Session, *, name: str, seed: int, path: str) -> Dataset:
+    """A data set that lies in a folder of this machine."""
+    dataset = _add(session, name=name, kind="folder", seed=seed)
+    dataset.path = path
+    return dataset
+
+
+def ensure_builtins(session: Session) -> None:
+    """Make sure that every built-in data set has its row."""
+    for builtin in BUILTINS.values():
+        name = f"builtin:{builtin.name}"
+        if _newest(session, name) is None:
+            dataset = _add(session, name=name, kind="builtin", seed=0)
+            dataset.status = DatasetStatus.READY
+            dataset.task = builtin.task
+            dataset.report = _describe_builtin(builtin).model_dump()
+
+
+def get_dataset(session: Session, dataset_id: str) -> Dataset:
+    """A data set by its id.
+
+    Raises:
+        NotFound: there is none, or it was deleted.
+    """
+    dataset = session.get(Dataset, dataset_id)
+    if dataset is None or dataset.deleted_at is not None:
+        raise NotFound(f"there is no data set {dataset_id!r}")
+    return dataset
+
+
+def find_dataset(session: Session, reference: str) -> Dataset | None:
+    """The data set that a job spec means: by id, else the newest of that name.
+
+    Of a name the newest ready one is taken, else the newest validating, else the newest at all.
+    """
+    by_id = session.get(Dataset, reference)
+    if by_id is not None:
+        return by_id if by_id.deleted_at is None else None
+    preference = sa.case(
+        (col(Dataset.status) == DatasetStatus.READY, 0),
+        (col(Dataset.status) == DatasetStatus.VALIDATING, 1),
+        else_=2,
+    )
+    return session.exec(
+        select(Dataset)
+        .where(Dataset.name == reference, col(Dataset.deleted_at).is_(None))
+        .order_by(preference, col(Dataset.id).desc())
+        .limit(1)
+    ).first()
+
+
+def list_datasets(
+    session: Session, *, name: str | None, after: str | None, limit: int
+) -> Sequence[Dataset]:
+    """Data sets, the newest first.
+
+    Args:
+        session: of a reading transaction.
+        name: only those of this name.
+        after: only those older than the one of this id.
+        limit: most rows.
+    """
+    statement = select(Dataset).where(col(Dataset.deleted_at).is_(None))
+    if name is not None:
+        statement = statement.where(Dataset.name == name)
+    if after is not None:
+        statement = statement.where(Dataset.id < after)
+    return session.exec(statement.order_by(col(Dataset.id).desc()).limit(limit)).all()
+
+
+def delete_dataset(session: Session, dataset_id: str) -> None:
+    """Remove a data set; a folder stays untouched where it lies.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: it is built in, or a job that has not ended uses it.
+    """
+    dataset = get_dataset(session, dataset_id)
+    if dataset.kind == "builtin":
+        raise Conflict("a built-in data set cannot be deleted", code="builtin_dataset")
+    user = session.exec(
+        select(Job.id).where(Job.dataset_id == dataset.id, col(Job.status).in_(_ACTIVE)).limit(1)
+    ).first()
+    if user is not None:
+        raise Conflict(f"job {user} uses this data set; cancel it first", code="dataset_in_use")
+    dataset.deleted_at = read_now(session)
+    session.add(dataset)
+    session.flush()
+    discard(session, [sha for sha in (dataset.sha256, dataset.index_sha256) if sha is not None])
+
+
+def settle(
+    session: Session, dataset_id: str, *, report: Report, index: Stored | None
+) -> Dataset | None:
+    """Record what an inspection found; None if the data set is not waiting for it any more.
+
+    Args:
+        session: of a writing transaction.
+        dataset_id: which one was inspected.
+        report: what was found.
+        index: the stored index of a valid set.
+    """
+    dataset = session.get(Dataset, dataset_id, with_for_update=True)
+    is_waiting = (
+        dataset is not None
+        and dataset.deleted_at is None
+        and dataset.status == DatasetStatus.VALIDATING
+    )
+    if dataset is None or not is_waiting:
+        if index is not None:
+            discard(session, [index.sha256])
+        return None
+    dataset.report = report.model_dump()
+    dataset.validated_at = read_now(session)
+    dataset.status = DatasetStatus.INVALID if index is None else DatasetStatus.READY
+    if index is not None:
+        dataset.task = TASK
+        dataset.index_sha256 = index.sha256
+        if dataset.kind == "folder":
+            dataset.sha256 = index.sha256
+            dataset.size_bytes = report.size_bytes
+        _ring_for_waiting_jobs(session, dataset.id)
+    session.add(dataset)
+    return dataset
+
+
+def list_unsettled(session: Session) -> Sequence[str]:
+    """Ids of the data sets that are still to be inspected, oldest first."""
+    return session.exec(
+        select(Dataset.id)
+        .where(Dataset.status == DatasetStatus.VALIDATING, col(Dataset.deleted_at).is_(None))
+        .order_by(Dataset.id)
+    ).all()
+
+
+def dataset_view(dataset: Dataset) -> DatasetView:
+    """A data set as the API shows it."""
+    report: dict[str, Any] = dict(dataset.report)
+    own = {field: getattr(dataset, field) for field in _SHOWN}
+    size_bytes = dataset.size_bytes
+    return DatasetView(**{**report, **own, "size_bytes": size_bytes})
+
+
+def dataset_ref(dataset: Dataset) -> DatasetRef:
+    """A data set as the worker that shall train on it is told."""
+    return DatasetRef(
+        id=dataset.id,
+        name=dataset.name,
+        kind=dataset.kind,
+        sha256=dataset.sha256,
+        size_bytes=dataset.size_bytes,
+        index_sha256=dataset.index_sha256,
+        path=dataset.path,
+    )
+
+
+_SHOWN = ("id", "name", "status", "kind", "task", "sha256", "path", "created_at")
+
+
+def _add(session: Session, *, name: str, kind: str, seed: int) -> Dataset:
+    dataset = Dataset(
+        id=new_id("ds"),
+        name=name,
+        status=DatasetStatus.VALIDATING,
+        kind=kind,
+        seed=seed,
+        created_at=read_now(session),
+    )
+    session.add(dataset)
+    return dataset
+
+
+def _newest(session: Session, name: str) -> Dataset | None:
+    rows = list_datasets(session, name=name, after=None, limit=1)
+    return rows[0] if rows else None
+
+
+def _ring_for_waiting_jobs(session: Session, dataset_id: str) -> None:
+    statement = select(Job.id).where(Job.dataset_id == dataset_id, Job.status == JobStatus.QUEUED)
+    outbox(session).queued.update(session.exec(statement).all())
+
+
+def _describe_builtin(builtin: BuiltinDataset) -> Report:
+    labels = [label for label, count in enumerate(builtin.class_counts) for _ in range(count)]
+    ranks = [rank for count in builtin.class_counts for rank in range(count)]
+    is_test = take_fraction(labels, ranks, fraction=TEST_FRACTION)
+    counts = Counter(zip(is_test, labels, strict=True))
+    width, height = builtin.image_size
+    return Report(
+        classes=builtin.classes,
+        counts={
+            split: {name: counts[taken, label] for label, name in enumerate(builtin.classes)}
+            for split, taken in (("train", False), ("test", True))
+        },
+        image_sizes={f"{width}x{height}": builtin.num_samples},
+        image_modes={"L" if builtin.channels == 1 else "RGB": builtin.num_samples},
+        notes=[builtin.description],
+    )

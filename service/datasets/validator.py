@@ -1,0 +1,237 @@
+"""Runs the inspections: threads that each watch one inspecting process at a time.
+
+What is to be inspected is what the database says is `validating`, so a restarted service takes up
+where the last one was killed.
+"""
+
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from sqlmodel import Session
+
+from redkiln.job import DatasetProblem, DatasetStatus
+from service.database import Database
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.order import Order
+from service.datasets.inspect.report import Refused, Report, problem, refuse
+from service.datasets.roots import locate
+from service.datasets.rules import list_unsettled, settle
+from service.datasets.tables import Dataset
+from service.errors import Gone, ServiceError, StorageFull, Unavailable, Unprocessable
+from service.settings import Settings
+from service.storage import Storage, Stored
+
+log = structlog.get_logger()
+
+OnSettled = Callable[[Session, Dataset], None]
+"""Called in the transaction that makes a data set ready or invalid."""
+
+_SOURCE_DIR = Path(__file__).parents[2]
+_MAX_REPORT_BYTES = 32 * 1024**2
+_RETRY_SECONDS = 5.0
+_WALL_SECONDS = 6 * 3600.0
+_STDERR_TAIL = 4000
+
+
+class Validator:
+    """Inspects registered data sets in the background.
+
+    Args:
+        database: where their rows are.
+        storage: where archives are and indexes go.
+        settings: for the data roots.
+        on_settled: told of every data set that became ready or invalid.
+        limits: bounds of each inspection.
+        num_threads: inspections at once.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        storage: Storage,
+        settings: Settings,
+        *,
+        on_settled: OnSettled = lambda _session, _dataset: None,
+        limits: Limits | None = None,
+        num_threads: int = 2,
+    ) -> None:
+        self._database = database
+        self._storage = storage
+        self._settings = settings
+        self._on_settled = on_settled
+        self._limits = limits or Limits()
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        # A child dies with the thread that started it, so these live as long as the service.
+        self._threads = [
+            threading.Thread(target=self._run, name=f"validator-{number}", daemon=True)
+            for number in range(num_threads)
+        ]
+
+    def start(self) -> None:
+        """Take up what is still to be inspected, and wait for more."""
+        for dataset_id in self._database.read(list_unsettled):
+            self.submit(dataset_id)
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, dataset_id: str) -> None:
+        """Inspect a data set soon; its row must be committed."""
+        self._waiting.put(dataset_id)
+
+    def close(self) -> None:
+        """Stop; what is under way is done again at the next start."""
+        self._closing.set()
+        with self._lock:
+            for child in self._children:
+                _kill(child)
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while (dataset_id := self._waiting.get()) is not None:
+            if self._closing.is_set():
+                return
+            with structlog.contextvars.bound_contextvars(dataset_id=dataset_id):
+                try:
+                    self._validate(dataset_id)
+                except Unavailable as error:
+                    log.warning("validation_delayed", error=str(error))
+                    self._closing.wait(_RETRY_SECONDS)
+                    self.submit(dataset_id)
+                except Exception:
+                    log.exception("validation_failed")
+                    self._give_up(dataset_id)
+
+    def _validate(self, dataset_id: str) -> None:
+        dataset = self._database.read(lambda session: session.get(Dataset, dataset_id))
+        if dataset is None or dataset.status != DatasetStatus.VALIDATING:
+            return
+        work_dir = Path(tempfile.mkdtemp(prefix="inspect-", dir=self._storage.staging_dir))
+        try:
+            report = self._inspect(dataset, work_dir)
+            if self._closing.is_set():
+                return
+            index = None if report.errors else self._storage.put_file(work_dir / "index.json")
+            self._settle(dataset_id, report, index)
+        finally:
+            shutil.rmtree(work_dir, ignore_errors=True)
+
+    def _inspect(self, dataset: Dataset, work_dir: Path) -> Report:
+        try:
+            if dataset.kind == "folder":
+                located = locate(str(dataset.path), self._settings.data_roots)
+                return self._inspect_path(
+                    dataset, work_dir, path=located.root, below=list(located.below)
+                )
+            with self._storage.local_copy(str(dataset.sha256)) as path:
+                return self._inspect_path(dataset, work_dir, path=path.absolute(), below=[])
+        except (Refused, Gone, StorageFull, Unprocessable) as error:
+            return Report(errors=_as_problems(error))
+
+    def _inspect_path(
+        self, dataset: Dataset, work_dir: Path, *, path: Path, below: list[str]
+    ) -> Report:
+        order = Order(
+            kind="folder" if dataset.kind == "folder" else "archive",
+            path=str(path),
+            below=below,
+            seed=dataset.seed,
+            num_processes=min(8, len(os.sched_getaffinity(0))),
+            parent_pid=os.getpid(),
+            limits=self._limits,
+        )
+        order_path = work_dir / "order.json"
+        order_path.write_text(order.model_dump_json())
+        returncode = self._run_child(order_path)
+        report_path = work_dir / "report.json"
+        if returncode == 0 and report_path.stat().st_size <= _MAX_REPORT_BYTES:
+            return Report.model_validate_json(report_path.read_bytes())
+        tail = (work_dir / "stderr").read_bytes()[-_STDERR_TAIL:].decode(errors="replace")
+        if not self._closing.is_set():
+            log.error("inspection_died", returncode=returncode, stderr=tail)
+        raise explain_death(returncode)
+
+    def _run_child(self, order_path: Path) -> int:
+        # Its own session, so that its decoding processes end with it; nothing of our environment.
+        environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
+        command = [sys.executable, "-m", "service.datasets.inspect", str(order_path.absolute())]
+        with (order_path.parent / "stderr").open("wb") as stderr:
+            with self._lock:
+                if self._closing.is_set():
+                    return -signal.SIGTERM
+                child = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stderr,
+                    stderr=stderr,
+                    env=environment,
+                    cwd=order_path.parent,
+                    start_new_session=True,
+                )
+                self._children.add(child)
+            try:
+                return child.wait(timeout=_WALL_SECONDS)
+            except subprocess.TimeoutExpired:
+                return -signal.SIGXCPU
+            finally:
+                with self._lock:
+                    _kill(child)
+                    self._children.discard(child)
+
+    def _settle(self, dataset_id: str, report: Report, index: Stored | None) -> None:
+        def write(session: Session) -> None:
+            dataset = settle(session, dataset_id, report=report, index=index)
+            if dataset is not None:
+                self._on_settled(session, dataset)
+
+        self._database.write(write)
+        log.info("dataset_inspected", is_valid=index is not None, num_errors=len(report.errors))
+
+    def _give_up(self, dataset_id: str) -> None:
+        message = "the service could not inspect it; its log says why. Register it again"
+        report = Report(errors=[problem("internal", message)])
+        try:
+            self._settle(dataset_id, report, None)
+        except ServiceError:
+            log.exception("validation_left_open")
+
+
+def explain_death(returncode: int) -> Refused:
+    """Why an inspecting process ended without a report."""
+    if returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        message = "inspecting it took more time or memory than is allowed; split it or shrink files"
+        return refuse("limits_exceeded", message)
+    if returncode < 0:
+        message = "a file of it crashed the decoder; look for damaged images"
+        return refuse("decoder_died", message)
+    message = "the service could not inspect it; its log says why. Register it again"
+    return refuse("internal", message)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a child with all it started; what an ended one left behind ends by itself."""
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _as_problems(error: Exception) -> list[DatasetProblem]:
+    if isinstance(error, Refused):
+        return list(error.problems)
+    code = error.code if isinstance(error, ServiceError) else "internal"
+    return [problem(code, str(error))]

@@ -1,0 +1,63 @@
+"""API keys over HTTP."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Body, Depends, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from redkiln.job import CreatedKey, KeyView, Page
+from service.access import require_admin
+from service.keys.rules import create_key, key_view, list_keys, revoke_key
+from service.services import Use
+
+router = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=[Depends(require_admin)])
+
+
+class NewKey(BaseModel):
+    """A key to be made.
+
+    Attributes:
+        name: for people.
+        scope: `user` works with jobs and data sets, `admin` with keys too, `worker` runs jobs.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(min_length=1, max_length=100)
+    scope: Literal["user", "worker", "admin"] = "user"
+
+
+@router.post("", status_code=201)
+def create(body: Annotated[NewKey, Body()], services: Use, response: Response) -> CreatedKey:
+    """Make a key; the secret is shown this once."""
+    created = services.database.write(
+        lambda session: create_key(session, name=body.name, scope=body.scope)
+    )
+    response.headers["Location"] = f"/v1/keys/{created.id}"
+    response.headers["Cache-Control"] = "no-store"
+    return created
+
+
+@router.get("")
+def list_all(
+    services: Use,
+    after: Annotated[str | None, Query(max_length=64, description="Go on behind this key.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Page[KeyView]:
+    """List keys, the newest first; revoked ones too, secrets never."""
+    keys = services.database.read(lambda session: list_keys(session, after=after, limit=limit + 1))
+    shown = [key_view(key) for key in keys[:limit]]
+    return Page[KeyView](
+        data=shown,
+        has_more=len(keys) > limit,
+        first_id=shown[0].id if shown else None,
+        last_id=shown[-1].id if shown else None,
+    )
+
+
+@router.delete("/{key_id}", status_code=204, response_class=Response)
+def revoke(key_id: str, services: Use) -> Response:
+    """Revoke a key; it stops working at once."""
+    services.database.write(lambda session: revoke_key(session, key_id))
+    services.keys.forget()
+    return Response(status_code=204)

@@ -1,0 +1,69 @@
+"""Making, listing and revoking keys."""
+
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from redkiln.job import CreatedKey, KeyView
+from service.access import KeyScope
+from service.database import read_now
+from service.errors import NotFound
+from service.ids import new_id
+from service.keys.secret import hash_secret, make_secret, parse_key_id
+from service.keys.tables import ApiKey
+
+
+def create_key(session: Session, *, name: str, scope: KeyScope) -> CreatedKey:
+    """Make a key; its secret is in the answer and nowhere else."""
+    secret = make_secret(new_id("key"))
+    key = add_key(session, secret, name=name, scope=scope)
+    return CreatedKey(**key_view(key).model_dump(), secret=secret)
+
+
+def add_key(session: Session, secret: str, *, name: str, scope: KeyScope) -> ApiKey:
+    """Let a secret be a key; its hash is kept."""
+    key_id = parse_key_id(secret)
+    if key_id is None:
+        raise ValueError("not the text of a key")
+    key = ApiKey(
+        id=key_id,
+        name=name,
+        scope=scope,
+        secret_sha256=hash_secret(secret),
+        created_at=read_now(session),
+    )
+    session.add(key)
+    return key
+
+
+def list_keys(session: Session, *, after: str | None, limit: int) -> Sequence[ApiKey]:
+    """Keys, the newest first, with revoked ones."""
+    statement = select(ApiKey)
+    if after is not None:
+        statement = statement.where(ApiKey.id < after)
+    return session.exec(statement.order_by(col(ApiKey.id).desc()).limit(limit)).all()
+
+
+def revoke_key(session: Session, key_id: str) -> None:
+    """Make a key useless; revoking it again changes nothing.
+
+    Raises:
+        NotFound: there is no such key.
+    """
+    key = session.get(ApiKey, key_id)
+    if key is None:
+        raise NotFound(f"there is no key {key_id!r}")
+    if key.revoked_at is None:
+        key.revoked_at = read_now(session)
+        session.add(key)
+
+
+def key_view(key: ApiKey) -> KeyView:
+    """A key as the API shows it."""
+    return KeyView(
+        id=key.id,
+        name=key.name,
+        scope=key.scope,
+        created_at=key.created_at,
+        revoked_at=key.revoked_at,
+    )
