@@ -101,19 +101,21 @@ def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]
     real = os.path.realpath(folder)
     if real in above:
         raise PackingError(f"{folder} links to a folder that it lies in")
-    for entry in os.scandir(folder):
-        if entry.name.startswith(".") or entry.name in _JUNK:
-            continue
-        name = f"{prefix}{entry.name}"
-        try:
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _JUNK:
+                continue
+            name = f"{prefix}{entry.name}"
             if entry.is_dir():
                 yield from _walk(Path(entry.path), f"{name}/", (*above, real))
             elif entry.is_file():
                 yield Member(name=name, path=Path(entry.path), size_bytes=entry.stat().st_size)
             else:
                 raise PackingError(f"{entry.path} is a broken link or not a plain file")
-        except OSError as error:
-            raise PackingError(f"{entry.path} cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise PackingError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def _tar(members: tuple[Member, ...]) -> Iterator[bytes]:

@@ -1,0 +1,431 @@
+"""A small real service over TCP that speaks the views of `redkiln.job` and can be made to fail."""
+
+import contextlib
+import hashlib
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from redkiln.client import Client
+from redkiln.connection import RetryPolicy
+from redkiln.tasks import SpecError, parse_spec, task_schema
+
+STARTED_AT = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+JOB_ID = "job_0123456789abcdefghijkl"
+MODEL = b"not really an onnx " * 5000
+
+
+@dataclass
+class FakeService:
+    """What the fake service holds, and how it misbehaves.
+
+    Attributes:
+        events: (kind, data) of the one job.
+        cut_after: the event stream's connections break after so many messages each.
+        failures: (status, headers) that the next requests are answered with.
+        requests: (method, path, headers) of all that came.
+        corrupt: artifacts arrive with a flipped byte.
+        cut_downloads: bytes after which a download's connection breaks, one for each.
+    """
+
+    url: str = ""
+    status: str = "succeeded"
+    is_verified: bool = True
+    reason: dict | None = None
+    events: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+    cut_after: list = field(default_factory=list)
+    failures: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
+    datasets: dict = field(default_factory=dict)
+    uploads: list = field(default_factory=list)
+    submitted: list = field(default_factory=list)
+    job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
+    roots: list = field(default_factory=list)
+    dataset_errors: list = field(default_factory=list)
+    corrupt: bool = False
+    cut_downloads: list = field(default_factory=list)
+    log: bytes = b"first line\nsecond line\n"
+
+    def summary(self, job_id=JOB_ID):
+        is_terminal = self.status in ("succeeded", "failed", "cancelled")
+        return {
+            "id": job_id,
+            "name": self.job_names[job_id],
+            "task": "image-classification",
+            "status": self.status,
+            "is_terminal": is_terminal,
+            "reason": self.reason,
+            "progress": progress(step=90, steps=90),
+            "dataset_id": "ds_1",
+            "created_at": STARTED_AT.isoformat(),
+            "started_at": STARTED_AT.isoformat(),
+            "finished_at": (STARTED_AT + timedelta(seconds=42)).isoformat()
+            if is_terminal
+            else None,
+        }
+
+    def view(self, job_id=JOB_ID):
+        attempt = {
+            "id": "att_1",
+            "number": 1,
+            "status": "succeeded",
+            "worker_id": "wrk_1",
+            "started_at": STARTED_AT.isoformat(),
+        }
+        spec = {"dataset": "flowers", "task": "image-classification"}
+        return {
+            **self.summary(job_id),
+            "warnings": self.warnings,
+            "attempts": [attempt],
+            "spec": spec,
+        }
+
+    def artifacts(self):
+        if self.status != "succeeded":
+            return []
+        return [
+            artifact("model.onnx", "model", MODEL, verified=self.is_verified),
+            artifact("report.md", "report", b"# Report\n"),
+        ]
+
+
+def progress(*, step, steps):
+    return {
+        "epoch": 1 + step // 30,
+        "epochs": 3,
+        "step": step,
+        "steps": steps,
+        "fraction": step / steps,
+        "samples_per_second": 1234.0,
+        "eta_seconds": 3.0,
+        "metrics": {"train/loss": 0.5, "val/accuracy": 0.978},
+    }
+
+
+def artifact(name, kind, content, verified=None):
+    return {
+        "id": f"art_{name}",
+        "job_id": JOB_ID,
+        "name": name,
+        "kind": kind,
+        "media_type": "application/octet-stream",
+        "size_bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "verified": verified,
+        "created_at": STARTED_AT.isoformat(),
+        "url": f"/v1/artifacts/art_{name}/content",
+    }
+
+
+def problem(status, code, detail, errors=(), headers=None):
+    titles = {401: "Unauthorized", 404: "Not Found", 422: "Unprocessable Content"}
+    body = {
+        "type": "about:blank",
+        "title": titles.get(status, "Error"),
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "errors": list(errors),
+        "request_id": "req_1",
+    }
+    return JSONResponse(body, status, headers, media_type="application/problem+json")
+
+
+def page(items):
+    return JSONResponse({"object": "list", "data": items, "has_more": False})
+
+
+def build_app(fake):
+    def job_or_404(handler):
+        async def handle(request):
+            if request.path_params["job_id"] not in fake.job_names:
+                return problem(404, "not_found", "there is no such job")
+            return await handler(request)
+
+        return handle
+
+    async def submit(request):
+        spec = await request.json()
+        try:
+            parsed = parse_spec(spec, default_task="image-classification")
+        except SpecError as error:
+            entries = [vars(item) for item in error.problems]
+            return problem(422, "invalid_spec", str(error), entries)
+        if request.query_params.get("dry_run"):
+            return JSONResponse({"spec": parsed.model_dump(mode="json"), "warnings": []})
+        fake.submitted.append((spec, request.headers.get("idempotency-key")))
+        return JSONResponse(fake.view(), 202)
+
+    async def jobs(request):
+        return page([fake.summary(job_id) for job_id in fake.job_names])
+
+    async def job(request):
+        return JSONResponse(fake.view(request.path_params["job_id"]))
+
+    async def cancel(request):
+        if fake.status != "running":
+            return problem(409, f"job_{fake.status}", f"a job that is {fake.status} stays so")
+        fake.status = "cancelled"
+        return JSONResponse(fake.view())
+
+    async def delete(request):
+        del fake.job_names[request.path_params["job_id"]]
+        return Response(status_code=204)
+
+    async def events(request):
+        listed = [
+            {"seq": i, "at": STARTED_AT.isoformat(), "kind": kind, "data": data}
+            for i, (kind, data) in enumerate(fake.events, 1)
+        ]
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            after = int(request.query_params.get("after_seq", 0))
+            return page([item for item in listed if item["seq"] > after])
+        after = int(request.headers.get("last-event-id", 0))
+        limit = fake.cut_after.pop(0) if fake.cut_after else None
+
+        async def stream():
+            yield b": hello\n\n"
+            for sent, item in enumerate(item for item in listed if item["seq"] > after):
+                if sent == limit:
+                    yield b"id: 99\nevent: message\ndata: {half"
+                    raise ConnectionResetError
+                text = json.dumps(item, ensure_ascii=False)
+                yield f"id: {item['seq']}\nevent: {item['kind']}\ndata: {text}\n\n".encode()
+                yield f"event: progress\ndata: {json.dumps(fake.summary())}\n\n".encode()
+            yield f"event: end\ndata: {json.dumps(fake.summary())}\n\n".encode()
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    async def logs(request):
+        offset = int(request.query_params.get("offset", 0))
+        tail = request.query_params.get("tail")
+        content = fake.log[offset:]
+        if tail is not None:
+            content = b"".join(fake.log.splitlines(keepends=True)[-int(tail) :])
+        headers = {"Redkiln-Log-Size": str(len(fake.log)), "Redkiln-Attempt": "att_1"}
+        return Response(content, headers=headers, media_type="text/plain")
+
+    async def metrics(request):
+        series = {
+            "name": "train/loss",
+            "steps": [1, 2, 3],
+            "values": [2.0, 1.0, 0.5],
+            "num_points": 3,
+            "downsampled": False,
+        }
+        return JSONResponse({"series": [series]})
+
+    async def artifacts(request):
+        return page(fake.artifacts())
+
+    async def content(request):
+        item = next(a for a in fake.artifacts() if a["id"] == request.path_params["artifact_id"])
+        body = {"model.onnx": MODEL, "report.md": b"# Report\n"}[item["name"]]
+        if fake.corrupt:
+            body = b"X" + body[1:]
+        start, status = 0, 200
+        wanted = request.headers.get("range")
+        if wanted and request.headers.get("if-range") == f'"sha256-{item["sha256"]}"':
+            start, status = int(wanted.removeprefix("bytes=").rstrip("-")), 206
+        cut = fake.cut_downloads.pop(0) if fake.cut_downloads else None
+
+        async def stream():
+            if cut is None:
+                yield body[start:]
+                return
+            yield body[start : start + cut]
+            raise ConnectionResetError
+
+        headers = {"Content-Length": str(len(body) - start)}
+        return StreamingResponse(stream(), status, headers)
+
+    async def push(request):
+        name = request.query_params["name"]
+        if request.headers["content-type"] == "application/json":
+            path = (await request.json())["path"]
+            if not any(path.startswith(str(root)) for root in fake.roots):
+                return problem(403, "outside_roots", f"{path} is not under a data root")
+            view = dataset(name, kind="folder", path=path)
+        else:
+            body = await request.body()
+            fake.uploads.append((name, request.headers["content-type"], body))
+            view = dataset(name, sha256=hashlib.sha256(body).hexdigest(), size_bytes=len(body))
+        view["id"] = f"ds_{len(fake.datasets) + 1}"
+        if fake.dataset_errors:
+            view |= {"status": "invalid", "errors": fake.dataset_errors}
+        fake.datasets[view["id"]] = view
+        return JSONResponse({**view, "status": "validating"}, 202)
+
+    async def datasets(request):
+        return page(list(fake.datasets.values())[::-1])
+
+    async def get_dataset(request):
+        found = fake.datasets.get(request.path_params["dataset_id"])
+        return JSONResponse(found) if found else problem(404, "not_found", "no such data set")
+
+    async def delete_dataset(request):
+        del fake.datasets[request.path_params["dataset_id"]]
+        return Response(status_code=204)
+
+    async def tasks(request):
+        return page([{"name": "image-classification", "description": "Images into classes."}])
+
+    async def schema(request):
+        return JSONResponse(task_schema(request.path_params["task"]))
+
+    async def workers(request):
+        worker = {
+            "id": "wrk_1",
+            "hostname": "box",
+            "is_live": True,
+            "lag_seconds": 1.0,
+            "version": "0.1.0",
+            "slots": 1,
+            "last_seen_at": STARTED_AT.isoformat(),
+        }
+        return page([worker])
+
+    async def keys(request):
+        if request.headers.get("authorization") != "Bearer rk_admin":
+            return problem(401, "unauthorized", "no key")
+        view = {
+            "id": "key_1",
+            "name": "anna",
+            "scope": "user",
+            "created_at": STARTED_AT.isoformat(),
+        }
+        if request.method == "POST":
+            return JSONResponse({**view, "secret": "rk_secret"}, 201)
+        return page([view])
+
+    async def revoke(request):
+        return Response(status_code=204)
+
+    async def health(request):
+        return JSONResponse({"status": "ok", "version": "0.1.0"})
+
+    of_job = "/v1/jobs/{job_id}"
+    return Starlette(
+        routes=[
+            Route("/healthz", health),
+            Route("/v1/jobs", submit, methods=["POST"]),
+            Route("/v1/jobs", jobs),
+            Route(of_job, job_or_404(job)),
+            Route(of_job, job_or_404(delete), methods=["DELETE"]),
+            Route(f"{of_job}/cancel", job_or_404(cancel), methods=["POST"]),
+            Route(f"{of_job}/events", job_or_404(events)),
+            Route(f"{of_job}/logs", job_or_404(logs)),
+            Route(f"{of_job}/metrics", job_or_404(metrics)),
+            Route(f"{of_job}/artifacts", job_or_404(artifacts)),
+            Route("/v1/artifacts/{artifact_id}/content", content),
+            Route("/v1/datasets", push, methods=["POST"]),
+            Route("/v1/datasets", datasets),
+            Route("/v1/datasets/{dataset_id}", get_dataset),
+            Route("/v1/datasets/{dataset_id}", delete_dataset, methods=["DELETE"]),
+            Route("/v1/tasks", tasks),
+            Route("/v1/tasks/{task}/schema", schema),
+            Route("/v1/workers", workers),
+            Route("/v1/keys", keys, methods=["GET", "POST"]),
+            Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),
+        ]
+    )
+
+
+def dataset(name, **fields):
+    return {
+        "id": "ds_1",
+        "name": name,
+        "status": "ready",
+        "kind": "archive",
+        "classes": ["daisy", "rose"],
+        "counts": {"train": {"daisy": 30, "rose": 20}, "test": {"daisy": 5, "rose": 5}},
+        "image_sizes": {"32x32": 60},
+        "created_at": STARTED_AT.isoformat(),
+        **fields,
+    }
+
+
+class Recorder:
+    """Notes each request, and answers with the failures that were asked for first."""
+
+    def __init__(self, app, fake):
+        self.app, self.fake = app, fake
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "http":
+            headers = {k.decode(): v.decode() for k, v in scope["headers"]}
+            self.fake.requests.append((scope["method"], scope["path"], headers))
+            if self.fake.failures:
+                status, extra = self.fake.failures.pop(0)
+                await problem(status, "busy", "not now", headers=extra)(scope, receive, send)
+                return
+        with contextlib.suppress(ConnectionResetError):
+            await self.app(scope, receive, send)
+
+
+@pytest.fixture(scope="session")
+def fake_server():
+    """One server for the whole run; its state is replaced by each test."""
+    holder = Recorder(None, None)
+
+    async def app(scope, receive, send):
+        await holder(scope, receive, send)
+
+    config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    holder.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield holder
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture
+def fake(fake_server, monkeypatch, tmp_path):
+    """A fake service with one job, alone in an empty folder."""
+    service = FakeService(url=fake_server.url)
+    fake_server.app, fake_server.fake = build_app(service), service
+    for name in ("REDKILN_KEY", "REDKILN_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("REDKILN_URL", service.url)
+    monkeypatch.chdir(tmp_path)
+    service.events = [
+        ("submitted", {"name": "flowers"}),
+        ("phase", {"phase": "preparing"}),
+        ("message", {"text": "rehearsed the export in 1.2 s"}),
+        ("phase", {"phase": "training"}),
+        ("result", {"metrics": {"test/accuracy": 0.978}, "verified": True}),
+        ("succeeded", {}),
+    ]
+    return service
+
+
+@pytest.fixture
+def client(fake):
+    """A client of the fake service that does not wait long between two tries."""
+    with Client(fake.url, policy=RetryPolicy(base_seconds=0.001)) as made:
+        yield made
+
+
+@pytest.fixture
+def image_folder(tmp_path):
+    """A folder of two classes, with what operating systems leave behind."""
+    root = tmp_path / "flowers"
+    for name, amount in (("daisy", 3), ("rose", 2)):
+        (root / name).mkdir(parents=True)
+        for index in range(amount):
+            (root / name / f"{index}.png").write_bytes(name.encode() * (index + 1) * 100)
+    (root / ".DS_Store").write_bytes(b"junk")
+    return root

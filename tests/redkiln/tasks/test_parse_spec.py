@@ -1,0 +1,163 @@
+import json
+
+import pytest
+
+from redkiln.tasks import TASKS, SpecError, parse_spec, task_schema
+
+TASK = "image-classification"
+
+
+def problems(spec, **options):
+    with pytest.raises(SpecError) as caught:
+        parse_spec(spec, default_task=TASK, **options)
+    return caught.value.problems
+
+
+def flowers(**fields):
+    return {"dataset": "flowers", **fields}
+
+
+def test_the_shortest_spec_names_a_data_set():
+    spec = parse_spec({"dataset": "flowers"}, default_task=TASK)
+    assert spec.task == TASK
+    assert spec.training.epochs == 10
+    assert spec.training.batch_size == "auto"
+    assert spec.model.name == "auto"
+
+
+def test_filling_defaults_in_twice_changes_nothing():
+    once = parse_spec(flowers(model="resnet18"), default_task=TASK).model_dump(mode="json")
+    assert parse_spec(once).model_dump(mode="json") == once
+
+
+@pytest.mark.parametrize("model", ["resnet18", {"name": "resnet18"}])
+def test_a_part_may_be_its_name_alone(model):
+    assert parse_spec(flowers(model=model), default_task=TASK).model.name == "resnet18"
+
+
+def test_steps_replace_epochs():
+    spec = parse_spec(flowers(training={"steps": 500}), default_task=TASK)
+    assert (spec.training.steps, spec.training.epochs) == (500, None)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", {"name": "sgd", "momentum": 0.5}])
+def test_an_optimizer_has_its_own_fields(optimizer):
+    assert parse_spec(flowers(training={"optimizer": optimizer}), default_task=TASK)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "code", "words"),
+    [
+        ({"epoch": 3}, "/epoch", "unknown_field", "unknown field 'epoch'"),
+        ({"trainin": {}}, "/trainin", "unknown_field", "did you mean 'training'"),
+        (
+            {"training": {"epoch": 3}},
+            "/training/epoch",
+            "unknown_field",
+            "did you mean 'epochs'",
+        ),
+        (
+            {"training": {"augment": {"flipp": True}}},
+            "/training/augment/flipp",
+            "unknown_field",
+            "did you mean 'flip'",
+        ),
+        (
+            {"model": {"options": {"dropuot": 0.1}}},
+            "/model/options/dropuot",
+            "unknown_field",
+            "did you mean 'dropout'",
+        ),
+        ({"model": "resnet-18"}, "/model/name", "literal_error", "did you mean 'resnet18'"),
+        (
+            {"training": {"optimizer": "adam"}},
+            "/training/optimizer/name",
+            "unknown_name",
+            "did you mean 'adamw'",
+        ),
+        (
+            {"training": {"optimizer": {"name": "adamw", "momentum": 0.9}}},
+            "/training/optimizer/momentum",
+            "unknown_field",
+            "unknown field 'momentum'",
+        ),
+        (
+            {"training": {"optimizer": {"name": "sgd", "lr": 0}}},
+            "/training/optimizer/lr",
+            "greater_than",
+            "greater than 0",
+        ),
+        ({"training": {"epochs": 0}}, "/training/epochs", "greater_than_equal", "1"),
+        ({"training": {"epochs": "3"}}, "/training/epochs", "int_type", "valid integer"),
+        ({"training": {"epochs": True}}, "/training/epochs", "int_type", "valid integer"),
+        ({"training": {"epochs": 1.5}}, "/training/epochs", "int_type", "valid integer"),
+        ({"training": 3}, "/training", "model_type", ""),
+        (
+            {"training": {"epochs": 1, "steps": 1}},
+            "/training",
+            "value_error",
+            "give epochs or steps, not both",
+        ),
+        ({"training": {"seed": -1}}, "/training/seed", "greater_than_equal", "0"),
+        ({"export": {"opset": 99}}, "/export/opset", "less_than_equal", "23"),
+        ({"resources": {"device": "tpu"}}, "/resources/device", "literal_error", "gpu"),
+        (
+            {"resources": {"arch": ["gfx1100", "GFX!"]}},
+            "/resources/arch/1",
+            "string_pattern_mismatch",
+            "",
+        ),
+        ({"metadata": {"team": 3}}, "/metadata/team", "string_type", ""),
+        ({"name": "a/b"}, "/name", "string_pattern_mismatch", ""),
+        ({"dataset": ""}, "/dataset", "string_too_short", ""),
+        ({"dataset": None}, "/dataset", "string_type", ""),
+        ({"priority": 1000}, "/priority", "less_than_equal", "100"),
+    ],
+)
+def test_each_mistake_has_its_place_and_words(fields, pointer, code, words):
+    found = problems(flowers(**fields))
+    assert [(item.pointer, item.code) for item in found] == [(pointer, code)]
+    assert words in found[0].message
+
+
+def test_every_mistake_is_told_at_once():
+    found = problems({"epoch": 3, "training": {"epochs": 0}, "export": {"opset": 1}})
+    pointers = {item.pointer for item in found}
+    assert pointers == {"/dataset", "/epoch", "/training/epochs", "/export/opset"}
+
+
+def test_a_union_says_what_each_branch_wanted_in_one_problem():
+    (found,) = problems(flowers(training={"batch_size": "big"}))
+    assert found.pointer == "/training/batch_size"
+    assert "'auto'" in found.message
+    assert "integer" in found.message
+
+
+def test_an_unknown_task_names_the_nearest():
+    (found,) = problems(flowers(task="image-clasification"))
+    assert (found.pointer, found.code) == ("/task", "unknown_task")
+    assert "did you mean 'image-classification'" in found.message
+
+
+@pytest.mark.parametrize("spec", [None, [], "flowers", 3])
+def test_what_is_no_object_is_no_spec(spec):
+    (found,) = problems(spec)
+    assert (found.pointer, found.code) == ("", "not_an_object")
+
+
+def test_without_any_task_the_known_ones_are_named():
+    with pytest.raises(SpecError, match=TASK):
+        parse_spec({"dataset": "flowers"})
+
+
+def test_a_key_with_a_slash_is_escaped_in_its_pointer():
+    (found,) = problems(flowers(**{"a/b~c": 1}))
+    assert found.pointer == "/a~1b~0c"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_tasks_schema_has_every_default(task):
+    schema = task_schema(task)
+    json.dumps(schema)
+    assert set(schema["required"]) == {"dataset"}
+    assert "default" in schema["properties"]["priority"]

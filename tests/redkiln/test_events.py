@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from redkiln.events import Event, EventKind, EventWriter
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "events.jsonl"
+
+
+def read(path):
+    return [Event.model_validate_json(line) for line in path.read_text().splitlines()]
+
+
+def test_each_event_is_a_line_with_its_time(path):
+    with EventWriter(path) as writer:
+        writer.write(EventKind.PHASE, phase="training")
+        writer.write(EventKind.MESSAGE, text="two\nlines")
+    first, second = read(path)
+    assert (first.kind, first.data) == (EventKind.PHASE, {"phase": "training"})
+    assert first.at.utcoffset().total_seconds() == 0
+    assert second.data["text"] == "two\nlines"
+
+
+def test_a_second_writer_goes_on_behind_the_first(path):
+    for text in ("a", "b"):
+        with EventWriter(path) as writer:
+            writer.write(EventKind.MESSAGE, text=text)
+    assert [event.data["text"] for event in read(path)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("partial", [b"{", b'{"at": "2026', "ü".encode()[:1]])
+def test_a_line_that_a_death_left_half_written_is_cut_off(path, partial):
+    with EventWriter(path) as writer:
+        writer.write(EventKind.MESSAGE, text="whole")
+    path.write_bytes(path.read_bytes() + partial)
+    with EventWriter(path) as writer:
+        writer.write(EventKind.MESSAGE, text="next")
+    assert [event.data["text"] for event in read(path)] == ["whole", "next"]
+
+
+def test_a_file_of_half_a_line_becomes_empty(path):
+    path.write_bytes(b'{"at"')
+    EventWriter(path).close()
+    assert path.read_bytes() == b""
+
+
+def test_a_line_appears_in_one_write(path, monkeypatch):
+    writes = []
+    monkeypatch.setattr("redkiln.events.os.write", lambda fd, data: writes.append(data))
+    with EventWriter(path) as writer:
+        writer.write(EventKind.METRICS, points={"train/loss": [[1, 0.5]]})
+    (line,) = writes
+    assert line.endswith(b"\n")
+    assert json.loads(line)["data"]["points"] == {"train/loss": [[1, 0.5]]}
