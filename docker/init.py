@@ -1,0 +1,66 @@
+"""The container that runs first: makes what the others share, once, and ends.
+
+    python -m docker.init
+
+It writes the queue's password into the volume that only Redis, service and worker mount, each file
+readable by the one that needs it, and gives Redis's volume to Redis's user. It runs as root with
+CAP_CHOWN alone and without a network. A second run changes nothing.
+"""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from docker.user import REDIS_GID, REDIS_UID, REDKILN_GID, REDKILN_UID
+
+SECRETS = Path("/secrets")
+REDIS_DATA = Path("/redis")
+
+REDIS_CONFIG = "redis.conf"
+REDIS_PASSWORD = "redis.password"  # noqa: S105  a file's name
+BROKER_URL = "broker.url"
+KEYS = "keys"
+
+
+def main() -> int:
+    """Prepare both volumes."""
+    prepare_secrets(SECRETS)
+    os.chown(REDIS_DATA, REDIS_UID, REDIS_GID)
+    return 0
+
+
+def prepare_secrets(folder: Path) -> bool:
+    """Write the secrets unless they are there; whether they were written.
+
+    The broker's URL is written last: a run that was interrupted leaves none and is repeated.
+    """
+    keys = folder / KEYS  # the service keeps the worker key here
+    if not keys.exists():
+        keys.mkdir(mode=0o700)
+        os.chown(keys, REDKILN_UID, REDKILN_GID)
+    if (folder / BROKER_URL).exists():
+        return False
+    password = secrets.token_hex(32)
+    write_for(REDIS_UID, REDIS_GID, folder / REDIS_CONFIG, f"requirepass {password}\n")
+    write_for(REDIS_UID, REDIS_GID, folder / REDIS_PASSWORD, password)
+    url = f"redis://:{password}@redis:6379/0\n"
+    write_for(REDKILN_UID, REDKILN_GID, folder / BROKER_URL, url)
+    return True
+
+
+def write_for(uid: int, gid: int, path: Path, text: str) -> None:
+    """Write a file that its owner alone can read, whole or not at all."""
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chown(part, uid, gid)
+    part.rename(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

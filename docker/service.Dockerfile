@@ -1,0 +1,49 @@
+# The service, and with other commands the init container, back-ups and the command-line client.
+# Build from the repository's root: docker build -f docker/service.Dockerfile .
+ARG BASE_IMAGE=python:3.13-slim
+
+FROM ${BASE_IMAGE} AS build
+WORKDIR /build
+# The dependencies change seldom and the code often: the first have a layer of their own.
+COPY pyproject.toml constraints.txt docker/requirements.py ./
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python -m venv --without-pip /opt/redkiln \
+ && python requirements.py wanted service > wanted.txt \
+ && python -m pip --disable-pip-version-check --python /opt/redkiln/bin/python \
+      install --constraint constraints.txt --requirement wanted.txt
+
+FROM ${BASE_IMAGE}
+ARG BASE_IMAGE
+ARG VERSION=local
+LABEL org.opencontainers.image.title="Redkiln service" \
+      org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the HTTP service" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
+# Not every base has useradd.
+RUN echo 'redkiln:x:10001:10001::/state:/usr/sbin/nologin' >> /etc/passwd \
+ && echo 'redkiln:x:10001:' >> /etc/group \
+ && mkdir -p /state /data /work /app \
+ && chown 10001:10001 /state && chmod 700 /state
+COPY --from=build /opt/redkiln /opt/redkiln
+COPY --chmod=755 docker/redkiln /usr/local/bin/redkiln
+COPY LICENSE /app/
+COPY redkiln /app/redkiln
+COPY docker/*.py /app/docker/
+COPY service /app/service
+ENV PATH=/opt/redkiln/bin:$PATH \
+    PYTHONPATH=/app \
+    PYTHONSAFEPATH=1 \
+    PYTHONUNBUFFERED=1 \
+    HOME=/state \
+    REDKILN_BIND=0.0.0.0:8321 \
+    REDKILN_STATE_DIR=/state
+RUN python -m compileall -q /app
+WORKDIR /state
+USER 10001:10001
+VOLUME /state
+EXPOSE 8321
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --start-interval=1s --retries=3 \
+    CMD ["python", "-m", "docker.health", "service"]
+ENTRYPOINT ["python", "-m", "docker.service"]
+CMD ["python", "-m", "service"]

@@ -1,0 +1,87 @@
+# The worker. Build from the repository's root.
+#   docker build -f docker/worker.Dockerfile .                  on AMD's image for every arch
+#   docker build -f docker/worker.Dockerfile --target slim .    on Ubuntu, with torch for one arch
+# docs/decisions/base-images.md says why these bases.
+ARG BASE_IMAGE=rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0
+ARG SLIM_BASE_IMAGE=ubuntu:24.04
+
+# ---- what every worker holds; from scratch, so that a change rebuilds copies alone -----------
+FROM scratch AS code
+COPY --chmod=755 docker/redkiln /usr/local/bin/redkiln
+COPY LICENSE /app/
+COPY redkiln /app/redkiln
+COPY docker/*.py /app/docker/
+COPY worker /app/worker
+
+# ---- slim: torch for one arch, or for the CPU ------------------------------------------------
+FROM ${SLIM_BASE_IMAGE} AS slim-torch
+RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
+ || { apt-get update \
+      && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+           ca-certificates libgomp1 python3 python3-venv \
+      && rm -rf /var/lib/apt/lists/*; }
+# An arch (gfx1100) adds AMD's device wheels for it; the index is whichever has such builds.
+ARG ARCH=
+ARG TORCH_INDEX=
+ARG TORCH_INDEX_TRUSTED=
+RUN --mount=type=cache,target=/root/.cache/pip \
+    --mount=type=bind,source=constraints.txt,target=/tmp/constraints.txt \
+    python3 -m venv /opt/redkiln \
+ && pin=$(sed -n 's/^torch==//p' /tmp/constraints.txt) \
+ && /opt/redkiln/bin/python -m pip --disable-pip-version-check install \
+      ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
+      ${TORCH_INDEX_TRUSTED:+--trusted-host "$TORCH_INDEX_TRUSTED"} \
+      --constraint /tmp/constraints.txt "torch${ARCH:+[device-$ARCH]}==$pin" numpy \
+ && case "$TORCH_INDEX:$(/opt/redkiln/bin/python -c 'import torch; print(torch.__version__)')" in \
+      :* | *+*) ;; \
+      *) echo "torch did not come from $TORCH_INDEX" >&2; exit 1 ;; \
+    esac
+ENV PATH=/opt/redkiln/bin:$PATH VIRTUAL_ENV=/opt/redkiln LANG=C.UTF-8
+
+FROM slim-torch AS slim
+ARG SLIM_BASE_IMAGE
+ARG VERSION=local
+WORKDIR /build
+COPY pyproject.toml constraints.txt docker/requirements.py docker/prepare-worker.sh ./
+RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
+LABEL org.opencontainers.image.title="Redkiln worker, slim" \
+      org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the worker for one GPU arch" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.base.name="${SLIM_BASE_IMAGE}"
+COPY --from=code / /
+ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
+    HF_HOME=/cache/huggingface \
+    REDKILN_WORKER_DIR=/worker REDKILN_KERNEL_CACHE_DIR=/cache/kernels REDKILN_LOCK_DIR=/locks
+RUN python -m compileall -q /app
+WORKDIR /worker
+VOLUME ["/worker", "/worker/cache", "/cache/kernels", "/locks"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --start-interval=2s --retries=3 \
+    CMD ["python", "-m", "docker.health", "worker"]
+# Starts as root to read the GPU's group ids, and leaves root before anything else runs.
+ENTRYPOINT ["python", "-m", "docker.worker"]
+CMD ["python", "-m", "worker"]
+
+# ---- AMD's image: ROCm, and torch for every arch ---------------------------------------------
+FROM ${BASE_IMAGE} AS worker
+ARG BASE_IMAGE
+ARG VERSION=local
+WORKDIR /build
+COPY pyproject.toml constraints.txt docker/requirements.py docker/prepare-worker.sh ./
+RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
+LABEL org.opencontainers.image.title="Redkiln worker" \
+      org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the worker" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
+COPY --from=code / /
+ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
+    HF_HOME=/cache/huggingface \
+    REDKILN_WORKER_DIR=/worker REDKILN_KERNEL_CACHE_DIR=/cache/kernels REDKILN_LOCK_DIR=/locks
+RUN python -m compileall -q /app
+WORKDIR /worker
+VOLUME ["/worker", "/worker/cache", "/cache/kernels", "/locks"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --start-interval=2s --retries=3 \
+    CMD ["python", "-m", "docker.health", "worker"]
+ENTRYPOINT ["python", "-m", "docker.worker"]
+CMD ["python", "-m", "worker"]

@@ -1,0 +1,98 @@
+import io
+import sqlite3
+import stat
+from contextlib import closing
+
+import pytest
+
+from docker import backup
+
+
+@pytest.fixture
+def state(tmp_path):
+    folder = tmp_path / "state"
+    for name in ("blobs/ab", "logs", "keys", "staging"):
+        (folder / name).mkdir(parents=True)
+    (folder / "blobs/ab/abcd").write_bytes(b"model")
+    (folder / "logs/att_1.log").write_text("epoch 1\n")
+    (folder / "keys/admin.key").write_text("rk_1")
+    (folder / "staging/half").write_bytes(b"half")
+    with closing(sqlite3.connect(folder / "redkiln.db")) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE jobs (id TEXT)")
+        database.execute("INSERT INTO jobs VALUES ('job_1')")
+        database.commit()
+    return folder
+
+
+@pytest.fixture
+def worker_key(tmp_path):
+    path = tmp_path / "secrets" / "worker.key"
+    path.parent.mkdir()
+    path.write_text("rk_worker")
+    return path
+
+
+def save(state, worker_key):
+    out = io.BytesIO()
+    backup.save(state, worker_key, out)
+    return io.BytesIO(out.getvalue())
+
+
+def read_jobs(state):
+    with closing(sqlite3.connect(state / "redkiln.db")) as database:
+        return [row[0] for row in database.execute("SELECT id FROM jobs")]
+
+
+def test_what_was_saved_comes_back(state, worker_key, tmp_path):
+    saved = save(state, worker_key)
+    fresh, fresh_key = tmp_path / "fresh", tmp_path / "fresh.key"
+    (fresh / "keys").mkdir(parents=True)
+    (fresh / "keys" / "admin.key").write_text("another")
+    backup.restore(fresh, fresh_key, saved)
+    assert read_jobs(fresh) == ["job_1"]
+    assert (fresh / "blobs/ab/abcd").read_bytes() == b"model"
+    assert (fresh / "logs/att_1.log").read_text() == "epoch 1\n"
+    assert (fresh / "keys/admin.key").read_text() == "rk_1"
+    assert fresh_key.read_text() == "rk_worker"
+    assert stat.S_IMODE(fresh_key.stat().st_mode) == 0o600
+    assert sorted(path.name for path in fresh.iterdir()) == ["blobs", "keys", "logs", "redkiln.db"]
+
+
+def test_saving_leaves_nothing_behind_and_touches_nothing(state, worker_key):
+    before = sorted(state.rglob("*"))
+    save(state, worker_key)
+    assert [path for path in sorted(state.rglob("*")) if path not in before] == []
+
+
+def test_a_writer_does_not_disturb_the_saving(state, worker_key, tmp_path):
+    with closing(sqlite3.connect(state / "redkiln.db")) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("INSERT INTO jobs VALUES ('job_2')")
+        saved = save(state, worker_key)
+        writer.commit()
+    (tmp_path / "fresh").mkdir()
+    backup.restore(tmp_path / "fresh", tmp_path / "key", saved)
+    assert read_jobs(tmp_path / "fresh") == ["job_1"]
+
+
+def test_a_restore_never_overwrites(state, worker_key):
+    saved = save(state, worker_key)
+    with pytest.raises(backup.RefusedError, match="already holds a database"):
+        backup.restore(state, worker_key, saved)
+
+
+@pytest.mark.parametrize("cut", [0, 700, 5000])
+def test_half_a_backup_changes_nothing(state, worker_key, tmp_path, cut):
+    saved = save(state, worker_key).getvalue()[:cut]
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    with pytest.raises(backup.RefusedError):
+        backup.restore(fresh, tmp_path / "key", io.BytesIO(saved))
+    assert list(fresh.iterdir()) == []
+    assert not (tmp_path / "key").exists()
+
+
+def test_without_an_embedded_database_nothing_is_saved(tmp_path):
+    with pytest.raises(backup.RefusedError, match="pg_dump"):
+        backup.save(tmp_path, tmp_path / "key", io.BytesIO())

@@ -1,0 +1,47 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from docker.requirements import read_name, select_pins, select_wanted
+
+ROOT = Path(__file__).parents[2]
+CONSTRAINTS = ["numpy==2.4.6", "onnx_ir==1.1.0", "pillow==13.0.0", "torch==2.13.0", ""]
+BASE = {"torch": "2.13.0+rocm10.0.0", "triton": "3.9.0", "numpy": "2.3.1", "pillow": "11.0.0"}
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("onnx_ir==1.1.0", "onnx-ir"), ("celery[redis]>=5.7", "celery"), ("Mako", "mako"), ("", "")],
+)
+def test_names_are_compared_as_the_index_compares_them(line, name):
+    assert read_name(line) == name
+
+
+@pytest.mark.parametrize("extra", ["service", "worker"])
+def test_no_image_asks_for_torch(extra):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {read_name(line) for line in select_wanted(project, extra)}
+    assert "celery" in names
+    assert "pydantic" in names
+    assert "torch" not in names
+
+
+def test_before_the_plan_only_what_the_base_lacks_is_pinned_and_torch_held():
+    assert select_pins(CONSTRAINTS, BASE, None) == [
+        "onnx_ir==1.1.0",
+        "torch==2.13.0+rocm10.0.0",
+        "triton==3.9.0",
+    ]
+
+
+def test_what_the_base_has_too_old_is_replaced_by_what_ci_runs():
+    planned = {"onnx-ir", "pillow"}
+    pins = select_pins(CONSTRAINTS, BASE, planned)
+    assert "pillow==13.0.0" in pins
+    assert not any(pin.startswith("numpy") for pin in pins)
+
+
+def test_torch_is_never_planned_away():
+    pins = select_pins(CONSTRAINTS, BASE, {"torch"})
+    assert [pin for pin in pins if pin.startswith("torch==")] == ["torch==2.13.0+rocm10.0.0"]
