@@ -393,9 +393,13 @@ class Client:
         )
         return DatasetView.model_validate_json(response.content)
 
-    def datasets(self) -> Iterator[DatasetView]:
-        """Registered data sets, the newest first, and the built-in ones."""
-        return self._pages("/v1/datasets", DatasetView)
+    def datasets(self, *, name: str | None = None) -> Iterator[DatasetView]:
+        """Registered data sets, the newest first, and the built-in ones.
+
+        Args:
+            name: only those of this name.
+        """
+        return self._pages("/v1/datasets", DatasetView, {"name": name})
 
     def dataset(self, dataset: str) -> DatasetView:
         """A data set by its id.
@@ -492,7 +496,7 @@ class Client:
 
     def _find_same_dataset(self, name: str, sha256: str) -> DatasetView | None:
         """The newest set of this name, if it has these bytes and was not refused."""
-        newest = next((known for known in self.datasets() if known.name == name), None)
+        newest = next(self.datasets(name=name), None)
         if newest and newest.sha256 == sha256 and newest.status is not DatasetStatus.INVALID:
             return newest
         return None

@@ -132,9 +132,9 @@ def find_dataset(session: Session, named: str) -> DatasetView:
     try:
         return session.client.dataset(named)
     except NotFound:
-        for item in session.client.datasets():
-            if item.name == named:
-                return item
+        newest = next(session.client.datasets(name=named), None)
+    if newest is not None:
+        return newest
     raise UsageError(f"There is no data set {named!r}. See `redkiln datasets`.")
 
 

@@ -266,7 +266,9 @@ def build_app(fake):
         return JSONResponse({**view, "status": "validating"}, 202)
 
     async def datasets(request):
-        return page(list(fake.datasets.values())[::-1])
+        name = request.query_params.get("name")
+        newest_first = list(fake.datasets.values())[::-1]
+        return page([view for view in newest_first if name in (None, view["name"])])
 
     async def get_dataset(request):
         found = fake.datasets.get(request.path_params["dataset_id"])

@@ -1,0 +1,140 @@
+import json
+
+import pytest
+
+JOB_ID = "job_0123456789abcdefghijkl"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("jobs",),
+        ("job", "last"),
+        ("artifacts", "last"),
+        ("metrics", "last"),
+        ("datasets",),
+        ("datasets", "list"),
+        ("tasks",),
+        ("tasks", "show", "image-classification"),
+        ("workers",),
+        ("--key", "rk_admin", "keys"),
+        ("keys", "show", "anna", "--key", "rk_admin"),
+        ("keys", "create", "anna", "--key", "rk_admin"),
+        ("keys", "revoke", "anna", "--key", "rk_admin"),
+        ("version",),
+        ("delete", "last"),
+        ("download", "last"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_every_command_prints_json_and_nothing_else(redkiln, arguments, is_first):
+    done = redkiln("--json", *arguments) if is_first else redkiln(*arguments, "--json")
+    assert done.code == 0
+    json.loads(done.out)
+
+
+@pytest.mark.parametrize("command", ["logs", "events", "watch"])
+def test_what_streams_prints_one_json_object_a_line(redkiln, command):
+    done = redkiln(command, "last", "--json")
+    assert done.code == 0
+    assert all(isinstance(line, dict) for line in done.lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("jobs",), ["flowers", "succeeded", "97.8 %", JOB_ID]),
+        (("job", "last"), ["flowers", "succeeded", "42 s", "model.onnx", "verified against torch"]),
+        (("artifacts", "last"), ["model.onnx", "95.0 kB", "yes"]),
+        (("metrics", "last"), ["train/loss", "0.5"]),
+        (("events", "last"), ["training", "rehearsed the export in 1.2 s"]),
+        (("tasks",), ["image-classification"]),
+        (("tasks", "show"), ["training.epochs", "export.opset", "20", "builtin:digits"]),
+        (("workers",), ["box", "yes", "CPU"]),
+        (("version",), ["redkiln 0.1.0", "version 0.1.0"]),
+        (("logs", "last"), ["first line"]),
+        (("logs", "last", "--tail", "1"), ["second line"]),
+    ],
+)
+def test_people_get_words(redkiln, arguments, words):
+    done = redkiln(*arguments)
+    assert done.code == 0
+    for word in words:
+        assert word in done.out
+
+
+def test_output_that_is_no_terminal_has_no_colours_and_no_cursor_moves(redkiln):
+    for arguments in (("jobs",), ("watch", "last"), ("job", "last")):
+        assert "\x1b" not in redkiln(*arguments).out
+
+
+def test_a_job_is_found_by_its_name_its_beginning_and_as_last(redkiln):
+    for named in ("flowers", JOB_ID, "job_012345", "0123456", "last"):
+        assert redkiln("job", named, "--json").json["id"] == JOB_ID
+
+
+def test_a_job_that_is_not_there_is_a_usage_error(redkiln):
+    done = redkiln("watch", "roses")
+    assert done.code == 2
+    assert "There is no job 'roses'" in done.err
+
+
+def test_an_error_in_json_has_its_code_and_its_exit_status(redkiln):
+    done = redkiln("job", "roses", "--json")
+    assert done.code == 2
+    assert done.json["error"]["exit_code"] == 2
+
+
+def test_a_service_that_is_not_there_is_its_own_exit_status(redkiln):
+    done = redkiln("jobs", "--url", "http://127.0.0.1:9")
+    assert done.code == 3
+    assert "Cannot reach the service at http://127.0.0.1:9" in done.err
+    assert "make up" in done.err
+
+
+def test_a_missing_key_says_how_to_give_one(redkiln):
+    done = redkiln("keys")
+    assert done.code == 2
+    assert "Unauthorized" in done.err
+    assert "--key" in done.err
+
+
+def test_a_refused_cancel_says_why(redkiln):
+    done = redkiln("cancel", "last")
+    assert done.code == 2
+    assert "a job that is succeeded stays so" in done.err
+
+
+def test_a_running_job_can_be_cancelled(redkiln, fake):
+    fake.status = "running"
+    done = redkiln("cancel", "last")
+    assert done.code == 0
+    assert "is cancelled" in done.out
+
+
+def test_a_new_keys_secret_is_alone_on_stdout(redkiln):
+    done = redkiln("keys", "create", "anna", "--key", "rk_admin")
+    assert done.out == "rk_secret\n"
+
+
+def test_a_command_that_is_misspelt_is_a_usage_error_with_a_suggestion(redkiln):
+    done = redkiln("job_s")
+    assert done.code == 2
+    assert "jobs" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["train", "submit", "watch", "jobs", "logs", "download", "datasets", "tasks", "keys"],
+)
+def test_help_teaches_by_example(redkiln, command):
+    done = redkiln(command, "--help")
+    assert done.code == 0
+    assert f"redkiln {command}" in done.out
+
+
+def test_the_exit_statuses_are_in_the_help(redkiln):
+    help_text = redkiln("--help").out
+    assert "130" in help_text
+    assert "UNVERIFIED" not in help_text
+    assert "missed the check against torch" in help_text

@@ -1,0 +1,38 @@
+def test_pushing_a_folder_waits_until_it_is_ready(redkiln, fake, image_folder):
+    done = redkiln("datasets", "push", image_folder, "--name", "roses")
+    assert done.code == 0
+    assert fake.uploads[0][0] == "roses"
+    for words in ("ready", "train 50, test 10", "2: daisy, rose", "32x32 (60)"):
+        assert words in done.out
+
+
+def test_a_refused_set_is_a_bad_request_with_its_files(redkiln, fake, image_folder):
+    fake.dataset_errors = [
+        {"code": "not_an_image", "message": "is no image", "path": f"daisy/{i}.png"}
+        for i in range(30)
+    ]
+    done = redkiln("datasets", "push", image_folder)
+    assert done.code == 2
+    assert "daisy/19.png: is no image" in done.err
+    assert "and 10 more: redkiln datasets show ds_1" in done.err
+
+
+def test_a_set_is_found_by_name_and_by_id(redkiln, image_folder):
+    redkiln("datasets", "push", image_folder)
+    assert redkiln("datasets", "show", "flowers", "--json").json["id"] == "ds_1"
+    assert redkiln("datasets", "show", "ds_1", "--json").json["name"] == "flowers"
+    assert "There is no data set 'roses'" in redkiln("datasets", "show", "roses").err
+
+
+def test_a_set_can_be_deleted(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    assert redkiln("datasets", "delete", "flowers").code == 0
+    assert fake.datasets == {}
+
+
+def test_a_list_shows_what_there_is(redkiln, image_folder):
+    assert "No data sets" in redkiln("datasets").err
+    redkiln("datasets", "push", image_folder)
+    out = redkiln("datasets").out
+    assert "flowers" in out
+    assert "60" in out

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+JOB_ID = "job_0123456789abcdefghijkl"
+
+
+def test_everything_goes_into_a_folder_of_the_jobs_name(redkiln):
+    done = redkiln("download", "last")
+    assert done.code == 0
+    assert "2 files in out/flowers/, sha256 verified" in done.out
+    names = sorted(path.name for path in Path("out/flowers").iterdir())
+    assert names == ["job.json", "model.onnx", "report.md"]
+
+
+def test_only_what_is_named_is_fetched(redkiln):
+    assert redkiln("download", "last", "report.md", "-o", "x").code == 0
+    assert not Path("x/model.onnx").exists()
+
+
+def test_a_name_that_is_not_there_lists_those_that_are(redkiln):
+    done = redkiln("download", "last", "model.pt")
+    assert done.code == 2
+    assert "model.onnx, report.md" in done.err
+
+
+def test_a_damaged_file_has_its_own_exit_status(redkiln, fake):
+    fake.corrupt = True
+    done = redkiln("download", "last")
+    assert done.code == 6
+    assert "arrived damaged" in done.err
+
+
+def test_a_job_without_artifacts_says_so(redkiln, fake):
+    fake.status = "failed"
+    done = redkiln("download", "last")
+    assert done.code == 2
+    assert "flowers" in done.err
+    assert "has no artifacts" in done.err
+
+
+def test_an_unverified_model_is_fetched_and_told(redkiln, fake):
+    fake.is_verified = False
+    done = redkiln("download", "last")
+    assert done.code == 5
+    assert Path("out/flowers/model.onnx").exists()

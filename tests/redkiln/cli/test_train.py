@@ -1,0 +1,106 @@
+import json
+from pathlib import Path
+
+import pytest
+
+JOB_ID = "job_0123456789abcdefghijkl"
+
+
+def test_a_folder_becomes_a_model_in_out(redkiln, fake, image_folder):
+    done = redkiln("train", image_folder, "--model", "resnet18", "--set", "training.epochs=3")
+    assert done.code == 0
+    assert fake.submitted[0][0] == {
+        "dataset": "ds_1",
+        "model": "resnet18",
+        "training": {"epochs": 3},
+    }
+    assert Path("out/flowers/model.onnx").stat().st_size == 95000
+    assert json.loads(Path("out/flowers/job.json").read_text())["id"] == JOB_ID
+    assert "test accuracy" in done.out
+    assert "97.8 %" in done.out
+    assert "out/flowers/" in done.out
+    assert "60 images in 2 classes" in done.err
+
+
+def test_a_folder_under_a_root_is_registered_in_place(redkiln, fake, image_folder):
+    fake.roots = [image_folder.parent]
+    assert redkiln("train", image_folder).code == 0
+    assert fake.uploads == []
+    assert fake.datasets["ds_1"]["path"] == str(image_folder)
+
+
+def test_a_folder_outside_the_roots_is_uploaded(redkiln, fake, image_folder):
+    assert redkiln("train", image_folder).code == 0
+    assert len(fake.uploads) == 1
+
+
+def test_a_builtin_set_needs_no_upload(redkiln, fake):
+    assert redkiln("train", "builtin:digits", "-o", "here").code == 0
+    assert fake.submitted[0][0] == {"dataset": "builtin:digits"}
+    assert Path("here/model.onnx").exists()
+
+
+def test_a_refused_data_set_is_told_file_by_file(redkiln, fake, image_folder):
+    fake.dataset_errors = [{"code": "x", "message": "is no image", "path": "daisy/0.png"}]
+    done = redkiln("train", image_folder)
+    assert done.code == 2
+    assert "data set flowers is invalid" in done.err
+    assert "daisy/0.png: is no image" in done.err
+    assert fake.submitted == []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: None, "There is nothing at thing."),
+        (lambda p: p.mkdir(), "is empty."),
+        (lambda p: (p.mkdir(), (p / "a.csv").touch()), "holds no images, but 1 .csv."),
+        (lambda p: (p.mkdir(), (p / "a.png").touch()), "holds 1 images side by side"),
+        (lambda p: p.write_text("x"), "neither a zip nor a tar"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused_before_anything_is_sent(redkiln, fake, make, words):
+    make(Path("thing"))
+    done = redkiln("train", "thing")
+    assert done.code == 2
+    assert words in done.err
+    assert not any(method == "POST" for method, _, _ in fake.requests)
+
+
+def test_an_unverified_model_is_left_and_told(redkiln, fake):
+    fake.is_verified = False
+    done = redkiln("train", "builtin:digits")
+    assert done.code == 5
+    assert "UNVERIFIED" in done.out
+    assert Path("out/flowers/model.onnx").exists()
+
+
+def test_results_of_another_job_are_never_mixed_in(redkiln):
+    Path("out/flowers").mkdir(parents=True)
+    Path("out/flowers/job.json").write_text('{"id": "job_other"}')
+    redkiln("train", "builtin:digits")
+    assert Path(f"out/flowers-{JOB_ID[-6:]}/model.onnx").exists()
+
+
+def test_a_failed_job_leaves_nothing_and_its_exit_status(redkiln, fake):
+    fake.status = "failed"
+    assert redkiln("train", "builtin:digits").code == 1
+    assert not Path("out").exists()
+
+
+def test_in_json_the_last_line_is_the_result(redkiln):
+    done = redkiln("train", "builtin:digits", "--json")
+    last = done.lines[-1]
+    assert (last["type"], last["verified"], last["status"]) == ("result", True, "succeeded")
+    assert "out/flowers/model.onnx" in last["files"]
+
+
+def test_ctrl_c_says_how_to_come_back(redkiln, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("redkiln.cli.train.follow_job", interrupt)
+    done = redkiln("train", "builtin:digits")
+    assert done.code == 130
+    assert f"redkiln watch {JOB_ID}" in done.err
+    assert f"redkiln download {JOB_ID}" in done.err

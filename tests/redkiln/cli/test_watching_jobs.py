@@ -1,0 +1,68 @@
+import pytest
+
+JOB_ID = "job_0123456789abcdefghijkl"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_verified", "code", "words"),
+    [
+        ("succeeded", True, 0, "succeeded, model verified"),
+        ("succeeded", False, 5, "UNVERIFIED"),
+        ("failed", None, 1, "failed"),
+        ("cancelled", None, 4, "was cancelled"),
+    ],
+)
+def test_the_exit_status_says_how_a_job_ended(redkiln, fake, status, is_verified, code, words):
+    fake.status, fake.is_verified = status, is_verified
+    done = redkiln("watch", "last")
+    assert done.code == code
+    assert words in done.out
+
+
+def test_a_failed_job_says_why_and_where_its_log_is(redkiln, fake):
+    fake.status = "failed"
+    fake.reason = {"code": "out_of_memory", "message": "the GPU has no memory left"}
+    done = redkiln("watch", "last")
+    assert "the GPU has no memory left (out_of_memory)" in done.out
+    assert f"redkiln logs {JOB_ID}" in done.out
+
+
+def test_warnings_are_among_the_last_lines(redkiln, fake):
+    fake.is_verified = False
+    fake.warnings = [{"code": "unverified", "message": "differs by 0.1, 0.001 allowed"}]
+    done = redkiln("watch", "last")
+    assert "warning: differs by 0.1, 0.001 allowed" in done.out.splitlines()[-1]
+
+
+def test_without_a_terminal_each_event_is_a_line(redkiln):
+    done = redkiln("watch", "last")
+    lines = done.out.splitlines()
+    assert lines[0] == f"flowers ({JOB_ID}): succeeded"
+    assert "rehearsed the export in 1.2 s" in lines
+    assert any("epoch 4/3" in line and "val accuracy 97.8 %" in line for line in lines)
+
+
+def test_a_broken_stream_is_told_and_taken_up_again(redkiln, fake):
+    fake.cut_after = [2]
+    done = redkiln("watch", "last")
+    assert done.code == 0
+    assert "connection lost" in done.out
+    assert "connected again" in done.out
+    assert done.out.count("rehearsed the export") == 1
+
+
+def test_json_lines_begin_and_end_with_the_job(redkiln):
+    lines = redkiln("watch", "last", "--json").lines
+    assert lines[0]["type"] == lines[-1]["type"] == "job"
+    assert [line["event"]["seq"] for line in lines if line["type"] == "event"] == [1, 2, 3, 4, 5, 6]
+
+
+def test_ctrl_c_detaches_and_says_how_to_come_back(redkiln, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("redkiln.client.Client.watch", interrupt)
+    done = redkiln("watch", "last")
+    assert done.code == 130
+    assert f"redkiln watch {JOB_ID}" in done.err
