@@ -161,6 +161,7 @@ class Agent:
         backoff = Backoff()
         while not self._stopping.is_set():
             self._wake.clear()
+            self._settings.alive_path.touch()
             self._is_unanswered = self._should_greet and not self._greet()
             for _ in self._pool.slots:
                 self._look_for_work()
@@ -191,6 +192,8 @@ class Agent:
         self._should_greet = False
         self._greeted_at = time.monotonic()
         self._poll_seconds = self._choose_poll_seconds(answer.poll_seconds)
+        # For whoever waits for this process to be part of the service (native, containers).
+        (self._settings.worker_dir / "ready").write_text(f"{os.getpid()}\n")
         log.info("welcome", worker_id=self._worker_id, slots=self.num_slots)
         return True
 

@@ -21,9 +21,12 @@ class Blobs(Protocol):
 
 
 def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
-    """What there is to publish: the files that the export child named, and the log."""
-    files = [(jobdir.out_dir / output.name, output) for output in jobdir.load_outputs()]
-    return [item for item in (*files, (jobdir.log_path, LOG)) if item[0].is_file()]
+    """What there is to publish: the files that the export child listed, and the log."""
+    outputs = {output.name: output for output in jobdir.load_outputs()}
+    files = [(jobdir.out_dir / name, output) for name, output in outputs.items()]
+    if LOG.name not in outputs:
+        files.append((jobdir.log_path, LOG))
+    return [(path, output) for path, output in files if path.is_file()]
 
 
 def upload_file(client: Blobs, path: Path, output: OutputFile) -> ArtifactCommit:

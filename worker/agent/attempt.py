@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -63,6 +62,7 @@ class Attempt:
     _started_at: float = field(default_factory=time.monotonic)
     _last_step: int | None = None
     _announced: JobFailure | None = None
+    _has_result: bool = False
 
     def __post_init__(self) -> None:
         self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
@@ -143,16 +143,17 @@ class Attempt:
             self._jobdir, on_cold=lambda why: self._say(f"the trainer starts cold: {why}")
         )
         try:
-            return self._see_through(child, marker=self._jobdir.trained_path)
+            return self._see_through(child, is_complete=self._jobdir.trained_path.exists)
         finally:
             self.bench.launcher.start_spare()
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
         child = self.bench.launcher.start_export(self._jobdir)
-        return self._see_through(child, marker=self._jobdir.outputs_path)
+        # Files are listed as they are made, so their list does not tell that all are there.
+        return self._see_through(child, is_complete=lambda: self._has_result)
 
-    def _see_through(self, child: Child, *, marker: Path) -> JobFailure | None:
+    def _see_through(self, child: Child, *, is_complete: Callable[[], bool]) -> JobFailure | None:
         oom_kills = count_oom_kills()
         try:
             watch = Watch(child, self._jobdir.events_path, self.stop, self._limits(), self._heed)
@@ -161,7 +162,7 @@ class Attempt:
             child.reap()
         death = Death(
             status=status,
-            is_complete=marker.exists(),
+            is_complete=is_complete(),
             announced=self._announced,
             stopped_for=self.stop.reason,
             tail=read_tail(self._jobdir.log_path),
@@ -193,6 +194,8 @@ class Attempt:
             self._uploader.offer(event.data)
         elif event.kind == EventKind.FAILURE:
             self._announced = JobFailure.model_validate(event.data)
+        elif event.kind == EventKind.RESULT:
+            self._has_result = True
         elif event.kind == EventKind.PROGRESS:
             self._last_step = event.data.get("step", self._last_step)
         if event.kind in URGENT:

@@ -18,6 +18,7 @@ from worker.agent.environment import (
     show_every_gpu,
     show_one_gpu,
 )
+from worker.agent.kernel_cache import build_cache_key
 from worker.settings import WorkerSettings
 
 INVENTORY_SECONDS = 300.0
@@ -32,6 +33,7 @@ class Inventory(BaseModel):
     """What `worker.trainer.inventory` prints."""
 
     torch_version: str | None = None
+    hip_version: str | None = None
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
 
@@ -43,6 +45,7 @@ class SlotPlan:
     Attributes:
         device: torch's name of the slot's device within its child.
         device_environment: the variables that show the child that device and no other.
+        cache_key: folder of its compiled kernels.
     """
 
     index: int
@@ -51,6 +54,7 @@ class SlotPlan:
     threads: int
     arches: tuple[str, ...] = ()
     device_environment: Mapping[str, str] = field(default_factory=dict)
+    cache_key: str = "default"
 
 
 def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Path) -> Inventory:
@@ -106,7 +110,14 @@ def plan_slots(
     each = threads or max(1, num_cores // num_slots)
     if not inventory.gpus:
         return [
-            SlotPlan(index, "cpu", "cpu", each, device_environment=HIDE_GPUS)
+            SlotPlan(
+                index,
+                "cpu",
+                "cpu",
+                each,
+                device_environment=HIDE_GPUS,
+                cache_key=_key(inventory, None, index),
+            )
             for index in range(num_slots)
         ]
     return [
@@ -117,6 +128,7 @@ def plan_slots(
             each,
             arches=(gpu.arch,) if gpu.arch else (),
             device_environment=show_one_gpu(gpu.index, environ, is_hip=is_hip(inventory)),
+            cache_key=_key(inventory, gpu.arch, index),
         )
         for index, gpu in enumerate(inventory.gpus[:num_slots])
     ]
@@ -126,6 +138,15 @@ def is_hip(inventory: Inventory) -> bool:
     """Whether this torch is a ROCm build, by the names of its architectures."""
     names = [*inventory.arch_list, *(gpu.arch or "" for gpu in inventory.gpus)]
     return any(name.startswith("gfx") for name in names)
+
+
+def _key(inventory: Inventory, arch: str | None, slot: int) -> str:
+    return build_cache_key(
+        arch=arch,
+        torch_version=inventory.torch_version,
+        hip_version=inventory.hip_version,
+        slot=slot,
+    )
 
 
 def count_cores() -> int:

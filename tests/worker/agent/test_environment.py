@@ -1,0 +1,68 @@
+import pytest
+
+from worker.agent.environment import (
+    HIDE_GPUS,
+    build_child_environment,
+    digest_environment,
+    show_every_gpu,
+    show_one_gpu,
+)
+
+SECRETS = {
+    "REDKILN_WORKER_KEY": "rk_1",
+    "REDKILN_WORKER_KEY_FILE": "/keys/worker.key",
+    "REDKILN_BROKER_URL": "redis://:secret@host",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "HF_TOKEN": "x",
+    "DATABASE_URL": "x",
+}
+
+
+def test_only_known_names_pass():
+    own = {"PATH": "/bin", "HOME": "/root", "HSA_ENABLE_SDMA": "0", "LC_ALL": "C", **SECRETS}
+    child = build_child_environment(own, device={}, threads=3)
+    assert not SECRETS.keys() & child.keys()
+    assert child == {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "HSA_ENABLE_SDMA": "0",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": "3",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def test_the_agents_own_masks_give_way_to_the_slots():
+    own = {"HIP_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "2"}
+    child = build_child_environment(own, device={"ROCR_VISIBLE_DEVICES": "2"}, threads=1)
+    assert {k: v for k, v in child.items() if "VISIBLE" in k} == {"ROCR_VISIBLE_DEVICES": "2"}
+    hidden = build_child_environment(own, device=HIDE_GPUS, threads=1)
+    assert "ROCR_VISIBLE_DEVICES" not in hidden
+    assert show_every_gpu(own) == own
+
+
+@pytest.mark.parametrize(
+    ("own", "index", "is_hip", "shown"),
+    [
+        ({}, 1, True, {"ROCR_VISIBLE_DEVICES": "1"}),
+        ({}, 1, False, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ({"CUDA_VISIBLE_DEVICES": "4,5"}, 1, False, {"CUDA_VISIBLE_DEVICES": "5"}),
+        ({"ROCR_VISIBLE_DEVICES": "2,3"}, 0, True, {"ROCR_VISIBLE_DEVICES": "2"}),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-ab,GPU-cd"}, 1, True, {"ROCR_VISIBLE_DEVICES": "GPU-cd"}),
+        ({"HIP_VISIBLE_DEVICES": "3"}, 0, True, {"ROCR_VISIBLE_DEVICES": "3"}),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, 0, True, {"ROCR_VISIBLE_DEVICES": "3"}),
+        (
+            {"ROCR_VISIBLE_DEVICES": "5,6", "HIP_VISIBLE_DEVICES": "1,0"},
+            0,
+            True,
+            {"ROCR_VISIBLE_DEVICES": "6"},
+        ),
+    ],
+)
+def test_one_gpu_is_shown_by_one_variable(own, index, is_hip, shown):
+    assert show_one_gpu(index, own, is_hip=is_hip) == shown
+
+
+def test_a_spares_key_follows_the_environment_whatever_its_order():
+    assert digest_environment({"A": "1", "B": "2"}) == digest_environment({"B": "2", "A": "1"})
+    assert digest_environment({"A": "1"}) != digest_environment({"A": "2"})
