@@ -8,6 +8,7 @@ text across sites unasked.
 """
 
 import ipaddress
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -131,7 +132,7 @@ def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceErro
     host = headers.get("host", "")
     origin = headers.get("origin")
     if not settings.needs_keys:
-        if not is_own_host(host, settings.host):
+        if not is_own_host(host, {settings.public_host, *settings.host_names}):
             message = f"this service answers to this machine's own names, not to Host {host!r}"
             return Forbidden(message, code="foreign_host")
         if origin is not None and not is_same_origin(origin, host):
@@ -146,10 +147,10 @@ def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceErro
     return None
 
 
-def is_own_host(host: str, bound_host: str) -> bool:
+def is_own_host(host: str, own_names: Set[str]) -> bool:
     """Whether a `Host` header names this machine as seen from itself."""
     name = _host_name(host)
-    if name in ("localhost", bound_host.lower()):
+    if name == "localhost" or name in own_names:
         return True
     try:
         return ipaddress.ip_address(name).is_loopback

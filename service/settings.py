@@ -29,6 +29,11 @@ class Settings(BaseSettings):
         description="Address and port that users reach where it is not `bind`: a container listens "
         "everywhere and its published address decides whether keys are asked for.",
     )
+    host_names: Annotated[list[str], NoDecode] = Field(
+        default_factory=list,
+        description="Further names, separated by commas, by which a service that asks for no keys "
+        "is reached: of its container in the network that it shares with its workers.",
+    )
     auth: Literal["auto", "keys"] = Field(
         "auto", description="`keys` asks for a key on a loopback address too."
     )
@@ -81,6 +86,13 @@ class Settings(BaseSettings):
     def _split_roots(cls, value: Any) -> Any:
         if isinstance(value, str):
             return [part for part in value.split(os.pathsep) if part]
+        return value
+
+    @field_validator("host_names", mode="before")
+    @classmethod
+    def _split_names(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return [part.strip().lower() for part in value.split(",") if part.strip()]
         return value
 
     @property

@@ -31,6 +31,9 @@ class WorkerSettings(BaseSettings):
         None, ge=1, description="CPU threads of one trainer; cores divided by slots if unset."
     )
     cache_bytes: int = Field(50 * GIB, ge=0, description="Budget of the data-set cache.")
+    kernel_cache_dir: Path | None = Field(
+        None, description="Compiled and tuned kernels; in the worker's folder if unset."
+    )
     poll_seconds: float | None = Field(
         None, gt=0, description="How often to ask for work; what the service says if unset."
     )
@@ -91,6 +94,16 @@ class WorkerSettings(BaseSettings):
     def trainer_cache_dir(self) -> Path:
         """Decoded data sets and rehearsal verdicts; the trainer's own."""
         return self.worker_dir / "cache" / "trainer"
+
+    @property
+    def resolved_kernel_cache_dir(self) -> Path:
+        """Compiled kernels, a folder per arch, releases and slot."""
+        return self.kernel_cache_dir or self.worker_dir / "cache" / "kernels"
+
+    @property
+    def alive_path(self) -> Path:
+        """Touched at every round of polling; a health check looks at its age."""
+        return self.worker_dir / "alive"
 
     def prepare_dirs(self) -> None:
         """Make the worker's folders.

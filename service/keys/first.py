@@ -21,8 +21,15 @@ from service.keys.tables import ApiKey
 FIRST_KEYS: dict[str, KeyScope] = {"admin": "admin", "worker": "worker"}
 
 
-def ensure_first_keys(database: Database, keys_dir: Path) -> None:
+def ensure_first_keys(
+    database: Database, keys_dir: Path, *, worker_key_file: Path | None = None
+) -> None:
     """Make sure that each first key has its file and its row.
+
+    Args:
+        database: where they are registered.
+        keys_dir: of the files.
+        worker_key_file: where workers read theirs, if not in `keys_dir`.
 
     Raises:
         ValueError: a file holds something else than a key.
@@ -31,6 +38,8 @@ def ensure_first_keys(database: Database, keys_dir: Path) -> None:
     keys_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, scope in FIRST_KEYS.items():
         path = keys_dir / f"{name}.key"
+        if name == "worker" and worker_key_file is not None:
+            path = worker_key_file
         # The file comes first: after a crash in between, its key only has to be registered.
         create_private(path, f"{make_secret(new_id('key'))}\n")
         register = partial(_register, secret=path.read_text().strip(), name=name, scope=scope)
@@ -63,6 +72,6 @@ def create_private(path: Path, text: str) -> bool:
 def _register(session: Session, *, secret: str, name: str, scope: KeyScope) -> None:
     key_id = parse_key_id(secret)
     if key_id is None:
-        raise ValueError(f"keys/{name}.key does not hold a key; remove it to get a new one")
+        raise ValueError(f"{name}.key does not hold a key; remove it to get a new one")
     if session.get(ApiKey, key_id) is None:
         add_key(session, secret, name=f"first {name} key", scope=scope)

@@ -1,6 +1,7 @@
 """What this worker's torch can use, printed as JSON: read by the agent, which never imports torch.
 
-`python -m worker.trainer.inventory` prints {"torch_version", "arch_list", "gpus": [GpuView]}.
+`python -m worker.trainer.inventory` prints {"torch_version", "hip_version", "arch_list",
+"gpus": [GpuView]}.
 """
 
 import json
@@ -23,6 +24,7 @@ def main() -> None:
     arch_list = torch.cuda.get_arch_list() if torch.cuda.is_available() else []
     inventory = {
         "torch_version": torch.__version__,
+        "hip_version": torch.version.hip,
         "arch_list": arch_list,
         "gpus": [gpu.model_dump() for gpu in detect_gpus()],
     }
