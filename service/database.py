@@ -19,6 +19,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy.engine import Connection, Engine, Row
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm.exc import StaleDataError
 from sqlmodel import Session
 
 from service.errors import DatabaseBusy, StorageFull
@@ -66,6 +67,12 @@ def database_now(*, plus_seconds: float = 0.0) -> sa.ColumnElement[datetime]:
     """The database's own time as an SQL expression, the only clock that leases are held against."""
     now: sa.ColumnElement[Any] = _Now() + plus_seconds if plus_seconds else _Now()
     return sa.type_coerce(now, UtcDateTime())
+
+
+def read_now(session: Session) -> datetime:
+    """The database's own time, for whatever the transaction is about to note."""
+    now: datetime = session.execute(sa.select(database_now())).scalar_one()
+    return now
 
 
 class Database:
@@ -118,7 +125,7 @@ class Database:
                     return result
             except sa.exc.TimeoutError as error:
                 raise DatabaseBusy("the database is busy; try again") from error
-            except sa.exc.DBAPIError as error:
+            except (sa.exc.DBAPIError, StaleDataError) as error:
                 _raise_if_full(error)
                 if not _is_transient(error):
                     raise
@@ -207,8 +214,7 @@ class Database:
             **overflow,
         )
         sa.event.listen(engine, "connect", _configure_writer if writes else _configure_reader)
-        begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
-        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        sa.event.listen(engine, "begin", _begin_write if writes else _begin_read)
         return engine
 
 
@@ -226,7 +232,19 @@ def _configure_reader(connection: sqlite3.Connection, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _is_transient(error: sa.exc.DBAPIError) -> bool:
+def _begin_write(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin_read(connection: Connection) -> None:
+    # A connection of the hot path begins nothing: it would go on seeing its first snapshot.
+    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN")
+
+
+def _is_transient(error: sa.exc.DBAPIError | StaleDataError) -> bool:
+    if isinstance(error, StaleDataError):
+        return True  # another transaction changed the row between our read and our write
     if error.connection_invalidated:
         return True
     if isinstance(error.orig, sqlite3.OperationalError):
@@ -234,7 +252,8 @@ def _is_transient(error: sa.exc.DBAPIError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _TRANSIENT_PG
 
 
-def _raise_if_full(error: sa.exc.DBAPIError) -> None:
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_FULL or getattr(error.orig, "sqlstate", None) in _FULL_PG:
+def _raise_if_full(error: Exception) -> None:
+    cause = getattr(error, "orig", None)
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_FULL or getattr(cause, "sqlstate", None) in _FULL_PG:
         raise StorageFull("the disk of the database is full; free some space") from error

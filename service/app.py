@@ -1,0 +1,125 @@
+"""Wiring: which parts the service is made of, and in which order they start and stop."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from anyio import to_thread
+from fastapi import FastAPI
+from sqlmodel import Session
+
+from redkiln import __version__
+from redkiln.job import DatasetStatus
+from service.access import AccessMiddleware
+from service.artifacts import endpoints as artifacts
+from service.attempts import endpoints as attempts
+from service.attempts.fencing import renew_all
+from service.attempts.tokens import load_secret
+from service.changes import Changes, outbox
+from service.database import Database
+from service.datasets import endpoints as datasets
+from service.datasets.rules import ensure_builtins
+from service.datasets.tables import Dataset
+from service.datasets.validator import Validator
+from service.health import router as health
+from service.housekeeping import Housekeeping
+from service.jobs import endpoints as jobs
+from service.jobs.rules import fail_jobs_of
+from service.jobs.views import JobViews
+from service.keys import endpoints as keys
+from service.keys.first import ensure_first_keys
+from service.keys.ring import KeyRing
+from service.limits import BodyLimitMiddleware
+from service.problems import RequestMiddleware, install_problem_handlers
+from service.queue import Doorbell
+from service.services import Services
+from service.settings import Settings
+from service.storage import build_storage
+from service.tasks import router as tasks
+from service.workers import endpoints as workers
+
+DESCRIPTION = """Train models and get verified ONNX back.
+
+Errors are `application/problem+json` (RFC 9457) with `code`, `errors[].pointer` and `request_id`.
+Treat a status that you do not know as not terminal, and read `is_terminal`.
+"""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service as an ASGI application; it starts and stops its threads with its lifespan."""
+    app = FastAPI(title="Redkiln", version=__version__, description=DESCRIPTION, lifespan=_lifespan)
+    app.state.settings = settings
+    app.state.changes = Changes()
+    install_problem_handlers(app)
+    for room in (jobs, artifacts, datasets, workers, attempts, keys):
+        app.include_router(room.router)
+    app.include_router(tasks)
+    app.include_router(health)
+    # The last one added is the first to see a request.
+    app.add_middleware(BodyLimitMiddleware, settings=settings)
+    app.add_middleware(AccessMiddleware, settings=settings)
+    app.add_middleware(RequestMiddleware)
+    return app
+
+
+def build_services(settings: Settings, changes: Changes) -> Services:
+    """Open the state folder and the database, bring its schema up to date, and make the parts."""
+    settings.prepare_state_dir()
+    doorbell = Doorbell(settings.broker_url)
+
+    def announce(session: Session) -> None:
+        box = outbox(session)
+        changes.publish(box.changed)
+        doorbell.ring(box.queued)
+
+    database = Database(settings.resolved_database_url, after_commit=announce)
+    database.upgrade()
+    storage = build_storage(settings)
+    return Services(
+        settings=settings,
+        database=database,
+        storage=storage,
+        changes=changes,
+        doorbell=doorbell,
+        views=JobViews(database),
+        keys=KeyRing(database),
+        validator=Validator(database, storage, settings, on_settled=_on_dataset_settled),
+        secret=load_secret(settings.keys_dir / "secret"),
+    )
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    settings, changes = app.state.settings, app.state.changes
+    changes.start()
+    services = await to_thread.run_sync(build_services, settings, changes)
+    housekeeping = Housekeeping(services)
+    await to_thread.run_sync(_start, services, housekeeping)
+    app.state.services = services
+    try:
+        yield
+    finally:
+        await to_thread.run_sync(_stop, services, housekeeping)
+
+
+def _start(services: Services, housekeeping: Housekeeping) -> None:
+    settings, database = services.settings, services.database
+    ensure_first_keys(database, settings.keys_dir, worker_key_file=settings.worker_key_file)
+    database.write(ensure_builtins)
+    # Workers could not report while we were away; none of them is to blame.
+    database.write(lambda session: renew_all(session, lease_seconds=settings.lease_seconds))
+    services.doorbell.start()
+    services.validator.start()
+    housekeeping.start()
+
+
+def _stop(services: Services, housekeeping: Housekeeping) -> None:
+    services.changes.close()
+    services.validator.close()
+    housekeeping.close()
+    services.doorbell.close()
+    services.database.close()
+
+
+def _on_dataset_settled(session: Session, dataset: Dataset) -> None:
+    if dataset.status == DatasetStatus.INVALID:
+        fail_jobs_of(session, dataset.id)

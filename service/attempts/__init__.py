@@ -1,0 +1,1 @@
+"""Attempts: executions of jobs by workers, each under a fencing token and a lease."""

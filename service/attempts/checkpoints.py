@@ -1,0 +1,97 @@
+"""Committing checkpoints: from then on the job can resume from them; best and last two are kept."""
+
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from redkiln.protocol import CheckpointCommit, CheckpointReceipt
+from service.attempts.fencing import hold_fence
+from service.attempts.tables import Checkpoint
+from service.blobs.rules import discard
+from service.database import read_now
+from service.errors import Unprocessable
+from service.ids import new_id
+from service.jobs.rules import get_job, note_event
+from service.settings import Settings
+from service.storage import Storage
+
+KEPT = 2
+"""Newest checkpoints kept beside the best one, so that a damaged one has a predecessor."""
+
+
+def commit_checkpoint(
+    session: Session,
+    settings: Settings,
+    storage: Storage,
+    *,
+    attempt_id: str,
+    fence: int,
+    commit: CheckpointCommit,
+) -> CheckpointReceipt:
+    """Record an uploaded checkpoint; committing it again changes nothing.
+
+    Raises:
+        Superseded: the attempt is not its worker's any more.
+        Unprocessable: its bytes are not stored.
+    """
+    attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=settings.lease_seconds)
+    require_stored(storage, commit.sha256, size_bytes=commit.size_bytes)
+    job = get_job(session, attempt.job_id, lock=True)
+    rows = list(
+        session.exec(
+            select(Checkpoint).where(Checkpoint.job_id == job.id).order_by(col(Checkpoint.step))
+        )
+    )
+    known = next((row for row in rows if row.step == commit.step), None)
+    if known is not None and known.sha256 == commit.sha256:
+        return CheckpointReceipt(kept_steps=[row.step for row in rows])
+    if known is not None:  # made again by a later attempt
+        rows.remove(known)
+        _remove(session, known)
+    now = read_now(session)
+    if commit.is_best:
+        for row in rows:
+            row.is_best = False
+    new = Checkpoint(
+        id=new_id("ckpt"),
+        job_id=job.id,
+        attempt_id=attempt.id,
+        created_at=now,
+        **commit.model_dump(),
+    )
+    session.add(new)
+    rows = sorted([*rows, new], key=lambda row: row.step)
+    kept = choose_kept([(row.step, row.is_best) for row in rows])
+    for row in rows:
+        if row.step not in kept:
+            _remove(session, row)
+    facts = {"step": commit.step, "size_bytes": commit.size_bytes, "is_best": commit.is_best}
+    note_event(session, job, "committed", at=now, attempt_id=attempt.id, **facts)
+    return CheckpointReceipt(kept_steps=sorted(kept))
+
+
+def choose_kept(checkpoints: Sequence[tuple[int, bool]]) -> set[int]:
+    """The steps to keep of (step, is_best) pairs: the best and the last two."""
+    newest = sorted(step for step, _ in checkpoints)[-KEPT:]
+    return {*newest, *(step for step, is_best in checkpoints if is_best)}
+
+
+def require_stored(storage: Storage, sha256: str, *, size_bytes: int) -> None:
+    """Make sure that a blob is there, in its announced size.
+
+    Raises:
+        Unprocessable: it is not; it has to be uploaded (again).
+    """
+    stored = storage.stat(sha256)
+    if stored is None:
+        raise Unprocessable(f"{sha256} is not stored; upload it first", code="blob_missing")
+    if stored.size_bytes != size_bytes:
+        raise Unprocessable(
+            f"{sha256} has {stored.size_bytes} bytes, not {size_bytes}", code="size_mismatch"
+        )
+
+
+def _remove(session: Session, row: Checkpoint) -> None:
+    session.delete(row)
+    session.flush()
+    discard(session, [row.sha256])

@@ -1,0 +1,171 @@
+"""Giving a worker the best job that it can run: priority, then age."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Session, col, select
+
+from redkiln.job import AttemptStatus, DatasetStatus, JobStatus
+from redkiln.protocol import CheckpointRef, ClaimRequest, ClaimResponse
+from service.attempts.tables import Attempt, Checkpoint
+from service.attempts.tokens import make_token
+from service.database import read_now
+from service.datasets.rules import dataset_ref
+from service.datasets.tables import Dataset
+from service.errors import Superseded
+from service.ids import new_id
+from service.jobs.rules import get_job, move
+from service.jobs.tables import JOB, Job
+from service.settings import Settings
+from service.workers.eligibility import devices_for, fits_arch
+from service.workers.rules import live_machines
+from service.workers.tables import Worker
+
+_BATCH = 100
+
+
+def claim(
+    session: Session, settings: Settings, request: ClaimRequest, *, secret: bytes
+) -> ClaimResponse | None:
+    """Start an attempt of the best job for the worker's free slots; None when there is none.
+
+    A repeated `claim_id` gets the same attempt, whatever has become of it.
+
+    Raises:
+        Superseded: another process has said hello as this worker.
+    """
+    now = read_now(session)
+    _require_current(session, request, now)
+    known = session.exec(select(Attempt).where(Attempt.claim_id == request.claim_id)).first()
+    if known is not None:
+        return _answer(session, settings, known, secret=secret)
+    job = _find_best(session, settings, request)
+    if job is None:
+        return None
+    attempt = _start(session, settings, job, request, now=now)
+    return _answer(session, settings, attempt, secret=secret)
+
+
+def _require_current(session: Session, request: ClaimRequest, now: datetime) -> None:
+    worker = session.get(Worker, request.worker_id, with_for_update=True)
+    if worker is None or worker.boot_id != request.boot_id:
+        raise Superseded("say hello first: this worker is unknown, or was started again")
+    worker.last_seen_at = now
+    session.add(worker)
+
+
+def _find_best(session: Session, settings: Settings, request: ClaimRequest) -> Job | None:
+    any_live_gpu = any(machine.num_gpus for machine in live_machines(session, settings))
+    devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
+    for job in _queued(session, devices):
+        resources = job.spec["resources"]
+        if fits_arch(
+            resources["arch"],
+            device=resources["device"],
+            slots=request.devices,
+            arches=request.arches,
+        ):
+            return job
+    return None
+
+
+def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
+    """Jobs that may run on one of the devices, best first; each is locked when it is handed out."""
+    statement = (
+        select(Job)
+        .join(Dataset, col(Dataset.id) == col(Job.dataset_id))
+        .where(
+            Job.status == JobStatus.QUEUED,
+            col(Job.device).in_(sorted(devices)),
+            Dataset.status == DatasetStatus.READY,
+        )
+        .order_by(JOB.c.priority.desc(), JOB.c.id)
+        .limit(_BATCH)
+        .with_for_update(skip_locked=True, of=Job)
+    )
+    after: tuple[int, str] | None = None
+    while True:
+        page = statement
+        if after is not None:
+            priority, job_id = after
+            same = sa.and_(JOB.c.priority == priority, JOB.c.id > job_id)
+            page = statement.where(sa.or_(JOB.c.priority < priority, same))
+        jobs = session.exec(page).all()
+        yield from jobs
+        if len(jobs) < _BATCH:
+            return
+        after = (jobs[-1].priority, jobs[-1].id)
+
+
+def _start(
+    session: Session, settings: Settings, job: Job, request: ClaimRequest, *, now: datetime
+) -> Attempt:
+    checkpoint = _newest_checkpoint(session, job.id)
+    resumed_from_step = None if checkpoint is None else checkpoint.step
+    job.fence += 1
+    job.num_attempts += 1
+    attempt = Attempt(
+        id=new_id("att"),
+        job_id=job.id,
+        number=job.num_attempts,
+        fence=job.fence,
+        status=AttemptStatus.RUNNING,
+        worker_id=request.worker_id,
+        boot_id=request.boot_id,
+        claim_id=request.claim_id,
+        lease_until_at=now + timedelta(seconds=settings.lease_seconds),
+        last_step=resumed_from_step,
+        resumed_from_step=resumed_from_step,
+        started_at=now,
+    )
+    session.add(attempt)
+    facts: dict[str, Any] = {"number": attempt.number, "worker_id": attempt.worker_id}
+    if resumed_from_step is not None:
+        facts["resumed_from_step"] = resumed_from_step
+    move(session, job, JobStatus.RUNNING, now=now, attempt_id=attempt.id, **facts)
+    session.flush()
+    return attempt
+
+
+def _answer(
+    session: Session, settings: Settings, attempt: Attempt, *, secret: bytes
+) -> ClaimResponse:
+    job = get_job(session, attempt.job_id)
+    dataset = session.get_one(Dataset, job.dataset_id)
+    return ClaimResponse(
+        attempt_id=attempt.id,
+        job_id=job.id,
+        job_name=job.name,
+        number=attempt.number,
+        fence=attempt.fence,
+        token=make_token(secret, attempt.id, fence=attempt.fence),
+        spec=job.spec,
+        dataset=dataset_ref(dataset),
+        checkpoints=_checkpoint_refs(session, job.id),
+        lease_seconds=settings.lease_seconds,
+        report_seconds=settings.report_seconds,
+        max_duration_seconds=job.spec["resources"]["max_duration_seconds"],
+    )
+
+
+def _newest_checkpoint(session: Session, job_id: str) -> Checkpoint | None:
+    statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
+    return session.exec(statement.order_by(col(Checkpoint.step).desc()).limit(1)).first()
+
+
+def _checkpoint_refs(session: Session, job_id: str) -> list[CheckpointRef]:
+    statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
+    rows = session.exec(statement.order_by(col(Checkpoint.step).desc())).all()
+    chosen = [row for index, row in enumerate(rows) if index == 0 or row.is_best]
+    return [
+        CheckpointRef(
+            step=row.step,
+            sha256=row.sha256,
+            size_bytes=row.size_bytes,
+            manifest=row.manifest,
+            is_best=row.is_best,
+        )
+        for row in chosen
+    ]

@@ -1,0 +1,105 @@
+"""How an attempt ends, and what its job becomes by it: the effects of `service.jobs.retry`."""
+
+from datetime import datetime
+
+from sqlmodel import Session
+
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.job import AttemptStatus, JobStatus, Reason
+from service.attempts.tables import Attempt
+from service.blobs.rules import release as release_blobs
+from service.jobs.retry import Budgets, Verdict, judge_failure, judge_loss
+from service.jobs.rules import get_job, move
+from service.jobs.tables import Job
+
+CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
+
+
+def lose(session: Session, attempt: Attempt, *, now: datetime, message: str) -> None:
+    """End an attempt whose worker is gone; its job is given to another worker, within budget."""
+    failure = JobFailure.of(FailureCode.WORKER_LOST, message)
+    job = _end(session, attempt, AttemptStatus.LOST, now=now, failure=failure)
+    verdict = judge_loss(_budgets(job), last_step=attempt.last_step, message=message)
+    _apply(session, job, verdict, attempt=attempt, now=now)
+
+
+def fail(session: Session, attempt: Attempt, failure: JobFailure, *, now: datetime) -> Job:
+    """End an attempt that failed; its job runs again if that makes sense."""
+    job = _end(session, attempt, AttemptStatus.FAILED, now=now, failure=failure)
+    _apply(session, job, judge_failure(_budgets(job), failure), attempt=attempt, now=now)
+    return job
+
+
+def give_back(session: Session, attempt: Attempt, *, now: datetime) -> Job:
+    """End an attempt whose worker shuts down; its job waits again, without a penalty."""
+    message = "its worker shut down and gave it back"
+    failure = JobFailure.of(FailureCode.WORKER_SHUTDOWN, message)
+    job = _end(session, attempt, AttemptStatus.RELEASED, now=now, failure=failure)
+    reason = Reason(code=failure.code, message=message, retryable=True)
+    _apply(session, job, Verdict(True, reason, _budgets(job)), attempt=attempt, now=now)
+    return job
+
+
+def succeed(session: Session, attempt: Attempt, *, now: datetime) -> Job:
+    """End an attempt whose artifacts are published; a cancel that came before it wins."""
+    job = get_job(session, attempt.job_id, lock=True)
+    is_cancelled = job.status == JobStatus.CANCELLING
+    status = AttemptStatus.CANCELLED if is_cancelled else AttemptStatus.SUCCEEDED
+    _end(session, attempt, status, now=now, failure=None)
+    to, reason = (JobStatus.CANCELLED, CANCELLED) if is_cancelled else (JobStatus.SUCCEEDED, None)
+    move(session, job, to, now=now, reason=reason, attempt_id=attempt.id)
+    return job
+
+
+def stop(session: Session, attempt: Attempt, *, now: datetime) -> Job:
+    """End an attempt that its worker stopped on our command; without one it is given back."""
+    job = get_job(session, attempt.job_id, lock=True)
+    if job.status != JobStatus.CANCELLING:
+        return give_back(session, attempt, now=now)
+    _end(session, attempt, AttemptStatus.CANCELLED, now=now, failure=None)
+    move(session, job, JobStatus.CANCELLED, now=now, reason=CANCELLED, attempt_id=attempt.id)
+    return job
+
+
+def _end(
+    session: Session,
+    attempt: Attempt,
+    status: AttemptStatus,
+    *,
+    now: datetime,
+    failure: JobFailure | None,
+) -> Job:
+    attempt.status = status
+    attempt.finished_at = now
+    attempt.failure = None if failure is None else failure.model_dump(mode="json")
+    session.add(attempt)
+    # The one-running-attempt index must see the end before any new attempt begins.
+    session.flush()
+    release_blobs(session, holder=attempt.id)
+    return get_job(session, attempt.job_id, lock=True)
+
+
+def _apply(
+    session: Session, job: Job, verdict: Verdict, *, attempt: Attempt, now: datetime
+) -> None:
+    budgets = verdict.budgets
+    job.failures_used, job.losses_used = budgets.failures_used, budgets.losses_used
+    job.deaths_step, job.deaths_at_step = budgets.deaths_step, budgets.deaths_at_step
+    to, reason = JobStatus.FAILED, verdict.reason
+    if job.status == JobStatus.CANCELLING:
+        to, reason = JobStatus.CANCELLED, CANCELLED
+    elif verdict.should_requeue:
+        to = JobStatus.QUEUED
+    move(session, job, to, now=now, reason=reason, attempt_id=attempt.id)
+
+
+def _budgets(job: Job) -> Budgets:
+    retry = job.spec["retry"]
+    return Budgets(
+        max_failures=retry["failures"],
+        max_losses=retry["lost_workers"],
+        failures_used=job.failures_used,
+        losses_used=job.losses_used,
+        deaths_step=job.deaths_step,
+        deaths_at_step=job.deaths_at_step,
+    )

@@ -1,0 +1,167 @@
+"""The attempt protocol over HTTP (`redkiln.protocol`); every call shows the attempt's own token."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Depends, Path, Request, Response
+from sqlmodel import Session, select
+from starlette.concurrency import run_in_threadpool
+
+from redkiln.protocol import (
+    CheckpointCommit,
+    CheckpointReceipt,
+    FinishRequest,
+    FinishResponse,
+    ReportRequest,
+    ReportResponse,
+)
+from service.access import bearer_token
+from service.artifacts.content import content_response
+from service.attempts.checkpoints import commit_checkpoint
+from service.attempts.fencing import hold_fence, require_fence
+from service.attempts.finish import finish
+from service.attempts.report import take_report
+from service.attempts.tables import Checkpoint
+from service.attempts.tokens import check_token
+from service.blobs.rules import hold
+from service.datasets.content import dataset_content_response, index_response
+from service.datasets.tables import Dataset
+from service.errors import NotFound
+from service.jobs.rules import get_job
+from service.services import Services, Use, get_services
+
+router = APIRouter(prefix="/v1/attempts/{attempt_id}", tags=["attempts"])
+
+AttemptId = Annotated[str, Path(pattern=r"^att_[0-9a-z]{22}$")]
+Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+
+
+async def attempt_fence(
+    attempt_id: AttemptId, request: Request, services: Annotated[Services, Depends(get_services)]
+) -> int:
+    """The fence that the request's token was made for."""
+    return check_token(services.secret, attempt_id, bearer_token(request))
+
+
+Fence = Annotated[int, Depends(attempt_fence)]
+
+
+@router.post("/report")
+def report(
+    attempt_id: AttemptId, fence: Fence, request: Annotated[ReportRequest, Body()], services: Use
+) -> ReportResponse:
+    """Heartbeat, events, metrics and log; answers what the worker shall do."""
+    return services.database.write(
+        lambda session: take_report(
+            session, services.settings, attempt_id=attempt_id, fence=fence, report=request
+        )
+    )
+
+
+@router.post("/checkpoints")
+def checkpoints(
+    attempt_id: AttemptId, fence: Fence, request: Annotated[CheckpointCommit, Body()], services: Use
+) -> CheckpointReceipt:
+    """Commit an uploaded checkpoint; from now on the job can resume from it."""
+    return services.database.write(
+        lambda session: commit_checkpoint(
+            session,
+            services.settings,
+            services.storage,
+            attempt_id=attempt_id,
+            fence=fence,
+            commit=request,
+        )
+    )
+
+
+@router.post("/finish")
+def finish_attempt(
+    attempt_id: AttemptId, fence: Fence, request: Annotated[FinishRequest, Body()], services: Use
+) -> FinishResponse:
+    """End the attempt; publishes its artifacts and moves its job."""
+    return services.database.write(
+        lambda session: finish(
+            session,
+            services.settings,
+            services.storage,
+            attempt_id=attempt_id,
+            fence=fence,
+            request=request,
+        )
+    )
+
+
+@router.head("/blobs/{sha256}", responses={404: {"description": "It is not stored."}})
+def find_blob(attempt_id: AttemptId, sha256: Sha256, fence: Fence, services: Use) -> Response:
+    """Whether bytes are stored already; they stay for as long as the attempt runs."""
+    services.database.write(lambda session: _hold(session, services, attempt_id, fence, sha256))
+    stored = services.storage.stat(sha256)
+    if stored is None:
+        raise NotFound("not stored; upload it")
+    return Response(headers={"Content-Length": str(stored.size_bytes)})
+
+
+@router.put("/blobs/{sha256}", status_code=201, response_class=Response)
+async def put_blob(
+    attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
+) -> Response:
+    """Store bytes under their digest; 422 when they hash to another."""
+    await run_in_threadpool(
+        services.database.write,
+        lambda session: _hold(session, services, attempt_id, fence, sha256),
+    )
+    limit = services.settings.max_upload_bytes
+    await services.storage.put_stream(request.stream(), sha256=sha256, limit=limit)
+    return Response(status_code=201)
+
+
+@router.get("/blobs/{sha256}", response_class=Response)
+def get_blob(
+    attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
+) -> Response:
+    """The bytes of one of the job's committed checkpoints."""
+
+    def is_checkpoint(session: Session) -> bool:
+        attempt = require_fence(session, attempt_id, fence=fence)
+        statement = select(Checkpoint.id).where(
+            Checkpoint.job_id == attempt.job_id, Checkpoint.sha256 == sha256
+        )
+        return session.exec(statement).first() is not None
+
+    if not services.database.read(is_checkpoint):
+        raise NotFound("the job has no such checkpoint")
+    return content_response(
+        services.storage,
+        sha256,
+        request=request,
+        filename=f"{sha256}.safetensors",
+        media_type="application/octet-stream",
+    )
+
+
+@router.get("/dataset", response_class=Response)
+def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
+    """The job's data set: its archive, or a tar of its folder."""
+    dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
+    return dataset_content_response(services, dataset, request=request)
+
+
+@router.get("/dataset/index", response_class=Response)
+def get_dataset_index(
+    attempt_id: AttemptId, fence: Fence, request: Request, services: Use
+) -> Response:
+    """The index of the job's data set."""
+    dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
+    return index_response(services, dataset, request=request)
+
+
+def _hold(session: Session, services: Services, attempt_id: str, fence: int, sha256: str) -> None:
+    lease_seconds = services.settings.lease_seconds
+    hold_fence(session, attempt_id, fence=fence, lease_seconds=lease_seconds)
+    hold(session, sha256, holder=attempt_id)
+
+
+def _dataset(session: Session, attempt_id: str, fence: int) -> Dataset:
+    attempt = require_fence(session, attempt_id, fence=fence)
+    job = get_job(session, attempt.job_id)
+    return session.get_one(Dataset, job.dataset_id)

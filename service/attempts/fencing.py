@@ -1,0 +1,75 @@
+"""The fence: only the running attempt of a job writes, and only under its own token."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlmodel import Session
+
+from redkiln.job import AttemptStatus
+from service.attempts.tables import ATTEMPT, Attempt
+from service.database import database_now
+from service.errors import Gone, Superseded
+
+
+def hold_fence(session: Session, attempt_id: str, *, fence: int, lease_seconds: float) -> Attempt:
+    """Renew the lease and lock the attempt, if it is still running under this fence.
+
+    An attempt whose lease has run out but which nobody took yet is taken back by this.
+
+    Raises:
+        Superseded: it has ended, or was given up.
+        Gone: its job was deleted.
+    """
+    result = session.execute(
+        sa.update(ATTEMPT)
+        .where(
+            ATTEMPT.c.id == attempt_id,
+            ATTEMPT.c.fence == fence,
+            ATTEMPT.c.status == AttemptStatus.RUNNING,
+        )
+        .values(lease_until_at=database_now(plus_seconds=lease_seconds))
+        .returning(ATTEMPT.c.id)
+    )
+    held = result.first() is not None
+    attempt = session.get(Attempt, attempt_id, populate_existing=True)
+    return _require_running(attempt, is_running=held)
+
+
+def require_fence(session: Session, attempt_id: str, *, fence: int) -> Attempt:
+    """The attempt, if it is running under this fence; for what only reads.
+
+    Raises:
+        Superseded: it has ended, or was given up.
+        Gone: its job was deleted.
+    """
+    attempt = session.get(Attempt, attempt_id)
+    is_running = (
+        attempt is not None and attempt.fence == fence and attempt.status == AttemptStatus.RUNNING
+    )
+    return _require_running(attempt, is_running=is_running)
+
+
+def _require_running(attempt: Attempt | None, *, is_running: bool) -> Attempt:
+    if attempt is None:
+        raise Gone("the job of this attempt was deleted")
+    if not is_running:
+        raise Superseded(
+            f"attempt {attempt.id} is {attempt.status}; stop it and change nothing",
+            attempt_status=attempt.status,
+        )
+    return attempt
+
+
+def renew_all(session: Session, *, lease_seconds: float) -> None:
+    """Give every live lease one fresh term: after our own downtime no worker is to blame."""
+    fresh = database_now(plus_seconds=lease_seconds)
+    session.execute(
+        sa.update(ATTEMPT)
+        .where(ATTEMPT.c.status == AttemptStatus.RUNNING, ATTEMPT.c.lease_until_at < fresh)
+        .values(lease_until_at=fresh)
+    )
+
+
+def has_expired(attempt: Attempt, *, now: datetime) -> bool:
+    """Whether an attempt was not heard of for the whole of its lease."""
+    return attempt.status == AttemptStatus.RUNNING and attempt.lease_until_at < now

@@ -1,0 +1,119 @@
+"""What a batch of events means for the job: pure reading, applied by `report.py`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
+
+from redkiln.events import TRANSIENT, Event, EventKind
+from redkiln.failure import JobFailure
+from redkiln.job import Phase, Progress, Warned
+from redkiln.tasks import SpecProblem
+from service.errors import Unprocessable
+
+MetricName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class _PhaseData(BaseModel):
+    phase: Phase
+
+
+class _MetricsData(BaseModel):
+    points: dict[MetricName, list[tuple[Annotated[int, Field(ge=0, lt=2**53)], float | None]]]
+
+
+class _ResolvedData(BaseModel):
+    spec: dict[str, Any]
+    environment: dict[str, Any] = Field(default_factory=dict)
+
+
+class _AnyData(BaseModel):
+    pass
+
+
+_DATA: dict[EventKind, type[BaseModel]] = {
+    EventKind.PHASE: _PhaseData,
+    EventKind.PROGRESS: Progress,
+    EventKind.METRICS: _MetricsData,
+    EventKind.WARNING: Warned,
+    EventKind.RESOLVED: _ResolvedData,
+    EventKind.FAILURE: JobFailure,
+}
+
+
+@dataclass
+class Folded:
+    """The sum of a batch.
+
+    Attributes:
+        kept: events that go into the job's history.
+        points: by series, in the order in which they came.
+        last_step: the newest step heard of.
+        result: the test split's result, once it is there.
+    """
+
+    kept: list[Event] = field(default_factory=list)
+    phase: Phase | None = None
+    progress: Progress | None = None
+    warnings: list[Warned] = field(default_factory=list)
+    resolved_spec: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
+    points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    last_step: int | None = None
+    result: dict[str, Any] | None = None
+
+    @property
+    def changes_job(self) -> bool:
+        """Whether the job's view looks different by it."""
+        parts = (self.phase, self.progress, self.resolved_spec, self.result)
+        return any(part is not None for part in parts) or bool(self.warnings)
+
+
+def fold(events: Sequence[Event]) -> Folded:
+    """Read a batch of events.
+
+    Raises:
+        Unprocessable: an event's data is not what its kind says; nothing of the batch counts.
+    """
+    folded = Folded()
+    for index, event in enumerate(events):
+        _fold_one(folded, event, _read_data(event, index))
+        if event.kind not in TRANSIENT:
+            folded.kept.append(event)
+    return folded
+
+
+def _fold_one(folded: Folded, event: Event, data: BaseModel) -> None:
+    match data:
+        case _PhaseData():
+            folded.phase = data.phase
+        case Progress():
+            folded.progress = data
+            folded.last_step = data.step
+        case _MetricsData():
+            for name, points in data.points.items():
+                numbers = [(step, float("nan") if y is None else y) for step, y in points]
+                folded.points.setdefault(name, []).extend(numbers)
+        case Warned():
+            folded.warnings.append(data)
+        case _ResolvedData():
+            folded.resolved_spec, folded.environment = data.spec, data.environment
+        case _ if event.kind is EventKind.RESULT:
+            folded.result = event.data
+
+
+def _read_data(event: Event, index: int) -> BaseModel:
+    try:
+        return _DATA.get(event.kind, _AnyData).model_validate(event.data)
+    except ValidationError as error:
+        problems = [
+            SpecProblem(
+                "".join(f"/{part}" for part in ("events", index, "data", *item["loc"])),
+                item["type"],
+                item["msg"],
+            )
+            for item in error.errors(include_url=False)
+        ]
+        detail = f"event {index} of kind {event.kind} cannot be read"
+        raise Unprocessable(detail, code="bad_event", errors=problems) from None

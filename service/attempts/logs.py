@@ -1,0 +1,88 @@
+"""The log of an attempt: one file, written at offsets, with a byte quota.
+
+The kept size is in the attempt's row. Bytes beyond it were written by a transaction that did not
+commit; they are never shown, and the next piece overwrites them.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from redkiln.protocol import LogChunk
+
+
+@dataclass(frozen=True)
+class LogWindow:
+    """A piece of a log.
+
+    Attributes:
+        end: offset behind the piece.
+    """
+
+    data: bytes
+    end: int
+
+
+def log_path(logs_dir: Path, attempt_id: str) -> Path:
+    """The log file of an attempt."""
+    return logs_dir / f"{attempt_id}.log"
+
+
+def append_chunk(path: Path, chunk: LogChunk, *, size: int, quota: int) -> int:
+    """Write what is new of a chunk, within the quota.
+
+    Args:
+        path: the log file; made when missing.
+        chunk: may repeat what is there; one that begins beyond the end is not taken.
+        size: kept size so far.
+        quota: most bytes kept.
+
+    Returns:
+        the kept size from now on.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    if chunk.offset > size:
+        return size
+    new = chunk.data[size - chunk.offset :][: max(0, quota - size)]
+    if not new:
+        return size
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(new)
+        offset = size
+        while view:
+            written = os.pwrite(fd, view, offset)
+            view, offset = view[written:], offset + written
+    finally:
+        os.close(fd)
+    return offset
+
+
+def read_window(path: Path, *, start: int, end: int) -> LogWindow:
+    """The bytes of a log from `start` up to, not including, `end`; fewer where they are missing."""
+    if start >= end or not path.exists():
+        return LogWindow(b"", min(start, end))
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.pread(fd, end - start, start)
+    finally:
+        os.close(fd)
+    return LogWindow(data, start + len(data))
+
+
+def find_tail(path: Path, *, size: int, lines: int, window_bytes: int = 64 * 1024) -> int:
+    """The offset at which the last `lines` lines of a log begin."""
+    if lines <= 0:
+        return size
+    position, data = size, b""
+    while position > 0 and data.count(b"\n") <= lines:
+        start = max(0, position - window_bytes)
+        data = read_window(path, start=start, end=position).data + data
+        position = start
+    body = data[:-1] if data.endswith(b"\n") else data
+    parts = body.split(b"\n")
+    if len(parts) <= lines:
+        return position
+    return position + sum(len(part) + 1 for part in parts[:-lines])

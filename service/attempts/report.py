@@ -1,0 +1,121 @@
+"""Taking a report in: heartbeat, events, metrics and log in one fenced transaction."""
+
+import errno
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlmodel import Session
+
+from redkiln.events import Event
+from redkiln.job import JobStatus, Warned
+from redkiln.protocol import ReportRequest, ReportResponse
+from service.attempts.fencing import hold_fence
+from service.attempts.folding import Folded, fold
+from service.attempts.logs import append_chunk, log_path
+from service.attempts.tables import Attempt
+from service.changes import outbox
+from service.database import read_now
+from service.errors import SequenceGap, StorageFull
+from service.jobs.rules import get_job, note_event
+from service.jobs.tables import Job
+from service.metrics.chunks import append_points
+from service.settings import Settings
+from service.workers.tables import Worker
+
+MAX_WARNINGS = 100
+"""Warnings that a job's view carries; all of them are in its events."""
+
+
+def take_report(
+    session: Session, settings: Settings, *, attempt_id: str, fence: int, report: ReportRequest
+) -> ReportResponse:
+    """Take in what is new of a report, which may repeat what came before.
+
+    Raises:
+        Superseded: the attempt is not its worker's any more.
+        SequenceGap: events before these are missing.
+        Unprocessable: an event cannot be read.
+        StorageFull: the log could not be written.
+    """
+    attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=settings.lease_seconds)
+    job = get_job(session, attempt.job_id, lock=True)
+    now = read_now(session)
+    new = new_events(report, last_seq=attempt.last_seq)
+    folded = fold(new)
+    attempt.last_seq += len(new)
+    attempt.lost_log_bytes = max(attempt.lost_log_bytes, report.dropped_log_bytes)
+    _apply(session, job, attempt, folded)
+    _take_log(settings, attempt, report)
+    if report.log is not None:
+        outbox(session).changed.add(job.id)
+    _touch_worker(session, attempt.worker_id, now)
+    session.add(attempt)
+    return ReportResponse(
+        acked_seq=attempt.last_seq,
+        log_size=attempt.log_bytes,
+        log_full=attempt.log_bytes >= settings.log_quota_bytes,
+        lease_seconds=settings.lease_seconds,
+        report_seconds=settings.report_seconds,
+        command="cancel" if job.status != JobStatus.RUNNING else "continue",
+    )
+
+
+def new_events(report: ReportRequest, *, last_seq: int) -> Sequence[Event]:
+    """The events of a report that were not taken in yet.
+
+    Raises:
+        SequenceGap: there are some between the last one taken in and these.
+    """
+    if report.first_seq > last_seq + 1:
+        raise SequenceGap(expected_seq=last_seq + 1)
+    return report.events[last_seq + 1 - report.first_seq :]
+
+
+def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None:
+    if folded.phase is not None:
+        job.phase = attempt.phase = folded.phase
+    if folded.progress is not None:
+        job.progress = folded.progress.model_dump(mode="json")
+    if folded.last_step is not None:
+        attempt.last_step = folded.last_step
+    if folded.resolved_spec is not None:
+        job.resolved_spec, job.environment = folded.resolved_spec, folded.environment
+    if folded.result is not None:
+        attempt.details = {**attempt.details, "result": folded.result}
+    job.warnings = add_warnings(job.warnings, folded.warnings)
+    for name, points in folded.points.items():
+        append_points(session, job_id=job.id, attempt_id=attempt.id, name=name, points=points)
+    for event in folded.kept:
+        note_event(session, job, event.kind, at=event.at, attempt_id=attempt.id, **event.data)
+    if folded.changes_job or folded.kept:
+        outbox(session).changed.add(job.id)
+
+
+def add_warnings(known: list[dict[str, str]], new: Sequence[Warned]) -> list[dict[str, str]]:
+    """The job's warnings with new ones; a warning that a resumed attempt repeats is there once."""
+    warnings = list(known)
+    for warned in new:
+        warning = warned.model_dump()
+        if warning not in warnings and len(warnings) < MAX_WARNINGS:
+            warnings.append(warning)
+    return warnings
+
+
+def _take_log(settings: Settings, attempt: Attempt, report: ReportRequest) -> None:
+    if report.log is None:
+        return
+    path = log_path(settings.logs_dir, attempt.id)
+    quota = settings.log_quota_bytes
+    try:
+        attempt.log_bytes = append_chunk(path, report.log, size=attempt.log_bytes, quota=quota)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StorageFull("the service's disk is full; delete data sets or jobs") from error
+
+
+def _touch_worker(session: Session, worker_id: str, now: datetime) -> None:
+    worker = session.get(Worker, worker_id)
+    if worker is not None:
+        worker.last_seen_at = now
+        session.add(worker)

@@ -1,0 +1,1 @@
+"""Blobs: who needs stored bytes, and when they may go."""

@@ -1,0 +1,91 @@
+"""Which stored bytes are needed.
+
+Bytes are stored by their digest and may be shared, so nobody deletes a blob outright: a reference
+that goes is noted with `discard`, and housekeeping's `collect` removes what nothing refers to. An
+upload holds its blob from before the first byte until its holder ends.
+"""
+
+import time
+from collections.abc import Iterable
+from functools import partial
+
+import sqlalchemy as sa
+from sqlmodel import Session, col, delete, select
+
+from service.artifacts.tables import Artifact
+from service.attempts.tables import Checkpoint
+from service.blobs.tables import BlobHold, DiscardedBlob
+from service.database import Database, read_now
+from service.datasets.tables import Dataset
+from service.storage import Storage
+
+
+def hold(session: Session, sha256: str, *, holder: str) -> None:
+    """Keep a blob, stored or about to be, until `release`."""
+    if session.get(BlobHold, (sha256, holder)) is None:
+        session.add(BlobHold(sha256=sha256, holder=holder, at=read_now(session)))
+
+
+def is_held(session: Session, sha256: str, *, holder: str) -> bool:
+    """Whether this holder uploaded the blob or found it stored."""
+    return session.get(BlobHold, (sha256, holder)) is not None
+
+
+def release(session: Session, *, holder: str) -> None:
+    """End all holds of a holder; what nobody else needs will be removed."""
+    held = session.exec(select(BlobHold.sha256).where(BlobHold.holder == holder)).all()
+    session.exec(delete(BlobHold).where(col(BlobHold.holder) == holder))
+    discard(session, held)
+
+
+def discard(session: Session, sha256s: Iterable[str]) -> None:
+    """Note that these blobs lost a reference."""
+    for sha256 in set(sha256s):
+        if session.get(DiscardedBlob, sha256) is None:
+            session.add(DiscardedBlob(sha256=sha256, at=read_now(session)))
+            session.flush()
+
+
+def is_referenced(session: Session, sha256: str) -> bool:
+    """Whether anything needs the blob."""
+    references = sa.union_all(
+        sa.select(sa.literal(1)).where(col(BlobHold.sha256) == sha256),
+        sa.select(sa.literal(1)).where(col(Artifact.sha256) == sha256),
+        sa.select(sa.literal(1)).where(col(Checkpoint.sha256) == sha256),
+        sa.select(sa.literal(1)).where(
+            sa.or_(col(Dataset.sha256) == sha256, col(Dataset.index_sha256) == sha256),
+            col(Dataset.deleted_at).is_(None),
+        ),
+    ).limit(1)
+    return session.execute(references).first() is not None
+
+
+def collect(database: Database, storage: Storage, *, limit: int = 100) -> int:
+    """Remove discarded blobs that nothing refers to.
+
+    The check and the removal share a writing transaction, so that no new reference is made between
+    them. A crash in between leaves the row, and the next round removes nothing twice.
+
+    Returns:
+        how many discarded blobs were looked at.
+    """
+    sha256s = database.read(lambda s: s.exec(select(DiscardedBlob.sha256).limit(limit)).all())
+    for sha256 in sha256s:
+        database.write(partial(_collect_one, storage=storage, sha256=sha256))
+    return len(sha256s)
+
+
+def _collect_one(session: Session, *, storage: Storage, sha256: str) -> None:
+    if not is_referenced(session, sha256):
+        storage.delete(sha256)
+    session.exec(delete(DiscardedBlob).where(col(DiscardedBlob.sha256) == sha256))
+
+
+def sweep(database: Database, storage: Storage, *, older_than_seconds: float) -> None:
+    """Discard old blobs without any reference: a crash came between their bytes and their row."""
+    oldest = time.time() - older_than_seconds
+    for blob in storage.list_blobs():
+        if blob.modified_at < oldest:
+            is_needed = database.read(partial(is_referenced, sha256=blob.sha256))
+            if not is_needed:
+                database.write(partial(discard, sha256s=[blob.sha256]))

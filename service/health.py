@@ -1,0 +1,43 @@
+"""Whether the service lives, and whether it can do its work."""
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from service.errors import ServiceError
+from service.services import Services, Use
+from service.workers.rules import live_machines
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", responses={503: {"description": "It cannot do its work; says why."}})
+def readyz(services: Use) -> JSONResponse:
+    """The database works and a worker is live; a broker that is away is said, but no failure."""
+    database = _check_database(services)
+    num_workers = 0
+    if database == "ok":
+        machines = services.database.read(lambda s: live_machines(s, services.settings))
+        num_workers = len(machines)
+    is_ready = database == "ok" and num_workers > 0
+    checks = {
+        "database": database,
+        "live_workers": num_workers,
+        "broker": services.doorbell.state,
+    }
+    status = "ready" if is_ready else "not_ready"
+    return JSONResponse({"status": status, "checks": checks}, 200 if is_ready else 503)
+
+
+def _check_database(services: Services) -> str:
+    try:
+        services.database.execute_read(sa.select(1))
+    except (ServiceError, sa.exc.SQLAlchemyError) as error:
+        return f"failed: {type(error).__name__}"
+    return "ok"

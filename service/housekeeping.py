@@ -1,0 +1,187 @@
+"""What nobody asks for: expired leases, jobs whose data set failed, lost messages, unused bytes.
+
+Every step is a conditional update, so two housekeepers (of two service processes) do no harm.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import structlog
+from sqlmodel import Session, col, select
+
+from redkiln.job import AttemptStatus, DatasetStatus, JobStatus
+from service.attempts.ending import lose
+from service.attempts.fencing import has_expired
+from service.attempts.tables import Attempt
+from service.blobs.rules import collect, sweep
+from service.changes import outbox
+from service.database import database_now, read_now
+from service.datasets.tables import Dataset
+from service.errors import ServiceError
+from service.jobs.rules import fail_waiting
+from service.jobs.submit import forget_old_keys
+from service.jobs.tables import Job
+from service.services import Services
+
+log = structlog.get_logger()
+
+SWEEP_SECONDS = 3600.0
+"""Pause between two searches for what crashes left behind."""
+_BATCH = 200
+
+
+class Housekeeping:
+    """Runs the steps in a thread of its own."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+        self._swept_at = time.monotonic() - SWEEP_SECONDS
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the step that runs."""
+        self._stop.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._services.settings.reap_seconds):
+            for step in self._steps():
+                if not self._stop.is_set():
+                    _run_step(step, self._services)
+
+    def _steps(self) -> list[Callable[[Services], object]]:
+        steps = list(STEPS)
+        if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
+            self._swept_at = time.monotonic()
+            steps += SWEEPS
+        return steps
+
+
+def reap_expired(services: Services) -> int:
+    """Take attempts away from workers that are not heard of; how many."""
+    database = services.database
+    expired = database.read(
+        lambda session: session.exec(
+            select(Attempt.id)
+            .where(
+                Attempt.status == AttemptStatus.RUNNING,
+                col(Attempt.lease_until_at) < database_now(),
+            )
+            .limit(_BATCH)
+        ).all()
+    )
+    return sum([database.write(partial(_reap, attempt_id=attempt_id)) for attempt_id in expired])
+
+
+def fail_jobs_of_invalid_datasets(services: Services) -> int:
+    """End waiting jobs whose data set turned out to be invalid or is gone; how many."""
+    database = services.database
+    waiting = database.read(
+        lambda session: session.exec(
+            select(Job.id)
+            .join(Dataset, col(Dataset.id) == col(Job.dataset_id), isouter=True)
+            .where(
+                Job.status == JobStatus.QUEUED,
+                (col(Dataset.status) == DatasetStatus.INVALID)
+                | col(Dataset.id).is_(None)
+                | col(Dataset.deleted_at).is_not(None),
+            )
+            .limit(_BATCH)
+        ).all()
+    )
+    return sum([database.write(partial(fail_waiting, job_id=job_id)) for job_id in waiting])
+
+
+def republish(services: Services) -> int:
+    """Ring again for jobs that were queued and never claimed; how many."""
+    age = services.settings.republish_seconds
+
+    def ring(session: Session) -> int:
+        now = read_now(session)
+        statement = (
+            select(Job)
+            .join(Dataset, col(Dataset.id) == col(Job.dataset_id))
+            .where(
+                Job.status == JobStatus.QUEUED,
+                col(Job.published_at) < now - timedelta(seconds=age),
+                Dataset.status == DatasetStatus.READY,
+            )
+            .order_by(col(Job.priority).desc(), col(Job.id))
+            .limit(_BATCH)
+            .with_for_update(skip_locked=True, of=Job)
+        )
+        jobs = session.exec(statement).all()
+        for job in jobs:
+            job.published_at = now
+            outbox(session).queued.add(job.id)
+        return len(jobs)
+
+    return services.database.write(ring)
+
+
+def collect_blobs(services: Services) -> int:
+    """Remove discarded bytes that nothing refers to; how many blobs were looked at."""
+    return collect(services.database, services.storage)
+
+
+def forget_keys(services: Services) -> None:
+    """Remove old idempotency keys."""
+    services.database.write(lambda session: forget_old_keys(session, services.settings))
+
+
+def sweep_storage(services: Services) -> None:
+    """Find what crashes left in the storage: half-received uploads, bytes without a row."""
+    age_seconds = services.settings.staging_hours * 3600
+    services.storage.sweep_staging(older_than_seconds=age_seconds)
+    sweep(services.database, services.storage, older_than_seconds=age_seconds)
+
+
+def sweep_logs(services: Services) -> None:
+    """Remove the logs of attempts that are gone."""
+    for path in services.settings.logs_dir.glob("att_*.log"):
+        attempt_id = path.stem
+        if services.database.read(partial(_is_gone, attempt_id=attempt_id)):
+            path.unlink(missing_ok=True)
+
+
+STEPS: list[Callable[[Services], object]] = [
+    reap_expired,
+    fail_jobs_of_invalid_datasets,
+    republish,
+    collect_blobs,
+]
+SWEEPS: list[Callable[[Services], object]] = [forget_keys, sweep_storage, sweep_logs]
+
+
+def _run_step(step: Callable[[Services], object], services: Services) -> None:
+    try:
+        count = step(services)
+    except ServiceError as error:
+        log.warning("housekeeping_postponed", step=step.__name__, cause=error.detail)
+    except Exception:
+        log.exception("housekeeping_failed", step=step.__name__)
+    else:
+        if count:
+            log.info("housekeeping", step=step.__name__, count=count)
+
+
+def _reap(session: Session, *, attempt_id: str) -> bool:
+    """Lose an attempt unless it has ended, or reported, since it was looked at."""
+    attempt = session.get(Attempt, attempt_id, with_for_update=True)
+    now = read_now(session)
+    if attempt is None or not has_expired(attempt, now=now):
+        return False
+    lose(session, attempt, now=now, message="its worker was not heard of for a whole lease")
+    return True
+
+
+def _is_gone(session: Session, *, attempt_id: str) -> bool:
+    return session.get(Attempt, attempt_id) is None

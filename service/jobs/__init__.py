@@ -1,0 +1,1 @@
+"""Jobs: what users asked for, and what became of it."""

@@ -1,0 +1,253 @@
+"""Jobs over HTTP."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from sqlmodel import Session
+
+from redkiln.job import EventView, JobStatus, JobSummary, JobView, Page, Series, Warned
+from redkiln.tasks import SpecProblem
+from service.access import Caller, require_user
+from service.attempts.logs import log_path
+from service.database import read_now
+from service.errors import BadRequest, Unprocessable, UnsupportedMedia
+from service.jobs import rules
+from service.jobs.history import list_events, stream_events
+from service.jobs.logs import find_log, follow_log, read_log, start_offset
+from service.jobs.removal import delete_job
+from service.jobs.submit import Checked, check, submit
+from service.jobs.views import list_summaries, render_job
+from service.metrics.job_series import render_job_series
+from service.services import Use
+from service.storage import require_free
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(require_user)])
+
+JobId = Annotated[str, Query(pattern=r"^job_[0-9a-z]{22}$")]
+IdempotencyKeyHeader = Annotated[
+    str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
+]
+_INT64 = 2**63 - 1
+_METADATA_PREFIX = "metadata."
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=JobView,
+    responses={200: {"description": "A dry run's spec with its defaults, and warnings."}},
+)
+def submit_job(
+    body: Annotated[Any, Body(description="A job spec; GET /v1/tasks/{task}/schema describes it.")],
+    caller: Annotated[Caller, Depends(require_user)],
+    services: Use,
+    idempotency_key: IdempotencyKeyHeader = None,
+    dry_run: bool = False,
+) -> Response:
+    """Submit a job, or with `dry_run` only check it and fill its defaults in."""
+    if isinstance(body, bytes):
+        raise UnsupportedMedia("send the spec as application/json")
+    settings, database = services.settings, services.database
+    if dry_run:
+        checked = database.read(lambda session: check(session, settings, body))
+        return Response(_dry_run(checked), 200, media_type="application/json")
+    require_free(settings.state_dir, settings.min_free_bytes)
+    submitted = database.write(
+        lambda session: submit(
+            session, settings, body, owner=caller.id, idempotency_key=idempotency_key
+        )
+    )
+    headers = {"Location": f"/v1/jobs/{submitted.job_id}"}
+    if submitted.is_replayed:
+        headers["Idempotent-Replayed"] = "true"
+    return Response(submitted.response, 202, headers, media_type="application/json")
+
+
+@router.get("", response_model=Page[JobSummary])
+def list_jobs(
+    request: Request,
+    services: Use,
+    status: Annotated[list[JobStatus] | None, Query(description="Any of these.")] = None,
+    task: Annotated[str | None, Query(max_length=100)] = None,
+    after: Annotated[JobId | None, Query(description="Go on behind this job.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Response:
+    """List jobs, the newest first; `metadata.<key>=<value>` keeps those with that entry."""
+    jobs = list_summaries(
+        services.database,
+        statuses=status or [],
+        task=task,
+        metadata=_metadata_filter(request),
+        after=after,
+        limit=limit + 1,
+    )
+    shown = jobs[:limit]
+    page = Page[JobSummary](
+        data=shown,
+        has_more=len(jobs) > limit,
+        first_id=shown[0].id if shown else None,
+        last_id=shown[-1].id if shown else None,
+    )
+    return Response(page.model_dump_json(), media_type="application/json")
+
+
+@router.get("/{job_id}", response_model=JobView)
+def get_job(job_id: str, services: Use) -> Response:
+    """Look a job up."""
+    return Response(services.views.get(job_id), media_type="application/json")
+
+
+@router.post(
+    "/{job_id}/cancel",
+    response_model=JobView,
+    status_code=202,
+    responses={200: {"description": "It is cancelled."}, 409: {"description": "It has finished."}},
+)
+def cancel_job(job_id: str, services: Use) -> Response:
+    """Cancel a job: 200 when it is cancelled, 202 while its worker still has to stop."""
+
+    def cancel(session: Session) -> tuple[str, str]:
+        job = rules.cancel(session, job_id, now=read_now(session))
+        session.flush()
+        return job.status, render_job(session, job)
+
+    status, view = services.database.write(cancel)
+    code = 200 if status == JobStatus.CANCELLED else 202
+    return Response(view, code, media_type="application/json")
+
+
+@router.delete("/{job_id}", status_code=204, response_class=Response)
+def remove_job(job_id: str, services: Use) -> Response:
+    """Delete a finished job with its artifacts, events, metrics and logs."""
+    attempt_ids = services.database.write(lambda session: delete_job(session, job_id))
+    for attempt_id in attempt_ids:
+        log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/{job_id}/events",
+    response_model=Page[EventView],
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+def get_events(
+    job_id: str,
+    services: Use,
+    accept: Annotated[str, Header()] = "",
+    last_event_id: Annotated[int | None, Header(ge=0, le=_INT64)] = None,
+    after_seq: Annotated[int, Query(ge=0, le=_INT64)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """A job's events from `after_seq` on; with `Accept: text/event-stream` as they happen.
+
+    The stream can be resumed with `Last-Event-ID` and ends with `event: end`.
+    """
+    database = services.database
+    if "text/event-stream" not in accept:
+        events, has_more = database.read(
+            lambda session: list_events(session, job_id, after_seq=after_seq, limit=limit)
+        )
+        page = Page[EventView](
+            data=events,
+            has_more=has_more,
+            first_id=str(events[0].seq) if events else None,
+            last_id=str(events[-1].seq) if events else None,
+        )
+        return Response(page.model_dump_json(), media_type="application/json")
+    database.read(lambda session: rules.get_job(session, job_id))
+    stream = stream_events(
+        database,
+        services.changes,
+        job_id,
+        after_seq=after_seq if last_event_id is None else last_event_id,
+        heartbeat_seconds=services.settings.heartbeat_seconds,
+    )
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
+
+
+@router.get(
+    "/{job_id}/logs",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}},
+)
+def get_logs(
+    job_id: str,
+    services: Use,
+    offset: Annotated[int | None, Query(ge=0, le=_INT64, description="First byte wanted.")] = None,
+    tail: Annotated[int | None, Query(ge=0, le=100_000, description="Last lines wanted.")] = None,
+    attempt: Annotated[
+        str | None, Query(pattern=r"^(\d{1,9}|att_[0-9a-z]{22})$", description="Number or id.")
+    ] = None,
+    follow: bool = False,
+) -> Response:
+    """A job's log: its newest attempt's, or a chosen one's, as text.
+
+    `Redkiln-Log-Size` is the offset to go on from. With `follow` the text goes on as it is written,
+    through the job's next attempts too, until the job has ended.
+    """
+    database, logs_dir = services.database, services.settings.logs_dir
+    log = database.read(lambda session: find_log(session, job_id, attempt=attempt))
+    start = start_offset(logs_dir, log, offset=offset, tail=tail)
+    headers = {"Redkiln-Log-Size": str(log.size), "Cache-Control": "no-store"}
+    if log.attempt_id is not None:
+        headers["Redkiln-Attempt"] = log.attempt_id
+    if follow:
+        content: Any = follow_log(
+            database, services.changes, logs_dir, job_id, attempt=attempt, start=start, log=log
+        )
+    else:
+        content = read_log(logs_dir, log, start=start)
+    return StreamingResponse(content, headers=headers, media_type="text/plain; charset=utf-8")
+
+
+@router.get("/{job_id}/metrics", response_model=dict[str, list[Series]])
+def get_metrics(
+    job_id: str,
+    services: Use,
+    names: Annotated[
+        list[str] | None, Query(max_length=100, description="Repeated, or joined by commas.")
+    ] = None,
+    after_step: Annotated[int | None, Query(ge=0, lt=2**53)] = None,
+    max_points: Annotated[int, Query(ge=2, le=100_000, description="Of each series.")] = 1000,
+) -> Response:
+    """A job's metric series, thinned to `max_points` without hiding extremes."""
+    wanted = [name for item in names or [] for name in item.split(",") if name]
+    content = services.database.read(
+        lambda session: render_job_series(
+            session, job_id, names=wanted, after_step=after_step, max_points=max_points
+        )
+    )
+    return Response(content, media_type="application/json")
+
+
+def _dry_run(checked: Checked) -> str:
+    warnings: list[Warned] = checked.warnings
+    return json.dumps(
+        {
+            "dry_run": True,
+            "dataset_id": checked.dataset.id,
+            "spec": checked.spec.model_dump(mode="json"),
+            "warnings": [warning.model_dump() for warning in warnings],
+        }
+    )
+
+
+def _metadata_filter(request: Request) -> dict[str, str]:
+    return dict(_metadata_entries(request))
+
+
+def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
+    for name, value in request.query_params.multi_items():
+        if not name.startswith(_METADATA_PREFIX):
+            continue
+        key = name.removeprefix(_METADATA_PREFIX)
+        if not key or len(key) > 64 or not all(c.isalnum() or c in "_.-" for c in key):
+            message = "a metadata key has letters, digits, '_', '.' and '-'"
+            raise Unprocessable(message, errors=[SpecProblem("", "bad_metadata_key", message)])
+        if "\0" in value:
+            raise BadRequest("a metadata value has no NUL characters")
+        yield key, value

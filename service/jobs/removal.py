@@ -1,0 +1,38 @@
+"""Deleting a job with all that belongs to it; bytes that others need stay."""
+
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, delete, select
+
+from redkiln.job import JobStatus
+from service.artifacts.tables import Artifact
+from service.attempts.tables import Attempt
+from service.blobs.rules import discard
+from service.changes import outbox
+from service.errors import Conflict
+from service.jobs.rules import get_job
+from service.jobs.tables import JobEvent
+from service.metrics.tables import MetricChunk
+
+
+def delete_job(session: Session, job_id: str) -> Sequence[str]:
+    """Delete a finished job.
+
+    Returns:
+        ids of its attempts, whose log files are to be removed after the commit.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it is still active.
+    """
+    job = get_job(session, job_id, lock=True)
+    if not JobStatus(job.status).is_terminal:
+        raise Conflict(f"the job is {job.status}; cancel it first", code="job_active")
+    attempt_ids = session.exec(select(Attempt.id).where(Attempt.job_id == job_id)).all()
+    sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
+    for table in (Artifact, Attempt, JobEvent, MetricChunk):
+        session.exec(delete(table).where(col(table.job_id) == job_id))
+    session.delete(job)
+    discard(session, sha256s)
+    outbox(session).changed.add(job_id)
+    return attempt_ids

@@ -1,0 +1,60 @@
+"""What becomes of a job whose attempt ended without success: decisions as values."""
+
+from dataclasses import dataclass, replace
+
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.job import Reason
+
+POISON_DEATHS = 3
+"""Workers that may die at the same step before the job is quarantined."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """How often a job has been restarted, and how often it may be.
+
+    Attributes:
+        failures_used: restarts after its trainer failed.
+        losses_used: restarts after its worker was lost.
+        deaths_step: the step at which a worker died last; -1 before any step, None for never.
+        deaths_at_step: workers in a row that died there.
+    """
+
+    max_failures: int
+    max_losses: int
+    failures_used: int = 0
+    losses_used: int = 0
+    deaths_step: int | None = None
+    deaths_at_step: int = 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Run again, or not, and why; with the budgets as they are from now on."""
+
+    should_requeue: bool
+    reason: Reason
+    budgets: Budgets
+
+
+def judge_failure(budgets: Budgets, failure: JobFailure) -> Verdict:
+    """After the trainer failed: again, if that makes sense and the budget allows it."""
+    reason = Reason(code=failure.code, message=failure.message, retryable=failure.retryable)
+    if not failure.retryable or budgets.failures_used >= budgets.max_failures:
+        return Verdict(False, reason, budgets)
+    return Verdict(True, reason, replace(budgets, failures_used=budgets.failures_used + 1))
+
+
+def judge_loss(budgets: Budgets, *, last_step: int | None, message: str) -> Verdict:
+    """After the worker was lost: again, unless the job seems to be what kills its workers."""
+    step = -1 if last_step is None else last_step
+    deaths = budgets.deaths_at_step + 1 if budgets.deaths_step == step else 1
+    budgets = replace(budgets, deaths_step=step, deaths_at_step=deaths)
+    if deaths >= POISON_DEATHS:
+        where = "before its first step" if step < 0 else f"at step {step}"
+        text = f"{deaths} workers in a row were lost {where}; the job is not given to another one"
+        return Verdict(False, Reason(code=FailureCode.QUARANTINED, message=text), budgets)
+    reason = Reason(code=FailureCode.WORKER_LOST, message=message, retryable=True)
+    if budgets.losses_used >= budgets.max_losses:
+        return Verdict(False, reason, budgets)
+    return Verdict(True, reason, replace(budgets, losses_used=budgets.losses_used + 1))

@@ -1,0 +1,150 @@
+"""The one door through which a job's status moves, and what a job's history is made of."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session, col, delete, select
+
+from redkiln.failure import FailureCode
+from redkiln.job import TRANSITIONS, JobStatus, Reason
+from service.attempts.tables import Checkpoint
+from service.blobs.rules import discard
+from service.changes import outbox
+from service.database import read_now
+from service.errors import Conflict, NotFound
+from service.jobs.tables import Job, JobEvent
+
+
+def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
+    """A job, locked until the transaction ends where the caller will change it.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    job = session.get(Job, job_id, with_for_update=True if lock else None)
+    if job is None:
+        raise NotFound(f"there is no job {job_id!r}")
+    return job
+
+
+def move(
+    session: Session,
+    job: Job,
+    to: JobStatus,
+    *,
+    now: datetime,
+    reason: Reason | None = None,
+    attempt_id: str | None = None,
+    **data: Any,
+) -> None:
+    """Move a job to another status, with the event that says so.
+
+    A queued job rings the doorbell after the commit; an ended one drops its checkpoints.
+
+    Raises:
+        Conflict: a job in this status cannot get there.
+    """
+    check_move(JobStatus(job.status), to)
+    job.status = to
+    job.reason = None if reason is None else reason.model_dump(mode="json")
+    if to is not JobStatus.CANCELLING:
+        job.phase = None  # a job that is being cancelled still does what it did
+    if to is JobStatus.RUNNING:
+        job.started_at = job.started_at or now
+    if to is JobStatus.QUEUED:
+        job.published_at = now
+        outbox(session).queued.add(job.id)
+    if to.is_terminal:
+        job.finished_at = now
+        _drop_checkpoints(session, job.id)
+    if reason is not None:
+        data["reason"] = job.reason
+    note_event(session, job, _EVENT_KINDS[to], at=now, attempt_id=attempt_id, **data)
+
+
+def check_move(old: JobStatus, to: JobStatus) -> None:
+    """Let an allowed transition pass.
+
+    Raises:
+        Conflict: it is not allowed.
+    """
+    if to not in TRANSITIONS[old]:
+        raise Conflict(f"a job that is {old} cannot become {to}", code=f"job_{old}")
+
+
+def note_event(
+    session: Session,
+    job: Job,
+    kind: str,
+    *,
+    at: datetime,
+    attempt_id: str | None = None,
+    **data: Any,
+) -> None:
+    """Append to a job's history; the sequence has no gaps, as it is the job's own counter."""
+    job.last_event_seq += 1
+    session.add(
+        JobEvent(
+            job_id=job.id,
+            seq=job.last_event_seq,
+            at=at,
+            kind=kind,
+            attempt_id=attempt_id,
+            data=data,
+        )
+    )
+    outbox(session).changed.add(job.id)
+
+
+def cancel(session: Session, job_id: str, *, now: datetime) -> Job:
+    """Cancel a job: at once while it waits, else as soon as its worker hears of it.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has finished otherwise.
+    """
+    job = get_job(session, job_id, lock=True)
+    status = JobStatus(job.status)
+    reason = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
+    if status is JobStatus.QUEUED:
+        move(session, job, JobStatus.CANCELLED, now=now, reason=reason)
+    elif status is JobStatus.RUNNING:
+        move(session, job, JobStatus.CANCELLING, now=now, reason=reason)
+    elif status not in (JobStatus.CANCELLING, JobStatus.CANCELLED):
+        check_move(status, JobStatus.CANCELLED)
+    return job
+
+
+def fail_waiting(session: Session, *, job_id: str) -> bool:
+    """Fail a job that still waits for a data set which turned out to be of no use."""
+    job = get_job(session, job_id, lock=True)
+    if job.status != JobStatus.QUEUED:
+        return False
+    message = f"data set {job.dataset_id} is invalid; GET /v1/datasets/{job.dataset_id} says why"
+    reason = Reason(code=FailureCode.BAD_INPUT, message=message)
+    move(session, job, JobStatus.FAILED, now=read_now(session), reason=reason)
+    return True
+
+
+def fail_jobs_of(session: Session, dataset_id: str) -> None:
+    """Fail the jobs that wait for a data set which turned out to be of no use."""
+    waiting = select(Job.id).where(Job.dataset_id == dataset_id, Job.status == JobStatus.QUEUED)
+    for job_id in session.exec(waiting).all():
+        fail_waiting(session, job_id=job_id)
+
+
+_EVENT_KINDS = {
+    JobStatus.QUEUED: "requeued",
+    JobStatus.RUNNING: "started",
+    JobStatus.CANCELLING: "cancelling",
+    JobStatus.SUCCEEDED: "succeeded",
+    JobStatus.FAILED: "failed",
+    JobStatus.CANCELLED: "cancelled",
+}
+
+
+def _drop_checkpoints(session: Session, job_id: str) -> None:
+    of_job = col(Checkpoint.job_id) == job_id
+    sha256s = session.exec(select(Checkpoint.sha256).where(of_job)).all()
+    session.exec(delete(Checkpoint).where(of_job))
+    discard(session, sha256s)

@@ -1,0 +1,203 @@
+"""From what a user wrote to a queued job, or to problems that each say where and what instead."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlmodel import Session, col, delete
+
+from redkiln.job import DatasetStatus, Reason, Warned
+from redkiln.spec import JobSpec
+from redkiln.tasks import TASKS, SpecError, SpecProblem, parse_spec
+from service.changes import outbox
+from service.database import read_now
+from service.datasets.rules import find_dataset
+from service.datasets.tables import Dataset
+from service.errors import Unprocessable
+from service.ids import new_id
+from service.jobs.rules import note_event
+from service.jobs.tables import IdempotencyKey, Job
+from service.jobs.views import render_job
+from service.settings import Settings
+from service.workers.eligibility import Machine, find_obstacle
+from service.workers.rules import live_machines
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A spec that can run, and what its owner should know before it does."""
+
+    spec: JobSpec
+    dataset: Dataset
+    warnings: list[Warned]
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """The answer to a submission.
+
+    Attributes:
+        response: the job's view as JSON.
+        is_replayed: the same request was answered before.
+    """
+
+    job_id: str
+    response: str
+    is_replayed: bool = False
+
+
+def check(session: Session, settings: Settings, body: Any) -> Checked:
+    """Validate a spec against its task, its data set and the live workers.
+
+    Raises:
+        Unprocessable: with every problem that was found.
+    """
+    dataset = _find_dataset(session, body)
+    default_task = dataset.task if dataset is not None else None
+    try:
+        spec = parse_spec(body, default_task=default_task or _only_task())
+    except SpecError as error:
+        problems = [*error.problems, *_dataset_problems(body, dataset)]
+        raise _unprocessable(problems) from None
+    machines = live_machines(session, settings)
+    obstacle = find_obstacle(spec.resources, machines)
+    problems = [*_dataset_problems(body, dataset), *_mismatches(spec, dataset)]
+    problems += [] if obstacle is None else [obstacle]
+    if problems or dataset is None:
+        raise _unprocessable(problems)
+    return Checked(spec, dataset, _warnings(dataset, machines))
+
+
+def submit(
+    session: Session, settings: Settings, body: Any, *, owner: str, idempotency_key: str | None
+) -> Submitted:
+    """Queue a job, once for each idempotency key.
+
+    Raises:
+        Unprocessable: the spec cannot run, or the key was used with another body.
+    """
+    digest = hash_body(body)
+    if idempotency_key is not None:
+        known = session.get(IdempotencyKey, (owner, idempotency_key))
+        if known is not None:
+            return _replay(known, digest)
+    checked = check(session, settings, body)
+    now = read_now(session)
+    job_id = new_id("job")
+    name = checked.spec.name or default_name(checked.dataset.name, job_id)
+    reason = _waiting_reason(checked)
+    job = Job(
+        id=job_id,
+        name=name,
+        task=checked.spec.task,
+        dataset_id=checked.dataset.id,
+        status="queued",
+        reason=reason.model_dump(mode="json"),
+        spec=checked.spec.model_dump(mode="json"),
+        labels=checked.spec.metadata,
+        priority=checked.spec.priority,
+        device=checked.spec.resources.device,
+        created_at=now,
+        published_at=now,
+    )
+    session.add(job)
+    note_event(session, job, "submitted", at=now, name=name, dataset_id=job.dataset_id)
+    outbox(session).queued.add(job_id)
+    session.flush()
+    response = render_job(session, job)
+    if idempotency_key is not None:
+        session.add(
+            IdempotencyKey(
+                owner=owner,
+                key=idempotency_key,
+                body_sha256=digest,
+                job_id=job_id,
+                response=response,
+                created_at=now,
+            )
+        )
+    return Submitted(job_id, response)
+
+
+def forget_old_keys(session: Session, settings: Settings) -> None:
+    """Remove idempotency keys that nobody will repeat."""
+    oldest = read_now(session) - timedelta(days=settings.idempotency_days)
+    session.exec(delete(IdempotencyKey).where(col(IdempotencyKey.created_at) < oldest))
+
+
+def hash_body(body: Any) -> str:
+    """The digest of a request, the same for every spelling of the same JSON."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def default_name(dataset_name: str, job_id: str) -> str:
+    """A name for a job that was given none: its data set's, and a few characters of its own."""
+    stem = dataset_name.rpartition(":")[2]
+    clean = "".join(char if char.isascii() and char.isalnum() else "-" for char in stem)
+    return f"{clean.strip('-')[:80] or 'job'}-{job_id[-6:]}"
+
+
+def _find_dataset(session: Session, body: Any) -> Dataset | None:
+    reference = body.get("dataset") if isinstance(body, dict) else None
+    if not isinstance(reference, str) or not 1 <= len(reference) <= 200:
+        return None
+    if not reference.isprintable():
+        return None
+    return find_dataset(session, reference)
+
+
+def _only_task() -> str | None:
+    return next(iter(TASKS)) if len(TASKS) == 1 else None
+
+
+def _dataset_problems(body: Any, dataset: Dataset | None) -> list[SpecProblem]:
+    reference = body.get("dataset") if isinstance(body, dict) else None
+    if dataset is None:
+        if not isinstance(reference, str):
+            return []  # the spec's own problem says so
+        message = f"unknown data set {reference!r}; GET /v1/datasets lists what there is"
+        return [SpecProblem("/dataset", "unknown_dataset", message)]
+    if dataset.status == DatasetStatus.INVALID:
+        message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} says why"
+        return [SpecProblem("/dataset", "invalid_dataset", message)]
+    return []
+
+
+def _mismatches(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
+    if dataset is None or dataset.task in (None, spec.task):
+        return []
+    message = f"data set {dataset.name!r} is for {dataset.task}, not {spec.task}"
+    return [SpecProblem("/task", "task_mismatch", message)]
+
+
+def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:
+    detail = "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in problems)
+    return Unprocessable(detail, code="invalid_spec", errors=problems)
+
+
+def _warnings(dataset: Dataset, machines: list[Machine]) -> list[Warned]:
+    warnings = []
+    if dataset.status == DatasetStatus.VALIDATING:
+        message = f"data set {dataset.name!r} is still being validated; the job waits for it"
+        warnings.append(Warned(code="dataset_validating", message=message))
+    if not machines:
+        message = "no worker is live; the job waits for one"
+        warnings.append(Warned(code="no_live_worker", message=message))
+    return warnings
+
+
+def _waiting_reason(checked: Checked) -> Reason:
+    for warning in checked.warnings:
+        return Reason(code=warning.code, message=warning.message, retryable=True)
+    return Reason(code="waiting", message="waits for a worker with a free slot", retryable=True)
+
+
+def _replay(known: IdempotencyKey, digest: str) -> Submitted:
+    if known.body_sha256 != digest:
+        raise Unprocessable(
+            "this Idempotency-Key was used with another body; choose a new key",
+            code="idempotency_key_reused",
+        )
+    return Submitted(known.job_id, known.response, is_replayed=True)

@@ -1,0 +1,169 @@
+"""Jobs as the API shows them; a job is looked up far more often than it changes."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Session, col, select
+
+from redkiln.job import AttemptView, JobStatus, JobSummary, JobView, Reason
+from service.attempts.tables import Attempt
+from service.database import Database
+from service.errors import NotFound
+from service.jobs.rules import get_job
+from service.jobs.tables import JOB, Job
+
+_STATE = sa.select(JOB.c.revision, JOB.c.status, JOB.c.priority).where(
+    JOB.c.id == sa.bindparam("job_id")
+)
+_AHEAD = sa.select(sa.func.count()).where(
+    JOB.c.status == JobStatus.QUEUED,
+    sa.or_(
+        JOB.c.priority > sa.bindparam("priority"),
+        sa.and_(JOB.c.priority == sa.bindparam("priority"), JOB.c.id < sa.bindparam("job_id")),
+    ),
+)
+_SUMMARY = [
+    JOB.c[name]
+    for name in (
+        "id",
+        "name",
+        "task",
+        "status",
+        "phase",
+        "reason",
+        "progress",
+        "dataset_id",
+        "priority",
+        "labels",
+        "created_at",
+        "started_at",
+        "finished_at",
+    )
+]
+
+
+class JobViews:
+    """Answers `GET /v1/jobs/{id}`: one small query, and a rendered view kept by its revision.
+
+    Args:
+        database: read on each call, so that a view is never older than its row.
+        capacity: rendered views kept.
+    """
+
+    def __init__(self, database: Database, *, capacity: int = 1024) -> None:
+        self._database = database
+        self._capacity = capacity
+        self._rendered: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, job_id: str) -> bytes:
+        """A job's view as JSON.
+
+        Raises:
+            NotFound: there is no such job.
+        """
+        rows = self._database.execute_read(_STATE, {"job_id": job_id})
+        if not rows:
+            raise NotFound(f"there is no job {job_id!r}")
+        revision, status, priority = tuple(rows[0])
+        if status == JobStatus.QUEUED:
+            # The position changes without the job.
+            ahead = self._database.execute_read(_AHEAD, {"job_id": job_id, "priority": priority})
+            position = ahead[0][0] + 1
+            return self._database.read(lambda s: _render_by_id(s, job_id, position)).encode()
+        with self._lock:
+            kept = self._rendered.get(job_id)
+            if kept is not None and kept[0] == revision:
+                self._rendered.move_to_end(job_id)
+                return kept[1]
+        return self._render(job_id)
+
+    def _render(self, job_id: str) -> bytes:
+        revision, text = self._database.read(lambda session: _render_at_revision(session, job_id))
+        rendered = text.encode()
+        with self._lock:
+            self._rendered[job_id] = (revision, rendered)
+            while len(self._rendered) > self._capacity:
+                self._rendered.popitem(last=False)
+        return rendered
+
+
+def render_job(session: Session, job: Job) -> str:
+    """A job's view as JSON, read within a transaction."""
+    position = None
+    if job.status == JobStatus.QUEUED:
+        parameters = {"job_id": job.id, "priority": job.priority}
+        position = session.execute(_AHEAD, parameters).scalar_one() + 1
+    return _render(session, job, position)
+
+
+def list_summaries(
+    database: Database,
+    *,
+    statuses: Sequence[JobStatus],
+    task: str | None,
+    metadata: dict[str, str],
+    after: str | None,
+    limit: int,
+) -> list[JobSummary]:
+    """Jobs from the newest on, beginning behind the job `after`."""
+    statement = sa.select(*_SUMMARY).order_by(JOB.c.id.desc()).limit(limit)
+    if statuses:
+        statement = statement.where(JOB.c.status.in_(statuses))
+    if task is not None:
+        statement = statement.where(JOB.c.task == task)
+    for key, value in metadata.items():
+        statement = statement.where(JOB.c.labels[key].as_string() == value)
+    if after is not None:
+        statement = statement.where(JOB.c.id < after)
+    return [summarise(row._mapping) for row in database.execute_read(statement)]
+
+
+def summarise(row: Any) -> JobSummary:
+    """A list's row from the columns of a job."""
+    facts = dict(row)
+    facts["metadata"] = facts.pop("labels")
+    return JobSummary(is_terminal=JobStatus(facts["status"]).is_terminal, **facts)
+
+
+def summary_of(job: Job) -> JobSummary:
+    """A list's row from a job."""
+    return summarise({column.name: getattr(job, column.name) for column in _SUMMARY})
+
+
+def _render_at_revision(session: Session, job_id: str) -> tuple[int, str]:
+    job = get_job(session, job_id)
+    return job.revision, render_job(session, job)
+
+
+def _render_by_id(session: Session, job_id: str, position: int) -> str:
+    job = get_job(session, job_id)
+    return _render(session, job, position if job.status == JobStatus.QUEUED else None)
+
+
+def _render(session: Session, job: Job, queue_position: int | None) -> str:
+    attempts = session.exec(
+        select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number))
+    ).all()
+    view = JobView(
+        **summary_of(job).model_dump(),
+        warnings=job.warnings,
+        queue_position=queue_position,
+        attempts=[_attempt_view(attempt) for attempt in attempts],
+        spec=job.spec,
+        resolved_spec=job.resolved_spec,
+        environment=job.environment,
+    )
+    return view.model_dump_json()
+
+
+def _attempt_view(attempt: Attempt) -> AttemptView:
+    facts = attempt.model_dump(exclude={"failure", "details"})
+    failure = attempt.failure
+    if failure is None:
+        return AttemptView(**facts, details=attempt.details)
+    details = {**attempt.details, "failure": failure["details"]}
+    return AttemptView(**facts, failure=Reason.model_validate(failure), details=details)

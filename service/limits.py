@@ -1,0 +1,61 @@
+"""How large a request's body may be, counted while it comes in: lengths that are announced lie."""
+
+import re
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.settings import Settings
+
+_REPORT = re.compile(r"/v1/attempts/[^/]+/report")
+_BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
+
+
+class BodyLimitMiddleware:
+    """Refuses bodies over the limit of their endpoint with 413."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        limit = body_limit(
+            scope["method"], scope["path"], headers.get("content-type", ""), self._settings
+        )
+        announced = headers.get("content-length", "")
+        received = 0
+
+        async def receive_within_limit() -> Message:
+            nonlocal received
+            if announced.isdigit() and int(announced[:20]) > limit:
+                raise _too_large(limit)
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise _too_large(limit)
+            return message
+
+        await self._app(scope, receive_within_limit, send)
+
+
+def body_limit(method: str, path: str, content_type: str, settings: Settings) -> int:
+    """Most bytes of a request's body."""
+    if _REPORT.fullmatch(path):
+        return settings.max_report_bytes
+    if method == "PUT" and _BLOB.fullmatch(path):
+        return settings.max_upload_bytes
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    if method == "POST" and path == "/v1/datasets" and not is_json:
+        return settings.max_upload_bytes
+    return settings.max_json_bytes
+
+
+def _too_large(limit: int) -> HTTPException:
+    # Of this class, because FastAPI takes any other error while reading a body for a malformed one.
+    return HTTPException(413, f"the body is over the limit of {limit} bytes")

@@ -1,0 +1,1 @@
+"""Metric series: packed chunks, thinned for display."""

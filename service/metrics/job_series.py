@@ -1,0 +1,40 @@
+"""All series of a job as one JSON document."""
+
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from service.attempts.tables import Attempt
+from service.jobs.rules import get_job
+from service.metrics.chunks import load_points
+from service.metrics.series import join_attempts, render_series
+
+
+def render_job_series(
+    session: Session,
+    job_id: str,
+    *,
+    names: Sequence[str],
+    after_step: int | None,
+    max_points: int,
+) -> str:
+    """`{"series": [...]}` with each series thinned to `max_points`; unknown names are left out.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    get_job(session, job_id)
+    attempts = session.exec(
+        select(Attempt.id, Attempt.resumed_from_step)
+        .where(Attempt.job_id == job_id)
+        .order_by(col(Attempt.number))
+    ).all()
+    loaded = load_points(session, job_id, names=names, after_step=after_step)
+    rendered = []
+    for name, by_attempt in sorted(loaded.items()):
+        parts = [(by_attempt[id_], step) for id_, step in attempts if id_ in by_attempt]
+        curve = join_attempts(parts)
+        if after_step is not None:
+            curve = curve[curve[:, 0] > after_step]
+        rendered.append(render_series(name, curve, max_points=max_points))
+    return f'{{"series":[{",".join(rendered)}]}}'

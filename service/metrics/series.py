@@ -1,0 +1,53 @@
+"""A job's series for display: its attempts joined to one curve, thinned without hiding extremes."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tsdownsample import MinMaxLTTBDownsampler, NaNMinMaxLTTBDownsampler
+
+from service.metrics.chunks import Points
+
+
+def join_attempts(attempts: Sequence[tuple[Points, int | None]]) -> Points:
+    """One curve of a job from its attempts.
+
+    Args:
+        attempts: the points of each attempt in the order in which they ran, and the step that it
+            resumed from. What an earlier attempt did beyond that step was lost and done again.
+    """
+    curve = np.empty((0, 2))
+    for points, resumed_from_step in attempts:
+        first_step = -1 if resumed_from_step is None else resumed_from_step
+        curve = np.concatenate([curve[curve[:, 0] <= first_step], points])
+    return curve
+
+
+def thin(points: Points, *, max_points: int) -> Points:
+    """At most `max_points` points that look like all of them: first, last, extremes, big bends."""
+    if len(points) <= max_points:
+        return points
+    steps, values = np.ascontiguousarray(points[:, 0]), np.ascontiguousarray(points[:, 1])
+    values = np.where(np.isfinite(values), values, np.nan)
+    has_gaps = bool(np.isnan(values).any())
+    downsampler: Any = NaNMinMaxLTTBDownsampler if has_gaps else MinMaxLTTBDownsampler
+    chosen: npt.NDArray[np.uint64] = downsampler().downsample(steps, values, n_out=max_points)
+    return points[np.unique(chosen)]
+
+
+def render_series(name: str, points: Points, *, max_points: int) -> str:
+    """A `redkiln.job.Series` as JSON; what is not finite becomes null."""
+    shown = thin(points, max_points=max_points)
+    values = [value if np.isfinite(value) else None for value in shown[:, 1].tolist()]
+    return json.dumps(
+        {
+            "name": name,
+            "steps": shown[:, 0].astype(np.int64).tolist(),
+            "values": values,
+            "num_points": len(points),
+            "downsampled": len(shown) < len(points),
+        },
+        allow_nan=False,
+    )

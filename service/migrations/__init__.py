@@ -1,0 +1,1 @@
+"""Alembic's revisions, run at start by the one connection that writes."""

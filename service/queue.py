@@ -1,0 +1,122 @@
+"""The doorbell: Celery messages that wake workers. The only file that knows Celery.
+
+A message says that there is work, nothing more: losing or doubling one changes nothing. A thread
+of its own sends them, so that a broker that is away or hangs never holds up a request.
+"""
+
+import queue
+import threading
+from typing import Literal
+
+import structlog
+from celery import Celery
+
+log = structlog.get_logger()
+
+TASK_NAME = "redkiln.doorbell"
+QUEUE_NAME = "redkiln"
+BrokerState = Literal["off", "unknown", "up", "away"]
+
+_SOCKET_SECONDS = 2.0
+_PING_SECONDS = 5.0
+_MAX_WAITING = 10_000
+"""Messages kept while the broker is slow; more are left to the re-publisher."""
+
+
+class Doorbell:
+    """Rings workers in the background.
+
+    Args:
+        broker_url: Redis; None leaves workers to their polls.
+    """
+
+    def __init__(self, broker_url: str | None) -> None:
+        self._waiting: queue.Queue[str | None] = queue.Queue(_MAX_WAITING)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._app = None if broker_url is None else _build_app(broker_url)
+        self.state: BrokerState = "off" if broker_url is None else "unknown"
+
+    def start(self) -> None:
+        """Begin to send."""
+        if self._app is not None:
+            self._thread = threading.Thread(target=self._run, name="doorbell", daemon=True)
+            self._thread.start()
+
+    def ring(self, job_ids: set[str]) -> None:
+        """Announce queued jobs; returns at once, whatever the broker does."""
+        if self._thread is None:
+            return
+        for job_id in sorted(job_ids):
+            try:
+                self._waiting.put_nowait(job_id)
+            except queue.Full:
+                log.warning("doorbell_overrun", job_id=job_id)
+                return
+
+    def close(self) -> None:
+        """Stop sending; what is not sent is sent again by the next service."""
+        self._stop.set()
+        if self._thread is not None:
+            if not self._waiting.full():
+                self._waiting.put_nowait(None)
+            self._thread.join(timeout=2 * _SOCKET_SECONDS)
+            self._thread = None
+
+    def _run(self) -> None:
+        self._ping()
+        while not self._stop.is_set():
+            try:
+                job_id = self._waiting.get(timeout=_PING_SECONDS)
+            except queue.Empty:
+                self._ping()
+                continue
+            if job_id is not None:
+                self._send(job_id)
+        if self._app is not None:
+            self._app.close()
+
+    def _send(self, job_id: str) -> None:
+        assert self._app is not None
+        try:
+            self._app.send_task(TASK_NAME, [job_id], queue=QUEUE_NAME, retry=False)
+        except Exception as error:  # noqa: BLE001  kombu, redis and the socket each have their own
+            self._set_state("away", error)
+        else:
+            self._set_state("up")
+
+    def _ping(self) -> None:
+        assert self._app is not None
+        try:
+            with self._app.connection_for_write() as connection:
+                connection.default_channel.client.ping()
+        except Exception as error:  # noqa: BLE001  kombu, redis and the socket each have their own
+            self._set_state("away", error)
+        else:
+            self._set_state("up")
+
+    def _set_state(self, state: BrokerState, error: Exception | None = None) -> None:
+        if state != self.state:
+            cause = None if error is None else repr(error)
+            log.info("broker_state", state=state, cause=cause)
+        self.state = state
+
+
+def _build_app(broker_url: str) -> Celery:
+    app = Celery("redkiln-service", broker=broker_url, set_as_current=False)
+    app.conf.update(
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        broker_connection_timeout=_SOCKET_SECONDS,
+        broker_pool_limit=1,
+        broker_transport_options={
+            "socket_timeout": _SOCKET_SECONDS,
+            "socket_connect_timeout": _SOCKET_SECONDS,
+            "retry_on_timeout": False,
+            "max_retries": 0,
+            # The same value as the worker's: the shortest of all apps on a broker wins.
+            "visibility_timeout": 3600,
+        },
+    )
+    return app

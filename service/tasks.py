@@ -1,0 +1,69 @@
+"""The tasks that a spec can name, with their schemas and defaults, over HTTP."""
+
+import hashlib
+import json
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Response
+from pydantic import BaseModel
+
+from redkiln.job import Page
+from redkiln.tasks import TASKS, SpecError, task_schema
+from service.access import require_user
+from service.errors import NotFound
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"], dependencies=[Depends(require_user)])
+
+
+class TaskView(BaseModel):
+    """A task that can be trained.
+
+    Attributes:
+        defaults: what a spec that names only its data set is filled up with.
+    """
+
+    name: str
+    description: str
+    schema_url: str
+    defaults: dict[str, Any]
+
+
+@router.get("")
+def list_tasks() -> Page[TaskView]:
+    """List the tasks."""
+    views = [_view(name) for name in TASKS]
+    return Page[TaskView](data=views, first_id=views[0].name, last_id=views[-1].name)
+
+
+@router.get(
+    "/{task}/schema",
+    response_model=dict[str, Any],
+    responses={304: {"description": "It is the one that the client has."}},
+)
+def get_schema(task: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+    """The JSON Schema of a task's spec, with every default."""
+    content, etag = _render_schema(task)
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if if_none_match is not None and etag in if_none_match:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type="application/schema+json")
+
+
+def _view(name: str) -> TaskView:
+    spec = TASKS[name].model_validate({"task": name, "dataset": "name"})
+    return TaskView(
+        name=name,
+        description=(TASKS[name].__doc__ or "").strip(),
+        schema_url=f"/v1/tasks/{name}/schema",
+        defaults=spec.model_dump(mode="json", exclude={"dataset", "task"}),
+    )
+
+
+@cache
+def _render_schema(task: str) -> tuple[str, str]:
+    try:
+        content = json.dumps(task_schema(task))
+    except SpecError as error:
+        raise NotFound(error.problems[0].message) from None
+    return content, f'"{hashlib.sha256(content.encode()).hexdigest()[:32]}"'

@@ -1,0 +1,1 @@
+"""Workers: who says hello, who is heard of, and who is given which job."""

@@ -1,0 +1,51 @@
+"""Workers over HTTP: for people to look at, and for the workers themselves."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Depends, Response
+from sqlmodel import Session
+
+from redkiln.job import Page, WorkerView
+from redkiln.protocol import ClaimRequest, ClaimResponse, HelloRequest, HelloResponse
+from service.access import require_user, require_worker
+from service.attempts.claim import claim
+from service.services import Use
+from service.workers.rules import hello, list_workers
+
+router = APIRouter(prefix="/v1/workers", tags=["workers"])
+
+
+@router.get("", dependencies=[Depends(require_user)])
+def get_workers(services: Use) -> Page[WorkerView]:
+    """List the workers that ever said hello, the last heard of first."""
+    workers = services.database.read(lambda session: list_workers(session, services.settings))
+    return Page[WorkerView](
+        data=workers,
+        first_id=workers[0].id if workers else None,
+        last_id=workers[-1].id if workers else None,
+    )
+
+
+@router.post("/hello", dependencies=[Depends(require_worker)])
+def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloResponse:
+    """A worker has started; what its former process was running is given to others."""
+    services.database.write(lambda session: hello(session, request))
+    return HelloResponse(poll_seconds=services.settings.poll_seconds)
+
+
+@router.post(
+    "/claim",
+    dependencies=[Depends(require_worker)],
+    response_model=ClaimResponse,
+    responses={204: {"description": "There is nothing that it can run."}},
+)
+def claim_job(request: Annotated[ClaimRequest, Body()], services: Use) -> Response:
+    """Give a worker the best job for its free slots."""
+
+    def run(session: Session) -> ClaimResponse | None:
+        return claim(session, services.settings, request, secret=services.secret)
+
+    claimed = services.database.write(run)
+    if claimed is None:
+        return Response(status_code=204)
+    return Response(claimed.model_dump_json(), media_type="application/json")

@@ -1,0 +1,17 @@
+import pytest
+
+from service.attempts.checkpoints import choose_kept
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "kept"),
+    [
+        ([], set()),
+        ([(10, False)], {10}),
+        ([(10, False), (20, False), (30, False)], {20, 30}),
+        ([(10, True), (20, False), (30, False), (40, False)], {10, 30, 40}),
+        ([(10, False), (20, True), (30, False)], {20, 30}),
+    ],
+)
+def test_the_best_and_the_last_two_checkpoints_are_kept(checkpoints, kept):
+    assert choose_kept(checkpoints) == kept

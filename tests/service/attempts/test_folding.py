@@ -1,0 +1,65 @@
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from redkiln.events import Event, EventKind
+from redkiln.job import Phase
+from service.attempts.folding import fold
+from service.errors import Unprocessable
+
+
+def event(kind, **data):
+    return Event(at=datetime(2026, 1, 1, tzinfo=UTC), kind=kind, data=data)
+
+
+def test_a_batch_is_summed_up_by_what_is_newest():
+    folded = fold(
+        [
+            event(EventKind.PHASE, phase="preparing"),
+            event(EventKind.PHASE, phase="training"),
+            event(EventKind.PROGRESS, step=1, steps=10),
+            event(EventKind.PROGRESS, step=2, steps=10),
+            event(EventKind.METRICS, points={"train/loss": [[1, 0.5], [2, None]]}),
+            event(EventKind.METRICS, points={"train/loss": [[3, 0.25]], "lr": [[3, 0.1]]}),
+            event(EventKind.WARNING, code="slow", message="one thread"),
+            event(EventKind.RESOLVED, spec={"a": 1}, environment={"torch": "2"}),
+            event(EventKind.RESULT, metrics={"accuracy": 1.0}),
+            event(EventKind.MESSAGE, text="hello"),
+        ]
+    )
+    assert folded.phase is Phase.TRAINING
+    assert folded.progress.step == folded.last_step == 2
+    steps, values = zip(*folded.points["train/loss"], strict=True)
+    assert steps == (1, 2, 3)
+    assert math.isnan(values[1])
+    assert folded.points["lr"] == [(3, 0.1)]
+    assert [warned.code for warned in folded.warnings] == ["slow"]
+    assert folded.resolved_spec == {"a": 1}
+    assert folded.result == {"metrics": {"accuracy": 1.0}}
+
+
+def test_progress_and_metrics_are_not_kept_as_events():
+    folded = fold([event(EventKind.PROGRESS), event(EventKind.METRICS, points={})])
+    assert folded.kept == []
+
+
+def test_an_empty_batch_changes_nothing():
+    assert not fold([]).changes_job
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "pointer"),
+    [
+        (EventKind.PHASE, {"phase": "napping"}, "/events/1/data/phase"),
+        (EventKind.PHASE, {}, "/events/1/data/phase"),
+        (EventKind.PROGRESS, {"step": "many"}, "/events/1/data/step"),
+        (EventKind.WARNING, {"code": "x"}, "/events/1/data/message"),
+        (EventKind.METRICS, {"points": {"a": [[-1, 0.0]]}}, "/events/1/data/points/a/0/0"),
+        (EventKind.METRICS, {"points": {"": []}}, "/events/1/data/points//[key]"),
+    ],
+)
+def test_an_unreadable_event_is_refused_with_its_place(kind, data, pointer):
+    with pytest.raises(Unprocessable) as caught:
+        fold([event(EventKind.MESSAGE, text="fine"), event(kind, **data)])
+    assert pointer in [problem.pointer for problem in caught.value.errors]
