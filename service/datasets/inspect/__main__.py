@@ -1,18 +1,17 @@
 """The inspecting process: one argument, the path of an `Order` as JSON."""
 
 import errno
-import os
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from redkiln.datasets import DatasetIndex
-from service.datasets import beneath
 from service.datasets.inspect.layout import arrange
-from service.datasets.inspect.limits import Limits, confine
+from service.datasets.inspect.limits import confine
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
-from service.datasets.inspect.report import Refused, Report, problem, refuse
-from service.datasets.inspect.source import UNPACKED, FolderSource, Source, open_archive
+from service.datasets.inspect.report import Refused, Report, problem
+from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
 from service.datasets.inspect.verdict import judge
 
 
@@ -42,24 +41,18 @@ def inspect(order: Order, *, work_dir: Path) -> tuple[DatasetIndex | None, Repor
         Refused: it cannot be used, and not even be looked at in full.
     """
     limits = order.limits
-    source = _open(order, work_dir=work_dir, limits=limits)
-    files = source.list_files(limits=limits)
-    layout = arrange([entry.parts for entry in files.files], files.folders)
-    entries = [files.files[member.position] for member in layout.members]
-    probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
+    with _open(order, work_dir=work_dir) as source:
+        files = source.list_files(limits=limits)
+        layout = arrange([entry.parts for entry in files.files], files.folders)
+        entries = [files.files[member.position] for member in layout.members]
+        probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
     return judge(files.files, layout, probes, seed=order.seed, limits=limits)
 
 
-def _open(order: Order, *, work_dir: Path, limits: Limits) -> Source:
-    if order.kind == "archive":
-        return open_archive(Path(order.path), work_dir=work_dir, limits=limits)
-    root_fd = beneath.open_root(Path(order.path))
-    try:
-        return FolderSource(beneath.open_folder(root_fd, order.below))
-    except OSError as error:
-        raise refuse("unreadable", f"cannot be opened: {error.strerror}") from error
-    finally:
-        os.close(root_fd)
+def _open(order: Order, *, work_dir: Path) -> AbstractContextManager[Source]:
+    if order.kind == "folder":
+        return open_folder(Path(order.path), order.below)
+    return open_archive(Path(order.path), work_dir=work_dir, limits=order.limits)
 
 
 def _explain_full(error: OSError) -> Report:

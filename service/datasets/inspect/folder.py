@@ -64,11 +64,16 @@ class FolderReader:
         except OSError as error:
             raise BadImage("unreadable", f"cannot be read: {error.strerror}") from None
 
+    def close(self) -> None:
+        """Close the folder of the last file."""
+        if self._folder is not None:
+            os.close(self._folder_fd)
+            self._folder = None
+
     def _open_folder(self, folder: Parts) -> int:
         if folder != self._folder:
             fd = beneath.open_folder(self._root_fd, folder)
-            if self._folder is not None:
-                os.close(self._folder_fd)
+            self.close()
             self._folder, self._folder_fd = folder, fd
         return self._folder_fd
 

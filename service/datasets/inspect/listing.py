@@ -114,6 +114,8 @@ def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
     """Why a name is refused, as code and message; None for a good one."""
     name = path.removesuffix("/")
     parts = name.split("/")
+    if not path:
+        return "unsafe_path", "a file without a name; pack the archive again"
     if name.startswith("/") or _DRIVE.match(name):
         return "unsafe_path", "absolute path; pack the files with names relative to their folder"
     if ".." in parts:

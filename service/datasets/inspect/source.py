@@ -1,11 +1,13 @@
 """The three kinds of source behind one face: list the names, then read a file."""
 
 import os
-import stat
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from service.datasets import beneath
 from service.datasets.inspect.folder import FolderReader, list_folder
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry, Listing
@@ -93,6 +95,10 @@ class FolderSource(Source):
         self._root_fd = root_fd
         self._reader = FolderReader(root_fd)
 
+    def close(self) -> None:
+        """Close what reading has opened."""
+        self._reader.close()
+
     def list_files(self, *, limits: Limits) -> Listing:
         """The names; see `Source`."""
         return list_folder(self._root_fd, limits=limits)
@@ -102,7 +108,8 @@ class FolderSource(Source):
         return self._reader.read(entry, limits=limits)
 
 
-def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Source:
+@contextmanager
+def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Iterator[Source]:
     """The source in an archive file, whatever it is called.
 
     Args:
@@ -113,17 +120,39 @@ def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Source:
     Raises:
         Refused: it is no archive, or one that cannot be read.
     """
-    file = path.open("rb")
-    magic = os.pread(file.fileno(), 8, 0)
-    if not magic or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        raise refuse("not_an_archive", "the upload is empty; send a zip or tar archive")
-    if magic.startswith(_ZIP):
-        return ZipSource(file)
-    if magic.startswith(tuple(OPENERS)):
-        target = work_dir / UNPACKED
-        unpack_tar(file, target, limits=limits)
-        return TarSource(target.open("rb"))
-    for start, name in _OTHERS.items():
-        if magic.startswith(start):
-            raise refuse("not_an_archive", f"a {name} archive; {NOT_AN_ARCHIVE}")
-    return TarSource(file)
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        magic = os.pread(file.fileno(), 8, 0)
+        if not magic:
+            raise refuse("not_an_archive", "the upload is empty; send a zip or tar archive")
+        if magic.startswith(_ZIP):
+            yield ZipSource(file)
+            return
+        if magic.startswith(tuple(OPENERS)):
+            target = work_dir / UNPACKED
+            unpack_tar(file, target, limits=limits)
+            file = stack.enter_context(target.open("rb"))
+        for start, name in _OTHERS.items():
+            if magic.startswith(start):
+                raise refuse("not_an_archive", f"a {name} archive; {NOT_AN_ARCHIVE}")
+        yield TarSource(file)
+
+
+@contextmanager
+def open_folder(root: Path, below: Sequence[str]) -> Iterator[Source]:
+    """The source in a folder below a trusted root.
+
+    Raises:
+        Refused: it is not there, or behind a symbolic link.
+    """
+    with ExitStack() as stack:
+        try:
+            root_fd = beneath.open_root(root)
+            stack.callback(os.close, root_fd)
+            folder_fd = beneath.open_folder(root_fd, below)
+            stack.callback(os.close, folder_fd)
+        except OSError as error:
+            raise refuse("unreadable", f"cannot be opened: {error.strerror}") from error
+        source = FolderSource(folder_fd)
+        stack.callback(source.close)
+        yield source

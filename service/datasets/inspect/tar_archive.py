@@ -99,11 +99,11 @@ def list_tar(file: BinaryIO, *, limits: Limits) -> Listing:
     archive_bytes = os.fstat(file.fileno()).st_size
     listing = Listing(limits)
     try:
-        archive = tarfile.open(fileobj=file, mode="r:", tarinfo=_StrictTarInfo)  # noqa: SIM115
-        while (info := archive.next()) is not None:
-            archive.members.clear()  # type: ignore[attr-defined]  # else it keeps them all
-            _add(info, listing, archive_bytes)
-    except (tarfile.TarError, ValueError, OverflowError, KeyError, EOFError) as error:
+        with tarfile.open(fileobj=file, mode="r:", tarinfo=_StrictTarInfo) as archive:
+            while (info := archive.next()) is not None:
+                archive.members.clear()  # type: ignore[attr-defined]  # else it keeps them all
+                _add(info, listing, archive_bytes)
+    except (tarfile.TarError, OSError, ValueError, OverflowError, KeyError, EOFError) as error:
         raise refuse(
             "bad_archive", f"not a readable tar archive ({error}); pack and upload it again"
         ) from error

@@ -49,12 +49,12 @@ def list_zip(file: BinaryIO, *, limits: Limits) -> Listing:
             _note_bomb(entry, listing)
             listing.add_file(entry)
     _note_overlaps(extents, directory_offset, listing)
+    listing.close()
     if listing.total_bytes > archive_bytes * limits.max_total_ratio + MIB:
         raise refuse(
             "compression_bomb",
             f"the files unpack to more than {limits.max_total_ratio} times the archive's size",
         )
-    listing.close()
     return listing
 
 
@@ -80,7 +80,9 @@ def _read_entry(fd: int, info: zipfile.ZipInfo, listing: Listing) -> Entry | Non
     name = info.filename
     parts = listing.parse(name)
     fault = _find_fault(info)
-    header = os.pread(fd, _LOCAL_HEADER.size, info.header_offset)
+    header = b""
+    if 0 <= info.header_offset < os.fstat(fd).st_size:
+        header = os.pread(fd, _LOCAL_HEADER.size, info.header_offset)
     if fault is None and len(header) < _LOCAL_HEADER.size:
         fault = "bad_archive", "its header lies outside the archive; pack it again"
     if fault is None:
@@ -93,7 +95,7 @@ def _read_entry(fd: int, info: zipfile.ZipInfo, listing: Listing) -> Entry | Non
         listing.note(*fault, name)
         return None
     if parts is None:
-        return None
+        return None  # also where there is no name at all, which is_dir() cannot bear
     if info.is_dir():
         listing.add_folder(parts)
     return Entry(

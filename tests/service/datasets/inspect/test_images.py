@@ -1,0 +1,70 @@
+import io
+import warnings
+
+import pytest
+from PIL import Image
+
+from service.datasets.inspect.images import BadImage, ImageFacts, prepare_decoder, probe_image
+from service.datasets.inspect.limits import Limits
+
+LIMITS = Limits(max_pixels=1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def decoder():
+    before = Image.MAX_IMAGE_PIXELS
+    with warnings.catch_warnings():
+        prepare_decoder(LIMITS)
+        yield
+    Image.MAX_IMAGE_PIXELS = before
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("size", [(1, 1), (28, 28), (640, 480)])
+def test_images_of_the_three_formats_are_good(make, kind, size):
+    assert probe_image(make.encode(size, kind=kind), limits=LIMITS) == ImageFacts(*size, "RGB")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_the_mode_is_told(make, mode):
+    assert probe_image(make.encode(mode=mode), limits=LIMITS).mode == mode
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"hello", "is not a JPEG, PNG or WebP image"),
+        (b"GIF89a....", "is a GIF file; convert it to JPEG, PNG or WebP"),
+        (b"BM123456", "is a BMP file; convert it to JPEG, PNG or WebP"),
+        (b"II*\0....", "is a TIFF file; convert it to JPEG, PNG or WebP"),
+    ],
+)
+def test_other_files_are_named(content, message):
+    with pytest.raises(BadImage) as bad:
+        probe_image(content, limits=LIMITS)
+    assert (bad.value.code, bad.value.message) == ("not_an_image", message)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_a_truncated_image_is_bad_wherever_it_is_cut(kind):
+    noise = Image.effect_noise((300, 300), 60).convert("RGB")
+    buffer = io.BytesIO()
+    noise.save(buffer, kind)
+    content = buffer.getvalue()
+    for share in (0.01, 0.3, 0.6, 0.9):
+        with pytest.raises(BadImage):
+            probe_image(content[: int(len(content) * share)], limits=LIMITS)
+
+
+def test_the_decoder_sees_no_format_but_the_three(make):
+    # The magic of a PNG before something else entirely.
+    with pytest.raises(BadImage, match="cannot be decoded"):
+        probe_image(b"\x89PNG\r\n\x1a\n" + make.encode(kind="GIF"), limits=LIMITS)
+
+
+@pytest.mark.parametrize("size", [(1001, 1000), (60_000, 60_000), (1_000_000, 4)])
+def test_an_image_of_too_many_pixels_is_an_error_before_it_is_decoded(make, size):
+    with pytest.raises(BadImage, match="more than 1000000 pixels") as bad:
+        probe_image(make.png_with_header(*size), limits=LIMITS)
+    assert bad.value.code == "image_bomb"
