@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
-from worker.trainer.decode_shard import Shard, ShardProblem, decode_rows
+from worker.trainer.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.pixels import PixelFormat
 
@@ -140,7 +140,9 @@ def _decode(
     if len(shards) == 1:
         problem = decode_rows(shards[0], on_row=lambda done: on_progress(done, num_rows))
     else:
-        problem = _run_children(shards, staging, lambda done: on_progress(done, num_rows))
+        problem = _run_children(
+            shards, staging, lambda done: on_progress(min(done, num_rows), num_rows)
+        )
     if problem is not None:
         raise _failure(problem)
     _write_facts(staging, images, num_train=num_train)
@@ -203,9 +205,9 @@ def _run_children(
 
 
 def _rows_done(path: Path) -> int:
-    # One byte a hundred rows: a size never reads half-written.
+    # A mark is one byte: a size never reads half-written.
     try:
-        return path.stat().st_size * 100
+        return path.stat().st_size * ROWS_A_MARK
     except FileNotFoundError:
         return 0
 

@@ -4,19 +4,23 @@ Beside SHARD.json it leaves `.done`, which grows by a byte every hundred rows, a
 is unusable, `.problem`. It imports no torch, so it starts in a fraction of a second.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel
 
-from redkiln.datasets import DatasetIndex
+from redkiln.datasets import DatasetIndex, Sample
 from worker.trainer.lifetime import die_with_parent
 from worker.trainer.pixels import PixelFormat, to_pixels
-from worker.trainer.sources import BadSampleError, open_source
+from worker.trainer.sources import BadSampleError, Source, open_source
+
+ROWS_A_MARK = 100
 
 
 class Shard(BaseModel):
@@ -41,31 +45,20 @@ class ShardProblem(BaseModel):
 def decode_rows(shard: Shard, *, on_row: Callable[[int], None]) -> ShardProblem | None:
     """Decode the rows of a shard into its array.
 
-    `on_row` is called with the number of rows done, every hundred rows.
+    `on_row` is called with the number of rows done, every hundred rows and at the end.
 
     Returns:
         What was wrong with the first unusable sample; None when all went well.
     """
     index = DatasetIndex.model_validate_json(Path(shard.index_path).read_bytes())
     samples = (index.splits["train"] + index.splits["test"])[shard.start : shard.stop]
-    images = np.load(shard.images_path, mmap_mode="r+")
+    images = np.load(shard.images_path, mmap_mode="r+")[shard.start : shard.stop]
     try:
         source = open_source(Path(shard.source_path))
     except (OSError, ValueError) as error:
         return ShardProblem(path=Path(shard.source_path).name, reason=str(error), is_gone=True)
-    for number, sample in enumerate(samples, start=1):
-        try:
-            images[shard.start + number - 1] = to_pixels(
-                source.open_image(sample), shard.pixel_format
-            )
-        except BadSampleError as error:
-            return ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            # Pillow raises SyntaxError for some broken PNGs.
-            return ShardProblem(path=sample.path, reason=f"{error}", is_gone=False)
-        if number % 100 == 0:
-            on_row(number)
-    return None
+    with contextlib.closing(source):
+        return _decode_samples(samples, source, images, shard.pixel_format, on_row)
 
 
 def main(path: Path) -> int:
@@ -82,6 +75,26 @@ def main(path: Path) -> int:
     if problem is not None:
         path.with_suffix(".problem").write_text(problem.model_dump_json())
     return 0
+
+
+def _decode_samples(
+    samples: list[Sample],
+    source: Source,
+    images: NDArray[np.uint8],
+    pixel_format: PixelFormat,
+    on_row: Callable[[int], None],
+) -> ShardProblem | None:
+    for number, sample in enumerate(samples, start=1):
+        try:
+            images[number - 1] = to_pixels(source.open_image(sample), pixel_format)
+        except BadSampleError as error:
+            return ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            # Pillow raises SyntaxError for some broken PNGs.
+            return ShardProblem(path=sample.path, reason=f"{error}", is_gone=False)
+        if number % ROWS_A_MARK == 0 or number == len(samples):
+            on_row(number)
+    return None
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ class Source(Protocol):
             BadSampleError: it is gone, changed, or no image.
         """
 
+    def close(self) -> None:
+        """Close what is open."""
+
 
 def open_source(path: Path) -> Source:
     """Open whatever lies at `path`: a folder, a built-in set's folder, a zip or a plain tar.
@@ -83,6 +86,10 @@ class ZipSource:
             raise BadSampleError(sample.path, str(error), is_gone=False) from error
         return _open_bytes(content, sample)
 
+    def close(self) -> None:
+        """Close the archive."""
+        self._archive.close()
+
 
 class TarSource:
     """Members of an uncompressed tar archive, read at their offsets."""
@@ -99,6 +106,10 @@ class TarSource:
             raise _gone(sample)
         self._file.seek(place[0])
         return _open_bytes(self._file.read(place[1]), sample)
+
+    def close(self) -> None:
+        """Close the archive."""
+        self._file.close()
 
 
 class FolderSource:
@@ -119,6 +130,9 @@ class FolderSource:
             raise BadSampleError(sample.path, "changed since it was registered", is_gone=False)
         return _open_bytes(content, sample)
 
+    def close(self) -> None:
+        """Nothing stays open."""
+
 
 class ArraySource:
     """Rows of an array of grey images."""
@@ -129,6 +143,9 @@ class ArraySource:
     def open_image(self, sample: Sample) -> Image.Image:
         """The image of a row."""
         return Image.fromarray(np.ascontiguousarray(self._images[int(sample.path)]))
+
+    def close(self) -> None:
+        """The map goes with the array."""
 
 
 def _open_bytes(content: bytes, sample: Sample) -> Image.Image:

@@ -1,0 +1,206 @@
+import pytest
+import torch
+
+from redkiln.events import EventWriter
+from redkiln.failure import FailureCode
+from worker.jobdir import EXIT_FAILED
+from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.lifetime import Stopped, StopSignal
+from worker.trainer.report import Report
+from worker.trainer.run import build_loop, run_job
+
+
+@pytest.fixture
+def start():
+    """Prepares a job's loop in this process."""
+    writers = []
+
+    def build(job_dir, *, stop_after=None):
+        writer = EventWriter(job_dir.events_path)
+        writers.append(writer)
+        report = Report(writer, progress_seconds=0.0)
+        order = job_dir.load_order()
+        box = []
+        loop, work = build_loop(
+            job_dir,
+            order,
+            report=report,
+            should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
+        )
+        box.append(loop)
+        return loop, work
+
+    yield build
+    for writer in writers:
+        writer.close()
+
+
+def weights(work):
+    return {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+
+
+def same(left, right):
+    return all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_the_same_seed_makes_the_same_run(make_job, start, losses):
+    runs = []
+    for name in ("one", "two"):
+        job_dir = make_job(name)
+        loop, work = start(job_dir)
+        loop.run()
+        runs.append((losses(job_dir), weights(work)))
+    assert len(runs[0][0]) == 12
+    assert runs[0][0] == runs[1][0]
+    assert same(runs[0][1], runs[1][1])
+
+
+def test_another_seed_makes_another_run(make_job, start, losses):
+    for seed in (0, 1):
+        loop, _ = start(make_job(f"seed{seed}", training={"seed": seed}))
+        loop.advance(2)
+    assert loop.step == 2
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 6, 7])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_after, optimizer):
+    training = {"optimizer": optimizer, "epochs": 2}
+    straight = make_job("straight", training=training)
+    loop, work = start(straight)
+    loop.run()
+
+    first = make_job("first", training=training)
+    interrupted, _ = start(first, stop_after=stop_after)
+    with pytest.raises(Stopped):
+        interrupted.run()
+    found = losses(first)
+    assert max(found) == stop_after
+    newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
+    assert newest.step == stop_after
+
+    second = make_job("first", training=training, order={"resume": newest.name})
+    resumed, resumed_work = start(second)
+    assert resumed.step == stop_after
+    resumed.run()
+    assert losses(second) == losses(straight)
+    assert resumed.history.series == loop.history.series
+    assert same(weights(resumed_work), weights(work))
+
+
+def test_advancing_in_chunks_is_the_same_run(make_job, start, losses):
+    whole, chunks = make_job("whole"), make_job("chunks")
+    start(whole)[0].run()
+    loop, _ = start(chunks)
+    steps = []
+    while loop.advance(5):
+        steps.append(loop.step)
+    assert steps == [5, 10]
+    assert losses(chunks) == losses(whole)
+
+
+def test_accumulated_micro_steps_are_one_batch(make_job, start, losses):
+    # Without batch norm and dropout, which see micro steps.
+    curves = []
+    for accumulation in (1, 3):
+        training = {"accumulation": accumulation}
+        job_dir = make_job(f"a{accumulation}", model={"name": "amdnet"}, training=training)
+        start(job_dir)[0].run()
+        curves.append(losses(job_dir))
+    assert curves[0] == pytest.approx(curves[1], rel=1e-4)
+
+
+def test_the_best_checkpoint_is_by_validation(make_job, start, events):
+    job_dir = make_job(training={"epochs": 6})
+    loop, _ = start(job_dir)
+    loop.run()
+    scores = [
+        (e["data"]["metrics"]["val/accuracy"], -e["data"]["metrics"]["val/loss"], e["data"]["step"])
+        for e in events(job_dir, "checkpoint")
+    ]
+    assert len(scores) == 6
+    best = max(scores)
+    assert CheckpointStore(job_dir.checkpoints_dir).find_best().step == best[2]
+    assert loop.best_metrics["val/accuracy"] == best[0]
+
+
+def test_without_validation_the_last_epoch_is_the_best(make_job, start, events):
+    job_dir = make_job(training={"validation_fraction": 0})
+    start(job_dir)[0].run()
+    assert CheckpointStore(job_dir.checkpoints_dir).find_best().step == 14
+    assert "evaluating" not in [e["data"]["phase"] for e in events(job_dir, "phase")]
+
+
+def test_steps_may_end_within_an_epoch_and_are_evaluated_there(make_job, start, events):
+    job_dir = make_job(training={"epochs": None, "steps": 8})
+    start(job_dir)[0].run()
+    assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [6, 8]
+    progress = events(job_dir, "progress")[-1]["data"]
+    assert (progress["step"], progress["steps"], progress["fraction"]) == (8, 8, 1.0)
+
+
+def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch):
+    job_dir = make_job(training={"epochs": 1})
+    loop, _ = start(job_dir)
+    loop._next_checkpoint = 0.0
+    loop.run()
+    assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [1, 6]
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_names_the_last_good_checkpoint(
+    make_job, start, events
+):
+    job_dir = make_job()
+    loop, work = start(job_dir)
+    loop.advance(6)
+    loop.advance(1)
+    with torch.no_grad():
+        next(work.model.parameters()).fill_(float("nan"))
+    with pytest.raises(TrainingFailed, match="step-000000000006") as caught:
+        loop.run()
+    failure = caught.value.failure
+    assert failure.code is FailureCode.DIVERGED
+    assert failure.details["step"] == 8
+    assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [6]
+
+
+def test_weights_that_are_no_numbers_are_never_checkpointed(make_job, start):
+    job_dir = make_job()
+    loop, work = start(job_dir)
+    loop.advance(1)
+    with torch.no_grad():
+        next(work.model.parameters()).fill_(float("inf"))
+    with pytest.raises(TrainingFailed, match="not finite"):
+        loop._save(is_best=False, metrics={})
+    assert CheckpointStore(job_dir.checkpoints_dir).manifests() == []
+
+
+def test_a_rate_far_too_high_is_said_to_diverge(make_job, events):
+    optimizer = {"name": "sgd", "lr": 100.0}
+    job_dir = make_job(model={"name": "amdnet"}, training={"optimizer": optimizer, "epochs": 40})
+    assert run_job(job_dir, StopSignal()) == EXIT_FAILED
+    failure = events(job_dir)[-1]
+    assert (failure["kind"], failure["data"]["code"]) == ("failure", "diverged")
+    assert failure["data"]["retryable"] is False
+
+
+def test_a_broken_newest_checkpoint_costs_its_steps_and_is_warned_of(make_job, start, events):
+    first = make_job("job")
+    start(first)[0].run()
+    newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
+    path = first.checkpoints_dir / newest.name
+    path.write_bytes(path.read_bytes()[:-1])
+    second = make_job("job", order={"resume": newest.name})
+    loop, _ = start(second)
+    assert loop.step == 6
+    warning = events(second, "warning")[-1]["data"]
+    assert warning["code"] == "checkpoint_broken"
+    assert newest.name.removesuffix(".safetensors") in warning["message"]
+
+
+def test_bf16_trains_too(make_job, start, losses):
+    job_dir = make_job(model={"name": "amdnet"}, training={"precision": "bf16", "epochs": 3})
+    start(job_dir)[0].run()
+    curve = losses(job_dir)
+    assert curve[max(curve)] < curve[1]

@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+from redkiln.tasks.image_classification import Model
+from worker.trainer.models import build_model
+
+NAMES = ["mnist-cnn", "amdnet", "resnet18"]
+
+
+def build(name, size, channels, classes=7):
+    return build_model(
+        Model(name=name, options={"image_size": size, "channels": channels}), num_classes=classes
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [8, 9, 28, 33, 65, 224])
+def test_every_model_takes_every_size(name, size, channels):
+    model = build(name, size, channels).eval()
+    with torch.inference_mode():
+        logits = model(torch.rand(2, channels, size, size))
+    assert logits.shape == (2, 7)
+    assert bool(torch.isfinite(logits).all())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_weight_gets_a_gradient(name):
+    model = build(name, 12, 3)
+    torch.nn.functional.cross_entropy(
+        model(torch.rand(4, 3, 12, 12)), torch.tensor([0, 1, 2, 3])
+    ).backward()
+    assert all(p.grad is not None and bool(p.grad.any()) for p in model.parameters())
+
+
+def test_the_models_are_those_that_were_promised():
+    convolutions = {
+        name: [m.out_channels for m in build(name, 32, 3).modules() if is_convolution(m, 3)]
+        for name in NAMES
+    }
+    assert convolutions["mnist-cnn"] == [8, 16, 24]
+    assert convolutions["amdnet"] == [32, 64]
+    assert convolutions["resnet18"] == [64] * 5 + [128] * 4 + [256] * 4 + [512] * 4
+
+
+def test_resnet18_has_the_weights_of_its_paper():
+    weights = sum(p.numel() for p in build("resnet18", 224, 3, classes=1000).parameters())
+    assert weights == 11_689_512
+
+
+def is_convolution(module, side):
+    return isinstance(module, torch.nn.Conv2d) and module.kernel_size == (side, side)

@@ -1,0 +1,121 @@
+import pytest
+import torch
+
+from redkiln.failure import FailureCode
+from redkiln.spec import Training
+from redkiln.tasks import parse_spec
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.resolve import (
+    DataFacts,
+    DeviceFacts,
+    auto_batch_size,
+    choose_memory_format,
+    plan_training,
+    resolve_spec,
+)
+
+CPU = DeviceFacts("cpu")
+
+
+def resolve(spec=None, *, size=(32, 32), channels=3, num_train=9000, device=CPU):
+    parsed = parse_spec({"task": "image-classification", "dataset": "d", **(spec or {})})
+    return resolve_spec(parsed, data=DataFacts(size, channels, num_train), device=device)
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "image_size", "name"),
+    [
+        ((28, 28), 1, 28, "mnist-cnn"),
+        ((32, 20), 1, 32, "mnist-cnn"),
+        ((33, 33), 1, 33, "resnet18"),
+        ((8, 8), 3, 8, "resnet18"),
+        ((4, 5), 1, 8, "mnist-cnn"),
+        ((640, 480), 3, 224, "resnet18"),
+    ],
+)
+def test_model_and_size_follow_the_data_set(size, channels, image_size, name):
+    resolved = resolve(size=size, channels=channels)
+    options = resolved.model.options
+    assert (resolved.model.name, options.image_size, options.channels) == (
+        name,
+        image_size,
+        channels,
+    )
+
+
+def test_what_the_user_wrote_is_kept():
+    model = {"name": "amdnet", "options": {"image_size": 48, "channels": 1}}
+    resolved = resolve({"model": model, "training": {"batch_size": 17, "precision": "bf16"}})
+    assert resolved.model.name == "amdnet"
+    assert resolved.model.options.image_size == 48
+    assert resolved.model.options.channels == 1
+    assert resolved.training.batch_size == 17
+    assert resolved.training.precision == "bf16"
+
+
+def test_channels_that_the_user_chose_decide_the_model():
+    resolved = resolve({"model": {"options": {"channels": 1}}}, size=(28, 28), channels=3)
+    assert resolved.model.name == "mnist-cnn"
+
+
+@pytest.mark.parametrize(
+    ("num_train", "batch_size"),
+    [(1, 8), (399, 8), (799, 8), (800, 16), (1455, 16), (3200, 64), (9000, 128), (10**6, 128)],
+)
+def test_auto_batches_make_about_fifty_an_epoch(num_train, batch_size):
+    assert auto_batch_size(num_train) == batch_size
+
+
+def test_a_batch_is_never_larger_than_the_training_split():
+    resolved = resolve({"training": {"batch_size": 64, "accumulation": 32}}, num_train=20)
+    assert (resolved.training.batch_size, resolved.training.accumulation) == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision"),
+    [
+        (CPU, "fp32"),
+        (DeviceFacts("cuda", has_bf16=True), "bf16"),
+        (DeviceFacts("cuda", has_bf16=False), "fp32"),
+    ],
+)
+def test_auto_precision_follows_the_device(device, precision):
+    assert resolve(device=device).training.precision == precision
+
+
+def test_nothing_is_left_at_auto():
+    assert "auto" not in resolve().model_dump_json()
+
+
+def test_a_resolved_spec_can_be_submitted_again():
+    resolved = resolve()
+    assert parse_spec(resolved.model_dump(mode="json")) == resolved
+
+
+def test_batch_norm_of_one_pixel_and_one_sample_is_refused():
+    training = {"batch_size": 8, "accumulation": 8}
+    with pytest.raises(TrainingFailed, match="at least 2 samples") as caught:
+        resolve({"model": "resnet18", "training": training}, size=(8, 8))
+    assert caught.value.failure.code is FailureCode.BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("training", "steps", "epochs"),
+    [({"epochs": 3}, 36, 3), ({"steps": 30}, 30, 3), ({"steps": 24}, 24, 2), ({}, 120, 10)],
+)
+def test_a_plan_counts_full_batches(training, steps, epochs):
+    plan = plan_training(Training(batch_size=8, **training), num_train=100)
+    assert (plan.steps_per_epoch, plan.steps, plan.epochs) == (12, steps, epochs)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "layout"),
+    [
+        (CPU, "fp32", torch.channels_last),
+        (DeviceFacts("cuda"), "fp32", torch.contiguous_format),
+        (DeviceFacts("cuda"), "bf16", torch.channels_last),
+        (DeviceFacts("cuda", is_hip=True), "bf16", torch.contiguous_format),
+    ],
+)
+def test_the_memory_layout_follows_device_and_precision(device, precision, layout):
+    assert choose_memory_format(device, precision=precision) is layout
