@@ -17,6 +17,7 @@ from redkiln.cli.exit_codes import ExitCode, exit_code_of_error
 from redkiln.cli.problems import Locate, error_document, print_error
 from redkiln.client import Client
 from redkiln.errors import RedkilnError
+from redkiln.settings import resolve_settings
 
 PIPE_WIDTH = 200
 """Columns where the output is no terminal: nothing is to be cut there."""
@@ -58,6 +59,14 @@ class Session:
         """The service's client, made when it is first needed."""
         try:
             return Client(self._url, self._key)
+        except (ValueError, OSError) as error:
+            raise RedkilnError(str(error)) from error
+
+    @property
+    def own_key(self) -> str | None:
+        """The key that this command shows the service, if it has one."""
+        try:
+            return resolve_settings(self._url, self._key).key
         except (ValueError, OSError) as error:
             raise RedkilnError(str(error)) from error
 

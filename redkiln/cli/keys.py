@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
     )  # fmt: skip
     app.add_typer(group, name="keys", rich_help_panel="Service")
     default_command(group)(list_keys)
-    command(group, "show", examples=("redkiln keys show anna",))(show)
+    command(group, "show", examples=("redkiln keys show", "redkiln keys show anna"))(show)
     command(group, "create", examples=("redkiln keys create anna --scope user",))(create)
     command(group, "revoke", examples=("redkiln keys revoke anna",))(revoke)
 
@@ -46,9 +46,18 @@ def list_keys(session: Session) -> None:
 
 
 def show(
-    session: Session, key_name: Annotated[str, typer.Argument(metavar="KEY", help="Id or name.")]
+    session: Session,
+    key_name: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Id or name.", show_default=False)
+    ] = None,
 ) -> None:
-    """Show one API key, without its secret."""
+    """Print the key that this command uses, or show another one without its secret.
+
+    On the service's own machine, or in its container, that is the admin key.
+    """
+    if key_name is None:
+        _print_own_key(session)
+        return
     found = _find_key(session, key_name)
     if session.is_json:
         session.emit(found)
@@ -83,6 +92,15 @@ def revoke(
         session.emit({"revoked": found.id})
     else:
         session.say(f"revoked {found.name} ({found.id})")
+
+
+def _print_own_key(session: Session) -> None:
+    if session.own_key is None:
+        raise UsageError("There is no key here. Name one that the service has: redkiln keys")
+    if session.is_json:
+        session.emit({"secret": session.own_key})
+    else:
+        session.say(session.own_key)
 
 
 def _find_key(session: Session, named: str) -> KeyView:
