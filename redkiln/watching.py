@@ -3,13 +3,25 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from redkiln import sse
 from redkiln.connection import Connection
 from redkiln.errors import ConnectionFailed, RedkilnError, Unavailable
-from redkiln.job import AttemptStatus, AttemptView, EventView, JobView, Phase, Progress
+from redkiln.job import (
+    AttemptStatus,
+    AttemptView,
+    EventView,
+    JobView,
+    Phase,
+    Progress,
+    Reason,
+)
+
+Answer = TypeVar("Answer")
 
 RECONNECT_SECONDS = (0.3, 0.5, 1.0, 2.0, 5.0)
 """Waits between attempts to take a broken stream up again; the last one repeats."""
@@ -27,6 +39,9 @@ class Snapshot(BaseModel):
     status: str
     phase: Phase | None = None
     progress: Progress | None = None
+    reason: Reason | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +113,37 @@ class Outage:
 def reason_of(error: RedkilnError) -> str:
     """An outage in a few words."""
     return error.reason if isinstance(error, ConnectionFailed) else str(error)
+
+
+def ask_patiently(
+    ask: Callable[[], Answer],
+    *,
+    on_change: Callable[[Disconnected | Reconnected], None] | None = None,
+    outage: Outage | None = None,
+) -> Answer:
+    """Ask the service until it answers.
+
+    Args:
+        ask: what may raise `ConnectionFailed` or `Unavailable`.
+        on_change: told when the service goes away and when it is back.
+        outage: how patient to be.
+
+    Raises:
+        ApiError: the answer is a refusal.
+        ConnectionFailed: patience is at its end.
+    """
+    outage = outage or Outage()
+    while True:
+        try:
+            answer = ask()
+        except (ConnectionFailed, Unavailable) as error:
+            if outage.note(error) and on_change:
+                on_change(Disconnected(reason_of(error)))
+            outage.wait()
+        else:
+            if outage.end() and on_change:
+                on_change(Reconnected())
+            return answer
 
 
 def watch_events(

@@ -207,6 +207,6 @@ def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
 def _progress_words(item: JobSummary) -> str:
     accuracy = item.progress.metrics.get("val/accuracy") if item.progress else None
     if item.is_terminal or item.progress is None:
-        return words.percent(accuracy) if accuracy is not None else ""
+        return f"accuracy {words.percent(accuracy)}" if accuracy is not None else ""
     phase = f"{item.phase} " if item.phase else ""
     return f"{phase}{100 * item.progress.fraction:.0f} %"

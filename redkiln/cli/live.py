@@ -15,14 +15,12 @@ from redkiln.cli.command import print_json
 from redkiln.cli.panel import STYLES, JobPanel, metric_words, queue_words, shown_metrics
 from redkiln.cli.watched import Line, Watched
 from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
-from redkiln.errors import ConnectionFailed, Unavailable
-from redkiln.events import EventKind
+from redkiln.errors import NotFound
 from redkiln.job import EventView, JobStatus, JobView
-from redkiln.watching import Outage, reason_of
+from redkiln.watching import ask_patiently
 
 QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
-_TRAINER_KINDS = frozenset(str(kind) for kind in EventKind)
 
 
 def watch_job(client: Client, job_id: str, console: Console) -> JobView:
@@ -60,33 +58,33 @@ def screen_for(console: Console) -> Screen:
 
 def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
     """Keep a screen up to date with a job until it has ended; see `watch_job`."""
-    watched = Watched(client.job(job_id))
-    with screen.open(watched):
-        _wait_in_queue(client, watched, screen)
-        for update in client.watch(job_id):
-            screen.show(update, watched.apply(update))
-            if isinstance(update, EventView) and update.kind not in _TRAINER_KINDS:
-                watched.refresh(client.job(job_id))
-        watched.refresh(client.job(job_id))
+    job = client.job(job_id)
+    watched = Watched(job, dataset_name=_dataset_name(client, job))
+
+    def apply(update: Update) -> None:
+        screen.show(update, watched.apply(update))
+
+    def refresh() -> None:
+        watched.refresh(ask_patiently(lambda: client.job(job_id), on_change=apply))
         screen.show(None, [])
+
+    with screen.open(watched):
+        polls = 0
+        while watched.status == JobStatus.QUEUED:  # the stream says nothing of the position
+            time.sleep(QUEUE_POLL_SECONDS[min(polls, len(QUEUE_POLL_SECONDS) - 1)])
+            polls += 1
+            refresh()
+        for update in client.watch(job_id):
+            apply(update)
+        refresh()
     return watched.job
 
 
-def _wait_in_queue(client: Client, watched: Watched, screen: Screen) -> None:
-    """Ask until the job has left the queue: its stream says nothing of its position."""
-    outage = Outage()
-    polls = 0
-    while watched.status == JobStatus.QUEUED:
-        time.sleep(QUEUE_POLL_SECONDS[min(polls, len(QUEUE_POLL_SECONDS) - 1)])
-        polls += 1
-        try:
-            watched.refresh(client.job(watched.job.id))
-        except (ConnectionFailed, Unavailable) as error:
-            if outage.note(error):
-                update = Disconnected(reason_of(error))
-                screen.show(update, watched.apply(update))
-        else:
-            screen.show(None, watched.apply(Reconnected()) if outage.end() else [])
+def _dataset_name(client: Client, job: JobView) -> str:
+    try:
+        return client.dataset(job.dataset_id).name
+    except NotFound:
+        return str(job.spec.get("dataset", job.dataset_id))
 
 
 class PanelScreen:

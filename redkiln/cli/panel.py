@@ -51,7 +51,8 @@ class JobPanel:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What rich draws."""
         is_plain = options.ascii_only
-        width = min(options.max_width, MAX_WIDTH)
+        # Room for the terminal's own ^C: a wrapped line would spoil the clearing of the panel.
+        width = min(options.max_width - 3, MAX_WIDTH)
         watched = self._watched
         rows: list[RenderableType] = [
             _head(watched),
@@ -64,7 +65,7 @@ class JobPanel:
             rows += [Text(), *(_line(line) for line in watched.lines)]
         yield Panel(
             Group(*rows),
-            title=Text(watched.job.name, style="bold"),
+            title=_title(watched),
             title_align="left",
             subtitle=Text(f"{watched.job.id}   Ctrl-C detaches", style="dim"),
             subtitle_align="right",
@@ -77,6 +78,13 @@ class JobPanel:
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """As wide as the terminal, up to a limit."""
         return Measurement(40, min(options.max_width, MAX_WIDTH))
+
+
+def _title(watched: Watched) -> Text:
+    title = Text(watched.job.name, style="bold")
+    if watched.dataset_name:
+        title.append(f"  on {watched.dataset_name}", style="not bold dim")
+    return title
 
 
 def status_text(status: str) -> Text:
@@ -141,7 +149,7 @@ def _bar(watched: Watched) -> RenderableType:
     left = f"ETA {words.duration(eta)}" if eta is not None and fraction < 1 else ""
     is_started = progress is not None and progress.step > 0
     row.add_row(
-        ProgressBar(total=1.0, completed=fraction),
+        ProgressBar(total=1.0, completed=fraction, complete_style="cyan", finished_style="green"),
         Text(f"{100 * fraction:.0f} %" if is_started else "", style="bold"),
         Text(left, style="cyan"),
     )

@@ -15,6 +15,10 @@ from redkiln.cli.panel import metric_words
 from redkiln.client import Client
 from redkiln.events import EventKind
 from redkiln.job import ArtifactView, EventView, JobStatus, JobView
+from redkiln.watching import Outage, ask_patiently
+
+RESULT_PATIENCE_SECONDS = 60.0
+"""A service that restarts just when a job ends must not cost its result."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,11 @@ def load_result(client: Client, job: JobView) -> Result:
     """Ask the service for what a job that has ended left."""
     if job.status is not JobStatus.SUCCEEDED:
         return Result(job)
-    return Result(job, client.artifacts(job.id), find_outcome(client.events(job.id)))
+
+    def ask() -> Result:
+        return Result(job, client.artifacts(job.id), find_outcome(client.events(job.id)))
+
+    return ask_patiently(ask, outage=Outage(patience_seconds=RESULT_PATIENCE_SECONDS))
 
 
 def find_outcome(events: Iterable[EventView]) -> dict[str, Any]:

@@ -18,11 +18,17 @@ NUM_LINES = 6
 
 @dataclass(frozen=True)
 class Line:
-    """One message for people, and how it is meant (a key of `live.STYLES`)."""
+    """One message for people.
+
+    Attributes:
+        tone: how it is meant (a key of `panel.STYLES`).
+        topic: a line replaces the one before it on the same topic.
+    """
 
     at: datetime
     text: str
     tone: str = "plain"
+    topic: str | None = None
 
 
 @dataclass
@@ -37,6 +43,7 @@ class Watched:
     """
 
     job: JobView
+    dataset_name: str = ""
     status: str = ""
     phase: Phase | None = None
     phases_seen: set[Phase] = field(default_factory=set)
@@ -62,7 +69,12 @@ class Watched:
     def apply(self, update: Update) -> list[Line]:
         """Fold one update in, and return what a person should be told of it."""
         lines = self._fold(update)
-        self.lines.extend(line for line in lines if line.tone != "phase")
+        for line in lines:
+            if line.tone == "phase":  # shown in its own place
+                continue
+            if line.topic is not None and self.lines and self.lines[-1].topic == line.topic:
+                self.lines.pop()
+            self.lines.append(line)
         return lines
 
     def elapsed_seconds(self, now: datetime) -> float:
@@ -80,6 +92,13 @@ class Watched:
         now = datetime.now(UTC)
         match update:
             case Snapshot():
+                self.job = self.job.model_copy(
+                    update={
+                        "reason": update.reason,
+                        "started_at": update.started_at,
+                        "finished_at": update.finished_at,
+                    }
+                )
                 self.status = update.status
                 self._enter(update.phase)
                 if update.progress is not None:
@@ -117,7 +136,8 @@ class Watched:
 def describe_event(event: EventView) -> list[Line]:
     """An event in words; nothing for what the view shows in its own place."""
     text, tone = _describe(event.kind, event.data)
-    return [Line(event.at, text, tone)] if text else []
+    topic = event.kind if event.kind == EventKind.CHECKPOINT else None
+    return [Line(event.at, text, tone, topic)] if text else []
 
 
 def _describe(kind: str, data: dict[str, Any]) -> tuple[str, str]:

@@ -1,0 +1,180 @@
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.console import Console
+
+from redkiln.cli.panel import JobPanel, shown_metrics
+from redkiln.cli.watched import Line, Watched, describe_event
+from redkiln.job import EventView, JobView
+from redkiln.watching import Disconnected, Reconnected, Snapshot
+
+NOW = datetime.now(UTC)
+
+
+def job(**fields):
+    return JobView(
+        id="job_0123456789abcdefghijkl",
+        name="flowers",
+        task="image-classification",
+        is_terminal=False,
+        spec={"dataset": "flowers"},
+        dataset_id="ds_1",
+        created_at=NOW - timedelta(seconds=70),
+        **{"status": "running", "started_at": NOW - timedelta(seconds=65), **fields},
+    )
+
+
+def progress(**fields):
+    return {
+        "epoch": 3,
+        "epochs": 10,
+        "step": 1234,
+        "steps": 5000,
+        "fraction": 0.25,
+        "samples_per_second": 8123.4,
+        "eta_seconds": 100.0,
+        "metrics": {"train/loss": 0.1234, "val/accuracy": 0.978, "lr": 0.001},
+        **fields,
+    }
+
+
+def event(kind, seq=1, **data):
+    return EventView(seq=seq, at=NOW, kind=kind, data=data)
+
+
+def draw(watched, *, width=80, encoding="utf-8"):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=stream, width=width, force_terminal=True, color_system=None)
+    console.print(JobPanel(watched))
+    stream.flush()
+    return stream.buffer.getvalue().decode(encoding)
+
+
+@pytest.fixture
+def watched():
+    state = Watched(job(phase="training"), dataset_name="flowers-v2", clock=lambda: 0.0)
+    for loss in (2.0, 1.0, 0.5):
+        metrics = {"train/loss": loss, "val/accuracy": 0.978}
+        state.apply(
+            Snapshot(
+                status="running",
+                phase="training",
+                progress=progress(metrics=metrics),
+                started_at=NOW - timedelta(seconds=65),
+                finished_at=NOW,
+            )
+        )
+    return state
+
+
+def test_a_running_job_is_seen_at_a_glance(watched):
+    drawn = draw(watched)
+    for words in (
+        "flowers  on flowers-v2", "running  training", "● train", "1 min 05 s", "25 %",
+        "ETA 1 min 40 s", "3/10", "1,234/5,000", "8,123", "val accuracy  97.8 %", "█▃▁",
+        "job_0123456789abcdefghijkl",
+    ):  # fmt: skip
+        assert words in drawn
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_the_panel_leaves_room_for_ctrl_c_on_its_last_line(watched, width):
+    assert max(len(line) for line in draw(watched, width=width).splitlines()) <= width - 3
+
+
+def test_a_terminal_without_unicode_gets_plain_signs(watched):
+    assert "> train" in draw(watched, encoding="ascii")
+
+
+def test_the_eta_counts_down_between_two_updates(watched):
+    watched.clock = lambda: 30.0
+    assert "ETA 1 min 10 s" in draw(watched)
+
+
+def test_a_waiting_job_says_where_and_why():
+    reason = {"code": "no_live_worker", "message": "no worker is live; the job waits for one"}
+    waiting = job(status="queued", started_at=None, queue_position=3, reason=reason)
+    drawn = draw(Watched(waiting))
+    assert "position 3, no worker is live" in drawn
+    assert "no step yet" in drawn
+
+
+def test_an_outage_is_seen_until_it_is_over(watched):
+    watched.apply(Disconnected("connection refused"))
+    assert "service away, trying again" in draw(watched)
+    watched.apply(Reconnected())
+    assert "service away" not in draw(watched)
+    assert "connected again" in draw(watched)
+
+
+def test_checkpoints_take_one_line(watched):
+    for seq, step in enumerate((100, 200, 300)):
+        watched.apply(event("checkpoint", seq, step=step))
+    assert [line.text for line in watched.lines] == ["checkpoint at step 300"]
+
+
+def test_words_of_users_are_never_markup(watched):
+    watched.apply(event("message", text="[red]x[/red] [/nonsense]"))
+    assert "[red]x[/red] [/nonsense]" in draw(watched)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text", "tone"),
+    [
+        ("phase", {"phase": "training"}, "training", "phase"),
+        ("message", {"text": "hello"}, "hello", "plain"),
+        ("warning", {"code": "w", "message": "careful"}, "warning: careful", "warning"),
+        (
+            "checkpoint",
+            {"step": 1500, "is_best": True},
+            "checkpoint at step 1,500, the best so far",
+            "quiet",
+        ),
+        ("failure", {"code": "diverged", "message": "NaN"}, "attempt failed: NaN", "bad"),
+        (
+            "resolved",
+            {
+                "spec": {
+                    "model": {"name": "amdnet"},
+                    "training": {"batch_size": 64, "precision": "fp32"},
+                },
+                "environment": {"device": "cpu"},
+            },
+            "amdnet, batch 64, fp32, on cpu",
+            "plain",
+        ),
+        ("submitted", {"name": "x", "dataset_id": "ds_1"}, "submitted", "quiet"),
+        ("started", {"number": 2, "worker_id": "wrk_1"}, "attempt 2 started", "quiet"),
+        (
+            "requeued",
+            {"reason": {"code": "worker_lost", "message": "its worker was lost"}},
+            "requeued: its worker was lost",
+            "warning",
+        ),
+        ("succeeded", {}, "succeeded", "good"),
+        ("newly_invented", {"amount": 3}, "newly invented: amount 3", "quiet"),
+    ],
+)
+def test_each_kind_of_event_has_words(kind, data, text, tone):
+    (line,) = describe_event(event(kind, **data))
+    assert (line.text, line.tone) == (text, tone)
+    assert isinstance(line, Line)
+
+
+def test_an_unknown_phase_of_a_newer_service_is_no_error(watched):
+    watched.apply(event("phase", phase="quantising"))
+    assert "running" in draw(watched)
+
+
+def test_a_loss_that_is_no_number_spoils_nothing(watched):
+    metrics = {"train/loss": float("nan")}
+    watched.apply(Snapshot(status="running", progress=progress(metrics=metrics)))
+    assert "nan" in draw(watched)
+
+
+def test_metrics_come_in_the_order_that_people_ask_for():
+    names = [
+        name for name, _ in shown_metrics({"lr": 1, "x": 1, "val/accuracy": 1, "train/loss": 1})
+    ]
+    assert names == ["train/loss", "val/accuracy", "x"]
