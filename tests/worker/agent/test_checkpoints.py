@@ -1,0 +1,138 @@
+import hashlib
+import json
+import threading
+import time
+
+import pytest
+
+from redkiln.protocol import CheckpointReceipt
+from worker.agent.checkpoints import Announced, CheckpointUploader, enqueue
+from worker.agent.client import Refused, ServiceAway, Superseded
+from worker.agent.stopping import StopReason, StopSignal
+
+
+def at(step, is_best=False):
+    return Announced(step, f"step-{step:012d}.safetensors", is_best)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "new", "left"),
+    [
+        ([], at(1), [at(1)]),
+        ([at(1)], at(2), [at(2)]),
+        ([at(1, True)], at(2), [at(1, True), at(2)]),
+        ([at(1, True), at(2)], at(3), [at(1, True), at(3)]),
+        ([at(1, True), at(2)], at(3, True), [at(3, True)]),
+        ([at(1, True)], at(1, True), [at(1, True)]),
+    ],
+)
+def test_the_newest_and_the_best_wait_in_order(waiting, new, left):
+    assert enqueue(waiting, new) == left
+
+
+class Store:
+    def __init__(self):
+        self.blobs, self.steps, self.errors = {}, [], []
+        self.go = threading.Event()
+        self.go.set()
+
+    def has_blob(self, sha256):
+        return sha256 in self.blobs
+
+    def put_blob(self, sha256, content):
+        assert self.go.wait(5)
+        if self.errors:
+            raise self.errors.pop(0)
+        self.blobs[sha256] = content.read()
+
+    def commit_checkpoint(self, commit):
+        self.steps.append(commit.step)
+        return CheckpointReceipt(kept_steps=self.steps[-2:])
+
+
+@pytest.fixture
+def stop():
+    signal = StopSignal()
+    yield signal
+    signal.close()
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+@pytest.fixture
+def uploader(store, tmp_path, stop):
+    uploader = CheckpointUploader(store, tmp_path, stop)
+    uploader.start()
+    yield uploader
+    store.go.set()
+    uploader.halt()
+
+
+def write(folder, step, *, is_best=False):
+    content = f"step {step}".encode()
+    item = at(step, is_best)
+    (folder / item.file).write_bytes(content)
+    manifest = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+    (folder / item.file).with_suffix(".json").write_text(json.dumps(manifest))
+    return {"step": step, "file": item.file, "is_best": is_best}
+
+
+def test_checkpoints_go_up_and_are_committed(uploader, store, tmp_path):
+    uploader.offer(write(tmp_path, 1))
+    assert uploader.drain(timeout_seconds=5)
+    assert store.steps == [1]
+    assert list(store.blobs.values()) == [b"step 1"]
+
+
+def test_while_one_is_on_its_way_the_newest_wins(uploader, store, tmp_path):
+    store.go.clear()
+    uploader.offer(write(tmp_path, 1))
+    time.sleep(0.05)
+    for step in (2, 3, 4):
+        uploader.offer(write(tmp_path, step, is_best=step == 2))
+    assert not uploader.drain(timeout_seconds=0.05)
+    store.go.set()
+    assert uploader.drain(timeout_seconds=5)
+    assert store.steps == [1, 2, 4]
+
+
+def test_bytes_that_are_there_are_not_sent_again(uploader, store, tmp_path):
+    store.blobs[hashlib.sha256(b"step 1").hexdigest()] = b"kept"
+    uploader.offer(write(tmp_path, 1))
+    assert uploader.drain(timeout_seconds=5)
+    assert (store.steps, list(store.blobs.values())) == ([1], [b"kept"])
+
+
+def test_a_checkpoint_that_the_trainer_removed_is_left_out(uploader, store, tmp_path):
+    data = write(tmp_path, 1)
+    (tmp_path / data["file"]).unlink()
+    uploader.offer(data)
+    uploader.offer(write(tmp_path, 2))
+    assert uploader.drain(timeout_seconds=5)
+    assert store.steps == [2]
+
+
+def test_a_service_that_is_away_is_asked_again(uploader, store, tmp_path):
+    store.errors = [ServiceAway("x")]
+    uploader.offer(write(tmp_path, 1))
+    assert uploader.drain(timeout_seconds=5)
+    assert store.steps == [1]
+
+
+def test_a_refused_checkpoint_does_not_end_the_training(uploader, store, tmp_path, stop):
+    store.errors = [Refused(422, code="x", detail="x")]
+    uploader.offer(write(tmp_path, 1))
+    uploader.offer(write(tmp_path, 2))
+    assert uploader.drain(timeout_seconds=5)
+    assert store.steps[-1] == 2
+    assert stop.reason is None
+
+
+def test_a_superseded_upload_stops_the_attempt(uploader, store, tmp_path, stop):
+    store.errors = [Superseded("x")]
+    uploader.offer(write(tmp_path, 1))
+    assert uploader.drain(timeout_seconds=5)
+    assert stop.reason == StopReason.SUPERSEDED

@@ -1,0 +1,222 @@
+import hashlib
+import io
+import os
+import tarfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from redkiln.datasets import DatasetIndex, Sample
+from redkiln.failure import FailureCode
+from redkiln.protocol import ClaimResponse, DatasetRef
+from worker.agent.cache import DatasetCache
+from worker.agent.client import ServiceClient
+from worker.agent.datasets import DatasetMissing, DatasetSource
+from worker.agent.folders import find_difference, unpack_samples
+from worker.agent.stopping import Stopped, StopReason, StopSignal
+from worker.agent.transfer import WrongDigest
+
+FILES = {f"train/{label}/{n}.png": f"{label}{n}".encode() * 1000 for label in "ab" for n in "12"}
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def index_of(files):
+    samples = [
+        Sample(path=path, label=0, rank=rank, sha256=digest(content))
+        for rank, (path, content) in enumerate(files.items())
+    ]
+    return DatasetIndex(
+        classes=["a", "b"],
+        splits={"train": samples[1:], "test": samples[:1]},
+        image_size=(8, 8),
+        mixed_sizes=False,
+        channels=1,
+        seed=0,
+    )
+
+
+def tar_of(files):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path, content in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def write(folder, files):
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def stop():
+    signal = StopSignal()
+    yield signal
+    signal.close()
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def source(service, tmp_path, stop, said):
+    service.add_job()
+    client = ServiceClient(service.url, load_key=lambda: "unused")
+    claim = ClaimResponse.model_validate(service.waiting[0])
+    cache = DatasetCache(tmp_path / "cache", budget_bytes=10**6)
+    (tmp_path / "cache").mkdir()
+    yield DatasetSource(client.attempt(claim), cache, stop, said.append)
+    client.close()
+
+
+@pytest.fixture
+def archive(service):
+    service.dataset = os.urandom(300_000)
+    service.index = index_of(FILES).model_dump_json().encode()
+    return DatasetRef(
+        id="ds_1",
+        name="flowers",
+        kind="archive",
+        sha256=digest(service.dataset),
+        size_bytes=len(service.dataset),
+        index_sha256=digest(service.index),
+    )
+
+
+@pytest.fixture
+def folder_ref(service):
+    service.dataset = tar_of(FILES)
+    service.index = index_of(FILES).model_dump_json().encode()
+    sha256 = digest(service.index)
+    return DatasetRef(id="ds_2", name="f", kind="folder", sha256=sha256, index_sha256=sha256)
+
+
+def open_it(source, ref):
+    with ExitStack() as until:
+        return source.open(ref, until=until)
+
+
+def test_a_built_in_set_needs_nothing(source):
+    dataset = open_it(source, DatasetRef(id="builtin:digits", name="digits", kind="builtin"))
+    assert (dataset.kind, dataset.path) == ("builtin", None)
+
+
+def test_an_archive_is_fetched_once(source, archive, service, said):
+    first = open_it(source, archive)
+    assert Path(first.path).read_bytes() == service.dataset
+    assert Path(first.index_path).read_bytes() == service.index
+    service.dataset = service.index = b"gone"
+    assert open_it(source, archive) == first
+    assert said == ["fetching data set flowers (0.3 MB)"]
+
+
+def test_a_download_that_breaks_goes_on_where_it_was(source, archive, service):
+    service.cut_dataset_at = 100_000
+    dataset = open_it(source, archive)
+    assert Path(dataset.path).read_bytes() == service.dataset
+    assert service.ranges == ["bytes=100000-"]
+
+
+def test_a_part_that_is_whole_already_is_only_checked(source, archive, service, tmp_path):
+    key = hashlib.sha256(f"{archive.sha256} {archive.index_sha256}".encode()).hexdigest()
+    partial = tmp_path / "cache" / f"{key}.partial"
+    partial.mkdir()
+    (partial / "data").write_bytes(service.dataset)
+    assert Path(open_it(source, archive).path).read_bytes() == service.dataset
+
+
+def test_a_damaged_part_is_fetched_anew(source, archive, service, tmp_path):
+    key = hashlib.sha256(f"{archive.sha256} {archive.index_sha256}".encode()).hexdigest()
+    partial = tmp_path / "cache" / f"{key}.partial"
+    partial.mkdir()
+    (partial / "data").write_bytes(b"x" * 1000)
+    assert Path(open_it(source, archive).path).read_bytes() == service.dataset
+
+
+def test_other_bytes_than_announced_are_no_data_set(source, archive, service):
+    service.dataset = b"something else"
+    with pytest.raises(DatasetMissing) as caught:
+        open_it(source, archive)
+    assert caught.value.failure.code == FailureCode.DATASET_UNAVAILABLE
+
+
+def test_a_set_larger_than_the_cache_says_which_setting_to_raise(source, archive):
+    large = archive.model_copy(update={"size_bytes": 10**7})
+    with pytest.raises(DatasetMissing, match="REDKILN_CACHE_BYTES") as caught:
+        open_it(source, large)
+    assert caught.value.failure.code == FailureCode.DISK_FULL
+
+
+def test_a_cancel_ends_a_wait_for_the_service(source, archive, service, stop):
+    service.is_away = True
+    stop.request(StopReason.CANCELLED)
+    with pytest.raises(Stopped):
+        open_it(source, archive)
+
+
+def test_a_mounted_folder_is_used_in_place(source, folder_ref, tmp_path):
+    folder = write(tmp_path / "images", FILES)
+    dataset = open_it(source, folder_ref.model_copy(update={"path": str(folder)}))
+    assert dataset.path == str(folder)
+
+
+def test_a_folder_that_is_not_mounted_is_fetched_and_checked(source, folder_ref):
+    dataset = open_it(source, folder_ref.model_copy(update={"path": "/not/here"}))
+    found = {
+        str(path.relative_to(dataset.path)): path.read_bytes()
+        for path in Path(dataset.path).rglob("*.png")
+    }
+    assert found == FILES
+
+
+def test_a_folder_that_has_changed_is_said_and_asked_for(source, folder_ref, tmp_path, said):
+    folder = write(tmp_path / "images", FILES)
+    (folder / "train/a/1.png").write_bytes(b"other")
+    dataset = open_it(source, folder_ref.model_copy(update={"path": str(folder)}))
+    assert dataset.path != str(folder)
+    assert "train/a/1.png: its content changed" in said[0]
+
+
+def test_a_folder_that_changed_at_its_source_is_unavailable(source, folder_ref, service):
+    service.dataset = tar_of({**FILES, "train/a/1.png": b"other"})
+    with pytest.raises(DatasetMissing, match="changed since it was registered"):
+        open_it(source, folder_ref)
+
+
+def test_a_folder_is_hashed_once_and_again_only_when_touched(tmp_path, stop, monkeypatch):
+    folder = write(tmp_path / "images", FILES)
+    samples = [s for split in index_of(FILES).splits.values() for s in split]
+    hashed = []
+    from worker.agent import folders
+
+    hash_file = folders.hash_file
+    monkeypatch.setattr(folders, "hash_file", lambda path: hashed.append(path) or hash_file(path))
+
+    def difference():
+        return find_difference(folder, samples, stamp_path=tmp_path / "stamp.json", stop=stop)
+
+    assert difference() is None
+    assert difference() is None
+    assert len(hashed) == len(FILES)
+    (folder / "train/b/2.png").write_bytes(FILES["train/b/2.png"][::-1])
+    assert difference() == "train/b/2.png: its content changed"
+    (folder / "train/b/2.png").unlink()
+    assert difference() == "train/b/2.png: No such file or directory"
+
+
+@pytest.mark.parametrize("path", ["../outside.png", "/tmp/outside.png"])
+def test_a_tar_writes_only_below_its_folder(tmp_path, stop, path):
+    samples = [Sample(path=path, label=0, rank=0, sha256=digest(b"x"))]
+    with pytest.raises(WrongDigest, match="is gone"):
+        unpack_samples(iter([tar_of({path: b"x"})]), tmp_path / "in", samples, stop=stop)
+    assert not (tmp_path / "in").exists()

@@ -1,0 +1,42 @@
+import errno
+
+import pytest
+
+from redkiln.failure import FailureCode, JobFailure
+from worker.agent.attempt import explain_os_error
+from worker.agent.finish import decide_outcome
+from worker.agent.stopping import StopReason
+
+FAILURE = JobFailure.of(FailureCode.CRASHED, "x")
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason", "outcome"),
+    [
+        (None, None, "succeeded"),
+        (None, StopReason.SHUTDOWN, "succeeded"),
+        (None, StopReason.TOO_LONG, "succeeded"),
+        (None, StopReason.CANCELLED, "cancelled"),
+        (FAILURE, None, "failed"),
+        (FAILURE, StopReason.STALLED, "failed"),
+        (FAILURE, StopReason.TOO_LONG, "failed"),
+        (FAILURE, StopReason.REFUSED, "failed"),
+        (FAILURE, StopReason.SHUTDOWN, "released"),
+        (FAILURE, StopReason.CANCELLED, "cancelled"),
+    ],
+)
+def test_what_was_asked_of_us_decides_the_outcome(failure, reason, outcome):
+    assert decide_outcome(failure, reason) == outcome
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, FailureCode.DISK_FULL),
+        (errno.EDQUOT, FailureCode.DISK_FULL),
+        (errno.ENOMEM, FailureCode.HOST_OUT_OF_MEMORY),
+        (errno.ENOENT, FailureCode.INTERNAL),
+    ],
+)
+def test_an_error_of_the_worker_itself_has_a_code(number, code):
+    assert explain_os_error(OSError(number, "x")).code == code

@@ -1,0 +1,144 @@
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from redkiln.events import EventKind, EventWriter
+from worker.agent.children import Spawner
+from worker.agent.stopping import StopReason, StopSignal
+from worker.agent.watch import Limits, Watch
+
+
+@pytest.fixture
+def stop():
+    signal = StopSignal()
+    yield signal
+    signal.close()
+
+
+@pytest.fixture
+def run(tmp_path, stop):
+    children = []
+
+    def run(program, *, stall_seconds=60.0, seconds=None, grace_seconds=5.0):
+        child = Spawner().spawn(
+            [sys.executable, "-c", program, str(tmp_path / "events.jsonl")],
+            environment={},
+            working_dir=tmp_path,
+        )
+        children.append(child)
+        events = []
+        watch = Watch(
+            child,
+            tmp_path / "events.jsonl",
+            stop,
+            Limits(
+                stall_seconds,
+                None if seconds is None else time.monotonic() + seconds,
+                {StopReason.CANCELLED: grace_seconds, StopReason.TOO_LONG: grace_seconds},
+            ),
+            events.append,
+        )
+        return watch.until_exit(), events
+
+    yield run
+    for child in children:
+        child.reap()
+
+
+SLEEP = "import time; time.sleep(60)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+POLITE = (
+    "import signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n"
+    "time.sleep(60)"
+)
+TALK = (
+    "import sys, time\n"
+    "for n in range(3):\n"
+    "    open(sys.argv[1], 'a').write("
+    '\'{"at":"2026-01-01T00:00:00Z","kind":"message","data":{}}\\n\')\n'
+    "    time.sleep(0.3)"
+)
+
+
+def test_events_are_passed_on_up_to_the_last(run, tmp_path):
+    with EventWriter(tmp_path / "events.jsonl") as events:
+        events.write(EventKind.MESSAGE, text="from before")
+    status, events = run(TALK)
+    assert (status, len(events)) == (0, 3)
+
+
+def test_silence_ends_a_child(run, stop):
+    status, _ = run(SLEEP, stall_seconds=0.3)
+    assert (status, stop.reason) == (-signal.SIGKILL, StopReason.STALLED)
+
+
+def test_words_keep_it_alive(run, stop):
+    assert run(TALK, stall_seconds=0.5)[0] == 0
+    assert stop.reason is None
+
+
+def test_a_child_that_runs_too_long_is_asked_to_leave(run, stop):
+    assert run(SLEEP, seconds=0.2)[0] == -signal.SIGTERM
+    assert stop.reason == StopReason.TOO_LONG
+
+
+def test_a_cancel_is_sigterm_and_then_sigkill(run, stop):
+    stop.request(StopReason.CANCELLED)
+    assert run(DEAF, grace_seconds=0.4)[0] in (-signal.SIGKILL, -signal.SIGTERM)
+
+
+def test_being_superseded_is_sigkill_at_once(run, stop):
+    stop.request(StopReason.SUPERSEDED)
+    assert run(POLITE)[0] == -signal.SIGKILL
+
+
+def test_our_own_standstill_is_no_silence_of_the_child(tmp_path, stop):
+    times = iter([0.0, 0.1, 1000.0, 1000.1, 1000.2])
+    child = Spawner().spawn(
+        [sys.executable, "-c", "import time; time.sleep(0.05)"],
+        environment={},
+        working_dir=tmp_path,
+    )
+    watch = Watch(
+        child,
+        tmp_path / "none",
+        stop,
+        Limits(10.0, None, {}),
+        lambda _: None,
+        clock=lambda: next(times, 1000.3),
+    )
+    assert watch.until_exit() == 0
+    assert stop.reason is None
+
+
+def test_a_childs_own_children_end_with_it(tmp_path):
+    child = Spawner().spawn(
+        ["/bin/sh", "-c", "sleep 60 & echo $!; exit 0"],
+        environment={"PATH": "/bin:/usr/bin"},
+        working_dir=tmp_path,
+        stdout=subprocess.PIPE,
+    )
+    pid = int(child.stdout.readline())
+    assert child.wait(5)
+    assert child.reap() == 0
+    deadline = time.monotonic() + 5
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_program_that_is_not_there_is_an_error_of_the_caller(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Spawner().spawn(["/no/such/program"], environment={}, working_dir=tmp_path)
