@@ -1,6 +1,7 @@
 """A job in full, as one page of text."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import yaml
 from rich.console import Console
@@ -29,8 +30,18 @@ def print_job(console: Console, result: Result) -> None:
             console.print(Text(f"warning: {warning.message}", style="yellow"), soft_wrap=True)
     title = "spec, resolved by the worker" if job.resolved_spec else "spec"
     console.print(f"\n[bold]{title}[/bold]")
-    text = yaml.safe_dump(job.resolved_spec or job.spec, sort_keys=False, allow_unicode=True)
-    console.print(Text(text.rstrip(), style="dim"), soft_wrap=True)
+    console.print(Text(spec_text(job.resolved_spec or job.spec), style="dim"), soft_wrap=True)
+
+
+def spec_text(spec: dict[str, Any]) -> str:
+    """A spec as YAML that can be submitted again, without the fields that are not set."""
+    return yaml.safe_dump(_without_nulls(spec), sort_keys=False, allow_unicode=True).rstrip()
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
 
 
 def _facts(job: JobView) -> Table:

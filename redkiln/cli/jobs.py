@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 from rich.text import Text
 
 from redkiln.cli import words
 from redkiln.cli.command import Session, command
-from redkiln.cli.job_page import print_job
+from redkiln.cli.job_page import print_job, spec_text
 from redkiln.cli.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.naming import find_job_id
 from redkiln.cli.panel import status_text
@@ -83,8 +82,7 @@ def submit(
         if session.is_json:
             session.emit(checked)
         else:
-            text = yaml.safe_dump(checked.spec, sort_keys=False, allow_unicode=True)
-            session.say(text.rstrip())
+            session.say(spec_text(checked.spec))
         return
     queued = session.client.submit(source.value)
     if is_watched:

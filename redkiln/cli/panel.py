@@ -62,7 +62,8 @@ class JobPanel:
             _numbers(watched, is_plain=is_plain),
         ]
         if watched.lines:
-            rows += [Text(), *(_line(line) for line in watched.lines)]
+            *older, newest = watched.lines
+            rows += [Text(), *(_line(line) for line in older), _line(newest, is_whole=True)]
         yield Panel(
             Group(*rows),
             title=_title(watched),
@@ -197,11 +198,13 @@ def metric_words(name: str) -> str:
     return name.removeprefix("train/").replace("/", " ").replace("_", " ")
 
 
-def _line(line: Line) -> RenderableType:
-    text = Text(f"{line.at.astimezone():%H:%M:%S}  ", style="dim")
-    text.append(line.text, style=STYLES[line.tone])
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+def _line(line: Line, *, is_whole: bool = False) -> RenderableType:
+    text = Text(line.text, style=STYLES[line.tone])
+    if not is_whole:
+        text.no_wrap, text.overflow = True, "ellipsis"
+    row = Table.grid(padding=(0, 2))
+    row.add_row(Text(f"{line.at.astimezone():%H:%M:%S}", style="dim"), text)
+    return row
 
 
 def _two_sides(left: Text, right: Text) -> RenderableType:

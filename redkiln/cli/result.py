@@ -77,6 +77,16 @@ def print_result(console: Console, result: Result, *, folder: Path | None = None
         console.print(Text(f"  warning: {warning.message}", style="yellow"), soft_wrap=True)
 
 
+def test_metrics(outcome: dict[str, Any]) -> dict[str, float]:
+    """The metrics of the test split; all that there are where none is called so."""
+    numbers = {
+        name: value
+        for name, value in (outcome.get("metrics") or {}).items()
+        if isinstance(value, int | float)
+    }
+    return {k: v for k, v in numbers.items() if k.startswith("test/")} or numbers
+
+
 def _headline(result: Result) -> Text:
     job = result.job
     took = ""
@@ -99,10 +109,8 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     facts: list[tuple[str, Text | str]] = []
     if job.reason is not None and job.status is not JobStatus.SUCCEEDED:
         facts.append(("why", f"{job.reason.message} ({job.reason.code})"))
-    metrics = result.outcome.get("metrics") or {}
-    for name, value in metrics.items():
-        if isinstance(value, int | float):
-            facts.append((metric_words(name), Text(words.metric(name, value), style="bold")))
+    for name, value in test_metrics(result.outcome).items():
+        facts.append((metric_words(name), Text(words.metric(name, value), style="bold")))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
     for model in models:
         verdict = "verified against torch" if model.verified else "missed the check against torch"

@@ -136,7 +136,7 @@ class Watched:
 def describe_event(event: EventView) -> list[Line]:
     """An event in words; nothing for what the view shows in its own place."""
     text, tone = _describe(event.kind, event.data)
-    topic = event.kind if event.kind == EventKind.CHECKPOINT else None
+    topic = "checkpoint" if event.kind in (EventKind.CHECKPOINT, "committed") else None
     return [Line(event.at, text, tone, topic)] if text else []
 
 
@@ -172,6 +172,8 @@ def _describe_other(kind: str, data: dict[str, Any]) -> tuple[str, str]:
     """An event of the service itself, or of a kind that is newer than this client."""
     if kind == "started" and "number" in data:
         return f"attempt {data['number']} started", "quiet"
+    if kind == "committed" and "step" in data:
+        return f"checkpoint of step {words.count(data['step'])} is safe with the service", "quiet"
     reason = data.get("reason") or {}
     message = data.get("message") or (reason.get("message") if isinstance(reason, dict) else reason)
     details = ", ".join(

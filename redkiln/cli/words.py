@@ -51,7 +51,7 @@ def percent(fraction: float) -> str:
 
 def metric(name: str, value: float) -> str:
     """A metric's value; shares (accuracies) in percent."""
-    return percent(value) if name.endswith("accuracy") else number(value)
+    return percent(value) if "accuracy" in name else number(value)
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:

@@ -153,6 +153,12 @@ def test_words_of_users_are_never_markup(watched):
             "warning",
         ),
         ("succeeded", {}, "succeeded", "good"),
+        (
+            "committed",
+            {"step": 1500, "size_bytes": 1},
+            "checkpoint of step 1,500 is safe with the service",
+            "quiet",
+        ),
         ("newly_invented", {"amount": 3}, "newly invented: amount 3", "quiet"),
     ],
 )
