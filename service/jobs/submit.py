@@ -1,12 +1,13 @@
 """From what a user wrote to a queued job, or to problems that each say where and what instead."""
 
+import difflib
 import hashlib
 import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlmodel import Session, col, delete
+from sqlmodel import Session, col, delete, select
 
 from redkiln.job import DatasetStatus, Reason, Warned
 from redkiln.spec import JobSpec
@@ -59,11 +60,11 @@ def check(session: Session, settings: Settings, body: Any) -> Checked:
     try:
         spec = parse_spec(body, default_task=default_task or _only_task())
     except SpecError as error:
-        problems = [*error.problems, *_dataset_problems(body, dataset)]
+        problems = [*error.problems, *_dataset_problems(session, body, dataset)]
         raise _unprocessable(problems) from None
     machines = live_machines(session, settings)
     obstacle = find_obstacle(spec.resources, machines)
-    problems = [*_dataset_problems(body, dataset), *_mismatches(spec, dataset)]
+    problems = [*_dataset_problems(session, body, dataset), *_mismatches(spec, dataset)]
     problems += [] if obstacle is None else [obstacle]
     if problems or dataset is None:
         raise _unprocessable(problems)
@@ -152,12 +153,15 @@ def _only_task() -> str | None:
     return next(iter(TASKS)) if len(TASKS) == 1 else None
 
 
-def _dataset_problems(body: Any, dataset: Dataset | None) -> list[SpecProblem]:
+def _dataset_problems(session: Session, body: Any, dataset: Dataset | None) -> list[SpecProblem]:
     reference = body.get("dataset") if isinstance(body, dict) else None
     if dataset is None:
         if not isinstance(reference, str):
             return []  # the spec's own problem says so
-        message = f"unknown data set {reference!r}; GET /v1/datasets lists what there is"
+        names = session.exec(select(Dataset.name).where(col(Dataset.deleted_at).is_(None))).all()
+        near = difflib.get_close_matches(reference, set(names), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists what there is"
+        message = f"unknown data set {reference!r}; {hint}"
         return [SpecProblem("/dataset", "unknown_dataset", message)]
     if dataset.status == DatasetStatus.INVALID:
         message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} says why"

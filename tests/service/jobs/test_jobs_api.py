@@ -1,0 +1,150 @@
+import pytest
+
+MISSING = "job_" + "0" * 22
+
+
+def ids(page):
+    return [job["id"] for job in page["data"]]
+
+
+def test_jobs_are_listed_newest_first_in_pages(client, submit):
+    made = [submit()["id"] for _ in range(5)][::-1]
+    first = client.get("/v1/jobs?limit=2").json()
+    assert ids(first) == made[:2]
+    assert first["has_more"] is True
+    rest = client.get(f"/v1/jobs?limit=3&after={first['last_id']}").json()
+    assert ids(rest) == made[2:]
+    assert rest["has_more"] is False
+
+
+def test_jobs_are_filtered_by_status_task_and_metadata(client, submit):
+    first = submit(metadata={"team": "a", "x.y": "1"})["id"]
+    second = submit(metadata={"team": "b"})["id"]
+    client.post(f"/v1/jobs/{second}/cancel")
+    assert ids(client.get("/v1/jobs?status=queued").json()) == [first]
+    assert ids(client.get("/v1/jobs?status=queued&status=cancelled").json()) == [second, first]
+    assert ids(client.get("/v1/jobs?metadata.team=b").json()) == [second]
+    assert ids(client.get("/v1/jobs?metadata.x.y=1&metadata.team=a").json()) == [first]
+    assert ids(client.get("/v1/jobs?metadata.team=c").json()) == []
+    assert ids(client.get("/v1/jobs?task=other").json()) == []
+    assert len(ids(client.get("/v1/jobs?task=image-classification").json())) == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=201", "limit=x", "after=ds_1", "status=asleep", "metadata.=1",
+     "metadata.a%22b=1", "after=job_%00"],
+)  # fmt: skip
+def test_a_bad_filter_is_refused(client, query):
+    response = client.get(f"/v1/jobs?{query}")
+    assert response.status_code == 422
+    assert response.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", ""), ("POST", "/cancel"), ("DELETE", ""), ("GET", "/events"), ("GET", "/logs"),
+     ("GET", "/metrics")],
+)  # fmt: skip
+def test_a_job_that_is_not_there_is_404_everywhere(client, method, path):
+    response = client.request(method, f"/v1/jobs/{MISSING}{path}")
+    assert response.status_code == 404
+    assert response.json()["code"] == "not_found"
+
+
+def test_the_queue_is_by_priority_then_age(submit, job):
+    first, second, urgent = submit()["id"], submit()["id"], submit(priority=5)["id"]
+    positions = {id_: job(id_)["queue_position"] for id_ in (first, second, urgent)}
+    assert positions == {urgent: 1, first: 2, second: 3}
+
+
+def test_cancelling_a_queued_job_never_starts_it(client, submit, worker, kinds):
+    job_id = submit()["id"]
+    response = client.post(f"/v1/jobs/{job_id}/cancel")
+    assert (response.status_code, response.json()["status"]) == (200, "cancelled")
+    assert response.json()["reason"]["code"] == "cancelled"
+    assert response.json()["finished_at"] is not None
+    assert worker.ask().status_code == 204
+    assert client.post(f"/v1/jobs/{job_id}/cancel").status_code == 200
+    assert kinds(job_id) == ["submitted", "cancelled"]
+
+
+def test_a_running_job_is_cancelled_when_its_worker_has_stopped(client, submit, worker, kinds, job):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    assert client.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+    assert client.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+    assert job(job_id)["status"] == "cancelling"
+    assert attempt.report().json()["command"] == "cancel"
+    assert attempt.finish("cancelled").json() == {"job_status": "cancelled"}
+    assert job(job_id)["attempts"][0]["status"] == "cancelled"
+    assert kinds(job_id) == ["submitted", "started", "cancelling", "cancelled"]
+
+
+def test_a_finished_job_cannot_be_cancelled(client, submit, worker):
+    job_id = submit()["id"]
+    worker.claim().succeed()
+    response = client.post(f"/v1/jobs/{job_id}/cancel")
+    assert response.status_code == 409
+    assert response.json()["code"] == "job_succeeded"
+
+
+def test_an_active_job_cannot_be_deleted(client, submit, worker):
+    job_id = submit()["id"]
+    assert client.delete(f"/v1/jobs/{job_id}").status_code == 409
+    worker.claim()
+    assert client.delete(f"/v1/jobs/{job_id}").json()["code"] == "job_active"
+
+
+def test_a_deleted_job_is_gone_with_all_that_was_its_own(client, submit, worker, services):
+    from service.housekeeping import collect_blobs
+
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    attempt.report(log=(0, b"hello\n"))
+    attempt.succeed(b'{"only": "mine"}')
+    artifact = client.get(f"/v1/jobs/{job_id}/artifacts").json()["data"][0]
+    log_path = services.settings.logs_dir / f"{attempt.id}.log"
+    assert log_path.exists()
+    assert client.delete(f"/v1/jobs/{job_id}").status_code == 204
+    collect_blobs(services)
+    assert client.get(f"/v1/jobs/{job_id}").status_code == 404
+    assert client.get(artifact["url"]).status_code == 404
+    assert services.storage.stat(artifact["sha256"]) is None
+    assert not log_path.exists()
+    assert attempt.report().status_code == 410
+
+
+def test_bytes_that_another_job_needs_outlive_a_deleted_one(client, submit, worker, services):
+    from service.housekeeping import collect_blobs
+
+    jobs = [submit()["id"], submit()["id"]]
+    for _ in jobs:
+        worker.claim().succeed(b"shared")
+    artifact = client.get(f"/v1/jobs/{jobs[1]}/artifacts").json()["data"][0]
+    client.delete(f"/v1/jobs/{jobs[0]}")
+    collect_blobs(services)
+    assert client.get(artifact["url"]).content == b"shared"
+
+
+def test_tasks_are_listed_with_their_defaults_and_schemas(client):
+    task = client.get("/v1/tasks").json()["data"][0]
+    assert task["defaults"]["training"]["optimizer"]["name"] == "adamw"
+    response = client.get(task["schema_url"])
+    assert "dataset" in response.json()["required"]
+    etag = response.headers["ETag"]
+    assert client.get(task["schema_url"], headers={"If-None-Match": etag}).status_code == 304
+    assert client.get("/v1/tasks/nothing/schema").status_code == 404
+
+
+def test_health_needs_no_worker_but_readiness_does(client, worker_key, worker):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    ready = client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json()["checks"] == {"database": "ok", "live_workers": 1, "broker": "off"}
+
+
+def test_without_a_worker_the_service_is_not_ready(client):
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["checks"]["live_workers"] == 0

@@ -1,0 +1,147 @@
+import json
+
+import pytest
+
+SPEC = {"dataset": "builtin:digits"}
+
+
+def test_the_shortest_spec_is_queued_with_every_default(client):
+    response = client.post("/v1/jobs", json=SPEC)
+    job = response.json()
+    assert response.status_code == 202
+    assert response.headers["Location"] == f"/v1/jobs/{job['id']}"
+    assert job["status"] == "queued"
+    assert job["is_terminal"] is False
+    assert job["queue_position"] == 1
+    assert job["reason"]["code"] == "no_live_worker"
+    assert job["task"] == "image-classification"
+    assert job["spec"]["training"]["epochs"] == 10
+    assert job["spec"]["training"]["batch_size"] == "auto"
+    assert job["name"].startswith("digits-")
+    assert client.get(f"/v1/jobs/{job['id']}").json() == job
+
+
+def test_a_dry_run_fills_defaults_in_and_creates_nothing(client):
+    response = client.post("/v1/jobs?dry_run=true", json={**SPEC, "model": "resnet18"})
+    assert response.status_code == 200
+    answer = response.json()
+    assert answer["spec"]["model"]["name"] == "resnet18"
+    assert [warning["code"] for warning in answer["warnings"]] == ["no_live_worker"]
+    assert client.get("/v1/jobs").json()["data"] == []
+
+
+def test_repeating_a_submission_under_its_key_returns_the_same_job(client):
+    headers = {"Idempotency-Key": "once"}
+    first = client.post("/v1/jobs", json={**SPEC, "priority": 1}, headers=headers)
+    again = client.post("/v1/jobs", content=b'{"priority":1, "dataset":"builtin:digits"}',
+                        headers={**headers, "Content-Type": "application/json"})  # fmt: skip
+    assert "Idempotent-Replayed" not in first.headers
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert (again.status_code, again.content) == (202, first.content)
+    assert again.headers["Location"] == first.headers["Location"]
+    assert len(client.get("/v1/jobs").json()["data"]) == 1
+
+
+def test_a_key_cannot_be_used_for_another_body(client):
+    headers = {"Idempotency-Key": "once"}
+    client.post("/v1/jobs", json=SPEC, headers=headers)
+    response = client.post("/v1/jobs", json={**SPEC, "priority": 2}, headers=headers)
+    assert response.status_code == 422
+    assert response.json()["code"] == "idempotency_key_reused"
+
+
+def test_a_refused_submission_does_not_use_its_key_up(client):
+    headers = {"Idempotency-Key": "once"}
+    assert client.post("/v1/jobs", json={"dataset": "no"}, headers=headers).status_code == 422
+    assert client.post("/v1/jobs", json=SPEC, headers=headers).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "words"),
+    [
+        ({}, "/dataset", "required"),
+        ([], "", "an object"),
+        ("digits", "", "an object"),
+        (None, "", "an object"),
+        ({"dataset": 7}, "/dataset", "string"),
+        ({"dataset": "builtin:digit"}, "/dataset", "did you mean 'builtin:digits'"),
+        ({"dataset": "\x00\ud800"}, "/dataset", ""),
+        ({**SPEC, "task": "image-clasification"}, "/task", "image-classification"),
+        ({**SPEC, "trainig": {}}, "/trainig", "did you mean 'training'"),
+        ({**SPEC, "training": {"epochs": 0}}, "/training/epochs", "greater"),
+        ({**SPEC, "training": {"epochs": "3"}}, "/training/epochs", "integer"),
+        ({**SPEC, "training": {"optimizer": {"lr": 1e999}}}, "/training/optimizer/lr", ""),
+        ({**SPEC, "model": "resnet19"}, "/model/name", "resnet18"),
+        ({**SPEC, "metadata": {"a": 1}}, "/metadata/a", "string"),
+        ({**SPEC, "priority": 10**30}, "/priority", ""),
+    ],
+)
+def test_a_mistake_is_answered_with_its_place_and_what_is_allowed(client, body, pointer, words):
+    response = client.post(
+        "/v1/jobs", content=json.dumps(body), headers={"Content-Type": "application/json"}
+    )
+    problem = response.json()
+    assert response.status_code == 422
+    assert response.headers["Content-Type"] == "application/problem+json"
+    assert problem["request_id"] == response.headers["X-Request-Id"]
+    found = {error["pointer"]: error["message"] for error in problem["errors"]}
+    assert words in found[pointer]
+
+
+def test_all_mistakes_are_told_at_once(client):
+    body = {"dataset": "nowhere", "modl": 1, "training": {"epochs": 0}}
+    errors = client.post("/v1/jobs", json=body).json()["errors"]
+    assert {error["pointer"] for error in errors} == {"/dataset", "/modl", "/training/epochs"}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code"),
+    [
+        (b"{", 400, "malformed_json"),
+        (b"\xff\xfe", 400, "malformed_json"),
+        (b"[" * 100_000, 400, None),
+        (b'{"dataset": ' + b"9" * 5000 + b"}", 400, None),
+        (b" " * 2_000_000, 413, None),
+    ],
+)
+def test_what_is_not_a_small_json_document_is_refused(client, content, status, code):
+    response = client.post(
+        "/v1/jobs", content=content, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code == status
+    assert response.headers["Content-Type"] == "application/problem+json"
+    if code is not None:
+        assert response.json()["code"] == code
+
+
+def test_a_spec_that_is_not_json_is_refused(client):
+    response = client.post(
+        "/v1/jobs", content=b"dataset: a", headers={"Content-Type": "application/yaml"}
+    )
+    assert response.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("resources", "pointer"),
+    [({"device": "gpu"}, "/resources/device"), ({"device": "gpu", "arch": ["gfx942"]}, None)],
+)
+def test_a_job_that_no_live_worker_could_run_is_refused(client, worker, resources, pointer):
+    response = client.post("/v1/jobs", json={**SPEC, "resources": resources})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == (pointer or "/resources/device")
+
+
+def test_a_gpu_architecture_that_no_live_worker_has_is_refused(client, worker):
+    worker.gpus = [{"index": 0, "name": "RX 7900", "arch": "gfx1100"}]
+    worker.hello()
+    refused = client.post("/v1/jobs", json={**SPEC, "resources": {"arch": ["gfx942"]}})
+    assert refused.json()["errors"][0]["pointer"] == "/resources/arch"
+    taken = client.post("/v1/jobs", json={**SPEC, "resources": {"arch": ["gfx1100"]}})
+    assert taken.status_code == 202
+
+
+def test_a_full_disk_refuses_new_jobs(client, services, monkeypatch):
+    object.__setattr__(services.settings, "min_free_bytes", 2**60)
+    response = client.post("/v1/jobs", json=SPEC)
+    assert response.status_code == 507
+    assert response.json()["code"] == "storage_full"
