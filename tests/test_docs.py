@@ -1,0 +1,88 @@
+"""The documentation names all that there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from redkiln.failure import RETRYABLE, FailureCode
+from redkiln.tasks import TASKS, task_schema
+from service.app import create_app
+from service.settings import Settings
+from worker.settings import WorkerSettings
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("settings", [Settings, WorkerSettings])
+def test_every_setting_is_documented(settings):
+    text = (DOCS / "settings.md").read_text()
+    missing = [name for name in settings.model_fields if f"`REDKILN_{name.upper()}`" not in text]
+    assert not missing
+
+
+def test_every_documented_variable_exists():
+    known = {f"REDKILN_{name.upper()}" for name in Settings.model_fields}
+    known |= {f"REDKILN_{name.upper()}" for name in WorkerSettings.model_fields}
+    known |= {"REDKILN_URL", "REDKILN_KEY", "REDKILN_KEY_FILE"}
+    documented = set(re.findall(r"^\| `(REDKILN_\w+)`", (DOCS / "settings.md").read_text(), re.M))
+    assert documented == known
+
+
+def test_every_public_endpoint_is_documented(tmp_path):
+    text = (DOCS / "api.md").read_text()
+    paths = create_app(Settings(state_dir=tmp_path)).openapi()["paths"]
+    missing = [
+        f"{method.upper()} {path}"
+        for path, methods in paths.items()
+        for method in methods
+        if method != "head"
+        and not path.startswith(("/v1/attempts/", "/v1/workers/"))
+        and f"`{method.upper()} {path}`" not in text
+    ]
+    assert not missing
+
+
+def test_every_failure_code_is_documented_with_whether_it_is_tried_again():
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (\w*).*\|$", (DOCS / "api.md").read_text(), re.M))
+    assert set(rows) == {str(code) for code in FailureCode}
+    for code in FailureCode:
+        if code is not FailureCode.SUPERSEDED:
+            assert rows[code] == ("yes" if code in RETRYABLE else "no"), code
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_field_of_a_spec_is_documented(task):
+    text = (DOCS / "job-spec.md").read_text()
+    missing = [path for path in field_paths(task_schema(task)) if f"| `{path}` |" not in text]
+    assert not missing
+
+
+def test_links_between_pages_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    broken = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert pages
+    assert not broken
+
+
+def field_paths(schema):
+    """Paths of a schema's fields, down to what a table row describes."""
+    definitions = schema["$defs"]
+
+    def walk(node, path):
+        for name, field in node["properties"].items():
+            reference = field.get("$ref")
+            inner = definitions[reference.rsplit("/", 1)[1]] if reference else None
+            if inner is None or set(inner["properties"]) == {"name"}:
+                yield f"{path}{name}"
+            else:
+                yield from walk(inner, f"{path}{name}.")
+
+    return list(walk(schema, ""))
