@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import structlog
 from anyio import to_thread
 from fastapi import FastAPI
 from sqlmodel import Session
@@ -36,6 +37,8 @@ from service.settings import Settings
 from service.storage import build_storage
 from service.tasks import router as tasks
 from service.workers import endpoints as workers
+
+log = structlog.get_logger(__name__)
 
 DESCRIPTION = """Train models and get verified ONNX back.
 
@@ -104,6 +107,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _start(services: Services, housekeeping: Housekeeping) -> None:
     settings, database = services.settings, services.database
     ensure_first_keys(database, settings.keys_dir, worker_key_file=settings.worker_key_file)
+    if settings.needs_keys:
+        log.info(
+            "every_request_needs_a_key",
+            admin_key=str(settings.keys_dir / "admin.key"),
+            in_a_container="docker compose exec service redkiln keys show",
+        )
     database.write(ensure_builtins)
     # Workers could not report while we were away; none of them is to blame.
     database.write(lambda session: renew_all(session, lease_seconds=settings.lease_seconds))
