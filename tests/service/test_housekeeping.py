@@ -1,0 +1,135 @@
+import pytest
+from sqlmodel import select
+
+from service import housekeeping
+from service.app import create_app
+from service.blobs.rules import discard
+from service.datasets.tables import Dataset
+from service.errors import DatabaseBusy
+from service.jobs.tables import IdempotencyKey, Job
+
+
+class Bell:
+    """A doorbell that only listens."""
+
+    state = "up"
+
+    def __init__(self):
+        self.rung = []
+
+    def ring(self, job_ids):
+        self.rung += sorted(job_ids)
+
+
+def test_only_jobs_that_waited_long_are_rung_for_again(submit, worker, services, monkeypatch):
+    taken, waiting = submit()["id"], submit()["id"]
+    assert worker.claim().job_id == taken
+    assert housekeeping.republish(services) == 0
+    services.settings.republish_seconds = 1e-6
+    assert housekeeping.republish(services) == 1
+    published = services.database.read(lambda s: s.get(Job, waiting).published_at)
+    assert published > services.database.read(lambda s: s.get(Job, waiting).created_at)
+
+
+def test_a_job_whose_data_set_is_invalid_fails_with_bad_input(submit, services, job, kinds):
+    job_id = submit()["id"]
+
+    def spoil(session):
+        dataset = session.exec(select(Dataset)).one()
+        dataset.status = "invalid"
+        session.add(dataset)
+
+    services.database.write(spoil)
+    assert housekeeping.fail_jobs_of_invalid_datasets(services) == 1
+    assert housekeeping.fail_jobs_of_invalid_datasets(services) == 0
+    assert job(job_id)["reason"]["code"] == "bad_input"
+    assert kinds(job_id) == ["submitted", "failed"]
+
+
+def test_two_housekeepers_lose_an_attempt_once(submit, worker, expire, services, kinds):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    expire(attempt)
+    import threading
+
+    counts = []
+    threads = [
+        threading.Thread(target=lambda: counts.append(housekeeping.reap_expired(services)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == 1
+    assert kinds(job_id) == ["submitted", "started", "requeued"]
+
+
+def test_a_restarted_service_gives_running_attempts_a_fresh_lease(
+    settings, serve, submit, worker, expire, services, client
+):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    expire(attempt)
+    app = create_app(settings)
+    serve(app)
+    assert housekeeping.reap_expired(app.state.services) == 0
+    assert attempt.report().status_code == 200
+    assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "running"
+
+
+def test_old_idempotency_keys_are_forgotten(client, services):
+    spec = {"dataset": "builtin:digits"}
+    client.post("/v1/jobs", json=spec, headers={"Idempotency-Key": "k"})
+    housekeeping.forget_keys(services)
+    assert services.database.read(lambda s: s.exec(select(IdempotencyKey)).all())
+    services.settings.idempotency_days = 1e-12
+    housekeeping.forget_keys(services)
+    assert not services.database.read(lambda s: s.exec(select(IdempotencyKey)).all())
+
+
+def test_what_a_crash_left_in_the_storage_is_found_when_it_is_old(services, submit, worker):
+    submit()
+    used = worker.claim().upload(b"held by an attempt")
+    orphan = services.storage.put([b"no row ever came"]).sha256
+    housekeeping.sweep_storage(services)
+    housekeeping.collect_blobs(services)
+    assert services.storage.stat(orphan) is not None
+    services.settings.staging_hours = -1
+    housekeeping.sweep_storage(services)
+    housekeeping.collect_blobs(services)
+    assert services.storage.stat(orphan) is None
+    assert services.storage.stat(used) is not None
+
+
+def test_logs_without_an_attempt_are_removed(services, submit, worker):
+    submit()
+    attempt = worker.claim()
+    attempt.report(log=(0, b"mine"))
+    stray = services.settings.logs_dir / "att_0000000000000000000000.log"
+    stray.write_text("left over")
+    housekeeping.sweep_logs(services)
+    assert [path.stem for path in services.settings.logs_dir.iterdir()] == [attempt.id]
+
+
+def test_a_discarded_blob_that_is_needed_again_stays(services, submit, worker):
+    submit()
+    sha256 = worker.claim().upload(b"needed")
+    services.database.write(lambda session: discard(session, [sha256]))
+    housekeeping.collect_blobs(services)
+    assert services.storage.stat(sha256) is not None
+
+
+@pytest.mark.parametrize("error", [DatabaseBusy("locked"), RuntimeError("a bug")])
+def test_a_step_that_fails_does_not_stop_the_others(settings, serve, monkeypatch, error):
+    import threading
+
+    reached = threading.Event()
+
+    def fail(services):
+        raise error
+
+    monkeypatch.setattr(housekeeping, "STEPS", [fail, lambda services: reached.set()])
+    settings.reap_seconds = 0.01
+    serve(create_app(settings))
+    assert reached.wait(5)
