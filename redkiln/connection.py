@@ -1,6 +1,7 @@
 """HTTP to the service: the key, retries of what may be repeated, and errors as exceptions."""
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -247,5 +248,7 @@ def _why(error: httpx.TransportError) -> str:
         return "no answer within 5 s"
     if isinstance(error, httpx.TimeoutException):
         return "it stopped answering"
-    words = str(error) or type(error).__name__
+    if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
+        return "the connection broke"
+    words = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     return words[0].lower() + words[1:]

@@ -15,10 +15,10 @@ from redkiln.cli.tables import plain_table
 from redkiln.job import AttemptView, JobView
 
 
-def print_job(console: Console, result: Result) -> None:
+def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
     """Print how a job stands, its attempts, its result and its spec."""
     job = result.job
-    console.print(_facts(job))
+    console.print(_facts(job, dataset_name))
     if job.attempts:
         console.print()
         console.print(_attempts(job.attempts))
@@ -44,7 +44,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _facts(job: JobView) -> Table:
+def _facts(job: JobView, dataset_name: str) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -58,7 +58,7 @@ def _facts(job: JobView) -> Table:
         ("why", job.reason.message if job.reason else None),
         ("queue", f"position {job.queue_position}" if job.queue_position is not None else None),
         ("task", job.task),
-        ("data set", f"{job.spec.get('dataset', '')} ({job.dataset_id})"),
+        ("data set", f"{dataset_name} ({job.dataset_id})"),
         ("created", words.ago(job.created_at)),
         ("ran for", _run_time(job)),
         ("progress", _progress(job)),
@@ -84,8 +84,9 @@ def _progress(job: JobView) -> str | None:
     metrics = (
         f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)
     )
+    epochs = [f"epoch {progress.epoch}/{progress.epochs}"] if progress.epochs else []
     steps = f"step {words.count(progress.step)}/{words.count(progress.steps)}"
-    return ", ".join([f"epoch {progress.epoch}/{progress.epochs}", steps, *metrics])
+    return ", ".join([*epochs, steps, *metrics])
 
 
 def _attempts(attempts: list[AttemptView]) -> Table:

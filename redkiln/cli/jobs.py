@@ -12,7 +12,7 @@ from redkiln.cli import words
 from redkiln.cli.command import Session, command
 from redkiln.cli.job_page import print_job, spec_text
 from redkiln.cli.live import JsonScreen, follow_job, screen_for
-from redkiln.cli.naming import find_job_id
+from redkiln.cli.naming import find_dataset_name, find_job_id
 from redkiln.cli.panel import status_text
 from redkiln.cli.result import load_result, print_result
 from redkiln.cli.specfile import SpecSource, load_spec_file, parse_spec_text
@@ -133,7 +133,8 @@ def job(session: Session, job: JobName) -> None:
     if session.is_json:
         session.emit(found)
     else:
-        print_job(session.out, load_result(session.client, found))
+        dataset_name = find_dataset_name(session.client, found)
+        print_job(session.out, load_result(session.client, found), dataset_name=dataset_name)
 
 
 def cancel(session: Session, job: JobName) -> None:

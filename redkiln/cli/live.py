@@ -12,10 +12,10 @@ from rich.text import Text
 
 from redkiln.cli import words
 from redkiln.cli.command import print_json
+from redkiln.cli.naming import find_dataset_name
 from redkiln.cli.panel import STYLES, JobPanel, metric_words, queue_words, shown_metrics
 from redkiln.cli.watched import Line, Watched
 from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
-from redkiln.errors import NotFound
 from redkiln.job import EventView, JobStatus, JobView
 from redkiln.watching import ask_patiently
 
@@ -59,7 +59,7 @@ def screen_for(console: Console) -> Screen:
 def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
     """Keep a screen up to date with a job until it has ended; see `watch_job`."""
     job = client.job(job_id)
-    watched = Watched(job, dataset_name=_dataset_name(client, job))
+    watched = Watched(job, dataset_name=find_dataset_name(client, job))
 
     def apply(update: Update) -> None:
         screen.show(update, watched.apply(update))
@@ -78,13 +78,6 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
             apply(update)
         refresh()
     return watched.job
-
-
-def _dataset_name(client: Client, job: JobView) -> str:
-    try:
-        return client.dataset(job.dataset_id).name
-    except NotFound:
-        return str(job.spec.get("dataset", job.dataset_id))
 
 
 class PanelScreen:
@@ -112,6 +105,7 @@ class LineScreen:
         self._said_at = 0.0
         self._said_queue = ""
         self._said_epoch = -1
+        self._said_phases: set[str] = set()
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
         """Say what is watched."""
@@ -131,10 +125,12 @@ class LineScreen:
     ) -> None:
         """Nothing is left to do."""
 
-    def show(self, _update: Update | None, lines: list[Line], /) -> None:
+    def show(self, update: Update | None, lines: list[Line], /) -> None:
         """Print what is new."""
+        if isinstance(update, EventView) and update.kind == "started":
+            self._said_phases.clear()
         for line in lines:
-            self._print(line.text, STYLES[line.tone])
+            self._show_line(line)
         assert self._watched is not None
         if self._watched.status == JobStatus.QUEUED:
             waiting = queue_words(self._watched)
@@ -144,9 +140,20 @@ class LineScreen:
         elif self._watched.progress is not None:
             self._show_progress(self._watched)
 
+    def _show_line(self, line: Line) -> None:
+        """Print a line, unless it would come with every epoch."""
+        if line.tone == "phase":
+            if line.text in self._said_phases:
+                return
+            self._said_phases.add(line.text)
+        if line.topic is None:
+            self._print(line.text, STYLES[line.tone])
+
     def _show_progress(self, watched: Watched) -> None:
         progress = watched.progress
         assert progress is not None
+        if progress.steps == 0:
+            return
         is_news = progress.step > 0 and progress.epoch != self._said_epoch
         if not is_news and self._clock() - self._said_at < PLAIN_PROGRESS_SECONDS:
             return
@@ -165,7 +172,7 @@ def progress_words(watched: Watched) -> str:
     eta = watched.eta_seconds()
     parts = [
         f"{100 * progress.fraction:3.0f} %",
-        f"epoch {progress.epoch}/{progress.epochs}",
+        f"epoch {progress.epoch}/{progress.epochs}" if progress.epochs else "",
         f"step {words.count(progress.step)}/{words.count(progress.steps)}",
         *(f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)),
         f"{words.count(progress.samples_per_second)} samples/s"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from redkiln.cli.problems import UsageError
 from redkiln.client import Client
 from redkiln.errors import NotFound
-from redkiln.job import JobSummary
+from redkiln.job import JobSummary, JobView
 
 SEARCHED_JOBS = 1000
 """How many of the newest jobs are looked through for a name."""
@@ -30,6 +30,14 @@ def find_job_id(client: Client, named: str) -> str:
             raise UsageError("There is no job yet. Make one: redkiln train builtin:digits")
         return newest.id
     return choose_job(named, itertools.islice(client.jobs(), SEARCHED_JOBS)).id
+
+
+def find_dataset_name(client: Client, job: JobView) -> str:
+    """The name of a job's data set, also when it is deleted."""
+    try:
+        return client.dataset(job.dataset_id).name
+    except NotFound:
+        return str(job.spec.get("dataset", job.dataset_id))
 
 
 def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:

@@ -159,15 +159,16 @@ def _bar(watched: Watched) -> RenderableType:
 
 def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     progress = watched.progress
-    if progress is None:
-        return Text("no step yet", style="dim")
+    if progress is None or progress.steps == 0:
+        return Text(preparing_words(watched) or "no step yet", style="dim")
     left = Table.grid(padding=(0, 2))
     left.add_column(style="dim")
     left.add_column()
     right = Table.grid(padding=(0, 2))
     right.add_column(style="dim")
     right.add_column(justify="right")
-    right.add_row("epoch", f"{progress.epoch}/{progress.epochs}")
+    if progress.epochs:
+        right.add_row("epoch", f"{progress.epoch}/{progress.epochs}")
     right.add_row("step", f"{words.count(progress.step)}/{words.count(progress.steps)}")
     speed = progress.samples_per_second
     right.add_row("samples/s", words.count(speed) if speed is not None else "")
@@ -181,6 +182,15 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     row.add_column(justify="right")
     row.add_row(left, right)
     return row
+
+
+def preparing_words(watched: Watched) -> str:
+    """How far the data set is decoded, before there are steps."""
+    metrics = watched.progress.metrics if watched.progress else {}
+    if "decode_images" not in metrics:
+        return ""
+    total = words.count(metrics.get("decode_total", 0))
+    return f"decoded {words.count(metrics['decode_images'])} of {total} images"
 
 
 _FIRST_METRICS = ("train/loss", "val/accuracy", "val/loss", "train/accuracy")

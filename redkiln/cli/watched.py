@@ -126,10 +126,11 @@ class Watched:
             self.phases_seen.add(phase)
 
     def _advance(self, progress: Progress) -> None:
+        is_new = self.progress is None or progress.step != self.progress.step
         self.progress = progress
         self.progress_at = self.clock()
         loss = progress.metrics.get("train/loss")
-        if loss is not None and loss == loss:
+        if is_new and loss is not None and loss == loss:
             self.losses.append(loss)
 
 

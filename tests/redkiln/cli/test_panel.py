@@ -54,13 +54,13 @@ def draw(watched, *, width=80, encoding="utf-8"):
 @pytest.fixture
 def watched():
     state = Watched(job(phase="training"), dataset_name="flowers-v2", clock=lambda: 0.0)
-    for loss in (2.0, 1.0, 0.5):
+    for step, loss in ((1, 2.0), (2, 1.0), (1234, 0.5), (1234, 0.5)):
         metrics = {"train/loss": loss, "val/accuracy": 0.978}
         state.apply(
             Snapshot(
                 status="running",
                 phase="training",
-                progress=progress(metrics=metrics),
+                progress=progress(step=step, metrics=metrics),
                 started_at=NOW - timedelta(seconds=65),
                 finished_at=NOW,
             )
@@ -98,6 +98,12 @@ def test_a_waiting_job_says_where_and_why():
     drawn = draw(Watched(waiting))
     assert "position 3, no worker is live" in drawn
     assert "no step yet" in drawn
+
+
+def test_before_the_first_step_the_decoding_is_counted():
+    decoding = {"decode_images": 1200.0, "decode_total": 8000.0}
+    state = Watched(job(progress=progress(epochs=0, step=0, steps=0, metrics=decoding)))
+    assert "decoded 1,200 of 8,000 images" in draw(state)
 
 
 def test_an_outage_is_seen_until_it_is_over(watched):
