@@ -4,7 +4,6 @@ A message says that there is work, nothing more: losing or doubling one changes 
 of its own sends them, so that a broker that is away or hangs never holds up a request.
 """
 
-import queue
 import threading
 from typing import Literal
 
@@ -19,6 +18,7 @@ BrokerState = Literal["off", "unknown", "up", "away"]
 
 _SOCKET_SECONDS = 2.0
 _PING_SECONDS = 5.0
+_PAUSE_SECONDS = 1.0
 _MAX_WAITING = 10_000
 """Messages kept while the broker is slow; more are left to the re-publisher."""
 
@@ -31,7 +31,8 @@ class Doorbell:
     """
 
     def __init__(self, broker_url: str | None) -> None:
-        self._waiting: queue.Queue[str | None] = queue.Queue(_MAX_WAITING)
+        self._waiting: dict[str, None] = {}
+        self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._app = None if broker_url is None else _build_app(broker_url)
@@ -45,45 +46,57 @@ class Doorbell:
 
     def ring(self, job_ids: set[str]) -> None:
         """Announce queued jobs; returns at once, whatever the broker does."""
-        if self._thread is None:
+        if self._thread is None or not job_ids:
             return
-        for job_id in sorted(job_ids):
-            try:
-                self._waiting.put_nowait(job_id)
-            except queue.Full:
-                log.warning("doorbell_overrun", job_id=job_id)
-                return
+        with self._changed:
+            room = _MAX_WAITING - len(self._waiting)
+            self._waiting.update(dict.fromkeys(sorted(job_ids)[: max(0, room)]))
+            self._changed.notify()
+
+    @property
+    def num_waiting(self) -> int:
+        """Messages that are not sent yet; each job has one at most."""
+        return len(self._waiting)
 
     def close(self) -> None:
         """Stop sending; what is not sent is sent again by the next service."""
         self._stop.set()
+        with self._changed:
+            self._changed.notify()
         if self._thread is not None:
-            if not self._waiting.full():
-                self._waiting.put_nowait(None)
             self._thread.join(timeout=2 * _SOCKET_SECONDS)
             self._thread = None
 
     def _run(self) -> None:
+        assert self._app is not None
         self._ping()
         while not self._stop.is_set():
-            try:
-                job_id = self._waiting.get(timeout=_PING_SECONDS)
-            except queue.Empty:
+            job_id = self._next()
+            if job_id is None:
                 self._ping()
-                continue
-            if job_id is not None:
-                self._send(job_id)
-        if self._app is not None:
-            self._app.close()
+            elif self._send(job_id):
+                with self._changed:
+                    self._waiting.pop(job_id, None)
+            else:
+                self._stop.wait(_PAUSE_SECONDS)
+        self._app.close()
 
-    def _send(self, job_id: str) -> None:
+    def _next(self) -> str | None:
+        """The oldest waiting message; None when there was none for a while."""
+        with self._changed:
+            if not self._waiting and not self._stop.is_set():
+                self._changed.wait(_PING_SECONDS)
+            return next(iter(self._waiting), None)
+
+    def _send(self, job_id: str) -> bool:
         assert self._app is not None
         try:
             self._app.send_task(TASK_NAME, [job_id], queue=QUEUE_NAME, retry=False)
         except Exception as error:  # noqa: BLE001  kombu, redis and the socket each have their own
             self._set_state("away", error)
-        else:
-            self._set_state("up")
+            return False
+        self._set_state("up")
+        return True
 
     def _ping(self) -> None:
         assert self._app is not None

@@ -1,0 +1,390 @@
+"""What holds of jobs and attempts whatever happens in whatever order."""
+
+import hashlib
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from sqlmodel import select
+
+from redkiln.events import Event
+from redkiln.job import AttemptStatus, JobStatus
+from redkiln.protocol import (
+    ArtifactCommit,
+    CheckpointCommit,
+    ClaimRequest,
+    FinishRequest,
+    HelloRequest,
+    ReportRequest,
+)
+from service.app import build_services
+from service.artifacts.tables import Artifact
+from service.attempts.checkpoints import commit_checkpoint
+from service.attempts.claim import claim
+from service.attempts.fencing import hold_fence, renew_all
+from service.attempts.finish import finish
+from service.attempts.report import take_report
+from service.attempts.tables import ATTEMPT, Attempt, Checkpoint
+from service.blobs.rules import hold
+from service.changes import Changes
+from service.database import database_now, read_now
+from service.datasets.rules import ensure_builtins
+from service.errors import Conflict, Gone, NotFound, Superseded
+from service.housekeeping import collect_blobs, reap_expired
+from service.jobs import rules
+from service.jobs.removal import delete_job
+from service.jobs.submit import submit
+from service.jobs.tables import Job, JobEvent
+from service.migrations.metadata import METADATA
+from service.settings import Settings
+from service.workers.rules import hello
+
+WORKERS = ["wrk_00000001", "wrk_00000002"]
+
+
+@dataclass
+class Held:
+    """An attempt as a worker holds it, perhaps without a right to it any more."""
+
+    id: str
+    job_id: str
+    fence: int
+    seq: int = 0
+    steps: int = 0
+    claim: ClaimRequest | None = None
+    finished: list = field(default_factory=list)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _template(tmp_path_factory):
+    """A migrated state folder, copied for each run."""
+    state_dir = tmp_path_factory.mktemp("template")
+    services = open_services(state_dir)
+    services.database.write(ensure_builtins)
+    services.database.close()
+    Machine.template = state_dir
+
+
+def open_services(state_dir):
+    return build_services(Settings(state_dir=state_dir, min_free_bytes=0), Changes())
+
+
+class Machine(RuleBasedStateMachine):
+    """The service's own functions over a real database, called by workers that know no better."""
+
+    template: Path
+    jobs = Bundle("jobs")
+    attempts = Bundle("attempts")
+
+    def __init__(self):
+        super().__init__()
+        self.state_dir = Path(tempfile.mkdtemp()) / "state"
+        shutil.copytree(self.template, self.state_dir)
+        self.services = open_services(self.state_dir)
+        self.boots = dict.fromkeys(WORKERS, 0)
+        self.num_claims = 0
+        self.ended = {}
+        for worker in WORKERS:
+            self.write(lambda s, w=worker: hello(s, self.greeting(w)))
+
+    def teardown(self):
+        self.services.database.close()
+        shutil.rmtree(self.state_dir.parent)
+
+    def write(self, function):
+        return self.services.database.write(function)
+
+    def greeting(self, worker):
+        return HelloRequest(
+            worker_id=worker,
+            boot_id=str(self.boots[worker]),
+            protocol=1,
+            version="0",
+            hostname="h",
+            slots=1,
+        )
+
+    @rule(target=jobs, priority=st.integers(-1, 1), failures=st.integers(0, 2))
+    def submits(self, priority, failures):
+        body = {
+            "dataset": "builtin:digits",
+            "priority": priority,
+            "retry": {"failures": failures, "lost_workers": 2},
+        }
+        settings = self.services.settings
+        return self.write(
+            lambda s: submit(s, settings, body, owner="me", idempotency_key=None)
+        ).job_id
+
+    @rule(target=attempts, worker=st.sampled_from(WORKERS))
+    def claims(self, worker):
+        self.num_claims += 1
+        request = ClaimRequest(
+            claim_id=f"c{self.num_claims}",
+            worker_id=worker,
+            boot_id=str(self.boots[worker]),
+            devices=["cpu"],
+        )
+        best = self.best_queued()
+        claimed = self.claim(request)
+        if claimed is None:
+            assert best is None, "a queued job and a free worker"
+            return multiple()
+        assert claimed.job_id == best
+        committed = self.rows(Checkpoint, Checkpoint.job_id == claimed.job_id)
+        newest = max((row.step for row in committed), default=None)
+        assert [ref.step for ref in claimed.checkpoints][:1] == [newest][: len(committed)]
+        return Held(claimed.attempt_id, claimed.job_id, claimed.fence, claim=request)
+
+    @rule(held=attempts)
+    def repeats_a_claim(self, held):
+        if not self.rows(Job, Job.id == held.job_id):
+            return
+        worker = held.claim.worker_id
+        if held.claim.boot_id != str(self.boots[worker]):
+            with pytest.raises(Superseded):
+                self.claim(held.claim)
+        else:
+            assert self.claim(held.claim).attempt_id == held.id
+
+    @rule(held=attempts, count=st.integers(0, 3), resent=st.integers(0, 2))
+    def reports(self, held, count, resent):
+        first = max(1, held.seq + 1 - resent)
+        num_events = held.seq + 1 - first + count
+        now = datetime.now(UTC)
+        events = [Event(at=now, kind="message", data={"text": "x"}) for _ in range(num_events)]
+        report = ReportRequest(first_seq=first, events=events)
+        answer = self.fenced(
+            held,
+            lambda s: take_report(
+                s, self.services.settings, attempt_id=held.id, fence=held.fence, report=report
+            ),
+        )
+        if answer is not None:
+            held.seq += count
+            assert answer.acked_seq == held.seq
+            job = self.job(held.job_id)
+            assert (answer.command == "cancel") == (job.status == JobStatus.CANCELLING)
+
+    @rule(held=attempts, is_best=st.booleans())
+    def commits_a_checkpoint(self, held, is_best):
+        held.steps += 10
+        data = f"{held.id} {held.steps}".encode()
+        commit = CheckpointCommit(
+            step=held.steps,
+            sha256=hashlib.sha256(data).hexdigest(),
+            size_bytes=len(data),
+            is_best=is_best,
+            manifest={},
+        )
+
+        def run(session):
+            self.store(session, held, data)
+            return commit_checkpoint(
+                session,
+                self.services.settings,
+                self.services.storage,
+                attempt_id=held.id,
+                fence=held.fence,
+                commit=commit,
+            )
+
+        self.fenced(held, run)
+
+    @rule(held=attempts, outcome=st.sampled_from(["succeeded", "failed", "released", "cancelled"]))
+    def finishes(self, held, outcome):
+        data = b"the model"
+        sha256 = hashlib.sha256(data).hexdigest()
+        artifact = ArtifactCommit(
+            name="model.onnx",
+            kind="model",
+            media_type="application/onnx",
+            sha256=sha256,
+            size_bytes=len(data),
+        )
+        artifacts = [artifact] if outcome == "succeeded" else []
+        request = FinishRequest(outcome=outcome, last_seq=held.seq, artifacts=artifacts)
+        if held.finished:
+            return self.finishes_again(held, request)
+
+        def run(session):
+            self.store(session, held, data)
+            return self.finish(session, held, request)
+
+        answer = self.fenced(held, run)
+        if answer is not None:
+            held.finished = [request, answer]
+        return None
+
+    def finishes_again(self, held, request):
+        if not self.rows(Job, Job.id == held.job_id):
+            return
+        before = self.dump()
+        if request == held.finished[0]:
+            assert self.write(lambda s: self.finish(s, held, request)) == held.finished[1]
+        else:
+            with pytest.raises(Conflict):
+                self.write(lambda s: self.finish(s, held, request))
+        assert self.dump() == before
+
+    @rule(job_id=jobs)
+    def cancels(self, job_id):
+        status = self.status(job_id)
+        run = lambda s: rules.cancel(s, job_id, now=read_now(s)).status  # noqa: E731
+        if status is None:
+            with pytest.raises(NotFound):
+                self.write(run)
+        elif status in (JobStatus.SUCCEEDED, JobStatus.FAILED):
+            with pytest.raises(Conflict):
+                self.write(run)
+        else:
+            assert self.write(run) in (JobStatus.CANCELLED, JobStatus.CANCELLING)
+
+    @rule(job_id=jobs)
+    def deletes(self, job_id):
+        status = self.status(job_id)
+        if status is None:
+            return
+        if JobStatus(status).is_terminal:
+            self.write(lambda s: delete_job(s, job_id))
+            self.ended.pop(job_id, None)
+        else:
+            with pytest.raises(Conflict):
+                self.write(lambda s: delete_job(s, job_id))
+
+    @rule(held=attempts)
+    def a_lease_runs_out(self, held):
+        statement = sa.update(ATTEMPT).where(ATTEMPT.c.id == held.id)
+        past = database_now(plus_seconds=-1)
+        self.write(lambda s: s.execute(statement.values(lease_until_at=past)))
+
+    @rule()
+    def housekeeping_looks(self):
+        reap_expired(self.services)
+        collect_blobs(self.services)
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def a_worker_restarts(self, worker):
+        self.boots[worker] += 1
+        self.write(lambda s: hello(s, self.greeting(worker)))
+        running = self.rows(
+            Attempt, Attempt.worker_id == worker, Attempt.status == AttemptStatus.RUNNING
+        )
+        assert running == []
+
+    @rule()
+    def the_service_restarts(self):
+        self.services.database.close()
+        self.services = open_services(self.state_dir)
+        self.write(lambda s: renew_all(s, lease_seconds=90))
+        assert reap_expired(self.services) == 0
+
+    @invariant()
+    def an_active_job_has_one_live_attempt_and_no_other_has_any(self):
+        for job in self.rows(Job):
+            running = self.rows(
+                Attempt, Attempt.job_id == job.id, Attempt.status == AttemptStatus.RUNNING
+            )
+            is_active = job.status in (JobStatus.RUNNING, JobStatus.CANCELLING)
+            assert len(running) == is_active
+
+    @invariant()
+    def fences_rise_with_every_attempt(self):
+        for job in self.rows(Job):
+            attempts = self.rows(Attempt, Attempt.job_id == job.id)
+            fences = [a.fence for a in sorted(attempts, key=lambda a: a.number)]
+            assert fences == sorted(set(fences))
+            assert job.fence == (fences[-1] if fences else 0)
+
+    @invariant()
+    def what_has_ended_never_changes(self):
+        for job in self.rows(Job):
+            if JobStatus(job.status).is_terminal:
+                state = (job.status, job.finished_at, job.last_event_seq, job.revision)
+                assert self.ended.setdefault(job.id, state) == state
+
+    @invariant()
+    def events_are_numbered_without_a_gap_and_an_end_is_the_last(self):
+        for job in self.rows(Job):
+            events = sorted(self.rows(JobEvent, JobEvent.job_id == job.id), key=lambda e: e.seq)
+            assert [e.seq for e in events] == list(range(1, job.last_event_seq + 1))
+            ends = [e.seq for e in events if e.kind in ("succeeded", "failed", "cancelled")]
+            assert ends == ([events[-1].seq] if JobStatus(job.status).is_terminal else [])
+
+    @invariant()
+    def what_can_be_fetched_is_stored(self):
+        for row in [*self.rows(Artifact), *self.rows(Checkpoint)]:
+            assert self.services.storage.stat(row.sha256).size_bytes == row.size_bytes
+        succeeded = {job.id for job in self.rows(Job, Job.status == JobStatus.SUCCEEDED)}
+        assert {row.job_id for row in self.rows(Artifact)} == succeeded
+
+    def fenced(self, held, function):
+        """Run a write of an attempt; without a right to write nothing at all may change."""
+        row = next(iter(self.rows(Attempt, Attempt.id == held.id)), None)
+        if row is not None and row.status == AttemptStatus.RUNNING:
+            return self.write(function)
+        before = self.dump()
+        with pytest.raises(Gone if row is None else Superseded):
+            self.write(function)
+        assert self.dump() == before
+        return None
+
+    def finish(self, session, held, request):
+        services = self.services
+        return finish(
+            session,
+            services.settings,
+            services.storage,
+            attempt_id=held.id,
+            fence=held.fence,
+            request=request,
+        )
+
+    def store(self, session, held, data):
+        hold_fence(session, held.id, fence=held.fence, lease_seconds=90)
+        hold(session, hashlib.sha256(data).hexdigest(), holder=held.id)
+        self.services.storage.put([data])
+
+    def claim(self, request):
+        services = self.services
+        return self.write(lambda s: claim(s, services.settings, request, secret=services.secret))
+
+    def best_queued(self):
+        queued = self.rows(Job, Job.status == JobStatus.QUEUED)
+        return min(queued, key=lambda job: (-job.priority, job.id)).id if queued else None
+
+    def rows(self, table, *conditions):
+        return self.services.database.read(lambda s: s.exec(select(table).where(*conditions)).all())
+
+    def job(self, job_id):
+        (job,) = self.rows(Job, Job.id == job_id)
+        return job
+
+    def status(self, job_id):
+        found = self.rows(Job, Job.id == job_id)
+        return found[0].status if found else None
+
+    def dump(self):
+        def read(session):
+            return {
+                name: sorted(map(tuple, session.execute(sa.select(table)).all()), key=repr)
+                for name, table in METADATA.tables.items()
+            }
+
+        return self.services.database.read(read)
+
+
+TestInvariants = Machine.TestCase
+TestInvariants.settings = settings(
+    max_examples=25,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
