@@ -13,7 +13,7 @@ from redkiln.cli.jobs import JobName
 from redkiln.cli.naming import find_job_id
 from redkiln.cli.output_folder import choose_folder, mark_folder
 from redkiln.cli.problems import UsageError
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.cli.transfers import download_counter, transfer_bars
 from redkiln.job import ArtifactView, JobView
 
@@ -39,11 +39,24 @@ def artifacts(session: Session, job: JobName) -> None:
     if not listed:
         session.note("No artifacts; a job publishes them when it has succeeded.")
         return
-    table = plain_table("!name", "!kind", "!size", "!verified", "sha256", right=("size",))
-    for item in listed:
-        table.add_row(item.name, item.kind, words.size(item.size_bytes), _verdict(item),
-                      Text(item.sha256[:16], style="dim"))  # fmt: skip
-    session.out.print(table)
+    columns = (
+        Column("name", when_narrow="cut"),
+        Column("kind"),
+        Column("size", is_right=True),
+        Column("verified"),
+        Column("sha256", when_narrow="drop"),
+    )
+    rows = [
+        (
+            item.name,
+            item.kind,
+            words.size(item.size_bytes),
+            _verdict(item),
+            Text(item.sha256[:16], style="dim"),
+        )
+        for item in listed
+    ]
+    print_table(session.out, columns, rows)
 
 
 def download(

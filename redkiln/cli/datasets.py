@@ -10,7 +10,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.cli.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
 from redkiln.errors import NotFound
@@ -56,20 +56,16 @@ def list_datasets(session: Session) -> None:
     if not listed:
         session.note("No data sets. Push one: redkiln datasets push FOLDER")
         return
-    table = plain_table("name", "!status", "!classes", "!images", "!size", "!created", "id",
-                        right=("classes", "images", "size"))  # fmt: skip
-    for item in listed:
-        images = sum(sum(split.values()) for split in item.counts.values())
-        table.add_row(
-            item.name,
-            Text(str(item.status), style=STATUS_STYLES.get(item.status, "")),
-            str(len(item.classes)) if item.classes else "",
-            words.count(images) if images else "",
-            words.size(item.size_bytes) if item.size_bytes is not None else "",
-            words.ago(item.created_at) if item.created_at else "",
-            Text(item.id, style="dim"),
-        )
-    session.out.print(table)
+    columns = (
+        Column("name", when_narrow="cut"),
+        Column("status"),
+        Column("classes", is_right=True),
+        Column("images", is_right=True),
+        Column("size", is_right=True),
+        Column("created"),
+        Column("id", when_narrow="drop"),
+    )
+    print_table(session.out, columns, [_row(item) for item in listed])
 
 
 def push(
@@ -168,6 +164,19 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
     if dataset.errors:
         print_invalid_dataset(session.out, dataset)
+
+
+def _row(item: DatasetView) -> tuple[Text | str, ...]:
+    images = sum(sum(split.values()) for split in item.counts.values())
+    return (
+        item.name,
+        Text(str(item.status), style=STATUS_STYLES.get(item.status, "")),
+        str(len(item.classes)) if item.classes else "",
+        words.count(images) if images else "",
+        words.size(item.size_bytes) if item.size_bytes is not None else "",
+        words.ago(item.created_at) if item.created_at else "",
+        Text(item.id, style="dim"),
+    )
 
 
 def _kind_words(dataset: DatasetView) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.panel import metric_words, shown_metrics, status_text
 from redkiln.cli.result import Result, print_result
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.job import AttemptView, JobView
 
 
@@ -21,7 +21,7 @@ def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
     console.print(_facts(job, dataset_name))
     if job.attempts:
         console.print()
-        console.print(_attempts(job.attempts))
+        _print_attempts(console, job.attempts)
     if job.is_terminal:
         console.print()
         print_result(console, result)
@@ -89,19 +89,26 @@ def _progress(job: JobView) -> str | None:
     return ", ".join([*epochs, steps, *metrics])
 
 
-def _attempts(attempts: list[AttemptView]) -> Table:
-    table = plain_table("!attempt", "!status", "worker", "!steps", "!time", "what happened",
-                        right=("attempt", "time"), fold=("what happened",))  # fmt: skip
-    for attempt in attempts:
-        end = attempt.finished_at or datetime.now(UTC)
-        start = f"from {attempt.resumed_from_step} " if attempt.resumed_from_step else ""
-        steps = f"{start}to {attempt.last_step}" if attempt.last_step is not None else ""
-        table.add_row(
-            str(attempt.number),
-            str(attempt.status),
-            Text(attempt.worker_id, style="dim"),
-            steps,
-            words.duration((end - attempt.started_at).total_seconds()),
-            attempt.failure.message if attempt.failure else "",
-        )
-    return table
+def _print_attempts(console: Console, attempts: list[AttemptView]) -> None:
+    columns = (
+        Column("attempt", is_right=True),
+        Column("status"),
+        Column("worker", when_narrow="drop"),
+        Column("steps"),
+        Column("time", is_right=True),
+        Column("what happened", when_narrow="fold"),
+    )
+    print_table(console, columns, [_attempt_row(attempt) for attempt in attempts])
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[Text | str, ...]:
+    end = attempt.finished_at or datetime.now(UTC)
+    start = f"from {attempt.resumed_from_step} " if attempt.resumed_from_step else ""
+    return (
+        str(attempt.number),
+        str(attempt.status),
+        Text(attempt.worker_id, style="dim"),
+        f"{start}to {attempt.last_step}" if attempt.last_step is not None else "",
+        words.duration((end - attempt.started_at).total_seconds()),
+        attempt.failure.message if attempt.failure else "",
+    )

@@ -16,7 +16,7 @@ from redkiln.cli.naming import find_dataset_name, find_job_id
 from redkiln.cli.panel import status_text
 from redkiln.cli.result import load_result, print_result
 from redkiln.cli.specfile import SpecSource, load_spec_file, parse_spec_text
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.job import JobStatus, JobSummary
 
 JobName = Annotated[
@@ -191,16 +191,24 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
-    table = plain_table("name", "!status", "!progress", "!created", "!id", right=("progress",))
-    for item in listed:
-        table.add_row(
+    columns = (
+        Column("name", when_narrow="cut"),
+        Column("status"),
+        Column("progress", is_right=True),
+        Column("created", when_narrow="drop"),
+        Column("id"),
+    )
+    rows = [
+        (
             item.name,
             status_text(str(item.status)),
             _progress_words(item),
             words.ago(item.created_at),
             Text(item.id, style="dim"),
         )
-    session.out.print(table)
+        for item in listed
+    ]
+    print_table(session.out, columns, rows)
 
 
 def _progress_words(item: JobSummary) -> str:

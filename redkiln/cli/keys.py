@@ -9,7 +9,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.job import KeyView
 
 
@@ -120,13 +120,21 @@ def _print_keys(session: Session, listed: list[KeyView]) -> None:
     if session.is_json:
         session.emit(listed)
         return
-    table = plain_table("name", "!scope", "!created", "!revoked", "id")
-    for key in listed:
-        table.add_row(
+    columns = (
+        Column("name", when_narrow="cut"),
+        Column("scope"),
+        Column("created"),
+        Column("revoked"),
+        Column("id"),
+    )
+    rows = [
+        (
             Text(key.name, style="bold"),
             key.scope,
             words.ago(key.created_at),
-            Text(words.ago(key.revoked_at), style="red") if key.revoked_at else "",
+            Text(words.ago(key.revoked_at) if key.revoked_at else "", style="red"),
             Text(key.id, style="dim"),
         )
-    session.out.print(table)
+        for key in listed
+    ]
+    print_table(session.out, columns, rows)

@@ -11,12 +11,12 @@ from redkiln.cli.command import Session, command, print_json
 from redkiln.cli.jobs import JobName
 from redkiln.cli.naming import find_job_id
 from redkiln.cli.panel import STYLES
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.cli.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
 from redkiln.job import EventView, Series
 
-_SPARK_WIDTH = 30
+_SPARK_WIDTH = 20
 
 
 def register(app: typer.Typer) -> None:
@@ -120,18 +120,24 @@ def _print_event(session: Session, event: EventView) -> None:
 
 
 def _print_series(session: Session, series: list[Series]) -> None:
-    right = ("points", "first", "last", "lowest", "highest")
-    table = plain_table("!metric", "!points", "!first", "!last", "!lowest", "!highest", "course",
-                        right=right)  # fmt: skip
-    for item in series:
-        values = [value for value in item.values if value is not None]
-        if not values:
-            continue
-        shown = (values[0], values[-1], min(values), max(values))
-        table.add_row(
-            item.name,
-            words.count(item.num_points),
-            *(words.metric(item.name, value) for value in shown),
-            words.sparkline(values, _SPARK_WIDTH),
-        )
-    session.out.print(table)
+    columns = (
+        Column("metric", when_narrow="cut"),
+        Column("points", is_right=True),
+        Column("first", is_right=True),
+        Column("last", is_right=True),
+        Column("lowest", is_right=True),
+        Column("highest", is_right=True),
+        Column("course", when_narrow="drop"),
+    )
+    rows = [row for item in series if (row := _series_row(item))]
+    print_table(session.out, columns, rows)
+
+
+def _series_row(item: Series) -> tuple[str, ...] | None:
+    values = [value for value in item.values if value is not None]
+    if not values:
+        return None
+    shown = (values[0], values[-1], min(values), max(values))
+    numbers = (words.metric(item.name, value) for value in shown)
+    course = words.sparkline(values, _SPARK_WIDTH)
+    return (item.name, words.count(item.num_points), *numbers, course)

@@ -1,25 +1,101 @@
-"""Tables that fit 80 columns."""
+"""Tables that fit the terminal: what identifies and what counts is never cut."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+GAP_COLUMNS = 3
+"""Room between two columns of the table."""
+
+NARROWEST = 10
+"""A column is not cut to less than this."""
 
 
-def plain_table(*columns: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
-    """A table with a rule under its heads and nothing else.
+@dataclass(frozen=True)
+class Column:
+    """A column and what happens to it where there is too little room.
+
+    Attributes:
+        head: its name.
+        is_right: whether it is aligned to the right, as numbers are.
+        when_narrow: `keep` it whole, `cut` it, `fold` it over lines, or `drop` it.
+    """
+
+    head: str
+    is_right: bool = False
+    when_narrow: Literal["keep", "cut", "fold", "drop"] = "keep"
+
+
+def print_table(
+    console: Console, columns: Sequence[Column], rows: Iterable[Sequence[Text | str]]
+) -> None:
+    """Print a table with a rule under its heads and nothing else."""
+    listed = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [
+        max([len(column.head), *(row[index].cell_len for row in listed)])
+        for index, column in enumerate(columns)
+    ]
+    shown = choose_columns(columns, widths, room=console.width)
+    given = share_room(columns, widths, shown, room=console.width)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for index in shown:
+        column = columns[index]
+        is_folded = column.when_narrow == "fold"
+        table.add_column(
+            column.head,
+            justify="right" if column.is_right else "left",
+            no_wrap=not is_folded,
+            overflow="fold" if is_folded else "ellipsis",
+            width=given[index],
+        )
+    for row in listed:
+        table.add_row(*(row[index] for index in shown))
+    console.print(table)
+
+
+def choose_columns(columns: Sequence[Column], widths: Sequence[int], *, room: int) -> list[int]:
+    """Indices of the columns that are shown: those to be dropped go, from the right, until it fits.
 
     Args:
-        columns: their heads; a head that begins with `!` may not be cut.
-        right: heads whose column is aligned to the right.
-        fold: heads whose column may break over lines.
+        columns: of the table.
+        widths: of their widest cells.
+        room: columns of the terminal.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for column in columns:
-        name = column.removeprefix("!")
-        table.add_column(
-            name,
-            justify="right" if name in right else "left",
-            no_wrap=name not in fold,
-            overflow="fold" if name in fold else "ellipsis",
-            min_width=None if not column.startswith("!") else len(name),
-        )
-    return table
+    shown = list(range(len(columns)))
+    droppable = [index for index in reversed(shown) if columns[index].when_narrow == "drop"]
+    for index in droppable:
+        if _excess(widths, shown, room) <= 0:
+            break
+        shown.remove(index)
+    return shown
+
+
+def share_room(
+    columns: Sequence[Column], widths: Sequence[int], shown: Sequence[int], *, room: int
+) -> dict[int, int]:
+    """The width of each shown column: what is too much is taken from those that may be cut.
+
+    Args:
+        columns: of the table.
+        widths: of their widest cells.
+        shown: indices of the columns that are shown.
+        room: columns of the terminal.
+    """
+    given = {index: widths[index] for index in shown}
+    excess = _excess(widths, shown, room)
+    for kind in ("fold", "cut"):
+        for index in shown:
+            if columns[index].when_narrow == kind and excess > 0:
+                taken = max(0, min(excess, given[index] - NARROWEST))
+                given[index] -= taken
+                excess -= taken
+    return given
+
+
+def _excess(widths: Sequence[int], shown: Sequence[int], room: int) -> int:
+    return sum(widths[index] for index in shown) + GAP_COLUMNS * (len(shown) - 1) - room

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from redkiln.cli.command import Session, command, default_command, example_text
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
+
+REQUIRED = "required"
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,10 @@ def list_tasks(session: Session) -> None:
     if session.is_json:
         session.emit(listed)
         return
-    table = plain_table("!task", "what it trains", fold=("what it trains",))
-    for item in listed:
-        table.add_row(Text(item.name, style="bold"), item.description)
-    session.out.print(table)
+    columns = (Column("task"), Column("what it trains", when_narrow="fold"))
+    print_table(
+        session.out, columns, [(Text(item.name, style="bold"), item.description) for item in listed]
+    )
     session.note(Text("Fields and defaults: redkiln tasks show TASK", style="dim"))
 
 
@@ -61,7 +64,8 @@ def show(
     if session.is_json:
         session.emit(schema)
     else:
-        session.out.print(_table(list(schema_fields(schema))))
+        session.out.print(Text("field  = default  what may stand there", style="dim"))
+        _print_fields(session.out, list(schema_fields(schema)))
 
 
 def schema_fields(schema: dict[str, Any]) -> Iterator[SchemaField]:
@@ -78,7 +82,7 @@ def _fields(schema: Any, definitions: Any, prefix: str) -> Iterator[SchemaField]
         if len(groups) == 1:
             yield from _fields(groups[0], definitions, f"{path}.")
             continue
-        default = "required" if name in required else _default_words(field)
+        default = REQUIRED if name in required else _default_words(field)
         description = raw.get("description") or field.get("description", "")
         yield SchemaField(path, _kind_words(field, definitions), default, _one_line(description))
         for group in groups:
@@ -114,11 +118,24 @@ def _one_kind(schema: Any) -> str:
     if "properties" in schema:
         return str(schema["properties"].get("name", {}).get("const", "object"))
     kind = str(schema.get("type", "any"))
-    low = schema.get("minimum", schema.get("exclusiveMinimum"))
-    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    if kind == "array":
+        items = schema.get("items", {}).get("type")
+        return f"list of {items}s" if items else "list"
+    return f"{kind}{_bounds(schema)}"
+
+
+def _bounds(schema: Any) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
-        return f"{kind} {low}..{high}"
-    return f"{kind} >= {low}" if low is not None else kind
+        return f" {low}..{high}"
+    signs = (
+        (">=", "minimum"),
+        (">", "exclusiveMinimum"),
+        ("<=", "maximum"),
+        ("<", "exclusiveMaximum"),
+    )
+    parts = [f"{sign} {schema[key]}" for sign, key in signs if key in schema]
+    return f" {', '.join(parts)}" if parts else ""
 
 
 def _default_words(schema: Any) -> str:
@@ -134,14 +151,18 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _table(fields: list[SchemaField]) -> Table:
-    folded = ("what may stand there", "what it means", "default")
-    table = plain_table("!field", "default", "what may stand there", "what it means", fold=folded)
+def _print_fields(console: Console, fields: list[SchemaField]) -> None:
+    group = ""
     for field in fields:
-        table.add_row(
-            Text(field.path, style="bold"),
-            Text(field.default, style="cyan"),
-            field.kind,
-            Text(field.description, style="dim"),
-        )
-    return table
+        if field.path.partition(".")[0] != group:
+            group = field.path.partition(".")[0]
+            console.print()
+        head = Text(field.path, style="bold")
+        if field.default:
+            sign = "" if field.default == REQUIRED else "= "
+            head.append(f"  {sign}{field.default}", style="not bold cyan")
+        if field.kind != field.default:
+            head.append(f"  {field.kind}", style="not bold dim")
+        console.print(head)
+        if field.description:
+            console.print(Padding(Text(field.description), (0, 0, 0, 4)))

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from redkiln.cli import words
 from redkiln.cli.command import Session, command
-from redkiln.cli.tables import plain_table
+from redkiln.cli.tables import Column, print_table
 from redkiln.job import WorkerView
 
 
@@ -25,19 +25,28 @@ def workers(session: Session) -> None:
     if not listed:
         session.note("No worker has ever said hello. Start one: make up")
         return
-    table = plain_table("host", "!live", "!heard of", "!slots", "!busy", "hardware", "id",
-                        right=("slots", "busy"), fold=("hardware",))  # fmt: skip
-    for item in listed:
-        table.add_row(
-            Text(item.hostname, style="bold"),
-            Text("yes", style="green") if item.is_live else Text("no", style="red"),
-            words.ago(item.last_seen_at),
-            str(item.slots),
-            str(len(item.attempts)),
-            _hardware(item),
-            Text(item.id, style="dim"),
-        )
-    session.out.print(table)
+    columns = (
+        Column("host", when_narrow="cut"),
+        Column("live"),
+        Column("heard of"),
+        Column("slots", is_right=True),
+        Column("busy", is_right=True),
+        Column("hardware", when_narrow="fold"),
+        Column("id", when_narrow="drop"),
+    )
+    print_table(session.out, columns, [_row(item) for item in listed])
+
+
+def _row(item: WorkerView) -> tuple[Text | str, ...]:
+    return (
+        Text(item.hostname, style="bold"),
+        Text("yes", style="green") if item.is_live else Text("no", style="red"),
+        words.ago(item.last_seen_at),
+        str(item.slots),
+        str(len(item.attempts)),
+        _hardware(item),
+        Text(item.id, style="dim"),
+    )
 
 
 def _hardware(worker: WorkerView) -> str:

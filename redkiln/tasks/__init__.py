@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.spec import JobSpec
 from redkiln.tasks import image_classification
@@ -62,7 +63,18 @@ def task_schema(name: str) -> dict[str, Any]:
     Raises:
         SpecError: no such task.
     """
-    return get_task(name).model_json_schema()
+    return get_task(name).model_json_schema(schema_generator=_SchemaWithEveryDefault)
+
+
+class _SchemaWithEveryDefault(GenerateJsonSchema):
+    """Also the defaults that a factory makes, which pydantic leaves out by itself."""
+
+    def get_default_value(self, schema: Any) -> Any:
+        """The default of a field, as pydantic's generator asks for it."""
+        factory = schema.get("default_factory")
+        if factory is not None and not schema.get("default_factory_takes_data"):
+            return factory()
+        return super().get_default_value(schema)
 
 
 def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:

@@ -160,4 +160,7 @@ def test_a_tasks_schema_has_every_default(task):
     schema = task_schema(task)
     json.dumps(schema)
     assert set(schema["required"]) == {"dataset"}
-    assert "default" in schema["properties"]["priority"]
+    definitions = schema["$defs"].values()
+    for part in (schema, *definitions):
+        for name, field in part["properties"].items():
+            assert "default" in field or name in part.get("required", ()), name

@@ -1,0 +1,37 @@
+import pytest
+
+from redkiln.cli.tasks import schema_fields
+from redkiln.tasks import task_schema
+
+FIELDS = {}
+for _field in schema_fields(task_schema("image-classification")):
+    FIELDS.setdefault(_field.path, []).append(_field)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "default"),
+    [
+        ("dataset", "string", "required"),
+        ("name", "string", ""),
+        ("training.epochs", "integer 1..100000", ""),
+        ("training.batch_size", "auto | integer 1..65536", "auto"),
+        ("training.optimizer", "adamw | sgd", "adamw"),
+        ("training.augment.flip", "boolean", "false"),
+        ("training.schedule.name", "constant | cosine", "cosine"),
+        ("model.name", "auto | mnist-cnn | amdnet | resnet18", "auto"),
+        ("export.tolerance", "number > 0, <= 1", "0.001"),
+        ("resources.max_duration_seconds", "number > 0", ""),
+        ("resources.arch", "list of strings", "[]"),
+        ("priority", "integer -100..100", "0"),
+    ],
+)
+def test_each_field_says_what_may_stand_there(path, kind, default):
+    (field,) = FIELDS[path]
+    assert (field.kind, field.default) == (kind, default)
+
+
+def test_the_fields_of_each_optimizer_are_told_apart():
+    assert {field.kind.rpartition(" ")[2] for field in FIELDS["training.optimizer.lr"]} == {
+        "(adamw)",
+        "(sgd)",
+    }
