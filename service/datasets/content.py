@@ -2,8 +2,10 @@
 
 import re
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from redkiln.datasets import DatasetIndex
 from service.artifacts.content import content_response
@@ -12,6 +14,8 @@ from service.datasets.roots import locate, open_located
 from service.datasets.tables import Dataset
 from service.errors import Conflict, Gone, NotFound, Unprocessable
 from service.services import Services
+
+log = structlog.get_logger()
 
 _NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -43,7 +47,7 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
     except (OSError, Unprocessable) as error:
         raise Gone(f"the folder {dataset.path} cannot be read any more: {error}") from error
     content = stream_tar(folder_fd, list_samples(index))
-    return StreamingResponse(content, media_type="application/x-tar")
+    return _TarResponse(content, media_type="application/x-tar")
 
 
 def index_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
@@ -62,6 +66,17 @@ def index_response(services: Services, dataset: Dataset, *, request: Request) ->
         filename="index.json",
         media_type="application/json",
     )
+
+
+class _TarResponse(StreamingResponse):
+    """A tar whose stream is cut off when its folder turns out to have changed."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send it; without the last message the server closes the connection half-way."""
+        try:
+            await super().stream_response(send)
+        except Gone as error:
+            log.warning("dataset_changed", cause=error.detail)
 
 
 def _require_stored(dataset: Dataset) -> None:

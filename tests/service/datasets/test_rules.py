@@ -1,0 +1,65 @@
+import pytest
+
+from service.database import read_now
+from service.datasets.rules import find_dataset
+from service.datasets.tables import Dataset
+
+
+@pytest.fixture
+def add(services):
+    """Adds a row; later ones have later ids."""
+    numbers = iter(range(1, 100))
+
+    def add(name, status, *, is_deleted=False):
+        def write(session):
+            now = read_now(session)
+            dataset = Dataset(
+                id=f"ds_{next(numbers):03}",
+                name=name,
+                status=status,
+                kind="archive",
+                created_at=now,
+                deleted_at=now if is_deleted else None,
+            )
+            session.add(dataset)
+            return dataset.id
+
+        return services.database.write(write)
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([], None),
+        (["ready"], 0),
+        (["ready", "ready"], 1),
+        (["ready", "validating"], 0),
+        (["ready", "invalid"], 0),
+        (["validating", "invalid"], 0),
+        (["validating", "validating"], 1),
+        (["invalid", "invalid"], 1),
+        (["ready", "ready deleted"], 0),
+        (["ready deleted"], None),
+    ],
+)
+def test_a_name_means_its_newest_ready_set(services, add, statuses, expected):
+    ids = [
+        add("pets", status.split()[0], is_deleted=status.endswith("deleted")) for status in statuses
+    ]
+    add("other", "ready")
+    found = services.database.read(lambda session: find_dataset(session, "pets"))
+    assert (found.id if found else None) == (None if expected is None else ids[expected])
+
+
+def test_an_id_means_that_set_and_no_name(services, add):
+    first, _ = add("pets", "ready"), add("pets", "ready")
+    deleted = add("pets", "ready", is_deleted=True)
+    assert services.database.read(lambda s: find_dataset(s, first)).id == first
+    assert services.database.read(lambda s: find_dataset(s, deleted)) is None
+
+
+def test_a_built_in_set_is_found_by_its_name(services):
+    found = services.database.read(lambda s: find_dataset(s, "builtin:digits"))
+    assert (found.kind, found.status) == ("builtin", "ready")
