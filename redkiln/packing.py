@@ -21,11 +21,16 @@ _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 
 @dataclass(frozen=True)
 class Member:
-    """One file of an archive to be: its name inside, where it lies, its size."""
+    """One file of an archive to be: its name inside, where it lies, its size.
+
+    Attributes:
+        is_folder: an empty folder; it goes in so that a class without images is not overlooked.
+    """
 
     name: str
     path: Path
     size_bytes: int
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def open_package(path: Path) -> Package:
 
 def _folder_package(path: Path) -> Package:
     members = tuple(sorted(_walk(path, "", ()), key=lambda member: member.name))
-    if not members:
+    if all(member.is_folder for member in members):
         raise PackingError(f"{path} holds no files")
     content = sum(len(_header(member)) + _padded(member.size_bytes) for member in members)
     size_bytes = content + _end_bytes(content)
@@ -103,10 +108,10 @@ def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]
         raise PackingError(f"{folder} links to a folder that it lies in")
     try:
         with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            entries = [entry for entry in listing if not _is_junk(entry.name)]
+        if not entries:
+            yield Member(name=prefix, path=folder, size_bytes=0, is_folder=True)
         for entry in entries:
-            if entry.name.startswith(".") or entry.name in _JUNK:
-                continue
             name = f"{prefix}{entry.name}"
             if entry.is_dir():
                 yield from _walk(Path(entry.path), f"{name}/", (*above, real))
@@ -118,12 +123,17 @@ def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]
         raise PackingError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
+def _is_junk(name: str) -> bool:
+    return name.startswith(".") or name in _JUNK
+
+
 def _tar(members: tuple[Member, ...]) -> Iterator[bytes]:
     sent = 0
     for member in members:
         header = _header(member)
         yield header
-        yield from _read(member.path, member.size_bytes)
+        if not member.is_folder:
+            yield from _read(member.path, member.size_bytes)
         padding = _padded(member.size_bytes) - member.size_bytes
         if padding:
             yield bytes(padding)
@@ -134,7 +144,8 @@ def _tar(members: tuple[Member, ...]) -> Iterator[bytes]:
 def _header(member: Member) -> bytes:
     info = tarfile.TarInfo(member.name)
     info.size = member.size_bytes
-    info.mode = 0o644
+    info.mode = 0o755 if member.is_folder else 0o644
+    info.type = tarfile.DIRTYPE if member.is_folder else tarfile.REGTYPE
     try:
         return info.tobuf(format=tarfile.PAX_FORMAT, encoding="utf-8", errors="strict")
     except UnicodeEncodeError:

@@ -160,10 +160,11 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
     session.out.print(table)
     for note in dataset.notes:
         session.say(Text(f"note: {note}", style="dim"))
-    for problem in dataset.skipped[:10]:
-        session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
     if dataset.errors:
         print_invalid_dataset(session.out, dataset)
+        return
+    for problem in dataset.skipped[:10]:
+        session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
 
 
 def _row(item: DatasetView) -> tuple[Text | str, ...]:

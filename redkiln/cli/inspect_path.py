@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from redkiln.cli import words
 from redkiln.cli.problems import UsageError
 from redkiln.packing import open_package
 
@@ -51,10 +52,8 @@ def judge_folder(path: Path) -> str:
     if not images:
         return f"holds no images, but {_kinds(files)}."
     if all(image.parent == path for image in images):
-        return (
-            f"holds {len(images)} images side by side: put those of each class into a folder "
-            "named after it."
-        )
+        amount = words.plural(len(images), "image")
+        return f"holds {amount} side by side: put those of each class into a folder named after it."
     return ""
 
 

@@ -39,6 +39,15 @@ def test_size_and_digest_are_those_of_the_bytes(image_folder):
     assert package.digest() == hashlib.sha256(content).hexdigest()
 
 
+def test_a_class_without_images_is_not_left_out(image_folder):
+    (image_folder / "tulip").mkdir()
+    (image_folder / "tulip" / ".DS_Store").touch()
+    content = pack(image_folder)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert archive.getmember("tulip").isdir()
+    assert len(content) == open_package(image_folder).size_bytes
+
+
 @pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 10240])
 def test_every_size_of_file_is_padded_right(tmp_path, size):
     (tmp_path / "a").mkdir()
