@@ -133,8 +133,7 @@ def make_job(tmp_path, tiny, cache_dir):
             dataset=dataset or tiny.local,
             device="cpu",
             threads=1,
-            cache_dir=str(cache_dir),
-            **(order or {}),
+            **{"cache_dir": str(cache_dir), **(order or {})},
         )
         job_dir = JobDir(tmp_path / name)
         job_dir.root.mkdir(exist_ok=True)

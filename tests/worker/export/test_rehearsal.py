@@ -1,0 +1,86 @@
+import pytest
+import torch
+
+from redkiln.failure import FailureCode
+from redkiln.spec import Export
+from worker.export import rehearsal
+from worker.export.exportable import make_exportable
+from worker.export.onnx_file import check_size
+from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
+from worker.jobdir import EXIT_FAILED
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.run import run_job
+
+
+class Sorted(torch.nn.Module):
+    """Branches on data, which no exporter can follow."""
+
+    def forward(self, images):
+        return images.flatten(1) if images.sum() > 0 else -images.flatten(1)
+
+
+class Inconsistent(torch.nn.Module):
+    """Is one thing while it is exported and another afterwards."""
+
+    def forward(self, images):
+        factor = 1.0 if torch.compiler.is_compiling() else 2.0
+        return images.flatten(1) * factor
+
+
+def exportable(network):
+    return make_exportable(
+        network, mean=[0.5], std=[0.25], image_size=8, architecture={"name": "test"}
+    )
+
+
+def rehearse(network, cache_dir):
+    return rehearse_export(exportable(network), Export(), key="key", cache_dir=cache_dir, threads=1)
+
+
+def test_a_good_verdict_is_remembered(tmp_path):
+    assert not is_rehearsed("key", cache_dir=tmp_path)
+    assert rehearse(torch.nn.Flatten(), tmp_path) < 1e-6
+    assert is_rehearsed("key", cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("network", "words"), [(Sorted(), "cannot be exported"), (Inconsistent(), "differs from torch")]
+)
+def test_what_cannot_be_exported_is_refused_and_not_remembered(tmp_path, network, words):
+    with pytest.raises(TrainingFailed, match=words) as caught:
+        rehearse(network, tmp_path)
+    assert caught.value.failure.code is FailureCode.EXPORT_REFUSED
+    assert not is_rehearsed("key", cache_dir=tmp_path)
+
+
+def test_weights_that_one_file_cannot_hold_are_refused():
+    with torch.device("meta"):
+        huge = torch.nn.Linear(2**15, 2**14 + 1)
+    with pytest.raises(TrainingFailed, match=r"2\.1 GB"):
+        check_size(huge)
+
+
+def test_the_key_follows_what_the_verdict_depends_on(monkeypatch):
+    base = rehearsal_key({"name": "a"}, Export())
+    assert rehearsal_key({"name": "a"}, Export()) == base
+    assert rehearsal_key({"name": "b"}, Export()) != base
+    assert rehearsal_key({"name": "a"}, Export(opset=21)) != base
+    assert rehearsal_key({"name": "a"}, Export(require_verified=True)) == base
+    monkeypatch.setattr(rehearsal.metadata, "version", lambda _name: "99")
+    assert rehearsal_key({"name": "a"}, Export()) != base
+
+
+def test_a_job_whose_model_cannot_be_exported_never_trains(make_job, events, tmp_path, monkeypatch):
+    class Network(Sorted):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    monkeypatch.setattr(
+        "worker.trainer.tasks.image_classification.build_model", lambda *_a, **_k: Network()
+    )
+    job_dir = make_job(order={"cache_dir": str(tmp_path / "cache")})
+    assert run_job(job_dir, StopSignal()) == EXIT_FAILED
+    assert [e["data"]["phase"] for e in events(job_dir, "phase")] == ["preparing", "rehearsing"]
+    assert events(job_dir)[-1]["data"]["code"] == "export_refused"

@@ -1,0 +1,187 @@
+import csv
+import hashlib
+import json
+import re
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import safetensors.numpy
+from PIL import Image
+
+from worker.export import onnx_file
+from worker.export.run import export_job
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, JobDir
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.run import run_job
+
+NAMES = [
+    "checkpoint.safetensors",
+    "metrics.csv",
+    "curves.png",
+    "model.onnx",
+    "parity.npz",
+    "confusion.png",
+    "report.md",
+    "trainer.log",
+    "manifest.json",
+]
+
+
+@pytest.fixture
+def trained(make_job):
+    job_dir = make_job(training={"epochs": 8})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    return job_dir
+
+
+@pytest.fixture
+def perturbed(monkeypatch):
+    """The exporter writes other weights than it was given."""
+    export = onnx_file._export
+
+    def wrong(exportable, path, *, opset):
+        export(exportable, path, opset=opset)
+        model = onnx.load(path)
+        for tensor in model.graph.initializer:
+            if tensor.name.endswith("head.weight"):
+                values = onnx.numpy_helper.to_array(tensor)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(-values, tensor.name))
+        onnx.save(model, path)
+
+    monkeypatch.setattr(onnx_file, "_export", wrong)
+
+
+def session_of(job_dir):
+    return onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
+
+
+def test_a_trained_job_becomes_a_verified_model_with_all_its_files(trained, events, tiny):
+    assert export_job(trained) == EXIT_DONE
+    outputs = trained.load_outputs()
+    assert [output.name for output in outputs] == NAMES
+    assert all((trained.out_dir / name).is_file() for name in NAMES)
+    assert next(o for o in outputs if o.kind == "model").verified is True
+
+    result = events(trained, "result")[-1]["data"]
+    assert result["verified"] is True
+    assert result["metrics"]["test/accuracy"] >= 0.9
+    assert {"training", "exporting", "verifying"} <= set(result["timings"])
+    phases = [e["data"]["phase"] for e in events(trained, "phase")]
+    assert phases[-2:] == ["exporting", "verifying"]
+    assert phases[0] == "preparing"
+
+    manifest = json.loads((trained.out_dir / "manifest.json").read_text())
+    for name, facts in manifest["files"].items():
+        content = (trained.out_dir / name).read_bytes()
+        assert facts == {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size_bytes": len(content),
+        }
+    assert set(manifest["files"]) == set(NAMES) - {"manifest.json"}
+    assert manifest["classes"] == tiny.index.classes
+    assert manifest["model"]["opset"] == 20
+    assert manifest["verification"]["verified"] is True
+    assert manifest["verification"]["num_samples"] == 78 + 4
+
+    onnx.checker.check_model(trained.out_dir / "model.onnx", full_check=True)
+    session = session_of(trained)
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["classes"]) == tiny.index.classes
+    assert json.loads(metadata["preprocessing"])["size"] == 12
+
+    parity = np.load(trained.out_dir / "parity.npz")
+    assert parity["images"].shape == (78, 12, 12, 3)
+    assert parity["images"].dtype == np.uint8
+    assert parity["is_test"].sum() == 18
+    for size in (1, 7):
+        pixels = parity["images"][:size].astype(np.float32).transpose(0, 3, 1, 2) / 255
+        (logits,) = session.run(["logits"], {"images": pixels})
+        np.testing.assert_allclose(logits, parity["logits"][:size], rtol=1e-4, atol=1e-4)
+
+    with (trained.out_dir / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == list(range(1, 49))
+    assert float(rows[5]["val/accuracy"]) >= 0
+    assert rows[4]["val/accuracy"] == ""
+
+    weights = safetensors.numpy.load_file(trained.out_dir / "checkpoint.safetensors")
+    assert weights["head.weight"].shape == (3, 64)
+
+
+def test_the_reports_own_code_runs_and_predicts(trained, tiny, files, monkeypatch):
+    assert export_job(trained) == EXIT_DONE
+    report = (trained.out_dir / "report.md").read_text()
+    assert report.startswith("# tiny patterns\n")
+    assert "**Verified**" in report
+    code = re.search(r"```python\n(.*?)```", report, re.DOTALL).group(1)
+    monkeypatch.chdir(trained.out_dir)
+    scope = {}
+    exec(code, scope)
+    right = []
+    for name, content in files(train=0).items():
+        (trained.root / "image.png").write_bytes(content)
+        right.append(scope["predict"](trained.root / "image.png") == name.split("/")[1])
+    assert sum(right) / len(right) >= 0.9
+
+
+def test_pictures_are_pictures(trained):
+    assert export_job(trained) == EXIT_DONE
+    for name in ("curves.png", "confusion.png"):
+        with Image.open(trained.out_dir / name) as image:
+            assert image.width > 400
+
+
+def test_a_model_that_misses_its_gate_is_published_unverified_with_its_numbers(
+    trained, events, perturbed
+):
+    assert export_job(trained) == EXIT_DONE
+    assert events(trained, "result")[-1]["data"]["verified"] is False
+    warning = events(trained, "warning")[-1]["data"]
+    assert warning["code"] == "unverified"
+    assert "tolerance" in warning["message"]
+    assert "metric" in warning["message"]
+    outputs = trained.load_outputs()
+    assert next(o for o in outputs if o.kind == "model").verified is False
+    assert {o.name for o in outputs} == set(NAMES)
+    assert "**Unverified**" in (trained.out_dir / "report.md").read_text()
+
+
+def test_requiring_verification_turns_a_miss_into_a_failure(trained, events, perturbed):
+    left = json.loads(trained.trained_path.read_text())
+    left["spec"]["export"]["require_verified"] = True
+    trained.trained_path.write_text(json.dumps(left))
+    assert export_job(trained) == EXIT_FAILED
+    failure = events(trained)[-1]
+    assert (failure["kind"], failure["data"]["code"]) == ("failure", "unverified")
+    assert {o.name for o in trained.load_outputs()} == set(NAMES)
+
+
+def test_an_export_that_fails_keeps_weights_and_curves(trained, events, monkeypatch):
+    def fail(*_args, **_kwargs):
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(onnx_file, "_export", fail)
+    assert export_job(trained) == EXIT_FAILED
+    failure = events(trained)[-1]["data"]
+    assert failure["code"] == "export_refused"
+    assert "no such operator" in failure["message"]
+    names = [o.name for o in trained.load_outputs()]
+    assert names == ["checkpoint.safetensors", "metrics.csv", "curves.png"]
+
+
+@pytest.mark.parametrize("opset", [18, 23])
+def test_the_opset_is_the_one_that_was_asked_for(make_job, opset):
+    job_dir = make_job(training={"epochs": 1}, export={"opset": opset})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    assert export_job(job_dir) == EXIT_DONE
+    model = onnx.load(job_dir.out_dir / "model.onnx")
+    assert [entry.version for entry in model.opset_import if entry.domain == ""] == [opset]
+
+
+def test_exporting_again_replaces_what_was_there(trained):
+    assert export_job(trained) == EXIT_DONE
+    (trained.out_dir / "stray").touch()
+    assert export_job(JobDir(trained.root)) == EXIT_DONE
+    assert not (trained.out_dir / "stray").exists()

@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from worker.export.samples import choose_samples, choose_saved
+
+
+def test_the_whole_test_split_is_compared():
+    samples = choose_samples(test=list(range(1000, 3000)), others=list(range(1000)))
+    assert samples.rows.tolist() == list(range(1000, 3000))
+    assert samples.num_test == 2000
+
+
+def test_a_small_test_split_is_filled_up_but_scored_alone():
+    samples = choose_samples(test=[900, 901], others=list(range(900)))
+    assert len(samples.rows) == 256
+    assert samples.rows[:3].tolist() == [900, 901, 0]
+    assert samples.num_test == 2
+
+
+def test_a_tiny_data_set_gives_all_it_has():
+    assert len(choose_samples(test=[5], others=[0, 1, 2]).rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("num", "bytes_each", "count"),
+    [(100, 3072, 100), (10_000, 3072, 2000), (10_000, 150_528, 256), (10_000, 65_536, 512)],
+)
+def test_saved_samples_are_spread_and_bounded(num, bytes_each, count):
+    saved = choose_saved(num, bytes_each=bytes_each)
+    assert len(set(saved.tolist())) == count
+    assert (saved[0], saved[-1]) == (0, num - 1)
+    assert np.all(np.diff(saved) > 0)
