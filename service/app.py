@@ -46,6 +46,9 @@ Errors are `application/problem+json` (RFC 9457) with `code`, `errors[].pointer`
 Treat a status that you do not know as not terminal, and read `is_terminal`.
 """
 
+ABANDONED_SECONDS = 600.0
+"""Age of a staged file at which no upload can be behind it when the service starts."""
+
 
 def create_app(settings: Settings) -> FastAPI:
     """The service as an ASGI application; it starts and stops its threads with its lifespan."""
@@ -114,6 +117,7 @@ def _start(services: Services, housekeeping: Housekeeping) -> None:
             in_a_container="docker compose exec service redkiln keys show",
         )
     database.write(ensure_builtins)
+    services.storage.sweep_staging(older_than_seconds=ABANDONED_SECONDS)
     # Workers could not report while we were away; none of them is to blame.
     database.write(lambda session: renew_all(session, lease_seconds=settings.lease_seconds))
     services.doorbell.start()

@@ -1,6 +1,8 @@
 import errno
 import hashlib
 import os
+import socket
+import time
 
 import httpx
 import pytest
@@ -300,3 +302,20 @@ def test_without_roots_no_folder_may_be_registered(client, folder):
     answer = client.post("/v1/datasets", json={"path": str(folder)})
     assert answer.status_code == 422
     assert "REDKILN_DATA_ROOTS" in answer.json()["detail"]
+
+
+def test_a_client_that_leaves_half_way_leaves_nothing_behind(client, services):
+    url = client.base_url
+    with socket.create_connection((url.host, url.port)) as connection:
+        head = f"POST /v1/datasets?name=x HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 9000000"
+        connection.sendall(f"{head}\r\nContent-Type: application/zip\r\n\r\n".encode())
+        connection.sendall(bytes(3_000_000))
+        deadline = time.monotonic() + 10
+        while not staged(services) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(staged(services)) == 1
+    while staged(services) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert staged(services) == []
+    assert blobs(services) == []
+    assert client.get("/v1/datasets", params={"name": "x"}).json()["data"] == []
