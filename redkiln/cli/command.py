@@ -164,6 +164,7 @@ def _run(session: Session, function: Callable[[], None]) -> None:
         print_error(session.notes, error, locate=session.locate)
         raise typer.Exit(exit_code_of_error(error)) from error
     except KeyboardInterrupt:
+        session.note("Interrupted.")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
         session.close()

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from redkiln.cli import words
 from redkiln.cli.command import Session, command
+from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.job_page import print_job, spec_text
 from redkiln.cli.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.naming import find_dataset_name, find_job_id
@@ -170,7 +171,7 @@ def show_to_the_end(session: Session, job_id: str) -> None:
         ended = follow_job(session.client, job_id, screen)
     except KeyboardInterrupt:
         say_detached(session, job_id)
-        raise
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     if not session.is_json:
         print_result(session.out, result)

@@ -75,7 +75,7 @@ def train(
     except KeyboardInterrupt:
         say_detached(session, job.id)
         session.note(f"Its files, when it has ended: redkiln download {job.id}")
-        raise
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     _leave_files(session, result, folder)
     raise typer.Exit(result.exit_code)

@@ -104,3 +104,13 @@ def test_ctrl_c_says_how_to_come_back(redkiln, monkeypatch):
     assert done.code == 130
     assert f"redkiln watch {JOB_ID}" in done.err
     assert f"redkiln download {JOB_ID}" in done.err
+
+
+def test_ctrl_c_while_the_data_is_validated_is_an_interrupt(redkiln, image_folder, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("redkiln.client.Client.wait_dataset", interrupt)
+    done = redkiln("train", image_folder)
+    assert done.code == 130
+    assert done.err.splitlines()[-1] == "Interrupted."
