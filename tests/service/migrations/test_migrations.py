@@ -1,0 +1,75 @@
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from service.database import Database
+from service.jobs.tables import Job
+from service.migrations.metadata import METADATA
+
+FIRST = "0001"
+JOB = {
+    "id": "job_1",
+    "name": "first",
+    "task": "image-classification",
+    "dataset_id": "ds_1",
+    "status": "succeeded",
+    "warnings": "[]",
+    "spec": '{"a": 1}',
+    "labels": "{}",
+    "priority": 0,
+    "device": "any",
+    "fence": 1,
+    "num_attempts": 1,
+    "failures_used": 0,
+    "losses_used": 0,
+    "deaths_at_step": 0,
+    "last_event_seq": 0,
+    "revision": 1,
+    "created_at": 1767225600.0,
+}
+
+
+@pytest.fixture
+def database(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    yield database
+    database.close()
+
+
+def test_the_migrated_schema_is_the_one_that_the_code_sees(database):
+    database.upgrade()
+    context = database.write(
+        lambda s: compare_metadata(
+            MigrationContext.configure(s.connection(), opts={"compare_type": True}), METADATA
+        )
+    )
+    assert context == []
+
+
+def test_a_database_of_the_first_release_keeps_its_jobs(database):
+    database.upgrade(FIRST)
+    columns = ", ".join(JOB)
+    values = ", ".join(f":{name}" for name in JOB)
+    insert = sa.text(f"INSERT INTO job ({columns}) VALUES ({values})")
+    database.write(lambda s: s.execute(insert, JOB))
+    database.upgrade()
+    job = database.read(lambda s: s.get(Job, "job_1"))
+    assert (job.name, job.spec, job.created_at.year) == ("first", {"a": 1}, 2026)
+
+
+def test_upgrading_again_changes_nothing(database):
+    database.upgrade()
+    database.upgrade()
+    tables = database.read(lambda s: sa.inspect(s.connection()).get_table_names())
+    assert set(tables) == {*METADATA.tables, "alembic_version"}
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(database, monkeypatch):
+    def stop(*_args, **_options):
+        raise RuntimeError("half-way")
+
+    monkeypatch.setattr("alembic.op.create_index", stop)
+    with pytest.raises(RuntimeError, match="half-way"):
+        database.upgrade()
+    assert database.read(lambda s: sa.inspect(s.connection()).get_table_names()) == []
