@@ -1,11 +1,14 @@
 """`Client`: everything that the API can do, as typed Python methods.
 
-with redkiln.Client() as client:
-dataset = client.wait_dataset(client.push_dataset("flowers/").id)
-job = client.submit({"dataset": dataset.id})
-for update in client.watch(job.id):
-print(update)
-client.download_all(job.id, "out/")
+    with redkiln.Client() as client:
+        dataset = client.wait_dataset(client.push_dataset("flowers/").id)
+        job = client.submit({"dataset": dataset.id})
+        for update in client.watch(job.id):
+            print(update)
+        client.download_all(job.id, "out/")
+
+The file is long because the API is wide: each method is one request, typed and explained. What
+takes more than that lives beside it: `connection`, `watching`, `transfer`, `packing`.
 """
 
 import re
