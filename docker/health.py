@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SERVICE_TIMEOUT_SECONDS = 4.0
-WORKER_SILENCE_SECONDS = 120.0
-"""Four idle polls: an agent that did not touch its file for so long hangs."""
+WORKER_SILENCE_SECONDS = 300.0
+"""An agent that did not touch its file for so long hangs: a round of polling takes 30 s when idle,
+and less than this when every call of it runs into its timeout."""
 
 
 def find_problem(part: str, environment: Mapping[str, str], *, now: float) -> str | None:

@@ -1,13 +1,12 @@
 #!/bin/sh
 # Adds to a base image with torch what the worker needs beside it, and holds torch as it is.
-# `python` is whichever is first on the base's PATH: a venv's, conda's or the system's.
+# wanted.txt lists it; `python` is whichever is first on the base's PATH: a venv's, conda's or the system's.
 set -eu
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore
 
 version() { python -c 'import importlib.metadata as m; print(m.version("torch"))'; }
 
 before=$(version)
-python requirements.py wanted worker > wanted.txt
 python requirements.py pins > pins.txt
 python -m pip install --quiet --dry-run --report report.json -c pins.txt -r wanted.txt
 python requirements.py pins report.json > pins.txt

@@ -2,24 +2,22 @@
 # Build from the repository's root: docker build -f docker/service.Dockerfile .
 ARG BASE_IMAGE=python:3.13-slim
 
+FROM ${BASE_IMAGE} AS plan
+WORKDIR /plan
+COPY pyproject.toml docker/requirements.py ./
+RUN python requirements.py wanted service > wanted.txt
+
 FROM ${BASE_IMAGE} AS build
 WORKDIR /build
-# The dependencies change seldom and the code often: the first have a layer of their own.
-COPY pyproject.toml constraints.txt docker/requirements.py ./
+# Copied from a stage, this file renews the layer below only when its own text changes.
+COPY --from=plan /plan/wanted.txt ./
+COPY constraints.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv --without-pip /opt/redkiln \
- && python requirements.py wanted service > wanted.txt \
  && python -m pip --disable-pip-version-check --python /opt/redkiln/bin/python \
       install --constraint constraints.txt --requirement wanted.txt
 
 FROM ${BASE_IMAGE}
-ARG BASE_IMAGE
-ARG VERSION=local
-LABEL org.opencontainers.image.title="Redkiln service" \
-      org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the HTTP service" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.base.name="${BASE_IMAGE}"
 # Not every base has useradd.
 RUN echo 'redkiln:x:10001:10001::/state:/usr/sbin/nologin' >> /etc/passwd \
  && echo 'redkiln:x:10001:' >> /etc/group \
@@ -39,6 +37,13 @@ ENV PATH=/opt/redkiln/bin:$PATH \
     REDKILN_BIND=0.0.0.0:8321 \
     REDKILN_STATE_DIR=/state
 RUN python -m compileall -q /app
+ARG BASE_IMAGE
+ARG VERSION=local
+LABEL org.opencontainers.image.title="Redkiln service" \
+      org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the HTTP service" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
 WORKDIR /state
 USER 10001:10001
 VOLUME /state

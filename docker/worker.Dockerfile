@@ -14,24 +14,32 @@ COPY docker/*.py /app/docker/
 COPY worker /app/worker
 
 # ---- slim: torch for one arch, or for the CPU ------------------------------------------------
-FROM ${SLIM_BASE_IMAGE} AS slim-torch
+FROM ${SLIM_BASE_IMAGE} AS slim-base
 RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
  || { apt-get update \
       && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
            ca-certificates libgomp1 python3 python3-venv \
       && rm -rf /var/lib/apt/lists/*; }
+
+# Copied from a stage, a file renews the layers after it only when its own text changes.
+FROM slim-base AS slim-plan
+WORKDIR /plan
+COPY pyproject.toml constraints.txt docker/requirements.py ./
+RUN grep -E '^(torch|numpy)==' constraints.txt > torch.txt \
+ && python3 requirements.py wanted worker > wanted.txt
+
+FROM slim-base AS slim-torch
 # An arch (gfx1100) adds AMD's device wheels for it; the index is whichever has such builds.
 ARG ARCH=
 ARG TORCH_INDEX=
 ARG TORCH_INDEX_TRUSTED=
+COPY --from=slim-plan /plan/torch.txt /tmp/
 RUN --mount=type=cache,target=/root/.cache/pip \
-    --mount=type=bind,source=constraints.txt,target=/tmp/constraints.txt \
     python3 -m venv /opt/redkiln \
- && pin=$(sed -n 's/^torch==//p' /tmp/constraints.txt) \
  && /opt/redkiln/bin/python -m pip --disable-pip-version-check install \
       ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
       ${TORCH_INDEX_TRUSTED:+--trusted-host "$TORCH_INDEX_TRUSTED"} \
-      --constraint /tmp/constraints.txt "torch${ARCH:+[device-$ARCH]}==$pin" numpy \
+      --constraint /tmp/torch.txt "torch${ARCH:+[device-$ARCH]}" numpy \
  && case "$TORCH_INDEX:$(/opt/redkiln/bin/python -c 'import torch; print(torch.__version__)')" in \
       :* | *+*) ;; \
       *) echo "torch did not come from $TORCH_INDEX" >&2; exit 1 ;; \
@@ -39,11 +47,13 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 ENV PATH=/opt/redkiln/bin:$PATH VIRTUAL_ENV=/opt/redkiln LANG=C.UTF-8
 
 FROM slim-torch AS slim
+WORKDIR /build
+COPY constraints.txt docker/requirements.py docker/prepare-worker.sh ./
+COPY --from=slim-plan /plan/wanted.txt ./
+RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
+# Here and not above: a RUN is done again when an argument known to it changes.
 ARG SLIM_BASE_IMAGE
 ARG VERSION=local
-WORKDIR /build
-COPY pyproject.toml constraints.txt docker/requirements.py docker/prepare-worker.sh ./
-RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 LABEL org.opencontainers.image.title="Redkiln worker, slim" \
       org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the worker for one GPU arch" \
       org.opencontainers.image.licenses="Apache-2.0" \
@@ -56,19 +66,25 @@ ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
 RUN python -m compileall -q /app
 WORKDIR /worker
 VOLUME ["/worker", "/worker/cache", "/cache/kernels", "/locks"]
-HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --start-interval=2s --retries=3 \
+HEALTHCHECK --interval=30s --timeout=10s --start-period=300s --start-interval=2s --retries=3 \
     CMD ["python", "-m", "docker.health", "worker"]
 # Starts as root to read the GPU's group ids, and leaves root before anything else runs.
 ENTRYPOINT ["python", "-m", "docker.worker"]
 CMD ["python", "-m", "worker"]
 
 # ---- AMD's image: ROCm, and torch for every arch ---------------------------------------------
+FROM ${BASE_IMAGE} AS plan
+WORKDIR /plan
+COPY pyproject.toml docker/requirements.py ./
+RUN python requirements.py wanted worker > wanted.txt
+
 FROM ${BASE_IMAGE} AS worker
+WORKDIR /build
+COPY constraints.txt docker/requirements.py docker/prepare-worker.sh ./
+COPY --from=plan /plan/wanted.txt ./
+RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 ARG BASE_IMAGE
 ARG VERSION=local
-WORKDIR /build
-COPY pyproject.toml constraints.txt docker/requirements.py docker/prepare-worker.sh ./
-RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 LABEL org.opencontainers.image.title="Redkiln worker" \
       org.opencontainers.image.description="Train models on AMD GPUs over HTTP and get verified ONNX back: the worker" \
       org.opencontainers.image.licenses="Apache-2.0" \
@@ -81,7 +97,7 @@ ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
 RUN python -m compileall -q /app
 WORKDIR /worker
 VOLUME ["/worker", "/worker/cache", "/cache/kernels", "/locks"]
-HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --start-interval=2s --retries=3 \
+HEALTHCHECK --interval=30s --timeout=10s --start-period=300s --start-interval=2s --retries=3 \
     CMD ["python", "-m", "docker.health", "worker"]
 ENTRYPOINT ["python", "-m", "docker.worker"]
 CMD ["python", "-m", "worker"]

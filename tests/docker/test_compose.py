@@ -164,7 +164,13 @@ def test_every_setting_can_be_set_or_is_fixed_by_the_image():
     text = (ROOT / "compose.yaml").read_text()
     named = set(re.findall(r"^ +REDKILN_([A-Z_]+):", text, re.MULTILINE))
     commands = {"trainer_command", "export_command", "inventory_command"}  # parts of the image
-    fixed = {"worker_dir", "broker_url", "worker_key", "poll_seconds"}  # image, secret, service
+    fixed = {
+        "worker_dir",
+        "kernel_cache_dir",
+        "broker_url",
+        "worker_key",
+        "poll_seconds",
+    }  # image, secret, service
     wanted = set(Settings.model_fields) | set(WorkerSettings.model_fields) - commands
     assert {field for field in wanted if field.upper() not in named} <= fixed
 

@@ -203,6 +203,12 @@ def test_a_choice_wins_over_what_was_found(machine, choice):
     assert (ROOT / files.split(":")[1]).is_file()
 
 
+def test_the_users_own_override_stays_in_force(machine):
+    machine.put("checkout/compose.override.yaml", "services: {}\n")
+    files = machine.env("--cpu")["COMPOSE_FILE"]
+    assert files == "compose.yaml:compose.cpu.yaml:compose.override.yaml"
+
+
 def test_a_taken_port_is_passed_over(machine):
     machine.listen(8321, 8322)
     assert machine.env()["REDKILN_BIND"] == "127.0.0.1:8323"

@@ -1,0 +1,199 @@
+"""Real containers on the real engine, spoken to over HTTP.
+
+The engine and stand-ins for the images of registries come from `../shared/docker-lab`, where no
+registry can be reached; without it these tests are skipped.
+"""
+
+import functools
+import http.server
+import io
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.acceptance.stack import ROOT, Stack, run
+
+LAB = ROOT.parent / "shared" / "docker-lab"
+STAND_INS = {
+    "python": ["python:3.13-slim"],
+    "redis": ["redis:8"],
+    "rocm-pytorch": [
+        "rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0",
+        "ubuntu:24.04",
+    ],
+}
+TAG = "acceptance"
+
+
+def pytest_collection_modifyitems(items):
+    """The first test of a session also builds the images."""
+    for item in items:
+        if "acceptance" in item.keywords and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1500))
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """A running engine that has every base image."""
+    if not (LAB / "up").exists():
+        pytest.skip(f"no {LAB}: neither an engine nor base images are at hand")
+    if os.geteuid() != 0:
+        pytest.skip("starting the engine and killing containers' processes needs root")
+    run(str(LAB / "up"))
+    for kind, tags in STAND_INS.items():
+        missing = [tag for tag in tags if run("docker", "images", "-q", tag).stdout == ""]
+        if missing:
+            run(str(LAB / "standin"), kind, *missing)
+
+
+@pytest.fixture(scope="session")
+def gateway(engine):
+    """This host's address as containers of any network see it."""
+    template = "{{(index .IPAM.Config 0).Gateway}}"
+    return run("docker", "network", "inspect", "bridge", "--format", template).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def torch_index(gateway, tmp_path_factory):
+    """An index of torch builds, in the place of AMD's: the wheels that pip finds on this host."""
+    wheels = sorted(
+        Path(os.environ.get("PIP_FIND_LINKS", "/nonexistent")).glob("torch-*cp311*.whl")
+    )
+    if not wheels:
+        pytest.skip("PIP_FIND_LINKS has no torch wheel for Python 3.11, which the stand-ins run")
+    folder = tmp_path_factory.mktemp("index")
+    (folder / "torch").mkdir()
+    for wheel in wheels:
+        (folder / "torch" / wheel.name).symlink_to(wheel)
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Handler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer((gateway, 8766), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://{gateway}:8766/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def variables(torch_index, gateway):
+    """What every stack here is started with."""
+    return {
+        "REDKILN_TAG": TAG,
+        "REDKILN_TORCH_INDEX": torch_index,
+        "REDKILN_TORCH_INDEX_TRUSTED": gateway,
+        "REDKILN_LOCKS": "redkiln-acceptance-locks",  # not the ones of an installation here
+        # a lost worker is noticed within seconds
+        "REDKILN_LEASE_SECONDS": "15",
+        "REDKILN_REPORT_SECONDS": "1",
+        "REDKILN_REAP_SECONDS": "2",
+        "REDKILN_POLL_SECONDS": "2",
+        "REDKILN_REPUBLISH_SECONDS": "5",
+    }
+
+
+@pytest.fixture(scope="session")
+def build_stack(variables, tmp_path_factory):
+    """Makes stacks and removes each with its volumes at the end."""
+    stacks = []
+
+    def build(name, *files, **more):
+        data = tmp_path_factory.mktemp("data")
+        data.chmod(0o755)
+        stack = Stack(f"redkiln-{name}", files, {**variables, "REDKILN_DATA": str(data), **more})
+        stack.data = data
+        stacks.append(stack)
+        stack.compose("down", "--volumes", "--timeout", "0")  # of a run that was killed
+        return stack
+
+    yield build
+    for stack in reversed(stacks):
+        stack.down(volumes=True)
+
+
+@pytest.fixture(scope="session")
+def images(variables):
+    """The images, built from this checkout."""
+    everything = Stack("redkiln-build", ["compose.yaml"], {**variables, "REDKILN_DATA": "/tmp"})
+    everything.compose("build", "service", "worker", timeout=1200)
+    slim = Stack("redkiln-build", ["compose.yaml", "compose.cpu.yaml"], everything.variables)
+    slim.compose("build", "worker", timeout=1200)
+    yield {
+        "service": f"redkiln-service:{TAG}",
+        "worker": f"redkiln-worker:rocm-{TAG}",
+        "slim": f"redkiln-worker:cpu-{TAG}",
+    }
+    names = [f"redkiln-service:{TAG}", f"redkiln-worker:rocm-{TAG}", f"redkiln-worker:cpu-{TAG}"]
+    subprocess.run(["docker", "rmi", "--force", *names], capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def stack(images, build_stack):
+    """The stack of a machine without a GPU, as its user starts it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    stack = build_stack(
+        "acceptance", "compose.yaml", "compose.cpu.yaml", REDKILN_BIND=f"127.0.0.1:{port}"
+    )
+    started = time.monotonic()
+    stack.up()
+    stack.wait_healthy()
+    stack.seconds_to_healthy = time.monotonic() - started
+    return stack
+
+
+@pytest.fixture
+def running(stack):
+    """The stack with every container up and the worker known, whatever happened before."""
+    stack.up()
+    stack.wait_healthy()
+    stack.wait_for_workers(1)
+    return stack
+
+
+@pytest.fixture
+def tell(capsys):
+    """Prints a measured figure, whether the test passes or not."""
+
+    def write(line):
+        with capsys.disabled():
+            sys.stdout.write(f"\n{line}\n")
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def picture_folder(tmp_path_factory):
+    """Two kinds of pictures, as a folder: bright ones and dark ones."""
+    folder = tmp_path_factory.mktemp("pictures")
+    for split, count in (("train", 40), ("test", 10)):
+        for kind, level in (("bright", 200), ("dark", 60)):
+            (folder / split / kind).mkdir(parents=True)
+            for i in range(count):
+                picture = Image.new("RGB", (16, 16), (level + i % 20, level, level - i % 30))
+                picture.save(folder / split / kind / f"{i}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def picture_zip(picture_folder):
+    """The same as a zip archive's bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(picture_folder.rglob("*.png")):
+            archive.write(path, path.relative_to(picture_folder))
+    return buffer.getvalue()

@@ -1,0 +1,41 @@
+"""The two commands of docs/containers.md."""
+
+import re
+
+import pytest
+
+from tests.acceptance.stack import ROOT
+
+pytestmark = pytest.mark.acceptance
+
+
+def test_a_saved_stack_comes_back_on_an_empty_machine(running, build_stack, tmp_path):
+    job_id = running.submit(dataset="builtin:digits", training={"steps": 20})
+    before = running.wait_for_success(job_id)
+    with (tmp_path / "redkiln.tar").open("wb") as file:
+        running.stream("run", "--rm", "-T", "--no-deps", "backup", "save", stdout=file)
+    running.compose("down", "--timeout", "5")  # its port is the other's now
+
+    other = build_stack("restored", *running.files, REDKILN_BIND=running.variables["REDKILN_BIND"])
+    with (tmp_path / "redkiln.tar").open("rb") as file:
+        other.compose("run", "--rm", "-T", "init")
+        other.stream("run", "--rm", "-T", "--no-deps", "backup", "restore", stdin=file)
+    other.up()
+    other.wait_healthy()
+    assert other.job(job_id) == before
+    (model,) = [each for name, each in other.artifacts(job_id).items() if name == "model.onnx"]
+    answer = other.call("GET", f"/v1/artifacts/{model['id']}/content")
+    assert len(answer.content) == model["size_bytes"]
+    other.wait_for_success(other.submit(dataset="builtin:digits", training={"steps": 20}))
+
+    refused = other.compose(
+        "run", "--rm", "-T", "--no-deps", "backup", "restore", check=False, input=""
+    )
+    assert refused.returncode == 1
+    assert "never overwrites" in refused.stderr
+
+
+def test_the_documented_commands_are_these():
+    text = (ROOT / "docs" / "containers.md").read_text()
+    assert re.search(r"backup save > \S+\.tar", text)
+    assert re.search(r"backup restore < \S+\.tar", text)

@@ -1,0 +1,131 @@
+"""What a container may do, looked at from inside and from the host."""
+
+import json
+
+import pytest
+
+from docker.user import REDIS_UID, REDKILN_UID
+from tests.acceptance.stack import PARTS, run
+
+pytestmark = pytest.mark.acceptance
+
+MIB = 1024**2
+UIDS = {"redis": REDIS_UID, "service": REDKILN_UID, "worker": REDKILN_UID}
+
+
+def processes(stack, part):
+    """Every process of a container as the host's kernel knows it: its status file's fields."""
+    top = run("docker", "top", stack.container(part), "-eo", "pid").stdout.split()[1:]
+    for pid in top:
+        with open(f"/proc/{pid}/status") as status:  # noqa: PTH123  a list of pids, not of paths
+            yield dict(line.split(":", 1) for line in status)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_runs_as_root_or_can_become_it(running, part):
+    found = list(processes(running, part))
+    assert found
+    for status in found:
+        assert set(status["Uid"].split()) == {str(UIDS[part])}
+        assert set(status["Gid"].split()) == {str(UIDS[part])}
+        assert int(status["CapEff"], 16) == 0
+        assert int(status["CapPrm"], 16) == 0
+        assert status["NoNewPrivs"].strip() == "1"
+        assert status["Seccomp"].strip() == "2"  # a filter: the engine's default profile
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_root_filesystem_is_read_only(running, part):
+    host = running.inspect(part)["HostConfig"]
+    assert host["ReadonlyRootfs"] is True
+    assert host["CapDrop"] == ["ALL"]
+    assert "no-new-privileges:true" in host["SecurityOpt"]
+    assert not host["Privileged"]
+    assert host["Memory"] > 0
+    assert host["PidsLimit"] > 0
+    for folder in ("/", "/usr", "/etc", "/opt", "/app"):
+        tried = running.execute(part, "sh", "-c", f"touch {folder}/x", check=False)
+        assert tried.returncode != 0, f"{part} can write to {folder}"
+    written = running.execute(part, "sh", "-c", "mount | grep ' / '").stdout
+    assert "ro," in written
+
+
+def test_only_the_service_publishes_a_port_and_only_here(running):
+    for part in PARTS:
+        bindings = running.inspect(part)["HostConfig"]["PortBindings"] or {}
+        if part == "service":
+            address, port = running.variables["REDKILN_BIND"].split(":")
+            assert bindings == {"8321/tcp": [{"HostIp": address, "HostPort": port}]}
+        else:
+            assert bindings == {}
+
+
+def test_redis_answers_no_one_without_the_password(running):
+    assert "NOAUTH" in running.execute("redis", "redis-cli", "ping").stdout
+    state = json.dumps(running.inspect("redis")["Config"])
+    password = running.execute("redis", "cat", "/secrets/redis.password").stdout.strip()
+    assert len(password) == 64
+    assert password not in state
+
+
+def test_redis_keeps_what_it_is_told_and_evicts_nothing(running):
+    command = (
+        "REDISCLI_AUTH=$(cat /secrets/redis.password) redis-cli config get '{}' | tail -n 1"
+    ).format
+    asked = {name: running.execute("redis", "sh", "-c", command(name)).stdout.strip()
+             for name in ("appendonly", "maxmemory-policy")}  # fmt: skip
+    assert asked == {"appendonly": "yes", "maxmemory-policy": "noeviction"}
+
+
+def test_each_part_reads_its_own_secrets_and_no_other(running):
+    can = {
+        part: {
+            name
+            for name in ("redis.conf", "redis.password", "broker.url", "keys/worker.key")
+            if running.execute(part, "cat", f"/secrets/{name}", check=False).returncode == 0
+        }
+        for part in PARTS
+    }
+    assert can == {
+        "redis": {"redis.conf", "redis.password"},
+        "service": {"broker.url", "keys/worker.key"},
+        "worker": {"broker.url", "keys/worker.key"},
+    }
+    assert "state" not in {mount["Name"] for mount in running.inspect("worker")["Mounts"]
+                           if mount["Type"] == "volume"}  # fmt: skip
+
+
+def test_no_secret_shows_in_what_the_engine_knows(running):
+    password = running.execute("redis", "cat", "/secrets/redis.password").stdout.strip()
+    key = running.execute("service", "cat", "/secrets/keys/worker.key").stdout.strip()
+    for part in PARTS:
+        known = json.dumps(running.inspect(part))
+        assert password not in known
+        assert key not in known
+
+
+def test_images_add_little_to_their_base(images, tell):
+    def size(image):
+        return int(run("docker", "image", "inspect", image, "--format", "{{.Size}}").stdout)
+
+    def base(image):
+        label = '{{index .Config.Labels "org.opencontainers.image.base.name"}}'
+        return run("docker", "image", "inspect", image, "--format", label).stdout.strip()
+
+    added = {
+        part: (size(images[part]) - size(base(images[part]))) / MIB
+        for part in ("service", "worker")
+    }
+    told = ", ".join(f"{part} {mib:.0f} MiB" for part, mib in added.items())
+    tell(f"images above their base: {told}")
+    assert added["service"] <= 300
+    assert added["worker"] <= 700
+
+
+@pytest.mark.parametrize("part", ["service", "worker", "slim"])
+def test_images_say_what_they_are(images, part):
+    config = json.loads(run("docker", "image", "inspect", images[part]).stdout)[0]["Config"]
+    labels = {name.removeprefix("org.opencontainers.image.") for name in config["Labels"]}
+    assert {"title", "description", "licenses", "version", "base.name"} <= labels
+    assert config["Healthcheck"]["Test"][0] == "CMD"
+    assert config["Entrypoint"][0] == "python"

@@ -1,0 +1,58 @@
+"""A worker that shares nothing with the service but URLs and its key."""
+
+import socket
+
+import pytest
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture
+def published(running, gateway):
+    """The stack, published where containers of another network reach it; back afterwards."""
+    at_home = running.variables["REDKILN_BIND"]
+    with socket.socket() as probe:
+        probe.bind((gateway, 0))
+        port = probe.getsockname()[1]
+    running.variables["REDKILN_BIND"] = f"{gateway}:{port}"
+    running.up()
+    running.wait_healthy()
+    yield running
+    running.key = None
+    running.variables["REDKILN_BIND"] = at_home
+    running.up()
+    running.wait_healthy()
+
+
+def test_a_remote_worker_resumes_and_finishes_what_another_began(
+    published, build_stack, picture_zip
+):
+    assert published.call("GET", "/v1/jobs").status_code == 401
+    assert "redkiln keys show" in published.logs("service")
+    published.key = published.execute("service", "redkiln", "keys", "show").stdout.strip()
+    published.wait_for_workers(1)
+
+    published.upload("remote", picture_zip)
+    training = {"steps": 1500, "batch_size": 16, "checkpoint_seconds": 1}
+    job_id = published.submit(dataset="remote", training=training)
+    committed = published.wait_for_commit(job_id)
+    published.compose("stop", "worker")
+
+    worker_key = published.execute("service", "cat", "/secrets/keys/worker.key").stdout.strip()
+    remote = build_stack(
+        "remote", "compose.worker.yaml", "compose.cpu.yaml",
+        REDKILN_SERVICE_URL=published.url, REDKILN_WORKER_KEY=worker_key,
+    )  # fmt: skip
+    remote.up()
+    job = published.wait_for_success(job_id)
+    first, second = job["attempts"]
+    assert first["worker_id"] != second["worker_id"]
+    assert second["resumed_from_step"] >= committed
+    artifacts = published.artifacts(job_id)
+    assert artifacts["model.onnx"]["verified"]
+    networks = set(remote.inspect("worker")["NetworkSettings"]["Networks"])
+    assert networks.isdisjoint(published.inspect("service")["NetworkSettings"]["Networks"])
+    mounts = {mount.get("Name") for mount in remote.inspect("worker")["Mounts"]}
+    others = {mount.get("Name") for mount in published.inspect("service")["Mounts"]}
+    assert not (mounts & others) - {None}
+    remote.down(volumes=True)
