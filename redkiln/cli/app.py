@@ -59,7 +59,7 @@ def _root(
 
 
 def version(session: Session) -> None:
-    """Print the version of this command, and of the service if it is there."""
+    """Print the version of this command, and whether the service is there."""
     try:
         health = session.client.health()
     except RedkilnError as error:
@@ -70,5 +70,5 @@ def version(session: Session) -> None:
         session.emit({"version": __version__, "service": service})
         return
     session.say(f"redkiln {__version__}")
-    state = "not reached" if "error" in service else f"version {service.get('version', 'unknown')}"
-    session.say(f"service {service['url']}, {state}")
+    state = "not reached" if "error" in service else service.get("version", "reached")
+    session.say(f"service {service['url']} {state}")

@@ -105,6 +105,7 @@ class LineScreen:
         self._said_at = 0.0
         self._said_queue = ""
         self._said_epoch = -1
+        self._said_step = -1
         self._said_phases: set[str] = set()
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
@@ -152,13 +153,14 @@ class LineScreen:
     def _show_progress(self, watched: Watched) -> None:
         progress = watched.progress
         assert progress is not None
-        if progress.steps == 0:
+        if progress.steps == 0 or progress.step == self._said_step:
             return
         is_news = progress.step > 0 and progress.epoch != self._said_epoch
         if not is_news and self._clock() - self._said_at < PLAIN_PROGRESS_SECONDS:
             return
         if is_news or watched.status == JobStatus.RUNNING:
-            self._said_at, self._said_epoch = self._clock(), progress.epoch
+            self._said_at = self._clock()
+            self._said_epoch, self._said_step = progress.epoch, progress.step
             self._print(progress_words(watched))
 
     def _print(self, text: str, style: str = "") -> None:

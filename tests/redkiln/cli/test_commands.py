@@ -51,7 +51,7 @@ def test_what_streams_prints_one_json_object_a_line(redkiln, command):
         (("tasks",), ["image-classification"]),
         (("tasks", "show"), ["training.epochs", "export.opset", "20", "builtin:digits"]),
         (("workers",), ["box", "yes", "CPU"]),
-        (("version",), ["redkiln 0.1.0", "version 0.1.0"]),
+        (("version",), ["redkiln 0.1.0", "http://127.0.0.1"]),
         (("logs", "last"), ["first line"]),
         (("logs", "last", "--tail", "1"), ["second line"]),
     ],

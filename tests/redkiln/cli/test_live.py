@@ -81,6 +81,8 @@ def test_progress_is_said_with_each_epoch_and_every_few_seconds(screen):
     step(10, 2)
     clock.now = 6
     step(11, 2)
+    clock.now = 20
+    step(11, 2)
     assert [line.split(", ")[2] for line in printed()] == ["step 1/90", "step 10/90", "step 11/90"]
 
 
