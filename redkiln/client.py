@@ -260,6 +260,12 @@ class Client:
             self._connection, job_id, after_seq=after_seq, patience_seconds=patience_seconds
         )
 
+    def wait(self, job_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> JobView:
+        """The job once it has ended; see `watch`."""
+        for _ in self.watch(job_id, patience_seconds=patience_seconds):
+            continue
+        return self.job(job_id)
+
     def logs(
         self,
         job_id: str,

@@ -30,6 +30,11 @@ def test_a_stream_gives_every_event_and_ends_with_the_job(fake, client):
     assert any(isinstance(update, Snapshot) for update in updates)
 
 
+def test_waiting_gives_the_job_as_it_ended(fake, client):
+    fake.cut_after = [2]
+    assert client.wait(JOB_ID).is_terminal
+
+
 def test_a_broken_stream_loses_and_doubles_nothing(fake, client):
     fake.cut_after = [2, 0, 3]
     updates = list(client.watch(JOB_ID))
