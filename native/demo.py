@@ -91,7 +91,8 @@ def report_accuracy(folder: Path, console: Console) -> None:
     console.print(
         f"{folder}/model.onnx under onnxruntime {onnxruntime.__version__}: "
         f"[bold green]{accuracy:.2%}[/] of {len(labels)} test images right; "
-        f"largest difference from torch {distance:.1e}"
+        f"largest difference from torch {distance:.1e}",
+        soft_wrap=True,
     )
 
 

@@ -2,17 +2,18 @@
 
 import contextlib
 import fcntl
+import http.client
 import os
 import shutil
 import signal
 import socket
 import sys
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
-
-import httpx
+from urllib.parse import urlsplit
 
 from native import redis
 from native.processes import Part, wait_until
@@ -92,7 +93,7 @@ class Stack:
     @property
     def needs_key(self) -> bool:
         """Whether users have to show a key."""
-        return httpx.get(f"{self.url}/v1/tasks", trust_env=False).status_code == 401
+        return get_status(f"{self.url}/v1/tasks") == HTTPStatus.UNAUTHORIZED
 
     @property
     def admin_key(self) -> str:
@@ -223,6 +224,7 @@ class Stack:
     def _start_service(self) -> None:
         bind = self._environment.get("REDKILN_BIND") or choose_bind()
         host, _, port = bind.rpartition(":")
+        port = port if int(port) else str(find_free_port(host.strip("[]")))
         self.url = f"http://{reachable_host(host)}:{port}"
         settings = {"REDKILN_BIND": f"{host}:{port}", "REDKILN_STATE_DIR": str(self.state_dir)}
         self.service = self._part("service", [sys.executable, "-m", "service"], settings)
@@ -248,20 +250,47 @@ class Stack:
 
 def is_healthy(url: str) -> bool:
     """Whether the service answers."""
-    with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{url}/healthz", timeout=2.0, trust_env=False).is_success
-    return False
+    return get_status(f"{url}/healthz") == HTTPStatus.OK
+
+
+def get_status(url: str) -> int | None:
+    """The status that a GET answers with; None if nobody answers."""
+    parts = urlsplit(url)
+    # Not httpx: it loads certificates for each client, and this is asked many times a second.
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=2.0)
+    try:
+        connection.request("GET", parts.path)
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
 def choose_bind() -> str:
     """The default address, with another port if somebody listens there."""
     host, _, port = DEFAULT_BIND.rpartition(":")
-    for candidate in (int(port), 0):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, candidate))
-            return f"{host}:{probe.getsockname()[1]}"
-    return DEFAULT_BIND
+    return DEFAULT_BIND if is_free(host, int(port)) else f"{host}:{find_free_port(host)}"
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether nobody listens at the address."""
+    with socket.socket(_family(host)) as probe, contextlib.suppress(OSError):
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return True
+    return False
+
+
+def find_free_port(host: str) -> int:
+    """A port that nobody listens at."""
+    with socket.socket(_family(host)) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def reachable_host(host: str) -> str:

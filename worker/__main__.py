@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from worker.agent.agent import Agent
 from worker.agent.inventory import InventoryFailed
 from worker.agent.workdir import FolderInUse
-from worker.app import build_app, run_worker
+from worker.app import listen, stop_listening
 from worker.logs import configure_logging
 from worker.settings import WorkerSettings
 
@@ -48,25 +48,26 @@ def main(argv: list[str] | None = None) -> int:
     except (FolderInUse, InventoryFailed, OSError) as error:
         log.critical("the worker cannot start", reason=str(error))
         return EXIT_CONFIG
-    status = _run(agent, settings)
-    agent.join()
-    return EXIT_CONFIG if agent.fatal else status
-
-
-def _run(agent: Agent, settings: WorkerSettings) -> int:
-    if settings.broker_url is None:
-        agent.wait_until_stopping()
-        return 0
-    threading.Thread(target=_leave_hung_broker, args=(agent,), daemon=True).start()
-    return run_worker(build_app(agent, broker_url=settings.broker_url), agent)
-
-
-def _leave_hung_broker(agent: Agent) -> None:
+    if settings.broker_url is not None:
+        threading.Thread(target=_see_celery_off, args=(agent,), daemon=True).start()
+        listen(agent, broker_url=settings.broker_url)
     agent.wait_until_stopping()
+    agent.join()
+    return _exit_status(agent)
+
+
+def _see_celery_off(agent: Agent) -> None:
+    agent.wait_until_stopping()
+    # SIGTERM may have come before Celery had its handlers in place.
+    stop_listening()
     agent.join()
     time.sleep(LINGER_SECONDS)
     log.warning("leaving a broker that does not answer")
-    os._exit(EXIT_CONFIG if agent.fatal else 0)
+    os._exit(_exit_status(agent))
+
+
+def _exit_status(agent: Agent) -> int:
+    return EXIT_CONFIG if agent.fatal else 0
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from typing import Any
 
 import structlog
 from celery import Celery, signals
+from celery.worker import state
 
 from worker.agent.agent import Agent
 
@@ -11,8 +12,11 @@ log = structlog.get_logger(__name__)
 
 TASK_NAME = "redkiln.doorbell"
 QUEUE_NAME = "redkiln"
+EXIT_OK = 0
 SOCKET_SECONDS = 10.0
 """A broker that hangs is given up after this and connected to again."""
+RESTART_SECONDS = 2.0
+"""Pause before another consumer is started."""
 
 
 def build_app(agent: Agent, *, broker_url: str) -> Celery:
@@ -51,25 +55,31 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
     return app
 
 
-def run_worker(app: Celery, agent: Agent) -> int:
-    """Consume until SIGTERM; the agent hears of it at once.
+def listen(agent: Agent, *, broker_url: str) -> None:
+    """Answer the doorbell until the agent is asked to stop, which SIGTERM does at once.
 
-    Returns:
-        The exit status.
+    A message that Celery cannot read ends its consumer; what runs goes on, and another consumer
+    is started.
     """
 
     def on_shutdown(**_: Any) -> None:
         agent.ask_to_stop()
 
     signals.worker_shutting_down.connect(on_shutdown)
-    worker = app.Worker(
-        pool="threads",
-        concurrency=agent.num_slots,
-        loglevel="INFO",
-        quiet=True,
-        without_gossip=True,
-        without_mingle=True,
-        without_heartbeat=True,
-    )
-    worker.start()
-    return int(worker.exitcode or 0)
+    while not agent.is_stopping:
+        worker = build_app(agent, broker_url=broker_url).Worker(
+            pool="threads",
+            concurrency=agent.num_slots,
+            loglevel="INFO",
+            quiet=True,
+            without_gossip=True,
+            without_mingle=True,
+            without_heartbeat=True,
+        )
+        worker.start()
+        agent.wait_until_stopping(timeout_seconds=RESTART_SECONDS)
+
+
+def stop_listening() -> None:
+    """What Celery's own handler of SIGTERM does; it is looked at wherever Celery is by now."""
+    state.should_stop = EXIT_OK

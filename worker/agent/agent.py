@@ -120,9 +120,14 @@ class Agent:
         """Begin to shut down; safe in a signal handler."""
         os.eventfd_write(self._stop_fd, 1)
 
-    def wait_until_stopping(self) -> None:
-        """Wait until somebody has asked the worker to stop."""
-        self._stopping.wait()
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody has asked the worker to stop."""
+        return self._stopping.is_set()
+
+    def wait_until_stopping(self, timeout_seconds: float | None = None) -> None:
+        """Wait until somebody has asked the worker to stop, or the time is up."""
+        self._stopping.wait(timeout_seconds)
 
     def join(self) -> None:
         """Wait until every attempt has ended, then end the spares."""

@@ -7,9 +7,8 @@ from worker.agent.workdir import FolderInUse, drop_old_jobs, load_worker_id, loc
 
 
 def test_two_agents_cannot_share_a_folder(tmp_path):
-    with lock_worker_dir(tmp_path):
-        with pytest.raises(FolderInUse, match="REDKILN_WORKER_DIR"):
-            lock_worker_dir(tmp_path)
+    with lock_worker_dir(tmp_path), pytest.raises(FolderInUse, match="REDKILN_WORKER_DIR"):
+        lock_worker_dir(tmp_path)
     lock_worker_dir(tmp_path).close()
 
 

@@ -1,0 +1,139 @@
+"""The real stack with short times, and ways to look at it and to break it."""
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from native.stack import Stack
+from redkiln.client import Client
+
+SHORT_TIMES = {
+    "REDKILN_BIND": "127.0.0.1:0",
+    "REDKILN_LEASE_SECONDS": "30",
+    "REDKILN_REPORT_SECONDS": "0.5",
+    "REDKILN_POLL_SECONDS": "1",
+    "REDKILN_REAP_SECONDS": "0.3",
+    "REDKILN_REPUBLISH_SECONDS": "2",
+    "REDKILN_MIN_FREE_BYTES": "0",
+    # More threads only wait for each other on a machine that is busy with tests.
+    "REDKILN_THREADS": "1",
+    "REDKILN_CANCEL_GRACE_SECONDS": "2",
+    "REDKILN_SHUTDOWN_GRACE_SECONDS": "10",
+}
+
+
+class Site:
+    """A running stack, its client, and the processes below it."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.client = Client(stack.url, stack.admin_key)
+
+    def submit(self, *, epochs=3, **spec):
+        training = {"epochs": epochs, "batch_size": 64, **spec.pop("training", {})}
+        spec = {"dataset": "builtin:digits", "model": "amdnet", "training": training, **spec}
+        return self.client.submit(spec).id
+
+    def wait_for(self, condition, *, seconds=90.0):
+        deadline = time.monotonic() + seconds
+        while not (result := condition()):
+            assert time.monotonic() < deadline, "what was waited for did not happen"
+            time.sleep(0.05)
+        return result
+
+    def wait_for_end(self, job_id, *, seconds=120.0):
+        self.wait_for(lambda: self.client.job(job_id).is_terminal, seconds=seconds)
+        return self.client.job(job_id)
+
+    def wait_for_training(self, job_id, *, checkpoints=1):
+        """Until steps are made and this many checkpoints are committed; the step it is at."""
+        self.wait_for(lambda: self.client.job(job_id).phase == "training")
+        self.wait_for(lambda: len(self.committed_steps(job_id)) >= checkpoints)
+        return self.client.job(job_id).progress.step
+
+    def events(self, job_id, kind):
+        return [event for event in self.client.events(job_id) if event.kind == kind]
+
+    def committed_steps(self, job_id):
+        return [event.data["step"] for event in self.events(job_id, "committed")]
+
+    def trainer_of(self, worker=None):
+        """The process that runs a job: of the worker's children the one that writes its log."""
+        for child in self.children_of(worker):
+            if "/jobs/" in str(Path(f"/proc/{child.pid}/fd/1").readlink()):
+                return child
+        return None
+
+    def children_of(self, worker=None):
+        worker = worker or self.stack.workers[0]
+        children = psutil.Process(worker.pid).children(recursive=True)
+        return [child for child in children if is_alive(child)]
+
+    def restore(self):
+        """Everything runs again, and nothing is left in the queue."""
+        for part in self.stack.parts:
+            part.signal(signal.SIGCONT)
+        for job in self.client.jobs():
+            if not job.is_terminal:
+                self.client.cancel(job.id)
+        stack = self.stack
+        if not stack.redis.is_running:
+            stack.redis.restart()
+            stack.wait_for_redis()
+        if not stack.service.is_running:
+            stack.service.restart()
+            stack.wait_for_service()
+        for extra in stack.workers[1:]:
+            extra.kill()
+        del stack.workers[1:]
+        if not stack.workers[0].is_running:
+            stack.workers[0].restart()
+        stack.wait_for_worker(stack.workers[0])
+        self.wait_for(lambda: all(job.is_terminal for job in self.client.jobs()))
+
+    def close(self):
+        self.client.close()
+
+
+def is_alive(process):
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def start_site(tmp_path_factory, **environment):
+    stack = Stack(tmp_path_factory.mktemp("state"), environment={**SHORT_TIMES, **environment})
+    with stack:
+        site = Site(stack)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+@pytest.fixture(scope="module")
+def shared_site(tmp_path_factory):
+    yield from start_site(tmp_path_factory)
+
+
+@pytest.fixture
+def site(shared_site):
+    """The module's stack, whole again before each test."""
+    shared_site.restore()
+    return shared_site
+
+
+@pytest.fixture(scope="module")
+def shared_brief_site(tmp_path_factory):
+    yield from start_site(tmp_path_factory, REDKILN_LEASE_SECONDS="2.5")
+
+
+@pytest.fixture
+def brief_site(shared_brief_site):
+    """The same with leases of 2.5 s."""
+    shared_brief_site.restore()
+    return shared_brief_site

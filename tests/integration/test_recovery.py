@@ -1,0 +1,109 @@
+"""What breaks while a job trains, and that the job goes on all the same."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.integration
+
+LONG = 400
+"""Epochs of about 0.1 s each: a job that is still training when it is broken into."""
+
+
+def statuses(job):
+    return [str(attempt.status) for attempt in job.attempts]
+
+
+def test_kill_9_of_the_trainer_and_the_job_goes_on_from_its_checkpoint(site):
+    job_id = site.submit(epochs=25)
+    site.wait_for_training(job_id)
+    trainer = site.trainer_of()
+    os.kill(trainer.pid, signal.SIGKILL)
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["failed", "succeeded"])
+    assert job.attempts[0].failure.code == "killed"
+    assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
+    assert job.attempts[1].resumed_from_step > 0
+
+
+def test_kill_9_of_the_worker_takes_its_children_along_and_a_restart_goes_on_at_once(site):
+    job_id = site.submit(epochs=25)
+    site.wait_for_training(job_id)
+    worker = site.stack.workers[0]
+    children = [psutil.Process(child.pid) for child in site.children_of(worker)]
+    assert children
+    worker.kill()
+    site.wait_for(lambda: not any(child.is_running() for child in children), seconds=3)
+    worker.restart()
+    site.stack.wait_for_worker(worker)
+    # The lease (30 s) is far from its end: it is the hello that ends the old attempt.
+    site.wait_for(lambda: statuses(site.client.job(job_id)) == ["lost", "running"], seconds=5)
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["lost", "succeeded"])
+    assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
+
+
+def test_sigterm_of_the_worker_hands_the_checkpoint_in_and_costs_nothing(site):
+    job_id = site.submit(epochs=25, retry={"failures": 0, "lost_workers": 0})
+    site.wait_for_training(job_id)
+    before = site.committed_steps(job_id)[-1]
+    worker = site.stack.workers[0]
+    worker.signal(signal.SIGTERM)
+    assert worker.wait(20)
+    assert worker.exit_status == 0
+    job = site.client.job(job_id)
+    assert (job.status, statuses(job)) == ("queued", ["released"])
+    handed_in = site.committed_steps(job_id)[-1]
+    assert handed_in > before
+    assert handed_in == [e.data["step"] for e in site.events(job_id, "checkpoint")][-1]
+    worker.restart()
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["released", "succeeded"])
+    assert job.attempts[1].resumed_from_step == handed_in
+
+
+def test_kill_9_of_the_service_and_no_event_is_lost_or_doubled(site):
+    job_id = site.submit(epochs=60)
+    step = site.wait_for_training(job_id)
+    service = site.stack.service
+    service.kill()
+    assert site.trainer_of() is not None
+    service.restart()
+    site.stack.wait_for_service()
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["succeeded"])
+    assert job.progress.step > step
+    seqs = [event.seq for event in site.client.events(job_id)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    (loss,) = site.client.metrics(job_id, names=["train/loss"], max_points=100_000)
+    assert loss.steps == sorted(set(loss.steps))
+    epochs = [e.data["epoch"] for e in site.events(job_id, "checkpoint")]
+    assert sorted(set(epochs)) == epochs
+
+
+def test_a_service_that_is_away_longer_than_the_attempt_gets_its_result(site):
+    job_id = site.submit(epochs=4)
+    site.wait_for(lambda: site.client.job(job_id).status == "running")
+    service = site.stack.service
+    service.kill()
+    marker = site.stack.worker_dir() / "jobs"
+    site.wait_for(lambda: list(marker.glob("*/out/manifest.json")))
+    service.restart()
+    site.stack.wait_for_service()
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["succeeded"])
+    assert len(site.client.artifacts(job_id)) == 9
+
+
+def test_a_job_that_kills_its_worker_does_not_stay(site):
+    job_id = site.submit(epochs=LONG, retry={"lost_workers": 1})
+    worker = site.stack.workers[0]
+    for _ in range(2):
+        site.wait_for(lambda: site.trainer_of() is not None)
+        worker.kill()
+        worker.restart()
+        site.stack.wait_for_worker(worker)
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("failed", ["lost", "lost"])
