@@ -60,7 +60,7 @@ def _sqlite_now(*_: Any, **__: Any) -> str:
 
 @compiles(_Now, "postgresql")
 def _postgresql_now(*_: Any, **__: Any) -> str:
-    return "extract(epoch from clock_timestamp())"
+    return "(extract(epoch from clock_timestamp())::double precision)"
 
 
 def database_now(*, plus_seconds: float = 0.0) -> sa.ColumnElement[datetime]:

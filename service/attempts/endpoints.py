@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Body, Depends, Path, Request, Response
 from sqlmodel import Session, select
 from starlette.concurrency import run_in_threadpool
@@ -29,6 +30,8 @@ from service.errors import NotFound
 from service.jobs.rules import get_job
 from service.services import Services, Use, get_services
 
+log = structlog.get_logger()
+
 router = APIRouter(prefix="/v1/attempts/{attempt_id}", tags=["attempts"])
 
 AttemptId = Annotated[str, Path(pattern=r"^att_[0-9a-z]{22}$")]
@@ -39,6 +42,7 @@ async def attempt_fence(
     attempt_id: AttemptId, request: Request, services: Annotated[Services, Depends(get_services)]
 ) -> int:
     """The fence that the request's token was made for."""
+    structlog.contextvars.bind_contextvars(attempt_id=attempt_id)
     return check_token(services.secret, attempt_id, bearer_token(request))
 
 
@@ -79,7 +83,7 @@ def finish_attempt(
     attempt_id: AttemptId, fence: Fence, request: Annotated[FinishRequest, Body()], services: Use
 ) -> FinishResponse:
     """End the attempt; publishes its artifacts and moves its job."""
-    return services.database.write(
+    answer = services.database.write(
         lambda session: finish(
             session,
             services.settings,
@@ -89,6 +93,8 @@ def finish_attempt(
             request=request,
         )
     )
+    log.info("attempt_finished", outcome=request.outcome, job_status=answer.job_status)
+    return answer
 
 
 @router.head("/blobs/{sha256}", responses={404: {"description": "It is not stored."}})

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+import structlog
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlmodel import Session
@@ -23,6 +24,8 @@ from service.jobs.views import list_summaries, render_job
 from service.metrics.job_series import render_job_series
 from service.services import Use
 from service.storage import require_free
+
+log = structlog.get_logger()
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(require_user)])
 
@@ -60,6 +63,7 @@ def submit_job(
             session, settings, body, owner=caller.id, idempotency_key=idempotency_key
         )
     )
+    log.info("job_submitted", job_id=submitted.job_id, is_replayed=submitted.is_replayed)
     headers = {"Location": f"/v1/jobs/{submitted.job_id}"}
     if submitted.is_replayed:
         headers["Idempotent-Replayed"] = "true"

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Body, Depends, Response
 from sqlmodel import Session
 
@@ -11,6 +12,8 @@ from service.access import require_user, require_worker
 from service.attempts.claim import claim
 from service.services import Use
 from service.workers.rules import hello, list_workers
+
+log = structlog.get_logger()
 
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
 
@@ -30,6 +33,7 @@ def get_workers(services: Use) -> Page[WorkerView]:
 def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloResponse:
     """A worker has started; what its former process was running is given to others."""
     services.database.write(lambda session: hello(session, request))
+    log.info("worker_hello", worker_id=request.worker_id, hostname=request.hostname)
     return HelloResponse(poll_seconds=services.settings.poll_seconds)
 
 
@@ -48,4 +52,11 @@ def claim_job(request: Annotated[ClaimRequest, Body()], services: Use) -> Respon
     claimed = services.database.write(run)
     if claimed is None:
         return Response(status_code=204)
+    log.info(
+        "attempt_claimed",
+        job_id=claimed.job_id,
+        attempt_id=claimed.attempt_id,
+        worker_id=request.worker_id,
+        number=claimed.number,
+    )
     return Response(claimed.model_dump_json(), media_type="application/json")

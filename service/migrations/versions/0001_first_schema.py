@@ -198,7 +198,12 @@ def upgrade() -> None:
         sa.Column("points", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("attempt_id", "name", "number"),
     )
-    op.create_index("ix_metric_chunk_job_name", "metric_chunk", ["job_id", "name"], unique=False)
+    op.create_index(
+        "ix_metric_chunk_series",
+        "metric_chunk",
+        ["job_id", "name", "attempt_id", "number"],
+        unique=False,
+    )
     op.create_table(
         "worker",
         sa.Column("id", sa.String(), nullable=False),
@@ -219,7 +224,7 @@ def downgrade() -> None:
     """Undo."""
     op.drop_index(op.f("ix_worker_last_seen_at"), table_name="worker")
     op.drop_table("worker")
-    op.drop_index("ix_metric_chunk_job_name", table_name="metric_chunk")
+    op.drop_index("ix_metric_chunk_series", table_name="metric_chunk")
     op.drop_table("metric_chunk")
     op.drop_table("job_event")
     op.drop_index("ix_job_task_id", table_name="job")
