@@ -1,0 +1,30 @@
+"""The service with a bare route beside its own, on the same uvicorn: `python -m bench.server`.
+
+Settings come from the environment as always; the bare route is what FastAPI itself can do here.
+"""
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.app import create_app
+from service.settings import Settings
+
+BARE_PATH = "/bare"
+
+
+def build() -> FastAPI:
+    """The service's application with the bare route added."""
+    app = create_app(Settings())
+
+    @app.get(BARE_PATH)
+    async def bare() -> dict[str, str]:
+        return {"status": "ok"}
+
+    return app
+
+
+if __name__ == "__main__":
+    settings = Settings()
+    uvicorn.run(
+        build(), host=settings.host, port=settings.port, log_level="warning", access_log=False
+    )

@@ -1,0 +1,60 @@
+"""A service of its own for a benchmark: temporary state, a free port, filled through its tables."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from service.settings import Settings
+
+
+def settings_for(state_dir: Path) -> Settings:
+    """Settings of a service with its state in a folder and a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return Settings(bind=f"127.0.0.1:{port}", state_dir=state_dir)
+
+
+@contextmanager
+def run_service(settings: Settings) -> Iterator[str]:
+    """Run `bench.server` as a process; yields its URL once it answers.
+
+    Raises:
+        RuntimeError: it did not start.
+    """
+    environment = {
+        **os.environ,
+        "REDKILN_BIND": settings.bind,
+        "REDKILN_STATE_DIR": str(settings.state_dir),
+        "REDKILN_LOG_LEVEL": "error",
+    }
+    url = f"http://{settings.bind}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.server"], env=environment, stdout=subprocess.DEVNULL
+    )
+    try:
+        _wait_healthy(url, process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _wait_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the service left with status {process.returncode}")
+        try:
+            if httpx.get(f"{url}/healthz").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise RuntimeError("the service did not answer within 30 s")
