@@ -14,8 +14,12 @@ A ratio is that of the medians; beside it stands the spread of the ratios of nei
 import hashlib
 import io
 import itertools
+import json
+import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import zipfile
@@ -39,6 +43,7 @@ from worker.trainer.models.amdnet import AmdNet
 from worker.trainer.optimizer import build_optimizer
 from worker.trainer.report import Report
 from worker.trainer.run import build_loop
+from worker.trainer.threads import ENVIRONMENT
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "cifar10-12k.zip"
 BATCH = 64
@@ -54,7 +59,15 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
 
 
 def run() -> list[Result]:
-    """Measure both loops against the bare step."""
+    """Measure in a process of its own, whose threads and memory are set as a trainer's are."""
+    environment = {**ENVIRONMENT, **os.environ}
+    command = [sys.executable, "-m", "bench.training"]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    return [Result(**item) for item in json.loads(done.stdout)]
+
+
+def measure() -> list[Result]:
+    """Both loops against the bare step."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory(prefix="bench-training-") as folder:
         root = Path(folder)
@@ -284,3 +297,7 @@ def generate_archive(path: Path) -> Path:
                     Image.fromarray(pixels.astype(np.uint8)).save(buffer, "JPEG")
                     packed.writestr(f"{split}/class{label}/{number:04d}.jpg", buffer.getvalue())
     return path
+
+
+if __name__ == "__main__":
+    print(json.dumps([result.as_dict() for result in measure()]))

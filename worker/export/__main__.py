@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent
+from worker.trainer.threads import yield_while_waiting
 
 
 def main(arguments: list[str]) -> int:
@@ -16,6 +17,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("job_dir", type=Path)
     options = parser.parse_args(arguments)
     StopSignal().install()
+    yield_while_waiting()
     from worker.jobdir import EXIT_STOPPED, JobDir
 
     try:

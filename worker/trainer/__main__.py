@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent
+from worker.trainer.threads import yield_while_waiting
 
 
 def main(arguments: list[str]) -> int:
@@ -20,6 +21,7 @@ def main(arguments: list[str]) -> int:
         parser.error("give a job directory or --spare")
     stop = StopSignal()
     stop.install()
+    yield_while_waiting()
     # After the parent check: torch takes over a second, in which a parent may die.
     from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
     from worker.trainer import spare
