@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redkiln.tasks import SpecProblem
-from service.errors import ServiceError
+from service.errors import BadRequest, ServiceError
 from service.ids import new_id
 
 log = structlog.get_logger()
@@ -50,6 +50,12 @@ class RequestMiddleware:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
+                if _has_nul(scope):
+                    detail = "a path or query has no NUL characters"
+                    fault = BadRequest(detail, code="nul_character")
+                    response = render_error(fault, request_id=request_id)
+                    await response(scope, receive, send_with_id)
+                    return
                 await self._app(scope, receive, send_with_id)
             except Exception:
                 log.exception("unexpected_error", path=scope["path"])
@@ -108,6 +114,11 @@ def request_id_of(scope: Scope) -> str | None:
     """The id that `RequestMiddleware` gave a request."""
     request_id: str | None = scope.get(_REQUEST_ID)
     return request_id
+
+
+def _has_nul(scope: Scope) -> bool:
+    """PostgreSQL's text has no NUL, and nobody means one."""
+    return "\0" in scope["path"] or b"%00" in scope["query_string"]
 
 
 def _handle_service_error(request: Request, error: Exception) -> Response:

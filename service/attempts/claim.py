@@ -67,12 +67,14 @@ def _find_best(session: Session, settings: Settings, request: ClaimRequest) -> J
             slots=request.devices,
             arches=request.arches,
         ):
-            return job
+            locked = _lock_queued(session, job.id)
+            if locked is not None:
+                return locked
     return None
 
 
 def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
-    """Jobs that may run on one of the devices, best first; each is locked when it is handed out."""
+    """Jobs that may run on one of the devices, best first."""
     statement = (
         select(Job)
         .join(Dataset, col(Dataset.id) == col(Job.dataset_id))
@@ -83,7 +85,6 @@ def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
         )
         .order_by(JOB.c.priority.desc(), JOB.c.id)
         .limit(_BATCH)
-        .with_for_update(skip_locked=True, of=Job)
     )
     after: tuple[int, str] | None = None
     while True:
@@ -97,6 +98,19 @@ def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
         if len(jobs) < _BATCH:
             return
         after = (jobs[-1].priority, jobs[-1].id)
+
+
+def _lock_queued(session: Session, job_id: str) -> Job | None:
+    """The job, locked; None when another claim has it.
+
+    Only the chosen one is locked, so that claims at the same time find the jobs behind it.
+    """
+    return session.exec(
+        select(Job)
+        .where(Job.id == job_id, Job.status == JobStatus.QUEUED)
+        .with_for_update(skip_locked=True)
+        .execution_options(populate_existing=True)
+    ).first()
 
 
 def _start(

@@ -14,7 +14,7 @@ from redkiln.tasks import SpecProblem
 from service.access import Caller, require_user
 from service.attempts.logs import log_path
 from service.database import read_now
-from service.errors import BadRequest, Unprocessable, UnsupportedMedia
+from service.errors import Unprocessable, UnsupportedMedia
 from service.jobs import rules
 from service.jobs.history import list_events, stream_events
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
@@ -252,6 +252,4 @@ def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
         if not key or len(key) > 64 or not all(c.isalnum() or c in "_.-" for c in key):
             message = "a metadata key has letters, digits, '_', '.' and '-'"
             raise Unprocessable(message, errors=[SpecProblem("", "bad_metadata_key", message)])
-        if "\0" in value:
-            raise BadRequest("a metadata value has no NUL characters")
         yield key, value

@@ -62,6 +62,12 @@ def test_errors_of_the_framework_are_problems_too(client, path, status):
     assert response.json()["code"] in ("not_found", "invalid_request")
 
 
+@pytest.mark.parametrize("path", ["/number%00", "/number?n=%00"])
+def test_nul_characters_are_refused(client, path):
+    response = client.get(path)
+    assert (response.status_code, response.json()["code"]) == (400, "nul_character")
+
+
 def test_a_wrong_parameter_is_named(client):
     (error,) = client.get("/number?n=x").json()["errors"]
     assert error["parameter"] == "n"

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from service.housekeeping import collect_blobs, reap_expired
@@ -67,6 +69,31 @@ class TestClaim:
         other = submit()["id"]
         assert worker.claim().job_id == other
         assert other_worker.claim().job_id == picky
+
+    def test_claims_at_the_same_time_get_different_jobs(self, client, submit, worker_key, worker):
+        jobs = {submit()["id"] for _ in range(12)}
+        workers = [type(worker)(client, worker_key, id=f"wrk_1000000{n}") for n in range(4)]
+
+        def claim_three(worker):
+            worker.hello()
+            return [worker.claim().job_id for _ in range(3)]
+
+        with ThreadPoolExecutor(4) as pool:
+            claimed = [job_id for ids in pool.map(claim_three, workers) for job_id in ids]
+        assert sorted(claimed) == sorted(jobs)
+
+    def test_a_cancel_racing_a_finish_has_one_winner(self, client, submit, worker, job, kinds):
+        for _ in range(5):
+            job_id = submit()["id"]
+            attempt = worker.claim()
+            attempt.upload(b"{}")
+            with ThreadPoolExecutor(2) as pool:
+                cancelled = pool.submit(client.post, f"/v1/jobs/{job_id}/cancel")
+                finished = pool.submit(attempt.succeed)
+            status = finished.result().json()["job_status"]
+            assert job(job_id)["status"] == status
+            assert (cancelled.result().status_code == 409) is (status == "succeeded")
+            assert kinds(job_id)[-1] == status
 
 
 class TestHello:

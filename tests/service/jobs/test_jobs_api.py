@@ -33,7 +33,7 @@ def test_jobs_are_filtered_by_status_task_and_metadata(client, submit):
 @pytest.mark.parametrize(
     "query",
     ["limit=0", "limit=201", "limit=x", "after=ds_1", "status=asleep", "metadata.=1",
-     "metadata.a%22b=1", "after=job_%00"],
+     "metadata.a%22b=1", "after=job_1"],
 )  # fmt: skip
 def test_a_bad_filter_is_refused(client, query):
     response = client.get(f"/v1/jobs?{query}")
