@@ -22,7 +22,7 @@ from worker.agent.client import AttemptClient, Refused, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.finish import Closing, GaveUp
 from worker.agent.inventory import SlotPlan
-from worker.agent.launch import Launcher
+from worker.agent.launch import Launcher, is_nearly_trained
 from worker.agent.report import URGENT, Reporter
 from worker.agent.spool import read_tail
 from worker.agent.stopping import Stopped, StopReason, StopSignal
@@ -63,6 +63,7 @@ class Attempt:
     _last_step: int | None = None
     _announced: JobFailure | None = None
     _has_result: bool = False
+    _has_warm_export: bool = False
 
     def __post_init__(self) -> None:
         self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
@@ -87,6 +88,7 @@ class Attempt:
         finally:
             self._uploader.halt()
             self._reporter.halt()
+            self.bench.launcher.drop_export()
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         return outcome
 
@@ -198,6 +200,9 @@ class Attempt:
             self._has_result = True
         elif event.kind == EventKind.PROGRESS:
             self._last_step = event.data.get("step", self._last_step)
+            if is_nearly_trained(event.data) and not self._has_warm_export:
+                self._has_warm_export = True
+                self.bench.launcher.warm_export()
         if event.kind in URGENT:
             self._reporter.hurry()
 

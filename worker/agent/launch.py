@@ -1,17 +1,18 @@
-"""Starting what an attempt runs in: the trainer, warm or cold, and the export child."""
+"""Starting what an attempt runs in: the trainer and the export child, warm or cold."""
 
 import os
 import subprocess
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from worker.agent.children import Child, Spawner
-from worker.agent.environment import HIDE_GPUS, build_child_environment, digest_environment
+from worker.agent.environment import HIDE_GPUS, build_child_environment
 from worker.agent.inventory import SlotPlan
 from worker.agent.kernel_cache import build_cache_environment
+from worker.agent.spare import Spare
 from worker.jobdir import JobDir
 from worker.settings import WorkerSettings
 
@@ -19,48 +20,47 @@ log = structlog.get_logger(__name__)
 
 SOURCE_DIR = Path(__file__).resolve().parents[2]
 """Where the package `worker` lies: the folder that children run in."""
+WARM_EXPORT_SECONDS = 20.0
+"""How long before the end of a training its export child is started: importing what it needs takes
+some 3 s of one core, and 300 MB that a long training need not spare."""
+
+
+def is_nearly_trained(progress: Mapping[str, Any]) -> bool:
+    """Whether a training with this progress is about to end, so that its export is made ready."""
+    eta_seconds = progress.get("eta_seconds")
+    if eta_seconds is None:
+        return bool(progress.get("fraction", 0.0) >= 0.5)
+    return bool(eta_seconds <= WARM_EXPORT_SECONDS)
 
 
 class Launcher:
-    """Starts the children of one slot, and keeps its warm spare."""
+    """Starts the children of one slot; a warm trainer waits for the next job."""
 
     def __init__(self, settings: WorkerSettings, spawner: Spawner, *, slot: SlotPlan) -> None:
         self._settings = settings
         self._spawner = spawner
         self._slot = slot
-        self._is_closed = False
-        self._spare: Child | None = None
-        self._spare_digest = ""
-        self._lock = threading.Lock()
+        self._trainer = self._spare("spare", settings.trainer_command)
+        self._export = self._spare("export-spare", settings.export_command)
 
     @property
     def spare_pid(self) -> int | None:
-        """Number of the waiting spare, if there is one."""
-        with self._lock:
-            return self._spare.pid if self._spare and _is_alive(self._spare) else None
+        """Number of the waiting trainer, if there is one."""
+        return self._trainer.pid
 
     def start_spare(self) -> None:
         """Have a warm trainer wait for the next job, unless one does or none is wanted."""
-        with self._lock:
-            if self._is_closed or not self._settings.spare or _is_alive(self._spare):
-                return
-            self._drop_spare()
-            environment = self._build_environment()
-            log_path = self._settings.worker_dir / f"spare-{self._slot.index}.log"
-            try:
-                with log_path.open("wb") as output:
-                    self._spare = self._spawner.spawn(
-                        [*self._settings.trainer_command, "--spare"],
-                        environment=environment,
-                        working_dir=SOURCE_DIR,
-                        stdin=subprocess.PIPE,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                    )
-            except OSError as error:
-                log.warning("no spare", slot=self._slot.index, error=str(error))
-                return
-            self._spare_digest = digest_environment(environment)
+        if self._settings.spare:
+            self._trainer.start(self._trainer_environment())
+
+    def warm_export(self) -> None:
+        """Have a warm export child wait for the end of this job's training."""
+        if self._settings.spare:
+            self._export.start(self._export_environment())
+
+    def drop_export(self) -> None:
+        """End a warm export child that is not needed after all."""
+        self._export.drop()
 
     def start_trainer(self, jobdir: JobDir, *, on_cold: Callable[[str], None]) -> Child:
         """Start training in a job directory: in the spare if it fits, else in a new process.
@@ -72,16 +72,12 @@ class Launcher:
         Raises:
             OSError: no process could be started.
         """
-        environment = self._build_environment()
-        with self._lock:
-            spare, self._spare = self._spare, None
-        reason = self._reject(spare, environment)
-        if spare is not None:
-            if reason is None and _hand_over(spare, jobdir):
-                return spare
-            spare.reap()
-        on_cold(reason or "the spare had just ended")
-        return self._start([*self._settings.trainer_command, str(jobdir.root)], jobdir, environment)
+        environment = self._trainer_environment()
+        given = self._trainer.give(jobdir, environment)
+        if isinstance(given, Child):
+            return given
+        on_cold(given if self._settings.spare else "spares are switched off")
+        return self._start(self._settings.trainer_command, jobdir, environment)
 
     def start_export(self, jobdir: JobDir) -> Child:
         """Start the export of what was trained; it sees no GPU.
@@ -89,58 +85,43 @@ class Launcher:
         Raises:
             OSError: no process could be started.
         """
-        environment = build_child_environment(
-            os.environ, device=HIDE_GPUS, threads=self._slot.threads
-        )
-        return self._start([*self._settings.export_command, str(jobdir.root)], jobdir, environment)
+        environment = self._export_environment()
+        given = self._export.give(jobdir, environment)
+        if isinstance(given, Child):
+            return given
+        return self._start(self._settings.export_command, jobdir, environment)
 
     def close(self) -> None:
-        """End the spare."""
-        with self._lock:
-            self._is_closed = True
-            self._drop_spare()
+        """End what waits, and have nothing wait again."""
+        self._trainer.close()
+        self._export.close()
 
-    def _build_environment(self) -> dict[str, str]:
+    def _spare(self, name: str, command: list[str]) -> Spare:
+        return Spare(
+            command,
+            spawner=self._spawner,
+            working_dir=SOURCE_DIR,
+            log_path=self._settings.worker_dir / f"{name}-{self._slot.index}.log",
+        )
+
+    def _trainer_environment(self) -> dict[str, str]:
         folder = self._settings.resolved_kernel_cache_dir / self._slot.cache_key
-        folder.mkdir(parents=True, exist_ok=True)
         device = {**self._slot.device_environment, **build_cache_environment(folder, os.environ)}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            log.warning("no cache of compiled kernels", folder=str(folder), error=str(error))
         return build_child_environment(os.environ, device=device, threads=self._slot.threads)
 
-    def _reject(self, spare: Child | None, environment: Mapping[str, str]) -> str | None:
-        if spare is None:
-            return "no spare was waiting" if self._settings.spare else "spares are switched off"
-        if not _is_alive(spare):
-            return "the spare had ended; its log is in the worker's folder"
-        if self._spare_digest != digest_environment(environment):
-            return "the spare was started in another environment"
-        return None
+    def _export_environment(self) -> dict[str, str]:
+        return build_child_environment(os.environ, device=HIDE_GPUS, threads=self._slot.threads)
 
     def _start(self, command: list[str], jobdir: JobDir, environment: Mapping[str, str]) -> Child:
         with jobdir.log_path.open("ab") as output:
             return self._spawner.spawn(
-                command,
+                [*command, str(jobdir.root)],
                 environment=environment,
                 working_dir=SOURCE_DIR,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-
-    def _drop_spare(self) -> None:
-        if self._spare is not None:
-            self._spare.reap()
-        self._spare = None
-
-
-def _is_alive(child: Child | None) -> bool:
-    return child is not None and not child.has_exited
-
-
-def _hand_over(spare: Child, jobdir: JobDir) -> bool:
-    assert spare.stdin is not None, "spares are started with a pipe"
-    try:
-        spare.stdin.write(f"{jobdir.root}\n".encode())
-        spare.stdin.flush()
-        spare.stdin.close()
-    except BrokenPipeError:
-        return False
-    return True

@@ -1,11 +1,14 @@
-"""`python -m worker.export JOBDIR`: exports a trained job on the CPU and writes its artifacts."""
+"""`python -m worker.export JOBDIR` exports a trained job on the CPU and writes its artifacts.
+
+With `--spare` it waits for the job directory on stdin, its libraries imported.
+"""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent
+from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 from worker.trainer.threads import yield_while_waiting
 
 
@@ -14,19 +17,30 @@ def main(arguments: list[str]) -> int:
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     parser = argparse.ArgumentParser(prog="python -m worker.export")
-    parser.add_argument("job_dir", type=Path)
+    parser.add_argument("job_dir", nargs="?", type=Path)
+    parser.add_argument("--spare", action="store_true")
     options = parser.parse_args(arguments)
+    if (options.job_dir is None) != options.spare:
+        parser.error("give a job directory or --spare")
     StopSignal().install()
     yield_while_waiting()
-    from worker.jobdir import EXIT_STOPPED, JobDir
+    from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
 
     try:
         from worker.export.run import export_job
+        from worker.trainer import spare
 
-        return export_job(JobDir(options.job_dir))
+        job_dir = None if options.job_dir is None else JobDir(options.job_dir)
+        if options.spare:
+            job_dir = spare.wait_for_job()
+            if job_dir is None:
+                return EXIT_DONE
+            spare.redirect_output(job_dir)
+        assert job_dir is not None
+        return export_job(job_dir)
     except Stopped:
         return EXIT_STOPPED
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

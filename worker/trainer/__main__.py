@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent
+from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 from worker.trainer.threads import yield_while_waiting
 
 
@@ -44,4 +44,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

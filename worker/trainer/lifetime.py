@@ -7,9 +7,11 @@ nothing to save, so `Stopped` is raised where the code stands.
 import ctypes
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
 
@@ -61,3 +63,13 @@ def die_with_parent(parent_pid: int | None) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent_pid is not None and os.getppid() != parent_pid:
         raise SystemExit(1)
+
+
+def leave(status: int) -> NoReturn:
+    """End this process at once, when its work is done and its files are closed.
+
+    Taking torch apart costs some 0.7 s, and on some ROCm releases it crashes (ROCm/pytorch#3369).
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -34,7 +34,12 @@ def main():
         print(json.dumps({"torch_version": "2.13.0", "arch_list": [], "gpus": []}))
         return
     if sys.argv[1] == "export":
-        export(JobDir(Path(sys.argv[2])))
+        if sys.argv[2] == "--spare":
+            line = sys.stdin.readline()
+            if line:
+                export(JobDir(Path(line.strip())), is_warm=True)
+        else:
+            export(JobDir(Path(sys.argv[2])), is_warm=False)
         return
     if sys.argv[2] == "--spare":
         print("ready", flush=True)
@@ -75,7 +80,8 @@ def train(jobdir, *, is_warm):
         time.sleep(script.get("step_seconds", 0.005))
         if step == script.get("hang_at"):
             time.sleep(3600)
-        events.write("progress", step=step, steps=script.get("steps", 10), fraction=0.1)
+        steps = script.get("steps", 10)
+        events.write("progress", step=step, steps=steps, fraction=step / steps)
         events.write("metrics", points={"train/loss": [[step, 1 / step]]})
         if step % script.get("checkpoint_every", 5) == 0:
             checkpoint(jobdir, events, step)
@@ -112,9 +118,10 @@ def checkpoint(jobdir, events, step):
     events.write("checkpoint", step=step, epoch=0, file=name, is_best=False, metrics={})
 
 
-def export(jobdir):
+def export(jobdir, *, is_warm):
     script = jobdir.load_order().spec
     with EventWriter(jobdir.events_path) as events:
+        events.write("message", text=f"export warm={is_warm}")
         events.write("phase", phase="exporting")
         time.sleep(script.get("export_seconds", 0))
         (jobdir.out_dir / "model.onnx").write_bytes(b"onnx" * 1000)

@@ -209,8 +209,33 @@ def test_without_a_spare_the_start_is_cold_and_said_so(service, start_agent):
     start_agent(spare=False)
     service.wait_for_finish(attempt_id)
     assert b"warm=False" in service.log[attempt_id]
-    texts = [e.data["text"] for e in service.events[attempt_id] if e.kind == "message"]
-    assert texts == ["the trainer starts cold: spares are switched off"]
+    assert messages(service, attempt_id) == [
+        "the trainer starts cold: spares are switched off",
+        "export warm=False",
+    ]
+
+
+def messages(service, attempt_id):
+    return [e.data["text"] for e in service.events[attempt_id] if e.kind == "message"]
+
+
+def test_the_export_child_is_warm_when_the_training_ends(service, start_agent):
+    attempt_id = service.add_job(steps=10)
+    start_agent()
+    service.wait_for_finish(attempt_id)
+    assert messages(service, attempt_id) == ["export warm=True"]
+
+
+def test_a_warm_export_child_does_not_outlive_a_cancelled_job(service, start_agent):
+    attempt_id = service.add_job(steps=100, step_seconds=0.02)
+    agent = start_agent()
+    export = agent._pool.slots[0].bench.launcher._export
+    pid = service.wait_for(lambda: export.pid)
+    service.cancelled.add(attempt_id)
+    assert service.wait_for_finish(attempt_id).outcome == "cancelled"
+    service.wait_for(lambda: export.pid is None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_killed_spare_is_replaced_and_the_job_starts_all_the_same(service, start_agent):

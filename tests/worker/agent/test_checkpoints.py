@@ -124,10 +124,10 @@ def test_a_service_that_is_away_is_asked_again(uploader, store, tmp_path):
 
 def test_a_refused_checkpoint_does_not_end_the_training(uploader, store, tmp_path, stop):
     store.errors = [Refused(422, code="x", detail="x")]
-    uploader.offer(write(tmp_path, 1))
-    uploader.offer(write(tmp_path, 2))
-    assert uploader.drain(timeout_seconds=5)
-    assert store.steps[-1] == 2
+    for step in (1, 2):
+        uploader.offer(write(tmp_path, step))
+        assert uploader.drain(timeout_seconds=5)
+    assert store.steps == [2]
     assert stop.reason is None
 
 

@@ -1,0 +1,78 @@
+import sys
+
+import pytest
+
+from worker.agent.children import Child, Spawner
+from worker.agent.launch import is_nearly_trained
+from worker.agent.spare import Spare
+from worker.jobdir import JobDir
+
+ECHO = "import sys; print(sys.stdin.readline(), end='', flush=True)"
+
+
+@pytest.mark.parametrize(
+    ("progress", "nearly"),
+    [
+        ({"fraction": 0.0, "eta_seconds": None}, False),
+        ({"fraction": 0.6, "eta_seconds": None}, True),
+        ({"fraction": 0.1, "eta_seconds": 3.0}, True),
+        ({"fraction": 0.9, "eta_seconds": 3600.0}, False),
+        ({}, False),
+    ],
+)
+def test_the_export_is_made_ready_shortly_before_it_is_needed(progress, nearly):
+    assert is_nearly_trained(progress) is nearly
+
+
+@pytest.fixture
+def spare(tmp_path):
+    spare = Spare(
+        [sys.executable, "-c", ECHO],
+        spawner=Spawner(),
+        working_dir=tmp_path,
+        log_path=tmp_path / "spare.log",
+    )
+    yield spare
+    spare.close()
+
+
+def test_a_spare_is_given_its_job_directory(spare, tmp_path):
+    spare.start({"A": "1"})
+    child = spare.give(JobDir(tmp_path / "job"), {"A": "1"})
+    assert isinstance(child, Child)
+    assert child.wait(5)
+    assert child.reap() == 0
+    assert (tmp_path / "spare.log").read_text() == f"{tmp_path / 'job'}\n"
+    assert spare.pid is None
+
+
+def test_a_spare_of_another_environment_is_ended_and_not_used(spare, tmp_path):
+    spare.start({"A": "1"})
+    reason = spare.give(JobDir(tmp_path), {"A": "2"})
+    assert reason == "the spare was started in another environment"
+    assert spare.pid is None
+
+
+def test_without_a_spare_the_reason_is_told(spare, tmp_path):
+    assert spare.give(JobDir(tmp_path), {}) == "no spare was waiting"
+
+
+def test_a_spare_that_ended_is_told_with_its_log(spare, tmp_path):
+    spare.start({})
+    child = spare._child
+    child.stdin.close()
+    assert child.wait(5)
+    assert "spare.log" in spare.give(JobDir(tmp_path), {})
+
+
+def test_only_one_waits(spare):
+    spare.start({})
+    pid = spare.pid
+    spare.start({})
+    assert spare.pid == pid
+
+
+def test_after_the_end_none_waits_again(spare):
+    spare.close()
+    spare.start({})
+    assert spare.pid is None
