@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from redkiln.version import __version__
 from service.errors import ServiceError
 from service.services import Services, Use
 from service.workers.rules import live_machines
@@ -13,8 +14,8 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers."""
-    return {"status": "ok"}
+    """The process answers, and says which version it is."""
+    return {"status": "ok", "version": __version__}
 
 
 @router.get("/readyz", responses={503: {"description": "It cannot do its work; says why."}})

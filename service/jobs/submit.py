@@ -184,10 +184,10 @@ def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:
 def _warnings(dataset: Dataset, machines: list[Machine]) -> list[Warned]:
     warnings = []
     if dataset.status == DatasetStatus.VALIDATING:
-        message = f"data set {dataset.name!r} is still being validated; the job waits for it"
+        message = f"data set {dataset.name!r} was still being validated; the job waits for it"
         warnings.append(Warned(code="dataset_validating", message=message))
     if not machines:
-        message = "no worker is live; the job waits for one"
+        message = "no worker was live when it was submitted; it waits for one"
         warnings.append(Warned(code="no_live_worker", message=message))
     return warnings
 
