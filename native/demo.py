@@ -62,7 +62,7 @@ def build_spec(dataset: str) -> dict[str, object]:
         "name": "demo",
         "dataset": dataset,
         "model": "mnist-cnn",
-        "training": {"epochs": 5 if dataset != "builtin:digits" else 15},
+        "training": {"epochs": 10 if dataset == "builtin:digits" else 5},
     }
 
 

@@ -46,7 +46,7 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
         worker_enable_remote_control=False,
     )
 
-    @app.task(name=TASK_NAME)  # type: ignore[untyped-decorator]
+    @app.task(name=TASK_NAME, shared=False)  # type: ignore[untyped-decorator]
     def doorbell(job_id: str | None = None) -> None:
         if not agent.answer(job_id):
             # Every slot is busy with what polling found: let another worker hear it.

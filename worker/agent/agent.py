@@ -166,15 +166,22 @@ class Agent:
         backoff = Backoff()
         while not self._stopping.is_set():
             self._wake.clear()
-            self._settings.alive_path.touch()
-            self._is_unanswered = self._should_greet and not self._greet()
-            for _ in self._pool.slots:
-                self._look_for_work()
+            try:
+                self._poll_once()
+            except Exception:  # a full disk, say: polling is what makes it good again
+                log.exception("polling broke off")
+                self._is_unanswered = True
             if self._is_unanswered:
                 self._stopping.wait(backoff.next_seconds())
             else:
                 backoff.reset()
                 self._wake.wait(self._poll_seconds)
+
+    def _poll_once(self) -> None:
+        self._settings.alive_path.touch()
+        self._is_unanswered = self._should_greet and not self._greet()
+        for _ in self._pool.slots:
+            self._look_for_work()
 
     def _greet(self) -> bool:
         request = HelloRequest(
@@ -211,14 +218,17 @@ class Agent:
         slot = self._pool.take()
         if slot is None:
             return
-        slot.bench.launcher.start_spare()
-        claim = self._claim(slot, hint=None)
-        if claim is None:
-            self._pool.give_back(slot)
-            return
-        threading.Thread(
-            target=self._serve, args=(slot, None, claim), name=claim.attempt_id, daemon=True
-        ).start()
+        claim = None
+        try:
+            slot.bench.launcher.start_spare()
+            claim = self._claim(slot, hint=None)
+        finally:
+            if claim is None:
+                self._pool.give_back(slot)
+        if claim is not None:
+            threading.Thread(
+                target=self._serve, args=(slot, None, claim), name=claim.attempt_id, daemon=True
+            ).start()
 
     def _serve(self, slot: Slot, hint: str | None, claim: ClaimResponse | None = None) -> None:
         try:

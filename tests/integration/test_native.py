@@ -1,0 +1,168 @@
+"""The stack as a person starts it: everything comes up, and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from native.processes import SOURCE_DIR, PartFailed
+from native.stack import Stack, find_free_port
+from redkiln.client import Client
+
+pytestmark = pytest.mark.integration
+
+
+class Command:
+    """`python -m native ...` in a folder of its own, as a shell would run it."""
+
+    def __init__(self, folder, *arguments):
+        self.folder = folder
+        port = find_free_port("127.0.0.1")
+        self.output = folder / "output"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(SOURCE_DIR),
+            "REDKILN_BIND": f"127.0.0.1:{port}",
+            "REDKILN_STATE_DIR": str(folder / "data"),
+            "REDKILN_THREADS": "1",
+        }
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "native", *arguments],
+                cwd=folder,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self.url = f"http://127.0.0.1:{port}"
+
+    def descendants(self):
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def wait_for_text(self, text):
+        wait_for(lambda: text in self.output.read_text() or self.process.poll() is not None)
+        assert text in self.output.read_text()
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        time.sleep(0.05)
+    return result
+
+
+@pytest.fixture
+def run(tmp_path):
+    commands = []
+
+    def run(*arguments):
+        commands.append(Command(tmp_path, *arguments))
+        return commands[-1]
+
+    yield run
+    for command in commands:
+        command.process.kill()
+        command.process.wait()
+
+
+def assert_all_gone(processes, seconds=5.0):
+    wait_for(lambda: not any(process.is_running() for process in processes), seconds)
+
+
+def test_up_says_where_it_is_and_ctrl_c_stops_everything(run):
+    up = run("up")
+    up.wait_for_text(f"{up.url}/docs")
+    processes = up.descendants()
+    assert len(processes) >= 4
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(30) == 130
+    assert_all_gone(processes)
+    assert {path.name for path in (up.folder / "data" / "logs").glob("*.log")} == {
+        "redis.log", "service.log", "worker.log",
+    }  # fmt: skip
+
+
+def test_state_survives_a_restart_and_a_crashed_worker_starts_again(run):
+    up = run("up")
+    up.wait_for_text("/docs")
+    with Client(up.url, admin_key(up)) as client:
+        job_id = client.submit({"dataset": "builtin:digits", "training": {"epochs": 200}}).id
+        wait_for(lambda: client.job(job_id).status == "running")
+        (worker,) = [p for p in up.descendants() if p.cmdline()[-2:] == ["-m", "worker"]]
+        worker.kill()
+        up.wait_for_text("worker ended with status -9; starting it again")
+        wait_for(lambda: len(client.job(job_id).attempts) == 2)
+    processes = up.descendants()
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(60) == 130
+    assert_all_gone(processes)
+    again = run("up")
+    again.wait_for_text("/docs")
+    with Client(again.url, admin_key(again)) as client:
+        wait_for(lambda: len(client.job(job_id).attempts) == 3)
+        client.cancel(job_id)
+
+
+def admin_key(command):
+    return (command.folder / "data" / "keys" / "admin.key").read_text().strip()
+
+
+def test_kill_9_leaves_nothing_behind(run):
+    up = run("up")
+    up.wait_for_text("/docs")
+    processes = up.descendants()
+    assert len(processes) >= 4
+    up.process.kill()
+    assert_all_gone(processes)
+
+
+@pytest.mark.parametrize("moment", ["Starting Redis", "Up in", "epoch 2/"])
+def test_ctrl_c_ends_the_demo_wherever_it_is(run, moment):
+    demo = run("demo")
+    demo.wait_for_text(moment)
+    processes = demo.descendants()
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(60) == 130
+    assert_all_gone(processes)
+    assert not lingering(demo.folder)
+
+
+def lingering(folder):
+    """Processes that were started after the look and still have to do with the folder."""
+    return [
+        process.info["cmdline"]
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(folder) in word for word in process.info["cmdline"] or [])
+    ]
+
+
+def test_the_demo_ends_with_a_measured_model(run):
+    demo = run("demo")
+    assert demo.process.wait(240) == 0
+    said = demo.output.read_text()
+    assert "test images right" in said
+    out = demo.folder / "demo-out"
+    assert {"model.onnx", "manifest.json", "parity.npz", "report.md", "trainer.log"} <= {
+        path.name for path in out.iterdir()
+    }
+    assert not lingering(demo.folder)
+
+
+def test_two_stacks_in_one_folder_are_one_too_many(run):
+    up = run("up")
+    up.wait_for_text("/docs")
+    second = run("up")
+    assert second.process.wait(30) == 1
+    assert "another stack runs in" in second.output.read_text()
+
+
+def test_a_part_that_cannot_start_says_why(tmp_path):
+    broken = {"REDKILN_BIND": "127.0.0.1:0", "REDKILN_DATABASE_URL": "sqlite:////no/such/folder/x"}
+    with pytest.raises(PartFailed, match="service ended with status"):
+        Stack(tmp_path, environment=broken).start()
+    assert not lingering(tmp_path)

@@ -1,0 +1,62 @@
+import stat
+import subprocess
+import time
+
+import pytest
+from redis import Redis
+
+from native import redis
+
+
+def test_a_server_program_is_found():
+    assert redis.find_server()
+
+
+def test_a_server_on_the_path_comes_first(tmp_path, monkeypatch):
+    program = tmp_path / "redis-server"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert redis.find_server() == str(program)
+
+
+def test_the_socket_lies_beside_the_data_unless_that_is_too_long(tmp_path, monkeypatch):
+    assert redis.choose_socket_path(tmp_path) == tmp_path.resolve() / "redis.sock"
+    deep = tmp_path / ("x" * 100)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    path = redis.choose_socket_path(deep)
+    try:
+        assert len(str(path)) < redis.MAX_SOCKET_PATH_BYTES
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    finally:
+        path.parent.rmdir()
+
+
+@pytest.fixture
+def server(tmp_path):
+    command = redis.build_command(
+        redis.find_server(), data_dir=tmp_path, socket_path=tmp_path / "s"
+    )
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    yield tmp_path / "s"
+    process.kill()
+    process.wait()
+
+
+def test_it_is_reached_by_its_socket_alone(server, tmp_path):
+    for _ in range(500):
+        if redis.answers(server):
+            break
+        time.sleep(0.01)
+    assert redis.answers(server)
+    assert stat.S_IMODE(server.stat().st_mode) == 0o600
+    client = Redis(unix_socket_path=str(server))
+    settings = client.config_get("*")
+    client.close()
+    assert settings["port"] == "0"
+    assert settings["appendonly"] == "yes"
+    assert settings["maxmemory-policy"] == "noeviction"
+
+
+def test_nobody_answers_where_nobody_is(tmp_path):
+    assert not redis.answers(tmp_path / "none")

@@ -1,0 +1,66 @@
+import fcntl
+import socket
+
+import pytest
+
+from native import stack as stack_module
+from native.demo import build_spec
+from native.stack import (
+    DEFAULT_BIND,
+    Stack,
+    StateInUse,
+    choose_bind,
+    find_free_port,
+    is_free,
+    is_healthy,
+    reachable_host,
+)
+from redkiln.tasks import parse_spec
+
+
+def test_a_taken_port_is_left_to_its_owner(monkeypatch):
+    port = find_free_port("127.0.0.1")
+    monkeypatch.setattr(stack_module, "DEFAULT_BIND", f"127.0.0.1:{port}")
+    assert choose_bind() == f"127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)):
+        assert not is_free("127.0.0.1", port)
+        host, _, chosen = choose_bind().rpartition(":")
+        assert (host, int(chosen) == port) == ("127.0.0.1", False)
+
+
+def test_the_default_address_is_a_loopback_one():
+    assert DEFAULT_BIND == "127.0.0.1:8321"
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("127.0.0.1", "127.0.0.1"), ("nas", "nas")],
+)
+def test_a_worker_here_reaches_the_service_wherever_it_listens(host, reached):
+    assert reachable_host(host) == reached
+
+
+def test_nobody_is_healthy_where_nobody_listens():
+    assert not is_healthy(f"http://127.0.0.1:{find_free_port('127.0.0.1')}")
+
+
+def test_two_stacks_cannot_share_a_state_folder(tmp_path):
+    with (tmp_path / "stack.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StateInUse, match="another stack"):
+            Stack(tmp_path).start()
+
+
+@pytest.mark.parametrize("inherit_settings", [True, False])
+def test_settings_of_this_shell_count_only_where_they_shall(
+    tmp_path, monkeypatch, inherit_settings
+):
+    monkeypatch.setenv("REDKILN_AUTH", "keys")
+    stack = Stack(tmp_path, inherit_settings=inherit_settings)
+    assert ("REDKILN_AUTH" in stack._environment) is inherit_settings
+
+
+@pytest.mark.parametrize("dataset", ["builtin:digits", "ds_1"])
+def test_the_demos_job_is_a_valid_spec(dataset):
+    spec = parse_spec({"task": "image-classification", **build_spec(dataset)})
+    assert spec.model.name == "mnist-cnn"

@@ -1,0 +1,58 @@
+import pytest
+
+from worker.app import QUEUE_NAME, TASK_NAME, build_app
+
+
+class Agent:
+    num_slots = 3
+
+    def __init__(self):
+        self.hints = []
+        self.is_free = True
+
+    def answer(self, hint):
+        self.hints.append(hint)
+        return self.is_free
+
+
+@pytest.fixture
+def agent():
+    return Agent()
+
+
+@pytest.fixture
+def app(agent):
+    app = build_app(agent, broker_url="memory://")
+    yield app
+    app.close()
+
+
+def messages(app):
+    with app.connection_for_read() as connection, connection.SimpleQueue(QUEUE_NAME) as queue:
+        found = []
+        while queue.qsize():
+            message = queue.get_nowait()
+            message.ack()
+            found.append(message.payload[0])
+        return found
+
+
+def test_a_message_is_taken_once_and_never_given_back(app):
+    conf = app.conf
+    assert conf.task_acks_late is False
+    assert (conf.worker_prefetch_multiplier, conf.worker_disable_prefetch) == (1, True)
+    assert conf.broker_transport_options["visibility_timeout"] == 3600
+    assert conf.accept_content == ["json"]
+    assert (conf.worker_pool, conf.worker_concurrency) == ("threads", 3)
+
+
+def test_the_doorbell_lets_the_agent_answer_with_the_hint(app, agent):
+    app.tasks[TASK_NAME]("job_1")
+    assert agent.hints == ["job_1"]
+    assert messages(app) == []
+
+
+def test_a_busy_worker_passes_the_doorbell_on(app, agent):
+    agent.is_free = False
+    app.tasks[TASK_NAME]("job_1")
+    assert messages(app) == [["job_1"]]
