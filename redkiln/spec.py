@@ -57,7 +57,7 @@ class AdamW(Shorthand):
     """Adam with decoupled weight decay."""
 
     name: Literal["adamw"] = "adamw"
-    lr: float = Field(1e-3, gt=0, le=100, description="Learning rate at the start.")
+    lr: float = Field(2e-3, gt=0, le=100, description="Learning rate at the start.")
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
         (0.9, 0.999), strict=False
     )

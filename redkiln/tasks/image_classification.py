@@ -26,7 +26,7 @@ class Options(StrictModel):
     channels: Auto | Literal[1, 3] = Field(
         "auto", description="1 for grey, 3 for RGB; `auto` is what the data set's images are."
     )
-    dropout: float = Field(0.25, ge=0, lt=1, description="Of mnist-cnn; the others have none.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Of mnist-cnn; the others have none.")
 
 
 class Model(Shorthand):

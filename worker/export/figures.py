@@ -68,7 +68,7 @@ def draw_curves(
                 color=INK,
                 bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"},
             )
-        right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
         _finish(right, "accuracy", best_step / steps_per_epoch)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
     figure.tight_layout()

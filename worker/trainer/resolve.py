@@ -16,7 +16,7 @@ SMALLEST_SIZE = 8
 GREY_MODEL_SIZE = 32
 """Largest side for which `auto` takes mnist-cnn, on grey images."""
 
-AUTO_BATCHES_AN_EPOCH = 50
+AUTO_BATCHES_AN_EPOCH = 100
 AUTO_BATCH_SIZES = (8, 128)
 
 
@@ -92,7 +92,7 @@ def plan_training(training: Training, *, num_train: int) -> Plan:
 
 
 def auto_batch_size(num_train: int) -> int:
-    """The largest power of two that makes 50 batches an epoch, from 8 to 128."""
+    """The largest power of two that makes 100 batches an epoch, from 8 to 128."""
     smallest, largest = AUTO_BATCH_SIZES
     wanted = max(1, num_train // AUTO_BATCHES_AN_EPOCH)
     return max(smallest, min(largest, 1 << (wanted.bit_length() - 1)))

@@ -60,9 +60,9 @@ def test_channels_that_the_user_chose_decide_the_model():
 
 @pytest.mark.parametrize(
     ("num_train", "batch_size"),
-    [(1, 8), (399, 8), (799, 8), (800, 16), (1455, 16), (3200, 64), (9000, 128), (10**6, 128)],
+    [(1, 8), (1599, 8), (1600, 16), (6399, 32), (9000, 64), (12_800, 128), (10**6, 128)],
 )
-def test_auto_batches_make_about_fifty_an_epoch(num_train, batch_size):
+def test_auto_batches_make_about_a_hundred_an_epoch(num_train, batch_size):
     assert auto_batch_size(num_train) == batch_size
 
 
