@@ -8,7 +8,6 @@ import functools
 import http.server
 import io
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.acceptance.stack import ROOT, Stack, run
+from tests.acceptance.stack import PARTS, ROOT, Stack, find_free_address, run
 
 LAB = ROOT.parent / "shared" / "docker-lab"
 STAND_INS = {
@@ -31,6 +30,7 @@ STAND_INS = {
     ],
 }
 TAG = "acceptance"
+LONG = {"batch_size": 16, "checkpoint_seconds": 1}
 
 
 def pytest_collection_modifyitems(items):
@@ -105,8 +105,7 @@ def variables(torch_index, gateway):
     }
 
 
-@pytest.fixture(scope="session")
-def build_stack(variables, tmp_path_factory):
+def keep_stacks(variables, tmp_path_factory):
     """Makes stacks and removes each with its volumes at the end."""
     stacks = []
 
@@ -116,12 +115,24 @@ def build_stack(variables, tmp_path_factory):
         stack = Stack(f"redkiln-{name}", files, {**variables, "REDKILN_DATA": str(data), **more})
         stack.data = data
         stacks.append(stack)
-        stack.compose("down", "--volumes", "--timeout", "0")  # of a run that was killed
+        stack.down(volumes=True)  # of a run that was killed
         return stack
 
     yield build
     for stack in reversed(stacks):
         stack.down(volumes=True)
+
+
+@pytest.fixture
+def build_stack(variables, tmp_path_factory):
+    """Makes further stacks, for one test."""
+    yield from keep_stacks(variables, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def build_main_stack(variables, tmp_path_factory):
+    """Makes the stack that the tests share."""
+    yield from keep_stacks(variables, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
@@ -141,14 +152,10 @@ def images(variables):
 
 
 @pytest.fixture(scope="session")
-def stack(images, build_stack):
+def stack(images, build_main_stack):
     """The stack of a machine without a GPU, as its user starts it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    stack = build_stack(
-        "acceptance", "compose.yaml", "compose.cpu.yaml", REDKILN_BIND=f"127.0.0.1:{port}"
-    )
+    bind = find_free_address("127.0.0.1")
+    stack = build_main_stack("acceptance", "compose.yaml", "compose.cpu.yaml", REDKILN_BIND=bind)
     started = time.monotonic()
     stack.up()
     stack.wait_healthy()
@@ -158,11 +165,34 @@ def stack(images, build_stack):
 
 @pytest.fixture
 def running(stack):
-    """The stack with every container up and the worker known, whatever happened before."""
-    stack.up()
-    stack.wait_healthy()
+    """The stack with every container up and its worker free, whatever happened before."""
+    if any(stack.health(part) != "healthy" for part in PARTS):
+        stack.up()
+        stack.wait_healthy()
+    for job in stack.get("/v1/jobs?limit=200")["data"]:
+        if not job["is_terminal"]:  # of a test that failed: it would hold the only slot
+            stack.call("POST", f"/v1/jobs/{job['id']}/cancel")
     stack.wait_for_workers(1)
     return stack
+
+
+@pytest.fixture(scope="session")
+def pace(stack):
+    """Optimiser steps in a second of training, here and now."""
+    stack.wait_for_workers(1)
+    job_id = stack.submit(dataset="builtin:digits", training={**LONG, "steps": 100})
+    job = stack.wait_for_success(job_id)
+    return 100 / job["attempts"][-1]["details"]["result"]["timings"]["training"]
+
+
+@pytest.fixture
+def long_training(pace):
+    """Training that lasts for about so many seconds and commits every second."""
+
+    def choose(seconds):
+        return {**LONG, "steps": max(200, round(seconds * pace))}
+
+    return choose
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
 """A compose project under test: started by its files, asked over HTTP, looked at from the host."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from itertools import chain
 from pathlib import Path
 
 import httpx
+
+from docker.user import REDKILN_GID, REDKILN_UID
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("redis", "service", "worker")
@@ -23,13 +27,21 @@ def run(*command, timeout=300, check=True, **options):
 
 
 def wait_until(condition, *, seconds, what):
-    """Ask until the answer is true, and return it."""
+    """Ask until the answer is true, and return it; a service that restarts is asked again."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if found := condition():
-            return found
+        with contextlib.suppress(httpx.TransportError):
+            if found := condition():
+                return found
         time.sleep(0.25)
     raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def find_free_address(host):
+    """An address on the host with a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
 
 
 class Stack:
@@ -216,8 +228,9 @@ class Stack:
         return done.stdout + done.stderr
 
     def execute(self, part, *command, check=True):
-        """Run a command in a part's container."""
-        return self.compose("exec", "-T", part, *command, check=check)
+        """Run a command in a part's container, as the user of its main process."""
+        user = [f"--user={REDKILN_UID}:{REDKILN_GID}"] if part == "worker" else []
+        return self.compose("exec", "-T", *user, part, *command, check=check)
 
     def volume(self, name):
         """A volume's full name."""

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.acceptance.stack import ROOT
+from tests.acceptance.stack import ROOT, find_free_address
 
 pytestmark = pytest.mark.acceptance
 
@@ -13,13 +13,11 @@ def test_a_saved_stack_comes_back_on_an_empty_machine(running, build_stack, tmp_
     job_id = running.submit(dataset="builtin:digits", training={"steps": 20})
     before = running.wait_for_success(job_id)
     with (tmp_path / "redkiln.tar").open("wb") as file:
-        running.stream("run", "--rm", "-T", "--no-deps", "backup", "save", stdout=file)
-    running.compose("down", "--timeout", "5")  # its port is the other's now
+        running.stream("run", "--rm", "-T", "backup", "save", stdout=file)
 
-    other = build_stack("restored", *running.files, REDKILN_BIND=running.variables["REDKILN_BIND"])
+    other = build_stack("restored", *running.files, REDKILN_BIND=find_free_address("127.0.0.1"))
     with (tmp_path / "redkiln.tar").open("rb") as file:
-        other.compose("run", "--rm", "-T", "init")
-        other.stream("run", "--rm", "-T", "--no-deps", "backup", "restore", stdin=file)
+        other.stream("run", "--rm", "-T", "backup", "restore", stdin=file)
     other.up()
     other.wait_healthy()
     assert other.job(job_id) == before
@@ -28,9 +26,7 @@ def test_a_saved_stack_comes_back_on_an_empty_machine(running, build_stack, tmp_
     assert len(answer.content) == model["size_bytes"]
     other.wait_for_success(other.submit(dataset="builtin:digits", training={"steps": 20}))
 
-    refused = other.compose(
-        "run", "--rm", "-T", "--no-deps", "backup", "restore", check=False, input=""
-    )
+    refused = other.compose("run", "--rm", "-T", "backup", "restore", check=False, input="")
     assert refused.returncode == 1
     assert "never overwrites" in refused.stderr
 

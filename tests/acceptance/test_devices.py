@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docker.user import REDKILN_GID, REDKILN_UID
-from tests.acceptance.stack import run
+from tests.acceptance.stack import find_free_address, run
 
 pytestmark = pytest.mark.acceptance
 
@@ -67,7 +67,7 @@ def test_the_worker_passes_to_the_drivers_own_error_as_nobody(images, nodes):
 
 
 def test_the_whole_stack_of_a_workstation_starts(images, nodes, build_stack):
-    stack = build_stack("workstation", "compose.yaml", REDKILN_BIND="127.0.0.1:18399")
+    stack = build_stack("workstation", "compose.yaml", REDKILN_BIND=find_free_address("127.0.0.1"))
     stack.up()
     stack.wait_healthy()
     stack.wait_for_workers(1)
@@ -75,7 +75,6 @@ def test_the_whole_stack_of_a_workstation_starts(images, nodes, build_stack):
     fields = dict(line.split(":", 1) for line in status.splitlines())
     assert fields["Groups"].split() == [str(GROUP)]
     assert set(fields["Uid"].split()) == {str(REDKILN_UID)}
-    stack.down(volumes=True)
 
 
 def test_without_the_nodes_it_says_what_to_do(images):
@@ -90,11 +89,10 @@ def test_without_the_nodes_it_says_what_to_do(images):
 def test_docker_itself_refuses_a_device_that_the_host_lacks(images, build_stack):
     if Path("/dev/kfd").exists():
         pytest.skip("this machine has the device")
-    stack = build_stack("nodevice", "compose.yaml", REDKILN_BIND="127.0.0.1:18398")
+    stack = build_stack("nodevice", "compose.yaml", REDKILN_BIND=find_free_address("127.0.0.1"))
     done = stack.compose("up", "--detach", "--no-build", "--no-deps", "worker", check=False)
     assert done.returncode != 0
     assert "/dev/kfd" in done.stderr
-    stack.down(volumes=True)
 
 
 def test_without_the_group_it_names_the_number_to_type(images, nodes):

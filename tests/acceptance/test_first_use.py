@@ -45,6 +45,7 @@ def test_an_uploaded_folder_becomes_an_onnx_that_runs_here(running, picture_zip,
 
 def test_a_folder_of_the_host_is_trained_on_where_it_lies(running, picture_folder):
     shutil.copytree(picture_folder, running.data / "kinds")
+    (running.data / "kinds").chmod(0o755)
     answer = running.call("POST", "/v1/datasets", json={"path": "/data/kinds", "name": "kinds"})
     assert answer.status_code == 202, answer.text
     running.wait_for_dataset(answer.json()["id"])
