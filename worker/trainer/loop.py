@@ -11,6 +11,7 @@ place within its epoch, counted from 0.
 import math
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class Loop:
 
     Attributes:
         step: optimiser updates made.
+        first_step_at: when the first step in this process was made.
         history: every metric's points so far.
         best_metrics: of the best evaluation so far.
     """
@@ -54,6 +56,7 @@ class Loop:
         should_stop: Callable[[], bool],
     ) -> None:
         self.step = 0
+        self.first_step_at: datetime | None = None
         self.history = History()
         self.best_metrics: dict[str, float] | None = None
         self._work = work
@@ -137,6 +140,8 @@ class Loop:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         self.step += 1
+        if self.first_step_at is None:
+            self.first_step_at = datetime.now(UTC)
 
     def _accumulate_gradients(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Forward and backward, in micro steps; the mean loss, still on the device."""
@@ -195,8 +200,14 @@ class Loop:
             self.best_metrics = metrics
         self._evaluated_step = self.step
         self._save(is_best=is_best, metrics=metrics)
+        self._report.log(self._epoch_line())
         if self._report.is_progress_due() or self.step == self._plan.steps:
             self._say_progress()
+
+    def _epoch_line(self) -> str:
+        values = ", ".join(f"{name} {value:.4g}" for name, value in self.history.newest().items())
+        epoch = math.ceil(self.step / self._plan.steps_per_epoch)
+        return f"epoch {epoch}/{self._plan.epochs}, step {self.step}/{self._plan.steps}: {values}"
 
     def _beats_best(self, metrics: dict[str, float]) -> bool:
         assert self.best_metrics is not None

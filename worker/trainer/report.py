@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from redkiln.events import EventKind, EventWriter
@@ -60,8 +61,14 @@ class Report:
         self._entered = now
         return self.seconds
 
+    def log(self, text: str) -> None:
+        """Write a line to the log, which is this process's standard output."""
+        at = datetime.now(UTC).strftime("%H:%M:%S")
+        print(f"{at} {text}", flush=True)  # noqa: T201  the log is what is printed
+
     def message(self, text: str) -> None:
-        """Say something to people."""
+        """Say something to people, in the events and in the log."""
+        self.log(text)
         self._writer.write(EventKind.MESSAGE, text=text)
 
     def warning(self, code: str, message: str) -> None:

@@ -1,5 +1,6 @@
 """`trained.json`: what the trainer leaves for the export child."""
 
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ class Trained(BaseModel):
         last: name of the newest one, whose history is complete.
         metrics: of the best checkpoint on the validation split.
         counts: samples in each split.
+        first_step_at: when this attempt had made its first step; None if all were made before it.
         seconds: spent in each phase so far.
     """
 
@@ -27,5 +29,6 @@ class Trained(BaseModel):
     metrics: dict[str, float]
     counts: dict[str, int]
     num_parameters: int
+    first_step_at: datetime | None
     seconds: dict[str, float]
     environment: dict[str, Any]
