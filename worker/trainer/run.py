@@ -71,7 +71,7 @@ def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> N
     _rehearse(order, work, report)
     with stop.deferred():
         loop.run()
-    _leave(job_dir, order, work, report)
+    _leave(job_dir, order, work, loop, report)
 
 
 def _parse(order: Order) -> JobSpec:
@@ -126,7 +126,7 @@ def _rehearse(order: Order, work: Work, report: Report) -> None:
     report.message(f"export rehearsal: passed, outputs differ by {relative:.1e} of the largest")
 
 
-def _leave(job_dir: JobDir, order: Order, work: Work, report: Report) -> None:
+def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report) -> None:
     store = CheckpointStore(job_dir.checkpoints_dir)
     last = store.manifests()[-1]
     best = store.find_best() or last
@@ -141,6 +141,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, report: Report) -> None:
         metrics=best.metrics,
         counts=work.counts,
         num_parameters=sum(p.numel() for p in work.model.parameters()),
+        first_step_at=loop.first_step_at,
         seconds=dict(report.settle()),
         environment=describe_environment(torch.device(order.device), threads=order.threads),
     )

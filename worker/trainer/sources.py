@@ -22,6 +22,7 @@ from redkiln.datasets import Sample
 FORMATS = ("JPEG", "PNG", "WEBP")
 """Decoders that may see users' bytes: those that a data set is validated with."""
 
+Image.MAX_IMAGE_PIXELS = 100_000_000  # as in validation
 # A file that claims to be enormous is refused rather than warned of.
 warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
 
