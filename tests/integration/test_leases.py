@@ -22,7 +22,7 @@ def add_worker(site):
 def test_another_worker_goes_on_from_the_committed_checkpoint(brief_site):
     site = brief_site
     other = add_worker(site)
-    job_id = site.submit(epochs=60)
+    job_id = site.submit(epochs=30)
     site.wait_for_training(job_id)
     first, second = site.stack.workers[0], other
     if site.trainer_of(first) is None:
@@ -38,7 +38,7 @@ def test_another_worker_goes_on_from_the_committed_checkpoint(brief_site):
 def test_a_worker_that_wakes_after_its_lease_stops_and_changes_nothing(brief_site):
     site = brief_site
     add_worker(site)
-    job_id = site.submit(epochs=100)
+    job_id = site.submit(epochs=50)
     site.wait_for_training(job_id)
     zombie, other = site.stack.workers
     if site.trainer_of(zombie) is None:
@@ -48,7 +48,7 @@ def test_a_worker_that_wakes_after_its_lease_stops_and_changes_nothing(brief_sit
     site.wait_for(lambda: statuses(site.client.job(job_id)) == ["lost", "running"], seconds=20)
     before = site.client.job(job_id).attempts[0]
     zombie.signal(signal.SIGCONT)
-    site.wait_for(lambda: "attempt lost" in zombie.read_log(), seconds=10)
+    site.wait_for(lambda: '"outcome": "superseded"' in zombie.read_log(), seconds=10)
     site.wait_for(lambda: not trainer.is_running(), seconds=10)
     job = site.wait_for_end(job_id)
     assert (job.status, statuses(job)) == ("succeeded", ["lost", "succeeded"])
@@ -67,7 +67,7 @@ def events_after(site, job_id, moment):
 
 def test_a_short_standstill_is_no_loss(brief_site):
     site = brief_site
-    job_id = site.submit(epochs=60)
+    job_id = site.submit(epochs=30)
     site.wait_for_training(job_id)
     worker = site.stack.workers[0]
     worker.signal(signal.SIGSTOP)

@@ -65,7 +65,7 @@ def test_sigterm_of_the_worker_hands_the_checkpoint_in_and_costs_nothing(site):
 
 
 def test_kill_9_of_the_service_and_no_event_is_lost_or_doubled(site):
-    job_id = site.submit(epochs=60)
+    job_id = site.submit(epochs=30)
     step = site.wait_for_training(job_id)
     service = site.stack.service
     service.kill()

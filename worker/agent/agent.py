@@ -287,8 +287,8 @@ class Agent:
             log.error("claim refused", error=str(error))
         elif time.monotonic() - self._greeted_at < FORGOTTEN_SECONDS:
             self._fail(
-                f"the service knows another process as {self._worker_id}; "
-                "give each worker a folder of its own (REDKILN_WORKER_DIR)"
+                f"{error}; if another worker has the id {self._worker_id}, "
+                "give each one a folder of its own (REDKILN_WORKER_DIR)"
             )
         else:
             log.warning("forgotten by the service, saying hello again")

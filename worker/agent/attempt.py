@@ -18,7 +18,7 @@ from worker.agent.cache import DatasetCache
 from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
 from worker.agent.children import Child
 from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
-from worker.agent.client import AttemptClient, Refused, Superseded
+from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.finish import Closing, GaveUp
 from worker.agent.inventory import SlotPlan
@@ -82,7 +82,7 @@ class Attempt:
             outcome = self._close(self._work())
         except (Superseded, Stopped):
             outcome = "superseded"
-        except (GaveUp, Refused) as error:
+        except (GaveUp, ServiceError) as error:
             log.error("the attempt's end was not reported", error=str(error))
             return "unreported"
         finally:

@@ -11,7 +11,7 @@ import structlog
 from redkiln.events import EventKind
 from redkiln.protocol import ReportRequest, ReportResponse
 from worker.agent.backoff import Backoff
-from worker.agent.client import Refused, SequenceGap, ServiceAway, Superseded
+from worker.agent.client import SequenceGap, ServiceAway, ServiceError, Superseded
 from worker.agent.spool import EventSpool, Line, file_size, read_log_chunk
 from worker.agent.stopping import StopReason, StopSignal
 from worker.jobdir import JobDir
@@ -111,15 +111,15 @@ class Reporter:
                 log.warning("attempt lost", error=str(error))
                 self.stop.request(StopReason.SUPERSEDED)
                 return
-            except Refused as error:
+            except (ServiceAway, OSError) as error:
+                not_before = self.clock() + backoff.next_seconds()
+                log.warning("report failed", error=str(error))
+                continue
+            except ServiceError as error:
                 # The same report would be refused again, and hours of work go unseen.
                 log.error("report refused", error=str(error))
                 self.stop.request(StopReason.REFUSED)
                 return
-            except ServiceAway as error:
-                not_before = self.clock() + backoff.next_seconds()
-                log.warning("report failed", error=str(error))
-                continue
             backoff.reset()
             sent_at = self.clock()
 
