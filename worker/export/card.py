@@ -11,7 +11,7 @@ import json
 
 import numpy as np
 import onnxruntime
-from PIL import Image
+from PIL import Image, ImageOps
 
 session = onnxruntime.InferenceSession("model.onnx")
 metadata = session.get_modelmeta().custom_metadata_map
@@ -20,7 +20,14 @@ size, mode = {size}, "{mode}"
 
 
 def predict(path):
-    image = Image.open(path).convert(mode){resize}
+    image = ImageOps.exif_transpose(Image.open(path))
+    if image.mode.startswith("I"):  # 16-bit grey
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("P", "PA", "LA", "RGBA") or "transparency" in image.info:  # onto black
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
+    image = image.convert(mode)
+    image = {resize}
     pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
     images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
     (logits,) = session.run(["logits"], {{"images": images}})
@@ -28,9 +35,9 @@ def predict(path):
 ```"""
 
 RESIZE_CODE = {
-    "stretch": ".resize((size, size), Image.Resampling.BILINEAR)",
-    "crop": "\n    image = ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)",
-    "pad": "\n    image = ImageOps.pad(image, (size, size), Image.Resampling.BILINEAR, color=0)",
+    "stretch": "image.resize((size, size), Image.Resampling.BILINEAR)",
+    "crop": "ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)",
+    "pad": "ImageOps.pad(image, (size, size), Image.Resampling.BILINEAR, color=0)",
 }
 
 
@@ -129,22 +136,27 @@ def _results(facts: CardFacts) -> str:
     return text
 
 
-def _usage(facts: CardFacts) -> str:
-    options = facts.spec["model"]["options"]
-    code = USAGE.format(
+def usage_code(options: dict[str, Any]) -> str:
+    """A runnable snippet that brings an image to the model as training did.
+
+    Args:
+        options: `model.options` of the resolved spec.
+    """
+    return USAGE.format(
         size=options["image_size"],
         mode="L" if options["channels"] == 1 else "RGB",
         channels=options["channels"],
         resize=RESIZE_CODE[options["resize"]],
     )
-    if options["resize"] != "stretch":
-        code = code.replace("from PIL import Image\n", "from PIL import Image, ImageOps\n")
+
+
+def _usage(facts: CardFacts) -> str:
     return (
         "## Use\n\n"
         "`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; any "
         "batch size. Normalisation is inside. It gives `logits` (batch, classes); class names are "
         "in its metadata.\n\n"
-        f"{code}"
+        f"{usage_code(facts.spec['model']['options'])}"
     )
 
 
@@ -178,14 +190,18 @@ def _training(facts: CardFacts) -> str:
     seconds = ", ".join(f"{phase} {value:.1f} s" for phase, value in facts.seconds.items())
     return (
         "## Training\n\n"
-        f"- {facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} images "
-        f"({training['accumulation']} micro steps each), {training['precision']}\n"
+        f"- {facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} images"
+        f"{_micro_steps(training['accumulation'])}, {training['precision']}\n"
         f"- {optimizer['name']} ({settings}), {training['schedule']['name']} schedule, label "
         f"smoothing {training['label_smoothing']}, seed {training['seed']}\n"
         f"- Augmentation: {changes}\n"
         f"- Best epoch {facts.best_epoch} (step {facts.best_step:,})\n"
         f"- Time: {seconds}"
     )
+
+
+def _micro_steps(accumulation: int) -> str:
+    return f" (in {accumulation} micro steps each)" if accumulation > 1 else ""
 
 
 def _verification(facts: CardFacts) -> str:

@@ -68,6 +68,7 @@ def draw_curves(
                 color=INK,
                 bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"},
             )
+        _end_at_one(right)
         right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
         _finish(right, "accuracy", best_step / steps_per_epoch)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
@@ -126,13 +127,21 @@ def _draw_validation(axis, points: Points, steps_per_epoch: int) -> None:  # typ
     )
 
 
+def _end_at_one(axis) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """A share has no room above 1: leave just enough for the line's own width."""
+    low, high = axis.get_ylim()
+    ticks = [tick for tick in axis.get_yticks() if low <= tick <= 1]
+    axis.set_ylim(low, min(high, 1 + 0.03 * (1 - low)))
+    axis.set_yticks(ticks)
+
+
 def _finish(axis, title: str, best_epoch: float) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     axis.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="best epoch")
     axis.set_title(title, loc="left", fontsize=11, color=INK)
     axis.set_xlabel("epoch", color=INK)
     axis.grid(color=GRID, linewidth=0.8)
     axis.set_axisbelow(True)
-    axis.tick_params(length=0, colors=INK)
+    axis.tick_params(which="both", length=0, colors=INK)
     for name, spine in axis.spines.items():
         spine.set_visible(name == "bottom")
         spine.set_color(MUTED)

@@ -95,6 +95,9 @@ def describe_file(path: Path) -> dict[str, Any]:
 def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
     # The exporter prints its progress; only its warnings are worth a line in the log.
     logging.getLogger("onnxscript").setLevel(logging.WARNING)
+    # It warns of each torchvision operator that it cannot register; no model here has one.
+    registry = logging.getLogger("torch.onnx._internal.exporter._registration")
+    registry.setLevel(logging.ERROR)
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(

@@ -5,6 +5,7 @@ checkpoint.safetensors  trainer.log
 """
 
 import json
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,8 +112,13 @@ def _export(job_dir: JobDir, order: Order, report: Report) -> None:
     seconds = {name: round(value, 3) for name, value in report.settle().items()}
     _write_report(context, evaluation, verdict, metrics, seconds, outputs)
     _write_manifest(context, evaluation, verdict, metrics, seconds, job_dir, outputs)
+    first_step_at = context.trained.first_step_at
     report.write(
-        EventKind.RESULT, metrics=metrics, verified=verdict.verified, timings=report.settle()
+        EventKind.RESULT,
+        metrics=metrics,
+        verified=verdict.verified,
+        timings=report.settle(),
+        first_step_at=first_step_at and first_step_at.isoformat(),
     )
     _announce(context, verdict, report)
 
@@ -185,11 +191,18 @@ def _evaluate(context: Context, model_path: Path, report: Report) -> Evaluation:
     rows = split_rows(context.located.index, validation_fraction=fraction)
     samples = choose_samples(test=rows["test"], others=rows["validation"] + rows["train"])
 
+    epochs = math.ceil(trained.steps / trained.steps_per_epoch)
+    done = Progress(
+        epoch=epochs,
+        epochs=epochs,
+        step=trained.steps,
+        steps=trained.steps,
+        fraction=1.0,
+        metrics=context.history.newest(),
+    )
+
     def say_alive() -> None:
         if report.is_progress_due():
-            done = Progress(
-                step=trained.steps, steps=trained.steps, fraction=1.0, metrics=trained.metrics
-            )
             report.progress(done)
 
     return evaluate_both(

@@ -1,0 +1,105 @@
+"""From POST to the first optimiser step, what a job costs beside its work, and idle memory.
+
+The real stack on this machine with one worker: short jobs of amdnet on CIFAR-10 (12k; generated
+JPEGs where it is not there), after one that filled the caches (decoded data set, rehearsal
+verdict). Times are taken on one clock: the first step's from the trainer's own record.
+"""
+
+import statistics
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.result import Result, at_most, info, spread
+from bench.training import SHARED, generate_archive
+from native.stack import Stack
+from redkiln.client import Client
+from redkiln.job import JobStatus, JobView
+
+JOBS = 9
+STEPS = 100
+FIRST_STEP_SECONDS = 0.5
+OVERHEAD_SECONDS = 1.5
+SETTLE_SECONDS = 12.0
+"""Between two jobs: the next warm spare imports torch."""
+
+
+def run() -> list[Result]:
+    """Measure on an idle worker, one job at a time."""
+    with tempfile.TemporaryDirectory(prefix="bench-latency-") as name:
+        root = Path(name)
+        with Stack(root / "state") as stack, Client(stack.url, stack.admin_key) as client:
+            time.sleep(SETTLE_SECONDS)
+            idle = _idle_memory(stack)
+            dataset = _push(client, root)
+            first = _run_job(client, dataset)
+            jobs = [_run_job(client, dataset) for _ in range(JOBS)]
+    return [_first_step(jobs), _overhead(jobs, first), *idle]
+
+
+def _push(client: Client, root: Path) -> str:
+    archive = SHARED if SHARED.exists() else generate_archive(root / "generated.zip")
+    return client.wait_dataset(client.push_dataset(archive, "bench").id).id
+
+
+def _run_job(client: Client, dataset: str) -> dict[str, float]:
+    """Seconds to the first step, in all, and by phase."""
+    spec = {"dataset": dataset, "model": "amdnet", "training": {"steps": STEPS, "batch_size": 64}}
+    posted_at = datetime.now(UTC)
+    job = client.wait(client.submit(spec).id)
+    assert job.status is JobStatus.SUCCEEDED, job.reason
+    assert job.finished_at is not None
+    result = _result_of(job)
+    first_step_at = datetime.fromisoformat(result["first_step_at"])
+    time.sleep(SETTLE_SECONDS)
+    return {
+        "first_step": (first_step_at - posted_at).total_seconds(),
+        "turnaround": (job.finished_at - posted_at).total_seconds(),
+        **result["timings"],
+    }
+
+
+def _result_of(job: JobView) -> dict[str, Any]:
+    result: dict[str, Any] = job.attempts[-1].details["result"]
+    return result
+
+
+def _first_step(jobs: list[dict[str, float]]) -> Result:
+    seconds = [job["first_step"] for job in jobs]
+    detail = f"warm worker, data set decoded, rehearsal remembered; {spread(seconds)}"
+    value = statistics.median(seconds)
+    return at_most("latency/post_to_first_step", value, "s", FIRST_STEP_SECONDS, detail)
+
+
+def _overhead(jobs: list[dict[str, float]], first: dict[str, float]) -> Result:
+    work = ("training", "evaluating", "rehearsing", "exporting", "verifying")
+    seconds = [job["turnaround"] - sum(job.get(name, 0.0) for name in work) for job in jobs]
+    median = {name: statistics.median(job.get(name, 0.0) for job in jobs) for name in work}
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in median.items())
+    detail = (
+        f"turnaround minus {parts} s (a first rehearsal takes {first.get('rehearsing', 0):.1f} s); "
+        f"{spread(seconds)}"
+    )
+    value = statistics.median(seconds)
+    return at_most("latency/job_overhead", value, "s", OVERHEAD_SECONDS, detail)
+
+
+def _idle_memory(stack: Stack) -> list[Result]:
+    agent = psutil.Process(stack.workers[0].pid)
+    spares = [child for child in agent.children(recursive=True) if "worker.trainer" in _line(child)]
+    return [
+        info("memory/idle_agent", _mib(agent), "MiB", "resident"),
+        info("memory/warm_spare", sum(map(_mib, spares)), "MiB", f"resident, {len(spares)} spare"),
+    ]
+
+
+def _line(process: psutil.Process) -> str:
+    return " ".join(process.cmdline())
+
+
+def _mib(process: psutil.Process) -> float:
+    return float(process.memory_info().rss) / 2**20
