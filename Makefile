@@ -9,7 +9,8 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-INSTALL := $(PIP) install --quiet -c constraints.txt
+# -qq still prints errors; one -q repeats a warning for each package on some set-ups.
+INSTALL := $(PIP) install -qq -c constraints.txt
 CODE := redkiln service worker native tests bench examples
 
 .DEFAULT_GOAL := help

@@ -29,16 +29,16 @@ def run_demo() -> int:
         KeyboardInterrupt: Ctrl-C; everything is stopped by then.
     """
     console = Console()
-    for folder in (STATE_DIR, OUT_DIR):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(STATE_DIR, ignore_errors=True)
     began = time.monotonic()
     console.print(f"Starting Redis, the service and a worker; logs in {STATE_DIR}/logs/")
     with Stack(STATE_DIR) as stack, Client(stack.url, stack.admin_key) as client:
         console.print(f"Up in {time.monotonic() - began:.1f} s: {stack.url}/docs")
         job = client.submit(build_spec(prepare_dataset(client, console)))
-        job = watch_job(client, job.id, console)
+        job = watch_job(client, job.id, console, interrupt_means="stops everything")
         if job.status != JobStatus.SUCCEEDED:
             return report_failure(client, job, console, logs_dir=stack.logs_dir)
+        shutil.rmtree(OUT_DIR, ignore_errors=True)  # of the demo before, kept until now
         files = client.download_all(job.id, OUT_DIR)
         console.print(f"Downloaded {len(files)} files to {OUT_DIR}/")
     report_accuracy(OUT_DIR, console)

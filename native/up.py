@@ -63,20 +63,24 @@ def watch(stack: Stack) -> None:
 
 def describe(stack: Stack) -> str:
     """Where things are, and how to go on."""
+    key_file = stack.state_dir / "keys" / "admin.key"
+    key_lines, header = [], ""
+    if stack.needs_key:
+        key_lines = [f"  export REDKILN_KEY_FILE={key_file}"]
+        header = ' -H "Authorization: Bearer $(cat $REDKILN_KEY_FILE)"'
     lines = [
         "",
         f"Redkiln is up.    API and its documentation: {stack.url}/docs",
         f"Logs: {stack.logs_dir}    State: {stack.state_dir}",
-        *([f"Key: {stack.state_dir / 'keys' / 'admin.key'} (Authorization: Bearer ...)"]
-          if stack.needs_key else []),
         "",
         "In another terminal:",
         f"  export REDKILN_URL={stack.url}",
+        *key_lines,
         "  .venv/bin/redkiln train builtin:digits           # data in, verified ONNX out",
         "  .venv/bin/redkiln train PATH/TO/IMAGES           # a folder, zip or tar of them",
-        f"  curl -s {stack.url}/v1/jobs -H 'Content-Type: application/json' \\",
-        "       -d '{\"dataset\": \"builtin:digits\"}'",
+        f"  curl -s {stack.url}/v1/jobs -H 'Content-Type: application/json'{header} \\",
+        '       -d \'{"dataset": "builtin:digits"}\'',
         "",
         "Ctrl-C stops everything.",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines)

@@ -72,7 +72,18 @@ class EventWriter:
         """
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"at": at, "kind": kind, "data": data}, separators=(",", ":"))
-        os.write(self._fd, line.encode() + b"\n")
+        self._append(line.encode() + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        """Write a line whole or not at all: a full disk may take a part of it."""
+        size = os.fstat(self._fd).st_size
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._fd, line[written:])
+        except OSError:
+            os.ftruncate(self._fd, size)
+            raise
 
     def close(self) -> None:
         """Close the file; further writes are errors."""

@@ -23,7 +23,13 @@ QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
 
 
-def watch_job(client: Client, job_id: str, console: Console) -> JobView:
+DETACHES = "detaches"
+"""What Ctrl-C does where a job is only watched."""
+
+
+def watch_job(
+    client: Client, job_id: str, console: Console, *, interrupt_means: str = DETACHES
+) -> JobView:
     """Show a job on the console until it has ended, and return it as it ended.
 
     Ctrl-C (KeyboardInterrupt) ends the watching, never the job.
@@ -32,12 +38,13 @@ def watch_job(client: Client, job_id: str, console: Console) -> JobView:
         client: of the service.
         job_id: of the job.
         console: a terminal gets a live panel, anything else a line an event.
+        interrupt_means: what the panel says that Ctrl-C does.
 
     Raises:
         ApiError: the service refused, or does not know the job.
         ConnectionFailed: the service was away for ten minutes.
     """
-    return follow_job(client, job_id, screen_for(console))
+    return follow_job(client, job_id, screen_for(console, interrupt_means=interrupt_means))
 
 
 class Screen(Protocol):
@@ -50,10 +57,12 @@ class Screen(Protocol):
         """Something has changed; `lines` say what, for people."""
 
 
-def screen_for(console: Console) -> Screen:
+def screen_for(console: Console, *, interrupt_means: str = DETACHES) -> Screen:
     """The screen that suits a console."""
     is_lively = console.is_terminal and not console.is_dumb_terminal
-    return PanelScreen(console) if is_lively else LineScreen(console)
+    if is_lively:
+        return PanelScreen(console, interrupt_means=interrupt_means)
+    return LineScreen(console)
 
 
 def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
@@ -83,13 +92,15 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
 class PanelScreen:
     """A panel that redraws itself, and goes when the watching ends."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, interrupt_means: str = DETACHES) -> None:
         self._console = console
+        self._interrupt_means = interrupt_means
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
         """Begin to draw."""
+        panel = JobPanel(watched, interrupt_means=self._interrupt_means)
         # Redrawn by rich's own thread, so that times go on between two updates.
-        return Live(JobPanel(watched), console=self._console, refresh_per_second=8, transient=True)
+        return Live(panel, console=self._console, refresh_per_second=8, transient=True)
 
     def show(self, _update: Update | None, _lines: list[Line], /) -> None:
         """The next drawing shows it."""

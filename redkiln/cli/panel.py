@@ -43,10 +43,16 @@ _SPARK_WIDTH = 24
 
 
 class JobPanel:
-    """Draws a watched job as it is at the moment of drawing."""
+    """Draws a watched job as it is at the moment of drawing.
 
-    def __init__(self, watched: Watched) -> None:
+    Args:
+        watched: the job.
+        interrupt_means: what Ctrl-C does, for the footer.
+    """
+
+    def __init__(self, watched: Watched, *, interrupt_means: str) -> None:
         self._watched = watched
+        self._interrupt_means = interrupt_means
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What rich draws."""
@@ -68,7 +74,7 @@ class JobPanel:
             Group(*rows),
             title=_title(watched),
             title_align="left",
-            subtitle=Text(f"{watched.job.id}   Ctrl-C detaches", style="dim"),
+            subtitle=Text(f"{watched.job.id}   Ctrl-C {self._interrupt_means}", style="dim"),
             subtitle_align="right",
             box=box.ROUNDED,
             border_style=_border(watched),

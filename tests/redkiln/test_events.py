@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 
 import pytest
 
@@ -49,9 +51,36 @@ def test_a_file_of_half_a_line_becomes_empty(path):
 
 def test_a_line_appears_in_one_write(path, monkeypatch):
     writes = []
-    monkeypatch.setattr("redkiln.events.os.write", lambda fd, data: writes.append(data))
+    monkeypatch.setattr(
+        "redkiln.events.os.write", lambda fd, data: writes.append(data) or len(data)
+    )
     with EventWriter(path) as writer:
         writer.write(EventKind.METRICS, points={"train/loss": [[1, 0.5]]})
     (line,) = writes
     assert line.endswith(b"\n")
     assert json.loads(line)["data"]["points"] == {"train/loss": [[1, 0.5]]}
+
+
+def test_a_disk_that_takes_half_a_line_leaves_none_of_it(tmp_path, monkeypatch):
+    real_write = os.write
+    room = [10]
+
+    def write(fd, data):
+        if not room:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return real_write(fd, data[: room.pop()])
+
+    path = tmp_path / "events.jsonl"
+    with EventWriter(path) as writer:
+        writer.write(EventKind.MESSAGE, text="first")
+        before = path.read_bytes()
+        monkeypatch.setattr(os, "write", write)
+        with pytest.raises(OSError, match="no space"):
+            writer.write(EventKind.MESSAGE, text="second")
+        monkeypatch.undo()
+        assert path.read_bytes() == before
+        writer.write(EventKind.MESSAGE, text="third")
+    assert [json.loads(line)["data"]["text"] for line in path.read_text().splitlines()] == [
+        "first",
+        "third",
+    ]

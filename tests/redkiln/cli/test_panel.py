@@ -46,7 +46,7 @@ def event(kind, seq=1, **data):
 def draw(watched, *, width=80, encoding="utf-8"):
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     console = Console(file=stream, width=width, force_terminal=True, color_system=None)
-    console.print(JobPanel(watched))
+    console.print(JobPanel(watched, interrupt_means="detaches"))
     stream.flush()
     return stream.buffer.getvalue().decode(encoding)
 
