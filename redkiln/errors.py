@@ -156,7 +156,9 @@ def _one_line(problem: Problem) -> str:
     parts = [f"{problem.title or 'HTTP error'} ({problem.status})"]
     if problem.detail:
         parts.append(problem.detail)
-    parts.extend(f"{item.pointer or '/'}: {item.message}" for item in problem.errors)
+    told = problem.detail or ""
+    unsaid = [item for item in problem.errors if item.message not in told]
+    parts.extend(f"{item.pointer or '/'}: {item.message}" for item in unsaid)
     return "; ".join(parts)
 
 

@@ -1,6 +1,7 @@
 import re
 
 from redkiln import errors
+from redkiln.errors import ApiError, ErrorItem, Problem
 
 ENTRY = re.compile(r"^[ │├└─]*([A-Z]\w+)", re.MULTILINE)
 
@@ -13,3 +14,9 @@ def test_every_error_is_in_the_drawn_tree():
         if isinstance(value, type) and issubclass(value, Exception)
     }
     assert set(ENTRY.findall(tree)) == known
+
+
+def test_what_the_detail_says_already_is_not_said_twice():
+    items = [ErrorItem(pointer="/a", message="too small"), ErrorItem(pointer="/b", message="lost")]
+    problem = Problem(title="Unprocessable", status=422, detail="/a: too small", errors=items)
+    assert str(ApiError(problem)) == "Unprocessable (422); /a: too small; /b: lost"
