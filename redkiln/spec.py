@@ -5,20 +5,41 @@ subclassing `JobSpec`. Everything but `dataset` has a default, and `auto` stays 
 worker resolves it.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
     Field,
     StringConstraints,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 Auto = Literal["auto"]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,99}$")]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+
+
+def _check_name(value: str) -> str:
+    if _NAME.fullmatch(value) is None:
+        raise PydanticCustomError(
+            "string_pattern_mismatch",
+            "a name has 1 to 100 letters, digits, spaces, `.`, `_` or `-` and begins with a letter "
+            "or digit",
+        )
+    return value
+
+
+Name = Annotated[
+    str,
+    AfterValidator(_check_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"}),
+]
 Metadata = Annotated[
     dict[
         Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")],
@@ -31,7 +52,9 @@ Metadata = Annotated[
 class StrictModel(BaseModel):
     """A part of a spec: unknown fields are errors, numbers are never strings."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, validate_default=True, allow_inf_nan=False
+    )
 
 
 class Shorthand(StrictModel):

@@ -53,7 +53,7 @@ def get_task(name: str) -> type[JobSpec]:
     try:
         return TASKS[name]
     except KeyError:
-        message = f"unknown task {name!r}{_suggest(name, TASKS)}"
+        message = f"unknown task {name!r}{suggest(name, TASKS)}"
         raise SpecError([SpecProblem("/task", "unknown_task", message)]) from None
 
 
@@ -98,26 +98,33 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
     try:
         return spec_class.model_validate({**value, "task": task})
     except ValidationError as error:
-        raise SpecError(_problems(error, spec_class)) from None
+        raise SpecError(find_problems(error.errors(include_url=False), spec_class)) from None
 
 
-def _problems(error: ValidationError, spec_class: type[JobSpec]) -> list[SpecProblem]:
+def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
+    """What pydantic found wrong with a document, in our words: one problem for each place.
+
+    Args:
+        errors: pydantic's, as `ValidationError.errors()` gives them.
+        model: what the document was read as.
+    """
     problems: dict[str, SpecProblem] = {}
-    for item in error.errors(include_url=False):
-        path, owner = _walk(spec_class, item["loc"])
+    for item in errors:
+        path, owner = _walk(model, item["loc"])
         pointer = "".join(f"/{_escape(part)}" for part in path)
         if item["type"] == "extra_forbidden":
             known = owner.model_fields if owner else {}
-            message = f"unknown field {path[-1]!r}{_suggest(str(path[-1]), known)}"
+            message = f"unknown field {path[-1]!r}{suggest(str(path[-1]), known)}"
             problem = SpecProblem(pointer, "unknown_field", message)
         elif item["type"] == "union_tag_invalid":
             context = item["ctx"]
-            message = f"unknown name {context['tag']!r}{_suggest(context['tag'], _expected(item))}"
+            message = f"unknown name {context['tag']!r}{suggest(context['tag'], _expected(item))}"
             problem = SpecProblem(f"{pointer}/name", "unknown_name", message)
         else:
             message = item["msg"].removeprefix("Value error, ")
             if item["type"] == "literal_error":
-                message += _suggest(str(item["input"]), _expected(item))
+                # The message lists what is allowed already.
+                message += _nearest(str(item["input"]), _expected(item))
             problem = SpecProblem(pointer, item["type"], message)
         if pointer in problems:
             known_message = problems[pointer].message
@@ -174,15 +181,19 @@ def _inner(annotation: Any, following: int | str) -> tuple[type[BaseModel] | Non
 def _expected(item: Any) -> list[str]:
     context = item.get("ctx", {})
     expected = context.get("expected_tags") or context.get("expected", "")
-    return [part for part in expected.replace(" or ", ",").replace("'", "").split(",") if part]
+    names = expected.replace(" or ", ",").replace("'", "").split(",")
+    return [name.strip() for name in names if name.strip()]
 
 
-def _suggest(name: str, known: typing.Iterable[str]) -> str:
-    names = [option.strip() for option in known]
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(names)}" if names else ""
+def suggest(name: str, known: typing.Iterable[str]) -> str:
+    """How a message about an unknown name ends: the nearest known one, else all of them."""
+    names = list(known)
+    return _nearest(name, names) or (f"; known: {', '.join(names)}" if names else "")
+
+
+def _nearest(name: str, known: typing.Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _escape(part: int | str) -> str:

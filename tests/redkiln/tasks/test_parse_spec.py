@@ -108,7 +108,14 @@ def test_an_optimizer_has_its_own_fields(optimizer):
             "",
         ),
         ({"metadata": {"team": 3}}, "/metadata/team", "string_type", ""),
-        ({"name": "a/b"}, "/name", "string_pattern_mismatch", ""),
+        ({"name": "a/b"}, "/name", "string_pattern_mismatch", "1 to 100 letters, digits, spaces"),
+        ({"name": "flowers\n"}, "/name", "string_pattern_mismatch", "begins with a letter"),
+        (
+            {"training": {"optimizer": {"lr": float("nan")}}},
+            "/training/optimizer/lr",
+            "finite_number",
+            "finite number",
+        ),
         ({"dataset": ""}, "/dataset", "string_too_short", ""),
         ({"dataset": None}, "/dataset", "string_type", ""),
         ({"priority": 1000}, "/priority", "less_than_equal", "100"),
@@ -131,6 +138,11 @@ def test_a_union_says_what_each_branch_wanted_in_one_problem():
     assert found.pointer == "/training/batch_size"
     assert "'auto'" in found.message
     assert "integer" in found.message
+
+
+def test_a_choice_lists_what_is_allowed_once():
+    (found,) = problems(flowers(model={"options": {"image_size": 100_000}}))
+    assert found.message == "Input should be 'auto', or: Input should be less than or equal to 512"
 
 
 def test_an_unknown_task_names_the_nearest():
