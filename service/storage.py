@@ -378,9 +378,11 @@ def require_free(folder: Path, num_bytes: int) -> None:
         StorageFull: it has less than `num_bytes` left.
     """
     status = os.statvfs(folder)
-    if status.f_bavail * status.f_frsize < num_bytes:
+    free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes < num_bytes:
         raise StorageFull(
-            f"the service's disk has less than {num_bytes} bytes free; delete data sets or jobs"
+            f"the service's disk has {free_bytes / 2**30:.2f} GiB free, and "
+            f"{num_bytes / 2**30:.2f} GiB are wanted; delete data sets or jobs"
         )
 
 

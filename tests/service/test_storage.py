@@ -10,7 +10,14 @@ from obstore.store import MemoryStore
 
 from service.errors import DigestMismatch, Gone, StorageFull, TooLarge
 from service.settings import Settings
-from service.storage import LocalStorage, ObjectStorage, Staged, Stored, build_storage
+from service.storage import (
+    LocalStorage,
+    ObjectStorage,
+    Staged,
+    Stored,
+    build_storage,
+    require_free,
+)
 
 CONTENT = b"red kiln " * 300_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -182,6 +189,12 @@ def test_less_free_disk_than_must_be_left_is_507(tmp_path):
     with pytest.raises(StorageFull, match="free"):
         storage.put([CONTENT])
     assert staged_files(storage) == []
+
+
+def test_a_disk_without_room_says_what_is_free_and_what_is_wanted(tmp_path):
+    words = r"has \d+\.\d\d GiB free, and 4294967296\.00 GiB are wanted"
+    with pytest.raises(StorageFull, match=words):
+        require_free(tmp_path, 2**62)
 
 
 def test_the_sweep_removes_files_and_folders_that_are_old_enough(tmp_path):
