@@ -9,14 +9,17 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from redkiln.tasks import SpecProblem
+from redkiln.tasks import SpecProblem, find_problems
 from service.errors import BadRequest, ServiceError
 from service.ids import new_id
+from service.malformed import is_malformed, malformed
+from service.parameters import UNKNOWN_PARAMETER
 
 log = structlog.get_logger()
 
@@ -128,6 +131,8 @@ def _handle_service_error(request: Request, error: Exception) -> Response:
 
 def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400 and is_malformed(error.__cause__):
+        return _handle_service_error(request, malformed(error.__cause__))
     return build_problem(
         error.status_code,
         code=HTTPStatus(error.status_code).phrase.lower().replace(" ", "_"),
@@ -139,11 +144,15 @@ def _handle_http_exception(request: Request, error: Exception) -> Response:
 
 def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    entries = [_validation_entry(item) for item in error.errors()]
-    is_malformed = any(entry["code"] == "json_invalid" for entry in entries)
+    if is_malformed(error.__cause__):
+        return _handle_service_error(request, malformed(error.__cause__))
+    items = error.errors()
+    entries = [_validation_entry(item) for item in items if item["loc"][0] != "body"]
+    entries += _body_entries(request, [item for item in items if item["loc"][0] == "body"])
+    is_unknown = {entry["code"] for entry in entries} == {UNKNOWN_PARAMETER}
     return build_problem(
-        400 if is_malformed else 422,
-        code="malformed_json" if is_malformed else "invalid_request",
+        422,
+        code=UNKNOWN_PARAMETER if is_unknown else "invalid_request",
         detail="; ".join(
             f"{e.get('parameter', e['pointer']) or '/'}: {e['message']}" for e in entries
         ),
@@ -158,9 +167,22 @@ def _entry(problem: SpecProblem) -> dict[str, str]:
 
 def _validation_entry(item: Any) -> dict[str, str]:
     place, *rest = item["loc"]
-    entry = {"pointer": "", "code": item["type"], "message": item["msg"]}
-    if place == "body" and item["type"] != "json_invalid":
-        entry["pointer"] = "".join(f"/{part}" for part in rest)
-    elif place != "body":
-        entry["parameter"] = str(rest[0]) if rest else str(place)
-    return entry
+    parameter = str(rest[0]) if rest else str(place)
+    return {"pointer": "", "code": item["type"], "message": item["msg"], "parameter": parameter}
+
+
+def _body_entries(request: Request, items: list[Any]) -> list[dict[str, str]]:
+    """Mistakes in a body, in the words that specs have."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    model = field.field_info.annotation if field is not None else None
+    below = [{**item, "loc": item["loc"][1:]} for item in items]
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        return [_entry(problem) for problem in find_problems(below, model)]
+    return [
+        {
+            "pointer": "".join(f"/{part}" for part in item["loc"]),
+            "code": item["type"],
+            "message": item["msg"],
+        }
+        for item in below
+    ]

@@ -12,8 +12,13 @@ from redkiln.job import Page
 from redkiln.tasks import TASKS, SpecError, task_schema
 from service.access import require_user
 from service.errors import NotFound
+from service.parameters import refuse_unknown_parameters
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"], dependencies=[Depends(require_user)])
+router = APIRouter(
+    prefix="/v1/tasks",
+    tags=["tasks"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
 
 
 class TaskView(BaseModel):

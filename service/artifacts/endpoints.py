@@ -11,9 +11,14 @@ from service.artifacts.content import content_response
 from service.artifacts.rules import artifact_view, get_artifact, list_artifacts
 from service.artifacts.tables import Artifact
 from service.jobs.rules import get_job
+from service.parameters import refuse_unknown_parameters
 from service.services import Services, Use
 
-router = APIRouter(prefix="/v1", tags=["artifacts"], dependencies=[Depends(require_user)])
+router = APIRouter(
+    prefix="/v1",
+    tags=["artifacts"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
 
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file.", "content": {"application/octet-stream": {}}},

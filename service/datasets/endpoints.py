@@ -9,7 +9,7 @@ from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
 from redkiln.job import DatasetStatus, DatasetView, Page
-from redkiln.tasks import SpecProblem
+from redkiln.tasks import find_problems
 from service.access import require_user
 from service.datasets.roots import locate
 from service.datasets.rules import (
@@ -23,10 +23,16 @@ from service.datasets.rules import (
 )
 from service.datasets.tables import Dataset
 from service.errors import BadRequest, Unprocessable
+from service.malformed import read_json
+from service.parameters import refuse_unknown_parameters
 from service.services import Services, Use
 from service.storage import Stored, require_free
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(require_user)])
+router = APIRouter(
+    prefix="/v1/datasets",
+    tags=["datasets"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
 
 
 class Folder(BaseModel):
@@ -150,15 +156,9 @@ async def _receive(request: Request, services: Services) -> Stored:
 
 def _parse_folder(body: bytes) -> Folder:
     try:
-        return Folder.model_validate_json(body)
+        return Folder.model_validate(read_json(body))
     except ValidationError as error:
-        items = error.errors(include_url=False)
-        if any(item["type"] == "json_invalid" for item in items):
-            raise BadRequest("the body is not JSON", code="malformed_json") from None
-        problems = [
-            SpecProblem("".join(f"/{part}" for part in item["loc"]), item["type"], item["msg"])
-            for item in items
-        ]
+        problems = find_problems(error.errors(include_url=False), Folder)
         detail = "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in problems)
         raise Unprocessable(detail, code="invalid_request", errors=problems) from None
 

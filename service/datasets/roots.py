@@ -70,9 +70,18 @@ def _require_folder(located: Located) -> None:
     except OSError as error:
         # O_DIRECTORY and O_NOFOLLOW together answer ENOTDIR for a link, too.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            message = "is no folder, or is reached through a symbolic link; give its real path"
-            raise _refuse("symlink", message) from None
+            if _has_link(located):
+                message = "is reached through a symbolic link; give its real path"
+                raise _refuse("symlink", message) from None
+            raise _refuse("not_a_folder", "is not a folder; upload an archive instead") from None
         raise _refuse("unreadable", f"cannot be opened: {error.strerror}") from None
+
+
+def _has_link(located: Located) -> bool:
+    """Whether a link is on the way; outermost first, so that none is followed to look."""
+    below = located.below
+    steps = (located.root.joinpath(*below[: depth + 1]) for depth in range(len(below)))
+    return any(step.is_symlink() for step in steps)
 
 
 def _refuse(code: str, message: str) -> Unprocessable:

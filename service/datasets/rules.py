@@ -25,6 +25,7 @@ from service.storage import Storage, Stored
 TASK = "image-classification"
 """What the inspection understands."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+_BUILTIN = "builtin:"
 _ACTIVE = [status for status in JobStatus if not status.is_terminal]
 
 
@@ -80,7 +81,7 @@ def register_folder(session: Session, *, name: str, seed: int, path: str) -> Dat
 def ensure_builtins(session: Session) -> None:
     """Make sure that every built-in data set has its row."""
     for builtin in BUILTINS.values():
-        name = f"builtin:{builtin.name}"
+        name = f"{_BUILTIN}{builtin.name}"
         if _newest(session, name) is None:
             dataset = _add(session, name=name, kind="builtin", seed=0)
             dataset.status = DatasetStatus.READY
@@ -89,12 +90,13 @@ def ensure_builtins(session: Session) -> None:
 
 
 def get_dataset(session: Session, dataset_id: str) -> Dataset:
-    """A data set by its id.
+    """A data set by its id; a built-in one by its name too, which is never another's.
 
     Raises:
         NotFound: there is none, or it was deleted.
     """
-    dataset = session.get(Dataset, dataset_id)
+    is_builtin = dataset_id.startswith(_BUILTIN)
+    dataset = _newest(session, dataset_id) if is_builtin else session.get(Dataset, dataset_id)
     if dataset is None or dataset.deleted_at is not None:
         raise NotFound(f"there is no data set {dataset_id!r}")
     return dataset

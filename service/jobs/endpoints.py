@@ -22,12 +22,17 @@ from service.jobs.removal import delete_job
 from service.jobs.submit import Checked, check, submit
 from service.jobs.views import list_summaries, render_job
 from service.metrics.job_series import render_job_series
+from service.parameters import refuse_unknown_parameters
 from service.services import Use
 from service.storage import require_free
 
 log = structlog.get_logger()
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(require_user)])
+router = APIRouter(
+    prefix="/v1/jobs",
+    tags=["jobs"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
 
 JobId = Annotated[str, Query(pattern=r"^job_[0-9a-z]{22}$")]
 IdempotencyKeyHeader = Annotated[

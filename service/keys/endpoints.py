@@ -8,9 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from redkiln.job import CreatedKey, KeyView, Page
 from service.access import require_admin
 from service.keys.rules import create_key, key_view, list_keys, revoke_key
+from service.parameters import refuse_unknown_parameters
 from service.services import Use
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/v1/keys",
+    tags=["keys"],
+    dependencies=[Depends(require_admin), Depends(refuse_unknown_parameters)],
+)
 
 
 class NewKey(BaseModel):

@@ -10,6 +10,7 @@ from redkiln.job import Page, WorkerView
 from redkiln.protocol import ClaimRequest, ClaimResponse, HelloRequest, HelloResponse
 from service.access import require_user, require_worker
 from service.attempts.claim import claim
+from service.parameters import refuse_unknown_parameters
 from service.services import Use
 from service.workers.rules import hello, list_workers
 
@@ -18,7 +19,7 @@ log = structlog.get_logger()
 router = APIRouter(prefix="/v1/workers", tags=["workers"])
 
 
-@router.get("", dependencies=[Depends(require_user)])
+@router.get("", dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)])
 def get_workers(services: Use) -> Page[WorkerView]:
     """List the workers that ever said hello, the last heard of first."""
     workers = services.database.read(lambda session: list_workers(session, services.settings))

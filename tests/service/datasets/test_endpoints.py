@@ -172,6 +172,9 @@ def test_lists_are_paged_newest_first_with_the_built_in_sets(client):
 def test_the_digits_are_built_in_and_cannot_be_deleted(client):
     (digits,) = client.get("/v1/datasets", params={"name": "builtin:digits"}).json()["data"]
     assert (digits["status"], digits["kind"]) == ("ready", "builtin")
+    assert client.get("/v1/datasets/builtin:digits").json() == digits
+    assert client.get("/v1/datasets/builtin:nothing").status_code == 404
+    assert client.delete("/v1/datasets/builtin:digits").json()["code"] == "builtin_dataset"
     counts = digits["counts"]
     assert sum(counts["train"].values()) + sum(counts["test"].values()) == 1797
     assert counts["train"]["0"] + counts["test"]["0"] == 178
@@ -247,7 +250,7 @@ class TestFolders:
             ("{root}/../..", "not_absolute"),
             ("pets", "not_absolute"),
             ("{root}/nope", "no_such_folder"),
-            ("{root}/pets/train/cat/0.png", "symlink"),
+            ("{root}/pets/train/cat/0.png", "not_a_folder"),
             ("{root}/link", "symlink"),
             ("{root}/link/train", "symlink"),
         ],
@@ -291,6 +294,12 @@ class TestFolders:
         answer = client.post("/v1/datasets", json=body)
         assert answer.status_code == status
         assert answer.json()["errors"][0]["pointer"] == pointer
+
+    def test_an_unknown_field_names_the_nearest(self, client):
+        body = {"path": "/x", "nmae": "pets"}
+        (error,) = client.post("/v1/datasets", json=body).json()["errors"]
+        assert (error["pointer"], error["code"]) == ("/nmae", "unknown_field")
+        assert error["message"] == "unknown field 'nmae'; did you mean 'name'?"
 
     def test_what_is_not_json_is_400(self, client):
         headers = {"Content-Type": "application/json"}

@@ -95,23 +95,34 @@ def test_all_mistakes_are_told_at_once(client):
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "code"),
+    ("content", "words"),
     [
-        (b"{", 400, "malformed_json"),
-        (b"\xff\xfe", 400, "malformed_json"),
-        (b"[" * 100_000, 400, None),
-        (b'{"dataset": ' + b"9" * 5000 + b"}", 400, None),
-        (b" " * 2_000_000, 413, None),
+        (b'{"dataset":\n  x}', "expecting value at line 2, column 3"),
+        (b"\xff\xfe", "at line 1, column 1"),
+        (b'{"dataset": "\xe4"}', "not valid utf-8 at byte 13"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"dataset": ' + b"9" * 5000 + b"}", "too many digits"),
     ],
 )
-def test_what_is_not_a_small_json_document_is_refused(client, content, status, code):
-    response = client.post(
-        "/v1/jobs", content=content, headers={"Content-Type": "application/json"}
-    )
-    assert response.status_code == status
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/datasets"])
+def test_what_is_not_json_is_refused_with_its_place(client, path, content, words):
+    response = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
     assert response.headers["Content-Type"] == "application/problem+json"
-    if code is not None:
-        assert response.json()["code"] == code
+    problem = response.json()
+    assert problem["code"] == "malformed_json"
+    assert words in problem["detail"]
+    assert [(error["code"], error["message"]) for error in problem["errors"]] == [
+        ("malformed_json", problem["detail"])
+    ]
+
+
+def test_a_document_over_the_limit_is_refused(client):
+    response = client.post(
+        "/v1/jobs", content=b" " * 2_000_000, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code == 413
+    assert response.headers["Content-Type"] == "application/problem+json"
 
 
 def test_a_spec_that_is_not_json_is_refused(client):

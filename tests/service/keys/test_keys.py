@@ -187,3 +187,14 @@ def test_a_revoked_key_stops_at_once(serve, settings):
         assert client.get("/v1/jobs", headers=shown).status_code == 200
         client.delete(f"/v1/keys/{created['id']}", headers=admin)
         assert client.get("/v1/jobs", headers=shown).status_code == 401
+
+
+def test_an_unknown_field_of_a_new_key_names_the_nearest(client):
+    problem = client.post("/v1/keys", json={"name": "ci", "scop": "admin"}).json()
+    assert problem["errors"] == [
+        {
+            "pointer": "/scop",
+            "code": "unknown_field",
+            "message": "unknown field 'scop'; did you mean 'scope'?",
+        }
+    ]

@@ -1,0 +1,43 @@
+"""Bodies that are not JSON: what is wrong with them, and at which place."""
+
+import json
+from typing import Any, TypeGuard
+
+from redkiln.tasks import SpecProblem
+from service.errors import BadRequest
+
+CODE = "malformed_json"
+
+
+def read_json(body: bytes) -> Any:
+    """The document in a body.
+
+    Raises:
+        BadRequest: it is not JSON; says where.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise malformed(error) from None
+
+
+def is_malformed(cause: BaseException | None) -> TypeGuard[ValueError | RecursionError]:
+    """Whether an error is one that `json.loads` raises."""
+    return isinstance(cause, (ValueError, RecursionError))
+
+
+def malformed(cause: BaseException) -> BadRequest:
+    """The answer to a body on which `json.loads` failed with `cause`."""
+    message = f"the body is not JSON: {_describe(cause)}"
+    return BadRequest(message, code=CODE, errors=[SpecProblem("", CODE, message)])
+
+
+def _describe(cause: BaseException) -> str:
+    if isinstance(cause, json.JSONDecodeError):
+        words = cause.msg[:1].lower() + cause.msg[1:]
+        return f"{words} at line {cause.lineno}, column {cause.colno}"
+    if isinstance(cause, UnicodeDecodeError):
+        return f"not valid {cause.encoding} at byte {cause.start}"
+    if isinstance(cause, RecursionError):
+        return "it is nested too deeply"
+    return "a number in it has too many digits"  # the only other thing that Python refuses
