@@ -129,11 +129,11 @@ def site(shared_site):
 
 @pytest.fixture(scope="module")
 def shared_brief_site(tmp_path_factory):
-    yield from start_site(tmp_path_factory, REDKILN_LEASE_SECONDS="2.5")
+    yield from start_site(tmp_path_factory, REDKILN_LEASE_SECONDS="4")
 
 
 @pytest.fixture
 def brief_site(shared_brief_site):
-    """The same with leases of 2.5 s."""
+    """The same with leases of 4 s."""
     shared_brief_site.restore()
     return shared_brief_site
