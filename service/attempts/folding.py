@@ -28,6 +28,10 @@ class _ResolvedData(BaseModel):
     environment: dict[str, Any] = Field(default_factory=dict)
 
 
+class _CheckpointData(BaseModel):
+    step: int
+
+
 class _AnyData(BaseModel):
     pass
 
@@ -37,6 +41,7 @@ _DATA: dict[EventKind, type[BaseModel]] = {
     EventKind.PROGRESS: Progress,
     EventKind.METRICS: _MetricsData,
     EventKind.WARNING: Warned,
+    EventKind.CHECKPOINT: _CheckpointData,
     EventKind.RESOLVED: _ResolvedData,
     EventKind.FAILURE: JobFailure,
 }
@@ -99,6 +104,8 @@ def _fold_one(folded: Folded, event: Event, data: BaseModel) -> None:
             folded.warnings.append(data)
         case _ResolvedData():
             folded.resolved_spec, folded.environment = data.spec, data.environment
+        case _CheckpointData():
+            folded.last_step = data.step
         case _ if event.kind is EventKind.RESULT:
             folded.result = event.data
 

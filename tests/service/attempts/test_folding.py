@@ -44,6 +44,12 @@ def test_progress_and_metrics_are_not_kept_as_events():
     assert folded.kept == []
 
 
+def test_a_checkpoint_tells_how_far_training_is():
+    progress = event(EventKind.PROGRESS, step=1)
+    checkpoint = event(EventKind.CHECKPOINT, step=33, file="x", is_best=False, metrics={})
+    assert fold([progress, checkpoint]).last_step == 33
+
+
 def test_an_empty_batch_changes_nothing():
     assert not fold([]).changes_job
 
