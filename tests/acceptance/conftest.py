@@ -177,20 +177,20 @@ def running(stack):
 
 
 @pytest.fixture(scope="session")
-def pace(stack):
-    """Optimiser steps in a second of training, here and now."""
+def finished_job(stack):
+    """A job of a hundred steps that has succeeded."""
     stack.wait_for_workers(1)
     job_id = stack.submit(dataset="builtin:digits", training={**LONG, "steps": 100})
-    job = stack.wait_for_success(job_id)
-    return 100 / job["attempts"][-1]["details"]["result"]["timings"]["training"]
+    return stack.wait_for_success(job_id)
 
 
 @pytest.fixture
-def long_training(pace):
-    """Training that lasts for about so many seconds and commits every second."""
+def long_training(finished_job):
+    """Training that lasts for about so many seconds here and commits every second."""
+    timings = finished_job["attempts"][-1]["details"]["result"]["timings"]
 
     def choose(seconds):
-        return {**LONG, "steps": max(200, round(seconds * pace))}
+        return {**LONG, "steps": max(200, round(seconds * 100 / timings["training"]))}
 
     return choose
 

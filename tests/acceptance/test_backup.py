@@ -9,9 +9,8 @@ from tests.acceptance.stack import ROOT, find_free_address
 pytestmark = pytest.mark.acceptance
 
 
-def test_a_saved_stack_comes_back_on_an_empty_machine(running, build_stack, tmp_path):
-    job_id = running.submit(dataset="builtin:digits", training={"steps": 20})
-    before = running.wait_for_success(job_id)
+def test_a_saved_stack_comes_back_on_an_empty_machine(running, build_stack, finished_job, tmp_path):
+    job_id = finished_job["id"]
     with (tmp_path / "redkiln.tar").open("wb") as file:
         running.stream("run", "--rm", "-T", "backup", "save", stdout=file)
 
@@ -20,11 +19,11 @@ def test_a_saved_stack_comes_back_on_an_empty_machine(running, build_stack, tmp_
         other.stream("run", "--rm", "-T", "backup", "restore", stdin=file)
     other.up()
     other.wait_healthy()
-    assert other.job(job_id) == before
+    assert other.job(job_id) == finished_job
     (model,) = [each for name, each in other.artifacts(job_id).items() if name == "model.onnx"]
     answer = other.call("GET", f"/v1/artifacts/{model['id']}/content")
     assert len(answer.content) == model["size_bytes"]
-    other.wait_for_success(other.submit(dataset="builtin:digits", training={"steps": 20}))
+    other.wait_for_workers(1)  # with the key of before
 
     refused = other.compose("run", "--rm", "-T", "backup", "restore", check=False, input="")
     assert refused.returncode == 1

@@ -13,7 +13,7 @@ from tests.acceptance.stack import ROOT, run
 
 pytestmark = pytest.mark.acceptance
 
-SHORT = {"epochs": 4, "batch_size": 8}
+SHORT = {"epochs": 2, "batch_size": 8}
 
 
 def test_the_stack_is_healthy_within_half_a_minute(stack, tell):
@@ -50,7 +50,7 @@ def test_a_folder_of_the_host_is_trained_on_where_it_lies(running, picture_folde
     assert answer.status_code == 202, answer.text
     running.wait_for_dataset(answer.json()["id"])
     before = {path: path.stat().st_mtime_ns for path in (running.data / "kinds").rglob("*")}
-    job_id = running.submit(dataset="kinds", training=SHORT)
+    job_id = running.submit(dataset="kinds", model="mnist-cnn", training=SHORT)
     running.wait_for_success(job_id)
     after = {path: path.stat().st_mtime_ns for path in (running.data / "kinds").rglob("*")}
     assert after == before

@@ -31,7 +31,7 @@ def test_a_remote_worker_goes_on_with_what_another_began(
 
     published.upload("remote", picture_zip)
     # Its epochs are five steps, each with an evaluation and a checkpoint: slower than digits.
-    job_id = published.submit(dataset="remote", training=long_training(5))
+    job_id = published.submit(dataset="remote", model="mnist-cnn", training=long_training(5))
     committed = published.wait_for_commit(job_id)
     published.compose("stop", "worker")
 
