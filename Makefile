@@ -11,10 +11,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # -qq still prints errors; one -q repeats a warning for each package on some set-ups.
 INSTALL := $(PIP) install -qq -c constraints.txt
-CODE := redkiln service worker native tests bench examples
+CODE := redkiln service worker native docker tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration lint format types bench clean
+.PHONY: help setup dev demo up test unit integration acceptance lint format types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ unit: $(VENV)/.dev  ## the fast tests
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 	$(BIN)/python -m pytest -q -m integration
+
+acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
+	$(BIN)/python -m pytest -q -m acceptance
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(BIN)/ruff check $(CODE)
