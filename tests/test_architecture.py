@@ -20,8 +20,8 @@ FORBIDDEN = {
     "worker/export": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
 }
 
-CLIENT_LIBRARIES = {"pydantic", "httpx", "typer", "rich", "yaml", "redkiln"}
-"""All that a user's machine needs beside the standard library."""
+CLIENT_LIBRARIES = {"pydantic", "pydantic_core", "httpx", "typer", "rich", "yaml", "redkiln"}
+"""All that a user's machine needs beside the standard library; pydantic brings its core along."""
 
 
 def imported_modules(path):
