@@ -46,7 +46,6 @@ LABEL org.opencontainers.image.title="Redkiln service" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
 WORKDIR /state
 USER 10001:10001
-VOLUME /state
 EXPOSE 8321
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --start-interval=1s --retries=3 \
     CMD ["python", "-m", "docker.health", "service"]

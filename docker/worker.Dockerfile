@@ -65,7 +65,6 @@ ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
     REDKILN_WORKER_DIR=/worker REDKILN_KERNEL_CACHE_DIR=/cache/kernels REDKILN_LOCK_DIR=/locks
 RUN python -m compileall -q /app
 WORKDIR /worker
-VOLUME ["/worker", "/worker/cache", "/cache/kernels", "/locks"]
 HEALTHCHECK --interval=30s --timeout=10s --start-period=300s --start-interval=2s --retries=3 \
     CMD ["python", "-m", "docker.health", "worker"]
 # Starts as root to read the GPU's group ids, and leaves root before anything else runs.
@@ -96,7 +95,6 @@ ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
     REDKILN_WORKER_DIR=/worker REDKILN_KERNEL_CACHE_DIR=/cache/kernels REDKILN_LOCK_DIR=/locks
 RUN python -m compileall -q /app
 WORKDIR /worker
-VOLUME ["/worker", "/worker/cache", "/cache/kernels", "/locks"]
 HEALTHCHECK --interval=30s --timeout=10s --start-period=300s --start-interval=2s --retries=3 \
     CMD ["python", "-m", "docker.health", "worker"]
 ENTRYPOINT ["python", "-m", "docker.worker"]

@@ -48,6 +48,7 @@ def start(image, *options, command=("python", "-c", LOOK)):
     """Run the worker's image as compose.yaml does, with other options."""
     return run(
         "docker", "run", "--rm", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL",
+        "--volume=/worker", "--volume=/cache/kernels", "--volume=/locks",
         "--security-opt=no-new-privileges:true", "--env=REDKILN_DEVICES=amd", *options, image,
         *command, check=False,
     )  # fmt: skip

@@ -91,8 +91,20 @@ def test_each_part_reads_its_own_secrets_and_no_other(running):
         "service": {"broker.url", "keys/worker.key"},
         "worker": {"broker.url", "keys/worker.key"},
     }
-    assert "state" not in {mount["Name"] for mount in running.inspect("worker")["Mounts"]
-                           if mount["Type"] == "volume"}  # fmt: skip
+
+
+def test_the_worker_sees_neither_the_database_nor_the_admin_key(running):
+    mounts = {part: {mount.get("Name") for mount in running.inspect(part)["Mounts"]}
+              for part in PARTS}  # fmt: skip
+    state = running.volume("state")
+    assert [part for part in PARTS if state in mounts[part]] == ["service"]
+
+
+@pytest.mark.parametrize("part", ["init", *PARTS])
+def test_every_volume_has_a_name_so_that_none_is_left_behind(running, part):
+    volumes = {each["Name"] for each in running.inspect(part)["Mounts"] if each["Type"] == "volume"}
+    own = {name for name in volumes if name.startswith(f"{running.project}_")}
+    assert volumes - own <= {running.variables["REDKILN_LOCKS"]}
 
 
 def test_no_secret_shows_in_what_the_engine_knows(running):
