@@ -296,6 +296,8 @@ class Loop:
         )
         self._saved = (self.step, self._evaluated_step)
         self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
+        # Whoever goes on from here does not make these steps again, so their points go out first.
+        self._report.flush_points()
         self._report.write(
             EventKind.CHECKPOINT,
             step=manifest.step,

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 
@@ -16,10 +18,10 @@ def start():
     """Prepares a job's loop in this process."""
     writers = []
 
-    def build(job_dir, *, stop_after=None):
+    def build(job_dir, *, stop_after=None, progress_seconds=0.0):
         writer = EventWriter(job_dir.events_path)
         writers.append(writer)
-        report = Report(writer, progress_seconds=0.0)
+        report = Report(writer, progress_seconds=progress_seconds)
         order = job_dir.load_order()
         box = []
         loop, work = build_loop(
@@ -146,6 +148,22 @@ def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch)
     loop._next_checkpoint = 0.0
     loop.run()
     assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [1, 6]
+
+
+def test_every_point_up_to_a_checkpoint_is_said_before_it(make_job, start):
+    job_dir = make_job(epochs=3)
+    loop, _ = start(job_dir, progress_seconds=1000.0)
+    loop.run()
+    said, checkpoints = 0, []
+    for line in job_dir.events_path.read_text().splitlines():
+        event = json.loads(line)
+        if event["kind"] == "metrics":
+            steps = [step for step, _ in event["data"]["points"].get("train/loss", [])]
+            said = max([said, *steps])
+        if event["kind"] == "checkpoint":
+            checkpoints.append((event["data"]["step"], said))
+    assert len(checkpoints) == 3
+    assert all(step == said for step, said in checkpoints)
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_names_the_last_good_checkpoint(
