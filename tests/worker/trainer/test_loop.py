@@ -151,7 +151,7 @@ def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch)
 
 
 def test_every_point_up_to_a_checkpoint_is_said_before_it(make_job, start):
-    job_dir = make_job(epochs=3)
+    job_dir = make_job(training={"epochs": 3, "batch_size": 16})
     loop, _ = start(job_dir, progress_seconds=1000.0)
     loop.run()
     said, checkpoints = 0, []
