@@ -14,6 +14,7 @@ FORBIDDEN = {
     "redkiln": {"service", "worker", "native", "torch", "fastapi", "celery", "sqlmodel"},
     "service": {"worker", "native", "torch"},
     "worker": {"service", "native", "fastapi", "starlette", "sqlmodel", "sqlalchemy"},
+    "docker": {"redkiln", "service", "worker", "native", "torch", "pydantic"},
     "worker/agent": {"torch", "worker.trainer", "worker.export"},
     "worker/app.py": {"torch", "worker.trainer", "worker.export"},
     "worker/trainer": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
@@ -86,7 +87,7 @@ def test_no_room_is_a_catch_all():
     names = {"utils", "helpers", "common", "manager", "misc"}
     found = [
         path
-        for room in ("redkiln", "service", "worker", "native")
+        for room in ("redkiln", "service", "worker", "native", "docker")
         for path in sources(room)
         if path.stem in names
     ]
