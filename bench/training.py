@@ -63,7 +63,8 @@ def run() -> list[Result]:
     environment = {**ENVIRONMENT, **os.environ}
     command = [sys.executable, "-m", "bench.training"]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-    return [Result(**item) for item in json.loads(done.stdout)]
+    *_log, results = done.stdout.splitlines()
+    return [Result(**item) for item in json.loads(results)]
 
 
 def measure() -> list[Result]:
