@@ -191,3 +191,76 @@ class DoctorReport(HardwareModel):
     def is_blocked(self) -> bool:
         """Whether something keeps this machine from training on a GPU."""
         return any(c.verdict == "bad" and c.severity == "blocks" for c in self.checks)
+
+
+SelfTestArea = Literal[
+    "gemm",
+    "gemm_tall_skinny",
+    "linear",
+    "convolution_forward",
+    "convolution_backward_input",
+    "convolution_backward_weight",
+    "attention_forward",
+    "attention_backward",
+    "normalization_forward",
+    "normalization_backward",
+    "sgd",
+]
+Precision = Literal["fp32", "fp16", "bf16"]
+
+
+class SelfTestResult(HardwareModel):
+    """One comparison of what the device computed with float64 on the CPU.
+
+    Attributes:
+        library: what was told to compute it (`rocblas`, `hipblaslt`, `flash`); None where torch
+            cannot be told.
+        reduction_length: terms of the longest sum, on which rounding depends.
+        max_abs_error: largest difference; None when a number is not finite.
+        max_rel_error: the same, relative to the root mean square of what is right.
+        tolerance: what `max_rel_error` may be.
+        zeros_ratio: of the device's numbers; wrong kernels like to leave zeros.
+        error: words of an exception, where the operation could not run at all.
+    """
+
+    area: SelfTestArea
+    precision: Precision
+    library: str | None = None
+    shape: str
+    reduction_length: int
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+    tolerance: float
+    zeros_ratio: float = 0.0
+    nan_count: int = 0
+    verdict: Literal["passed", "failed", "error"]
+    seconds: float
+    error: str = ""
+
+
+class SelfTestReport(HardwareModel):
+    """Whether one device, under one set of versions, computes right numbers.
+
+    Attributes:
+        device: torch's name of it.
+        settings: variables that change which kernels run, as the test ran under them.
+        status: `error` when the test could not run; `cause` says why.
+    """
+
+    at: datetime
+    device: str
+    name: str | None = None
+    gfx: str | None = None
+    pci_address: str | None = None
+    versions: dict[str, str | None] = Field(default_factory=dict)
+    settings: dict[str, str] = Field(default_factory=dict)
+    is_quick: bool = False
+    status: Literal["passed", "failed", "error"]
+    cause: str = ""
+    results: list[SelfTestResult] = Field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def bad(self) -> list[SelfTestResult]:
+        """What did not pass."""
+        return [result for result in self.results if result.verdict != "passed"]
