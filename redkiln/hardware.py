@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 LinkKind = Literal["cpu_fabric", "pcie", "xgmi", "unknown"]
+DoctorVerdict = Literal["ok", "slow", "blocked"]
 
 
 class HardwareModel(BaseModel):
@@ -142,6 +143,22 @@ class GpuState(HardwareModel):
     excluded: GpuExclusion | None = None
 
 
+class WorkerGpu(GpuState):
+    """A GPU of a live worker, as `GET /v1/gpus` lists it.
+
+    Attributes:
+        id: the worker's id and the GPU's key.
+        job_id: of the job whose attempt holds it.
+        telemetry: None when the worker has none, or has not told any for a while: never an old one.
+    """
+
+    id: str
+    worker_id: str
+    hostname: str
+    job_id: str | None = None
+    telemetry: GpuTelemetry | None = None
+
+
 class PatchOutcome(HardwareModel):
     """What became of one patch.
 
@@ -191,6 +208,14 @@ class DoctorReport(HardwareModel):
     def is_blocked(self) -> bool:
         """Whether something keeps this machine from training on a GPU."""
         return any(c.verdict == "bad" and c.severity == "blocks" for c in self.checks)
+
+    @property
+    def verdict(self) -> DoctorVerdict:
+        """The worst of all checks."""
+        if self.is_blocked:
+            return "blocked"
+        is_slow = any(c.verdict == "bad" and c.severity == "slows" for c in self.checks)
+        return "slow" if is_slow else "ok"
 
 
 SelfTestArea = Literal[

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from redkiln.failure import FailureCode
+from redkiln.hardware import DoctorVerdict, GpuExclusion
 
 
 class JobStatus(StrEnum):
@@ -256,16 +257,28 @@ class Series(BaseModel):
 
 
 class GpuView(BaseModel):
-    """A GPU as torch names it on its worker."""
+    """A GPU as torch names it on its worker.
+
+    Attributes:
+        pci_address: what it is known by in `GET /v1/gpus`; None where torch does not tell it.
+        excluded: why it is not trained on; None when it can be used.
+    """
 
     index: int
     name: str
     arch: str | None = None
     memory_bytes: int | None = None
+    pci_address: str | None = None
+    excluded: GpuExclusion | None = None
 
 
 class WorkerView(BaseModel):
-    """A worker and whether it is heard of. `lag_seconds` is the age of its last sign of life."""
+    """A worker and whether it is heard of.
+
+    Attributes:
+        lag_seconds: age of its last sign of life.
+        doctor_verdict: the worst that its doctor found; None when it has not told.
+    """
 
     id: str
     hostname: str
@@ -277,6 +290,7 @@ class WorkerView(BaseModel):
     gpus: list[GpuView] = Field(default_factory=list)
     slots: int
     attempts: list[str] = Field(default_factory=list)
+    doctor_verdict: DoctorVerdict | None = None
     last_seen_at: datetime
 
 

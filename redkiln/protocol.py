@@ -1,10 +1,11 @@
 """Worker <-> service messages.
 
-A worker speaks with its worker key (`hello`, `claim`); an attempt with the token it was given when
-it was claimed, and nothing else. Every message may be repeated: `claim` is idempotent by
-`claim_id`, `report` by sequence number, uploads by sha256, `finish` by its content.
+A worker speaks with its worker key (`hello`, `status`, `claim`); an attempt with the token it was
+given when it was claimed, and nothing else. Every message may be repeated: `claim` is idempotent by
+`claim_id`, `status` and `report` by sequence number, uploads by sha256, `finish` by its content.
 
     POST /v1/workers/hello                      HelloRequest   -> HelloResponse
+    POST /v1/workers/status                     StatusRequest  -> StatusResponse
     POST /v1/workers/claim                      ClaimRequest   -> 200 ClaimResponse | 204
     GET  /v1/attempts/{id}/dataset              -> bytes (archive, or a tar of the folder)
     GET  /v1/attempts/{id}/dataset/index        -> DatasetIndex
@@ -20,15 +21,30 @@ change nothing. 409 with code `sequence_gap` means: send again from `expected_se
 worker speaks another protocol version.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import (
+    Base64Bytes,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from redkiln.events import Event
 from redkiln.failure import JobFailure
+from redkiln.hardware import DoctorReport, GpuState
 from redkiln.job import GpuView
 
 PROTOCOL_VERSION = 1
+
+SeriesName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+TelemetryPoint = tuple[Annotated[int, Field(ge=0, lt=2**53)], FiniteFloat]
+"""Milliseconds since 1970, and the value then."""
 
 
 class Message(BaseModel):
@@ -55,6 +71,45 @@ class HelloResponse(Message):
     """How often an idle worker asks for work; that is its heartbeat."""
 
     poll_seconds: float
+
+
+class SamplingCost(Message):
+    """What reading the sensors takes: on hardware some reads go through the card's firmware.
+
+    Attributes:
+        num_reads: rounds over all GPUs since the worker started.
+        mean_seconds: of a round.
+        max_seconds: of the slowest round.
+        num_overdue: rounds that were slower than the pause between two of them.
+    """
+
+    num_reads: int = Field(0, ge=0)
+    mean_seconds: float | None = None
+    max_seconds: float | None = None
+    num_overdue: int = Field(0, ge=0)
+
+
+class StatusRequest(Message):
+    """What a worker's hardware is and does now; only the newest one is kept.
+
+    Attributes:
+        seq: rises with each status of this boot; one that comes late changes nothing.
+        gpus: all that the host shows, excluded ones too, with their newest telemetry.
+        doctor: when it was looked at anew; None leaves what was told before.
+    """
+
+    worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
+    boot_id: str
+    seq: int = Field(ge=1, lt=2**53)
+    gpus: list[GpuState] = Field(default_factory=list, max_length=256)
+    doctor: DoctorReport | None = None
+    sampling: SamplingCost | None = None
+
+
+class StatusResponse(Message):
+    """Pause before the next status while there are sensors to tell of."""
+
+    status_seconds: float = Field(gt=0)
 
 
 class ClaimRequest(Message):
@@ -139,12 +194,24 @@ class ReportRequest(Message):
     Attributes:
         first_seq: sequence number of `events[0]`; with no events, the next one to come.
         dropped_log_bytes: log bytes that the worker gave up on, so far.
+        telemetry: of the attempt's GPUs and host: `{name: [[ms since 1970, value], ...]}` in rising
+            times; points up to a series' last stored one are passed over. What cannot be read is
+            ignored: a sensor must not cost a training.
     """
 
     first_seq: int = Field(ge=1)
     events: list[Event] = Field(default_factory=list, max_length=10_000)
     log: LogChunk | None = None
     dropped_log_bytes: int = 0
+    telemetry: dict[SeriesName, list[TelemetryPoint]] = Field(default_factory=dict, max_length=512)
+
+    @field_validator("telemetry", mode="wrap")
+    @classmethod
+    def _ignore_unreadable(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(value)
+        except ValidationError:
+            return {}
 
 
 class ReportResponse(Message):
