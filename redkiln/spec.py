@@ -87,6 +87,20 @@ class AdamW(Shorthand):
     weight_decay: float = Field(0.01, ge=0, le=1)
 
 
+class Muon(Shorthand):
+    """Momentum with orthogonal updates for weight matrices and convolutions; AdamW for the rest.
+
+    The rate of both is on AdamW's scale. Source: Jordan et al., kellerjordan.github.io/posts/muon;
+    the scale: Liu et al., arXiv:2502.16982, section 2.2.
+    """
+
+    name: Literal["muon"] = "muon"
+    lr: float = Field(2e-3, gt=0, le=100, description="Learning rate at the start.")
+    momentum: float = Field(0.95, ge=0, lt=1)
+    nesterov: bool = Field(True, description="Nesterov's momentum.")
+    weight_decay: float = Field(0.01, ge=0, le=1)
+
+
 def _optimizer_tag(value: Any) -> Any:
     if isinstance(value, dict):
         return value.get("name", "adamw")
@@ -94,15 +108,23 @@ def _optimizer_tag(value: Any) -> Any:
 
 
 Optimizer = Annotated[
-    Annotated[AdamW, Tag("adamw")] | Annotated[Sgd, Tag("sgd")], Discriminator(_optimizer_tag)
+    Annotated[AdamW, Tag("adamw")] | Annotated[Sgd, Tag("sgd")] | Annotated[Muon, Tag("muon")],
+    Discriminator(_optimizer_tag),
 ]
 
 
 class Schedule(Shorthand):
-    """How the learning rate goes on from its start."""
+    """How the learning rate changes from step to step."""
 
-    name: Literal["constant", "cosine"] = Field(
-        "cosine", description="`cosine` falls to zero at the last step; `constant` stays."
+    name: Literal["constant", "cosine", "linear", "one-cycle"] = Field(
+        "cosine",
+        description="`cosine` and `linear` fall to zero at the last step, `constant` stays, "
+        "`one-cycle` rises from a 25th of the rate and falls to nearly nothing, both as cosines.",
+    )
+    warmup_fraction: Auto | Annotated[float, Field(ge=0, le=0.9)] = Field(
+        "auto",
+        description="Share of all steps in which the rate rises; `auto` is 0.3 for `one-cycle` and "
+        "none for the others.",
     )
 
 

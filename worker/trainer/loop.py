@@ -26,11 +26,11 @@ from worker.trainer.history import History, LossCurve
 from worker.trainer.lifetime import Stopped
 from worker.trainer.optimizer import (
     build_optimizer,
-    learning_rate,
     load_optimizer_tensors,
     optimizer_tensors,
 )
 from worker.trainer.report import Report
+from worker.trainer.schedule import learning_rate
 from worker.trainer.work import Work
 
 MAX_UNREAD_LOSSES = 256

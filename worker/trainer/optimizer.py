@@ -1,19 +1,22 @@
-"""Optimisers and learning-rate schedules of a spec.
-
-The rate is a function of the step alone, so nothing of a schedule has to be saved.
-"""
-
-import math
+"""Optimisers of a spec, and their state as named tensors."""
 
 import torch
 from torch import nn
 
-from redkiln.spec import AdamW, Optimizer, Schedule
+from redkiln.spec import AdamW, Muon, Optimizer
+from worker.trainer.muon import MuonWithAdamW
+
+AnyOptimizer = torch.optim.Optimizer | MuonWithAdamW
 
 
-def build_optimizer(model: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:
-    """The spec's optimiser over all of a model's parameters, in one fused kernel."""
-    parameters = model.parameters()
+def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
+    """The spec's optimiser over all parameters that are trained, in fused kernels where there are.
+
+    A parameter that needs no gradient is left out.
+    """
+    if isinstance(settings, Muon):
+        return MuonWithAdamW(model, settings)
+    parameters = [p for p in model.parameters() if p.requires_grad]
     if isinstance(settings, AdamW):
         return torch.optim.AdamW(
             parameters,
@@ -32,16 +35,7 @@ def build_optimizer(model: nn.Module, settings: Optimizer) -> torch.optim.Optimi
     )
 
 
-def learning_rate(schedule: Schedule, *, start: float, step: int, steps: int) -> float:
-    """The rate of step `step` (from 0) of `steps`."""
-    if schedule.name == "constant":
-        return start
-    return start * 0.5 * (1 + math.cos(math.pi * step / steps))
-
-
-def optimizer_tensors(
-    model: nn.Module, optimizer: torch.optim.Optimizer
-) -> dict[str, torch.Tensor]:
+def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, torch.Tensor]:
     """The optimiser's state as `<parameter>/<key>`; keys without a tensor are left out."""
     return {
         f"{name}/{key}": value
@@ -52,7 +46,7 @@ def optimizer_tensors(
 
 
 def load_optimizer_tensors(
-    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]
+    model: nn.Module, optimizer: AnyOptimizer, tensors: dict[str, torch.Tensor]
 ) -> None:
     """Put saved state back, laid out in memory as the parameters are.
 

@@ -15,9 +15,9 @@ for _field in schema_fields(task_schema("image-classification")):
         ("name", "string", ""),
         ("training.epochs", "integer 1..100000", ""),
         ("training.batch_size", "auto | integer 1..65536", "auto"),
-        ("training.optimizer", "adamw | sgd", "adamw"),
+        ("training.optimizer", "adamw | sgd | muon", "adamw"),
         ("training.augment.flip", "boolean", "false"),
-        ("training.schedule.name", "constant | cosine", "cosine"),
+        ("training.schedule.name", "constant | cosine | linear | one-cycle", "cosine"),
         ("model.name", "auto | mnist-cnn | amdnet | resnet18", "auto"),
         ("export.tolerance", "number > 0, <= 1", "0.001"),
         ("resources.max_duration_seconds", "number > 0", ""),
@@ -33,5 +33,6 @@ def test_each_field_says_what_may_stand_there(path, kind, default):
 def test_the_fields_of_each_optimizer_are_told_apart():
     assert {field.kind.rpartition(" ")[2] for field in FIELDS["training.optimizer.lr"]} == {
         "(adamw)",
+        "(muon)",
         "(sgd)",
     }

@@ -1,23 +1,8 @@
 import pytest
 import torch
 
-from redkiln.spec import AdamW, Schedule, Sgd
-from worker.trainer.optimizer import (
-    build_optimizer,
-    learning_rate,
-    load_optimizer_tensors,
-    optimizer_tensors,
-)
-
-
-def test_cosine_starts_at_the_rate_and_falls_to_zero():
-    rates = [learning_rate(Schedule(), start=0.4, step=s, steps=100) for s in (0, 50, 100)]
-    assert rates == pytest.approx([0.4, 0.2, 0.0])
-
-
-def test_constant_stays():
-    schedule = Schedule(name="constant")
-    assert learning_rate(schedule, start=0.4, step=99, steps=100) == 0.4
+from redkiln.spec import AdamW, Muon, Sgd
+from worker.trainer.optimizer import build_optimizer, load_optimizer_tensors, optimizer_tensors
 
 
 def trained(settings, model, steps):
@@ -40,7 +25,9 @@ def network():
 
 
 @pytest.mark.parametrize(
-    "settings", [AdamW(), Sgd(), Sgd(momentum=0.0)], ids=["adamw", "sgd", "plain sgd"]
+    "settings",
+    [AdamW(), Sgd(), Sgd(momentum=0.0), Muon()],
+    ids=["adamw", "sgd", "plain sgd", "muon"],
 )
 def test_a_restored_optimizer_goes_on_as_if_never_interrupted(settings):
     straight = network()
@@ -61,3 +48,10 @@ def test_a_restored_optimizer_goes_on_as_if_never_interrupted(settings):
 
 def test_nesterov_without_momentum_is_plain_descent():
     assert build_optimizer(network(), Sgd(momentum=0.0)).defaults["nesterov"] is False
+
+
+def test_what_is_frozen_has_no_optimizer_state():
+    model = network()
+    model[0].bias.requires_grad_(False)
+    saved = optimizer_tensors(model, trained(AdamW(), model, 1))
+    assert {name.rpartition("/")[0] for name in saved} == {"0.weight"}
