@@ -118,6 +118,7 @@ class ClaimRequest(Message):
     Attributes:
         claim_id: chosen by the worker; the same id gets the same answer.
         devices: kinds of its free slots.
+        arches: of its free GPUs, an entry each; empty text for one that torch does not name.
         hint: the job id of the message that rang, if one did.
     """
 

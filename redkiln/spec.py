@@ -6,7 +6,7 @@ worker resolves it.
 """
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -200,6 +200,9 @@ class Resources(StrictModel):
     arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]] = Field(
         default_factory=list, description="Allowed GPU architectures (gfx1100, ...); empty: all."
     )
+    gpus: int = Field(
+        1, ge=1, le=64, description="GPUs of one architecture that the job needs at once."
+    )
     max_duration_seconds: float | None = Field(
         None, gt=0, description="Running time after which the job is stopped and failed."
     )
@@ -213,7 +216,13 @@ class Retry(StrictModel):
 
 
 class JobSpec(StrictModel):
-    """The parts of a job spec that all tasks share."""
+    """The parts of a job spec that all tasks share.
+
+    Attributes:
+        max_gpus: how many GPUs one job of the task can make use of.
+    """
+
+    max_gpus: ClassVar[int] = 1
 
     name: Name | None = Field(None, description="For people and for the output folder's name.")
     task: str

@@ -96,9 +96,23 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
         raise SpecError([SpecProblem("/task", "missing_task", message)])
     spec_class = get_task(task)
     try:
-        return spec_class.model_validate({**value, "task": task})
+        spec = spec_class.model_validate({**value, "task": task})
     except ValidationError as error:
         raise SpecError(find_problems(error.errors(include_url=False), spec_class)) from None
+    if problem := _find_too_many_gpus(spec):
+        raise SpecError([problem])
+    return spec
+
+
+def _find_too_many_gpus(spec: JobSpec) -> SpecProblem | None:
+    gpus = spec.resources.gpus
+    if gpus > 1 and spec.resources.device == "cpu":
+        message = f"a job on a CPU has no use for {gpus} GPUs; leave gpus away"
+    elif gpus > spec.max_gpus:
+        message = f"{spec.task} trains on {spec.max_gpus} GPU at a time, not {gpus}"
+    else:
+        return None
+    return SpecProblem("/resources/gpus", "too_many_gpus", message)
 
 
 def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:

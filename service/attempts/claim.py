@@ -19,7 +19,7 @@ from service.ids import new_id
 from service.jobs.rules import get_job, move
 from service.jobs.tables import JOB, Job
 from service.settings import Settings
-from service.workers.eligibility import devices_for, fits_arch
+from service.workers.eligibility import devices_for, fits
 from service.workers.rules import live_machines
 from service.workers.tables import Worker
 
@@ -60,13 +60,7 @@ def _find_best(session: Session, settings: Settings, request: ClaimRequest) -> J
     any_live_gpu = any(machine.num_gpus for machine in live_machines(session, settings))
     devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
     for job in _queued(session, devices):
-        resources = job.spec["resources"]
-        if fits_arch(
-            resources["arch"],
-            device=resources["device"],
-            slots=request.devices,
-            arches=request.arches,
-        ):
+        if fits(job.spec["resources"], slots=request.devices, arches=request.arches):
             locked = _lock_queued(session, job.id)
             if locked is not None:
                 return locked

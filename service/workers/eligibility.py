@@ -1,7 +1,9 @@
 """Which job may run where: the same reading of `resources` at submission and at a claim."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from redkiln.spec import Resources
 from redkiln.tasks import SpecProblem
@@ -12,11 +14,15 @@ class Machine:
     """What a live worker has.
 
     Attributes:
-        arches: of its GPUs; None for one that torch does not name.
+        arches: of its usable GPUs, an entry each; None for one that torch does not name.
     """
 
-    num_gpus: int
-    arches: frozenset[str | None] = frozenset()
+    arches: tuple[str | None, ...] = ()
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs that it trains on."""
+        return len(self.arches)
 
 
 def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProblem | None:
@@ -32,6 +38,10 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
         known = ", ".join(sorted(arches)) or "none that has a name"
         message = f"no live worker has such a GPU; live architectures: {known}"
         return SpecProblem("/resources/arch", "no_such_arch", message)
+    most = max((most_alike(machine.arches, resources.arch) for machine in with_gpu), default=0)
+    if with_gpu and resources.gpus > most:
+        message = f"no live worker has {resources.gpus} GPUs of one architecture; at most {most}"
+        return SpecProblem("/resources/gpus", "not_enough_gpus", message)
     return None
 
 
@@ -48,12 +58,26 @@ def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:
     return devices
 
 
-def fits_arch(
-    wanted: Sequence[str], *, device: str, slots: Sequence[str], arches: Sequence[str]
+def fits(
+    resources: Mapping[str, Any], *, slots: Sequence[str], arches: Sequence[str | None]
 ) -> bool:
-    """Whether free slots have an architecture that a job accepts; a CPU has none."""
-    if not wanted or device == "cpu":
+    """Whether free slots have the GPUs that a job asks for; a CPU has none and needs none.
+
+    Args:
+        resources: of the job's spec, as JSON.
+        slots: kinds of the free slots.
+        arches: of their GPUs, an entry each.
+    """
+    device = resources["device"]
+    if device == "cpu":
         return True
-    if "gpu" in slots:
-        return bool(set(wanted).intersection(arches))
-    return device == "any"
+    if "gpu" not in slots:
+        return bool(device == "any")
+    # A spec from before this field asks for one.
+    return bool(most_alike(arches, resources["arch"]) >= resources.get("gpus", 1))
+
+
+def most_alike(arches: Iterable[str | None], wanted: Sequence[str]) -> int:
+    """GPUs of one architecture, of those that are wanted: what one job can be given."""
+    counts = Counter(arch for arch in arches if not wanted or arch in wanted)
+    return max(counts.values(), default=0)

@@ -50,10 +50,7 @@ def live_machines(session: Session, settings: Settings) -> list[Machine]:
     """What the live workers have."""
     oldest = read_now(session) - timedelta(seconds=live_seconds(settings))
     workers = session.exec(select(Worker).where(Worker.last_seen_at >= oldest)).all()
-    return [
-        Machine(len(worker.gpus), frozenset(gpu.get("arch") for gpu in worker.gpus))
-        for worker in workers
-    ]
+    return [Machine(tuple(gpu.get("arch") for gpu in worker.gpus)) for worker in workers]
 
 
 def live_seconds(settings: Settings) -> float:

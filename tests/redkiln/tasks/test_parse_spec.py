@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -176,3 +177,13 @@ def test_a_tasks_schema_has_every_default(task):
     for part in (schema, *definitions):
         for name, field in part["properties"].items():
             assert "default" in field or name in part.get("required", ()), name
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [({"gpus": 2}, "1 GPU at a time"), ({"gpus": 2, "device": "cpu"}, "no use")],
+)
+def test_more_gpus_than_the_task_can_use_are_refused(resources, words):
+    (problem,) = problems(flowers(resources=resources))
+    assert (problem.pointer, problem.code) == ("/resources/gpus", "too_many_gpus")
+    assert re.search(words, problem.message)

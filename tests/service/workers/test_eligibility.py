@@ -1,11 +1,12 @@
 import pytest
 
 from redkiln.spec import Resources
-from service.workers.eligibility import Machine, devices_for, find_obstacle, fits_arch
+from service.workers.eligibility import Machine, devices_for, find_obstacle, fits
 
-CPU = Machine(0)
-RX7900 = Machine(1, frozenset({"gfx1100"}))
-NAMELESS = Machine(1, frozenset({None}))
+CPU = Machine()
+RX7900 = Machine(("gfx1100",))
+NAMELESS = Machine((None,))
+MIXED = Machine(("gfx1100", "gfx1100", "gfx1201"))
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,13 @@ NAMELESS = Machine(1, frozenset({None}))
         ({"device": "any", "arch": ["gfx942"]}, [CPU], None),
         ({"device": "cpu", "arch": ["gfx942"]}, [CPU, RX7900], None),
         ({"device": "gpu", "arch": ["gfx942"]}, [NAMELESS], "/resources/arch"),
+        ({"device": "gpu", "gpus": 2}, [RX7900], "/resources/gpus"),
+        ({"device": "gpu", "gpus": 2}, [RX7900, MIXED], None),
+        ({"device": "gpu", "gpus": 3}, [MIXED], "/resources/gpus"),
+        ({"device": "gpu", "gpus": 2, "arch": ["gfx1201"]}, [MIXED], "/resources/gpus"),
+        ({"device": "gpu", "gpus": 2}, [RX7900, RX7900], "/resources/gpus"),
+        ({"device": "any", "gpus": 2}, [CPU], None),
+        ({"device": "gpu", "gpus": 2}, [], None),
     ],
 )
 def test_a_job_that_no_live_worker_could_ever_run_is_told_where(resources, machines, pointer):
@@ -45,16 +53,26 @@ def test_any_means_a_cpu_only_where_no_live_worker_has_a_gpu(slots, any_live_gpu
 
 
 @pytest.mark.parametrize(
-    ("wanted", "device", "slots", "arches", "fits"),
+    ("resources", "slots", "arches", "is_fit"),
     [
-        ([], "gpu", ["gpu"], ["gfx1100"], True),
-        (["gfx1100"], "gpu", ["gpu"], ["gfx1100"], True),
-        (["gfx942"], "gpu", ["gpu"], ["gfx1100"], False),
-        (["gfx942"], "any", ["gpu"], ["gfx1100"], False),
-        (["gfx942"], "any", ["cpu"], [], True),
-        (["gfx942"], "cpu", ["cpu"], [], True),
-        (["gfx942"], "gpu", ["cpu"], [], False),
+        ({"device": "gpu"}, ["gpu"], ["gfx1100"], True),
+        ({"device": "gpu"}, ["gpu"], [""], True),
+        ({"device": "gpu", "arch": ["gfx1100"]}, ["gpu"], ["gfx1100"], True),
+        ({"device": "gpu", "arch": ["gfx942"]}, ["gpu"], ["gfx1100"], False),
+        ({"device": "any", "arch": ["gfx942"]}, ["gpu"], ["gfx1100"], False),
+        ({"device": "any", "arch": ["gfx942"]}, ["cpu"], [], True),
+        ({"device": "cpu", "arch": ["gfx942"]}, ["gpu"], ["gfx1100"], True),
+        ({"device": "gpu", "arch": ["gfx942"]}, ["cpu"], [], False),
+        ({"device": "gpu", "gpus": 2}, ["gpu"], ["gfx1100"], False),
+        ({"device": "gpu", "gpus": 2}, ["gpu"], ["gfx1100", "gfx1201"], False),
+        ({"device": "gpu", "gpus": 2}, ["gpu"], ["gfx1100", "gfx1201", "gfx1100"], True),
+        ({"device": "any", "gpus": 2}, ["cpu"], [], True),
     ],
 )
-def test_an_architecture_is_asked_of_gpus_alone(wanted, device, slots, arches, fits):
-    assert fits_arch(wanted, device=device, slots=slots, arches=arches) is fits
+def test_free_slots_run_what_their_gpus_are_enough_for(resources, slots, arches, is_fit):
+    asked = Resources(**resources).model_dump(mode="json")
+    assert fits(asked, slots=slots, arches=arches) is is_fit
+
+
+def test_a_spec_from_before_the_number_of_gpus_asks_for_one():
+    assert fits({"device": "gpu", "arch": []}, slots=["gpu"], arches=["gfx1100"])
