@@ -62,6 +62,27 @@ class WorkerSettings(BaseSettings):
         default_factory=lambda: [sys.executable, "-m", "worker.trainer.inventory"],
         description="JSON list; prints what torch sees as JSON.",
     )
+    selftest_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "worker.hardware.selftest"],
+        description="JSON list; tests the GPU that it sees and prints its report as JSON.",
+    )
+    gpus: str = Field(
+        "auto",
+        description="GPUs to train on: `auto`, `all`, or PCI addresses and uuids, with commas.",
+    )
+    gpu_wait_seconds: float = Field(
+        600.0,
+        ge=0,
+        description="How long a job waits for other programs to give a GPU's memory back.",
+    )
+    lock_dir: Path = Field(
+        Path("/tmp/redkiln-gpus"),  # noqa: S108  # it must be the same for every worker
+        description="Leases of GPUs and their health; one folder for all workers of a host.",
+    )
+    topology_dir: Path = Field(
+        Path("/sys/class/kfd/kfd/topology"), description="Where the driver tells of its GPUs."
+    )
+    drm_dir: Path = Field(Path("/sys/class/drm"), description="Where it tells of their cards.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("service_url")
