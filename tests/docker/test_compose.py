@@ -26,10 +26,13 @@ def test_every_variable_of_the_compose_files_is_explained():
 def test_every_setting_can_be_set_or_is_fixed_by_the_image():
     text = (ROOT / "compose.yaml").read_text()
     named = set(re.findall(r"^ +REDKILN_([A-Z_]+):", text, re.MULTILINE))
-    commands = {"trainer_command", "export_command", "inventory_command"}  # parts of the image
+    commands = {"trainer_command", "export_command", "inventory_command", "selftest_command"}  # image
     fixed = {
         "worker_dir",
         "kernel_cache_dir",
+        "lock_dir",
+        "topology_dir",
+        "drm_dir",
         "broker_url",
         "worker_key",
         "poll_seconds",
