@@ -128,8 +128,25 @@ class Schedule(Shorthand):
     )
 
 
+class EarlyStopping(StrictModel):
+    """End training when a metric of the validation split has ceased to improve."""
+
+    metric: str = Field("val/loss", description="Which metric; each task has its own.")
+    patience: int = Field(5, ge=1, le=10_000, description="Epochs without an improvement.")
+    min_delta: float = Field(0.0, ge=0, description="An improvement is larger than this.")
+
+
 class Training(StrictModel):
-    """How the model is trained. Tasks add their own fields (augmentation, say)."""
+    """How the model is trained. Tasks add their own fields (augmentation, say).
+
+    Attributes:
+        metrics: what is measured after each epoch, and which way is better.
+    """
+
+    metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
+        "val/loss": "lower",
+        "val/accuracy": "higher",
+    }
 
     epochs: int | None = Field(
         None, ge=1, le=100_000, description="Passes over the training split; 10 if steps is unset."
@@ -149,6 +166,19 @@ class Training(StrictModel):
         "auto", description="Compute type of the forward pass; weights stay in float32."
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1)
+    clip_norm: float | None = Field(
+        None, gt=0, description="Largest norm of all gradients together; larger ones are scaled."
+    )
+    ema: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Decay of a moving average of the weights, which is then scored and exported; "
+        "0.99 suits some hundred steps, 0.999 some thousand.",
+    )
+    early_stopping: EarlyStopping | None = Field(
+        None, description="End before the last epoch when a metric has ceased to improve."
+    )
     validation_fraction: float = Field(
         0.1,
         ge=0,
@@ -169,6 +199,17 @@ class Training(StrictModel):
             raise ValueError("give epochs or steps, not both")
         if self.epochs is None and self.steps is None:
             self.__dict__["epochs"] = 10
+        return self
+
+    @model_validator(mode="after")
+    def _stop_on_what_is_measured(self) -> Self:
+        if self.early_stopping is None:
+            return self
+        if self.early_stopping.metric not in self.metrics:
+            known = ", ".join(self.metrics)
+            raise ValueError(f"early_stopping.metric is one of {known}")
+        if self.validation_fraction == 0:
+            raise ValueError("early_stopping needs a validation_fraction above 0")
         return self
 
 

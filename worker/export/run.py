@@ -132,7 +132,7 @@ def _load(job_dir: JobDir, order: Order, report: Report) -> Context:
     store = CheckpointStore(job_dir.checkpoints_dir)
     best, last = store.load(trained.best), store.load(trained.last)
     network = build_model(spec.model, num_classes=len(located.index.classes))
-    network.load_state_dict(best.tensors_of("model"))
+    network.load_state_dict(best.weights)
     exportable = make_exportable(
         network,
         mean=decoded.facts.mean,
@@ -149,7 +149,7 @@ def _load(job_dir: JobDir, order: Order, report: Report) -> Context:
         decoded=decoded,
         labels=np.array([sample.label for sample in samples], dtype=np.int64),
         history=History.from_tensors(last.tensors_of("history")),
-        weights=best.tensors_of("model"),
+        weights=best.weights,
         exportable=exportable,
         preprocessing=preprocessing_of(spec.model.options, decoded.facts),
     )
@@ -171,7 +171,7 @@ def _write_training_files(context: Context, outputs: Outputs) -> None:
         context.history,
         outputs.path("metrics.csv"),
         training=context.spec.training,
-        steps=trained.steps,
+        steps=trained.planned_steps,
         steps_per_epoch=trained.steps_per_epoch,
     )
     outputs.add("metrics.csv")

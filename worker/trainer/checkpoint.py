@@ -1,6 +1,6 @@
 """Checkpoints: one safetensors file and, written after it, one JSON manifest beside it.
 
-    step-<12 digits>.safetensors   model/*, optimizer/*, rng/*, history/*
+    step-<12 digits>.safetensors   model/*, ema/*, optimizer/*, rng/*, history/*
     step-<12 digits>.json          Manifest
 
 Each is written to a temporary name, synced, renamed, and its folder synced. A checkpoint exists
@@ -67,6 +67,11 @@ class Checkpoint:
             for name, tensor in self.tensors.items()
             if name.startswith(f"{prefix}/")
         }
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """What was scored and is exported: the moving average where one was kept."""
+        return self.tensors_of("ema") or self.tensors_of("model")
 
 
 class BrokenCheckpointError(Exception):

@@ -11,16 +11,19 @@ place within its epoch, counted from 0.
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
 import torch
+from torch import nn
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase, Progress
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
 from worker.trainer.devices import autocast_of
+from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.history import History, LossCurve
 from worker.trainer.lifetime import Stopped
@@ -29,6 +32,7 @@ from worker.trainer.optimizer import (
     load_optimizer_tensors,
     optimizer_tensors,
 )
+from worker.trainer.patience import Patience
 from worker.trainer.report import Report
 from worker.trainer.schedule import learning_rate
 from worker.trainer.work import Work
@@ -67,6 +71,10 @@ class Loop:
         self._device = device
         self._should_stop = should_stop
         self._optimizer = build_optimizer(work.model, self._training.optimizer)
+        decay = self._training.ema
+        self._ema = None if decay is None else Ema(work.model, decay=decay)
+        self._patience = Patience(self._training)
+        self._is_stalled = False
         self._curve = LossCurve(steps=self._plan.steps)
         self._evaluated_step = 0
         self._saved: tuple[int, int] | None = None
@@ -88,6 +96,8 @@ class Loop:
         load_optimizer_tensors(
             self._work.model, self._optimizer, checkpoint.tensors_of("optimizer")
         )
+        if self._ema is not None:
+            self._ema.load(checkpoint.tensors_of("ema"))
         generators = checkpoint.tensors_of("rng")
         torch.set_rng_state(generators["cpu"])
         if self._device.type == "cuda" and "cuda" in generators:
@@ -96,9 +106,15 @@ class Loop:
         self.step = self._speed_step = self._began_step = checkpoint.manifest.step
         self.best_metrics = state["best_metrics"]
         self._evaluated_step = state["evaluated_step"]
+        self._is_stalled = self._patience.is_over(self.history)
         self._curve.window_sum = state["window_sum"]
         self._curve.window_count = state["window_count"]
         self._saved = (self.step, self._evaluated_step)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every step is made, or a metric has ceased to improve."""
+        return self.step >= self._plan.steps or self._is_stalled
 
     def run(self) -> None:
         """Train to the end.
@@ -126,8 +142,8 @@ class Loop:
                 self._close_epoch()
             if self._should_stop():
                 self._save_and_stop()
-            if self.step >= last:
-                return self.step < self._plan.steps
+            if self.step >= last or self.is_done:
+                return not self.is_done
             self._train_step()
             self._keep_books()
 
@@ -137,8 +153,12 @@ class Loop:
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
         self._unread.append(self._accumulate_gradients(inputs, targets))
+        if self._training.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
+        if self._ema is not None:
+            self._ema.update(self._work.model)
         self.step += 1
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
@@ -186,7 +206,8 @@ class Loop:
         metrics: dict[str, float] | None = {}
         if self._work.evaluate is not None:
             self._report.enter(Phase.EVALUATING)
-            metrics = self._work.evaluate(should_stop=self._should_stop)
+            with self._averaged():
+                metrics = self._work.evaluate(should_stop=self._should_stop)
             self._report.enter(Phase.TRAINING)
         if metrics is None:
             self._save_and_stop()
@@ -201,13 +222,19 @@ class Loop:
         self._evaluated_step = self.step
         self._save(is_best=is_best, metrics=metrics)
         self._report.log(self._epoch_line())
-        if self._report.is_progress_due() or self.step == self._plan.steps:
+        self._is_stalled = self._patience.is_over(self.history)
+        if self._is_stalled:
+            self._report.message(self._patience.explain(self.history, epochs=self._plan.epochs))
+        if self._report.is_progress_due() or self.is_done:
             self._say_progress()
 
     def _epoch_line(self) -> str:
         values = ", ".join(f"{name} {value:.4g}" for name, value in self.history.newest().items())
         epoch = math.ceil(self.step / self._plan.steps_per_epoch)
         return f"epoch {epoch}/{self._plan.epochs}, step {self.step}/{self._plan.steps}: {values}"
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._ema is None else self._ema.applied_to(self._work.model)
 
     def _beats_best(self, metrics: dict[str, float]) -> bool:
         assert self.best_metrics is not None
@@ -315,6 +342,8 @@ class Loop:
             **{f"history/{k}": v for k, v in self.history.to_tensors().items()},
             "rng/cpu": torch.get_rng_state(),
         }
+        if self._ema is not None:
+            tensors |= {f"ema/{k}": v for k, v in self._ema.tensors().items()}
         if self._device.type == "cuda":
             tensors["rng/cuda"] = torch.cuda.get_rng_state(self._device)
         return tensors

@@ -87,7 +87,7 @@ class _States(Mapping[nn.Parameter, Any]):
         return self._adamw.state[parameter] if view is None else self._muon.state[view]
 
     def __iter__(self) -> Iterator[nn.Parameter]:
-        return chain(self._views, cast(Iterable[nn.Parameter], self._adamw.state))
+        return chain(self._views, cast("Iterable[nn.Parameter]", self._adamw.state))
 
     def __len__(self) -> int:
         return len(self._views) + len(self._adamw.state)

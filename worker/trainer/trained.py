@@ -14,6 +14,7 @@ class Trained(BaseModel):
         best: name of the checkpoint to export.
         last: name of the newest one, whose history is complete.
         metrics: of the best checkpoint on the validation split.
+        steps: optimiser updates made; fewer than planned when it stopped early.
         counts: samples in each split.
         first_step_at: when this attempt had made its first step; None if all were made before it.
         seconds: spent in each phase so far.
@@ -25,6 +26,7 @@ class Trained(BaseModel):
     best_epoch: int
     last: str
     steps: int
+    planned_steps: int
     steps_per_epoch: int
     metrics: dict[str, float]
     counts: dict[str, int]

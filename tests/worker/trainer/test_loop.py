@@ -66,9 +66,17 @@ def test_another_seed_makes_another_run(make_job, start, losses):
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 6, 7])
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_after, optimizer):
-    training = {"optimizer": optimizer, "epochs": 2}
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adamw"},
+        {"optimizer": "sgd", "schedule": "one-cycle"},
+        {"optimizer": "muon", "ema": 0.9, "clip_norm": 0.5},
+    ],
+    ids=["adamw", "sgd", "muon with ema"],
+)
+def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_after, settings):
+    training = {"epochs": 2, **settings}
     straight = make_job("straight", training=training)
     loop, work = start(straight)
     loop.run()
@@ -222,3 +230,54 @@ def test_bf16_trains_too(make_job, start, losses):
     start(job_dir)[0].run()
     curve = losses(job_dir)
     assert curve[max(curve)] < curve[1]
+
+
+def test_clipping_bounds_each_step(make_job, start):
+    training = {"optimizer": {"name": "sgd", "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0}}
+    training |= {"clip_norm": 1e-3, "schedule": "constant"}
+    loop, work = start(make_job(training=training))
+    before = [p.detach().clone() for p in work.model.parameters()]
+    loop.advance(1)
+    moved = [new - old for old, new in zip(before, work.model.parameters(), strict=True)]
+    assert float(torch.cat([m.detach().flatten() for m in moved]).norm()) == pytest.approx(
+        1e-3, rel=1e-2
+    )
+
+
+def test_the_moving_average_is_what_is_scored_and_kept_for_export(make_job, start):
+    job_dir = make_job(training={"ema": 0.5})
+    loop, work = start(job_dir)
+    loop.run()
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    last = store.load(store.manifests()[-1].name)
+    assert not same(last.weights, last.tensors_of("model"))
+    work.model.load_state_dict(last.weights)
+    assert work.evaluate(should_stop=lambda: False) == pytest.approx(last.manifest.metrics)
+
+
+def test_training_ends_early_and_stays_ended_when_resumed(make_job, start, events):
+    rule = {"metric": "val/accuracy", "patience": 1, "min_delta": 0.99}
+    training = {"early_stopping": rule, "epochs": 9}
+    job_dir = make_job(training=training)
+    loop, work = start(job_dir)
+    loop.run()
+    assert loop.is_done
+    assert loop.step == 2 * work.plan.steps_per_epoch
+    (message,) = [
+        e["data"]["text"] for e in events(job_dir, "message") if "early" in e["data"]["text"]
+    ]
+    assert "after epoch 2 of 9" in message
+
+    newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
+    resumed, _ = start(make_job(training=training, order={"resume": newest.name}))
+    resumed.run()
+    assert resumed.step == loop.step
+
+
+def test_an_early_end_leaves_the_steps_that_were_made(make_job):
+    rule = {"metric": "val/accuracy", "patience": 1, "min_delta": 0.99}
+    job_dir = make_job(training={"early_stopping": rule, "epochs": 9})
+    assert run_job(job_dir, StopSignal()) == 0
+    trained = json.loads(job_dir.trained_path.read_text())
+    assert trained["steps"] == 2 * trained["steps_per_epoch"]
+    assert trained["planned_steps"] == 9 * trained["steps_per_epoch"]
