@@ -1,0 +1,1 @@
+"""What is known of the GPUs of this machine, from files and tables; nothing here opens HIP."""

@@ -1,0 +1,98 @@
+"""The table of products by PCI device id: what the driver does not tell of them.
+
+The facts are in `devices.toml`. Where one id was sold as several products, they are told apart by
+their PCI revision or by their compute units; what stays ambiguous has no name and no bandwidth.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+TABLE_PATH = Path(__file__).parent / "devices.toml"
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Variant(_Row):
+    """One of several products that share a device id.
+
+    Attributes:
+        revisions: PCI revisions, in hexadecimal.
+        cu_count: None where it does not tell this product apart.
+        bandwidth_gb_per_second: of its memory, in 10^9 bytes; None when it differs or is unknown.
+    """
+
+    name: str
+    revisions: tuple[str, ...] = ()
+    cu_count: int | None = None
+    bandwidth_gb_per_second: float | None = None
+
+
+class Device(_Row):
+    """A PCI device id of AMD.
+
+    Attributes:
+        id: four hexadecimal digits.
+        name: of the product; None where several share the id.
+        gfx: LLVM target.
+        is_apu: whether it shares the host's memory.
+        bandwidth_gb_per_second: of its memory, in 10^9 bytes; None when it differs or is unknown.
+    """
+
+    id: str
+    gfx: str
+    name: str | None = None
+    is_apu: bool = False
+    bandwidth_gb_per_second: float | None = None
+    variants: tuple[Variant, ...] = ()
+
+
+class Product(_Row):
+    """What is known of one GPU by its ids."""
+
+    gfx: str
+    is_apu: bool
+    name: str | None = None
+    bandwidth_bytes_per_second: int | None = None
+
+
+def find_product(
+    device_id: int, *, revision: int | None = None, cu_count: int | None = None
+) -> Product | None:
+    """The product of a PCI device id; None when the table does not have it."""
+    device = load_devices().get(device_id)
+    if device is None:
+        return None
+    variant = _find_variant(device, revision=revision, cu_count=cu_count)
+    bandwidth = (variant or device).bandwidth_gb_per_second
+    return Product(
+        gfx=device.gfx,
+        is_apu=device.is_apu,
+        name=variant.name if variant else device.name,
+        bandwidth_bytes_per_second=round(bandwidth * 1e9) if bandwidth else None,
+    )
+
+
+@cache
+def load_devices() -> Mapping[int, Device]:
+    """All rows by device id.
+
+    Raises:
+        pydantic.ValidationError: the table is not of this form.
+    """
+    rows = tomllib.loads(TABLE_PATH.read_text())["device"]
+    return {int(row["id"], 16): Device.model_validate(row) for row in rows}
+
+
+def _find_variant(device: Device, *, revision: int | None, cu_count: int | None) -> Variant | None:
+    """The one variant that fits; by revision where it is known, else by compute units."""
+    if revision is not None:
+        fitting = [v for v in device.variants if f"{revision:02x}" in v.revisions]
+    else:
+        fitting = [v for v in device.variants if cu_count and v.cu_count == cu_count]
+    return fitting[0] if len(fitting) == 1 else None

@@ -1,0 +1,21 @@
+"""The arithmetic that a GPU could do at most, from its facts and the table of targets."""
+
+from redkiln.hardware import GpuFacts
+from worker.hardware.targets import find_target
+
+
+def compute_peak_tflops(facts: GpuFacts) -> dict[str, float]:
+    """Peak by type in 10^12 floating-point operations a second; empty when a factor is unknown.
+
+    Compute units times lanes times operations of a lane per clock times the highest clock that the
+    driver allows. Products are sold by a lower, typical clock: an RX 6800 XT has 20.7 TFLOPS of
+    fp32 at its 2.25 GHz.
+    """
+    target = find_target(facts.gfx) if facts.gfx else None
+    if target is None or not facts.cu_count or not facts.max_clock_mhz:
+        return {}
+    lanes_per_second = facts.cu_count * target.lanes_per_cu * facts.max_clock_mhz * 1e6
+    return {
+        name: round(lanes_per_second * flop / 1e12, 2)
+        for name, flop in target.flop_per_lane_per_clock.items()
+    }

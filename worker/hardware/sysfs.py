@@ -1,0 +1,92 @@
+"""Files of one value or of `key value` lines, read so that a damaged one is a missing fact.
+
+Captured trees come with trailing NUL bytes, folders in place of files, and cut or foreign content;
+a driver answers a read with any errno. None of it may end the reader.
+"""
+
+import os
+import re
+from collections.abc import Callable
+
+Read = Callable[[str], bytes]
+"""How a file is read; tests put one in place that answers as the kernel would."""
+
+MAX_BYTES = 65536
+"""A sysfs file has one page; more is no sysfs file."""
+
+MAX_INTEGER = 2**64
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
+
+
+def read_file(path: str) -> bytes:
+    """The first page(s) of a file.
+
+    Raises:
+        OSError: it cannot be opened or read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def read_text(path: str, *, read: Read = read_file) -> str | None:
+    """The text of a file without its trailing blanks and NULs; None where it cannot be read."""
+    try:
+        return decode(read(path))
+    except OSError:
+        return None
+
+
+def read_integer(path: str, *, read: Read = read_file) -> int | None:
+    """The decimal number that a file holds; None where it holds none."""
+    text = read_text(path, read=read)
+    return None if text is None else parse_integer(text)
+
+
+def read_hexadecimal(path: str, *, read: Read = read_file) -> int | None:
+    """The hexadecimal number that a file holds, with or without `0x`."""
+    text = read_text(path, read=read)
+    return None if text is None else parse_hexadecimal(text)
+
+
+def list_numbers(directory: str, *, prefix: str = "") -> list[int]:
+    """The numbers of the entries `<prefix><number>` of a folder, in order."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208  # names are all that is wanted
+    except OSError:
+        return []
+    tails = (name[len(prefix) :] for name in names if name.startswith(prefix))
+    return sorted(int(tail) for tail in tails if re.fullmatch(r"[0-9]{1,9}", tail))
+
+
+def decode(content: bytes) -> str:
+    """Text of what a driver wrote; captures pad it with NULs up to a page."""
+    return content.replace(b"\0", b"").decode("utf-8", "replace").strip()
+
+
+def parse_integer(text: str) -> int | None:
+    """A decimal number of at most 64 bits."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if abs(value) < MAX_INTEGER else None
+
+
+def parse_hexadecimal(text: str) -> int | None:
+    """A hexadecimal number of at most 64 bits."""
+    match = _HEX.fullmatch(text)
+    return int(match[1], 16) if match else None
+
+
+def parse_pairs(text: str) -> dict[str, int]:
+    """The `key value` lines of a properties file; lines of another form are left out."""
+    pairs: dict[str, int] = {}
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(" ")
+        number = parse_integer(value.strip())
+        if key and number is not None:
+            pairs[key] = number
+    return pairs
