@@ -1,0 +1,180 @@
+"""Leases of GPUs: one locked file a GPU, in a folder that all workers of a host share.
+
+The lock (flock) belongs to an open file description. Whoever inherits its descriptor holds it too,
+so a lease ends with the last process that has it: not with the agent that took it, and at once when
+the last one is killed. What is written in the file is for people and for `GET /v1/gpus`; the lock
+alone decides.
+
+Source: flock(2); Linux Documentation/admin-guide/sysctl/fs.rst (protected_regular).
+"""
+
+import fcntl
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, Field, ValidationError
+
+SHARED_FILE_MODE = 0o666
+SHARED_DIR_MODE = 0o1777
+"""Workers of one host may run as different users."""
+
+
+class Holder(BaseModel):
+    """Who took a lease.
+
+    Attributes:
+        pid: of the process that took it, in its own container's numbers.
+    """
+
+    worker_id: str
+    attempt_id: str | None = None
+    pid: int = Field(default_factory=os.getpid)
+    since: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+class GpuLease:
+    """One locked GPU; `close` gives up this process's hold on it."""
+
+    def __init__(self, key: str, descriptor: int) -> None:
+        self.key = key
+        self._descriptor: int | None = descriptor
+
+    def fileno(self) -> int:
+        """The descriptor that a child has to inherit.
+
+        Raises:
+            ValueError: the lease was closed.
+        """
+        if self._descriptor is None:
+            raise ValueError(f"the lease of {self.key} was given up")
+        return self._descriptor
+
+    def describe(self, holder: Holder) -> None:
+        """Write into the file who holds it."""
+        content = holder.model_dump_json().encode() + b"\n"
+        os.ftruncate(self.fileno(), 0)
+        os.pwrite(self.fileno(), content, 0)
+
+    def close(self) -> None:
+        """Give this process's hold up; the lease ends when nobody else has inherited it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class LeaseFolder:
+    """The locks of a host. While it is open, nothing that clears old files touches the folder.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        make_shared_dir(root)
+        self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # systemd-tmpfiles leaves a locked folder alone.
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def take(self, keys: Iterable[str]) -> list[GpuLease] | None:
+        """Lease all of these GPUs, or none.
+
+        Nobody waits for one lock while it holds another, so nobody waits for ever; whoever gets
+        none tries again later.
+
+        Raises:
+            OSError: a lock file cannot be made.
+        """
+        leases: list[GpuLease] = []
+        for key in sorted(set(keys)):
+            lease = self._try(key)
+            if lease is None:
+                release(leases)
+                return None
+            leases.append(lease)
+        return leases
+
+    def find_holder(self, key: str) -> Holder | None:
+        """Who has leased a GPU; None if nobody has, or nobody could say who it is."""
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            if _lock(descriptor, fcntl.LOCK_SH):
+                return None
+            return Holder.model_validate_json(os.pread(descriptor, 4096, 0))
+        except ValidationError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Let go of the folder; leases live on."""
+        os.close(self._descriptor)
+
+    def _path(self, key: str) -> Path:
+        return self.root / f"{key}.lock"
+
+    def _try(self, key: str) -> GpuLease | None:
+        path = self._path(key)
+        while True:
+            descriptor = open_shared(path)
+            if not _lock(descriptor, fcntl.LOCK_EX):
+                os.close(descriptor)
+                return None
+            if _is_still(path, descriptor):
+                return GpuLease(key, descriptor)
+            os.close(descriptor)  # somebody removed the file meanwhile: its lock guards nothing
+
+
+def release(leases: Iterable[GpuLease]) -> None:
+    """Close all of them."""
+    for lease in leases:
+        lease.close()
+
+
+def make_shared_dir(path: Path) -> None:
+    """A folder in which every user may make files.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir()
+        path.chmod(SHARED_DIR_MODE)  # whatever the umask says
+
+
+def open_shared(path: Path) -> int:
+    """Open a file of such a folder for reading and writing; make it, for everybody, if need be.
+
+    In a folder with the sticky bit the kernel refuses O_CREAT for a file of another user, so it
+    is asked for only where there is none.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        with suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with suppress(FileExistsError):
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, SHARED_FILE_MODE)
+            os.fchmod(descriptor, SHARED_FILE_MODE)  # whatever the umask says
+            return descriptor
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
