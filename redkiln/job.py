@@ -66,6 +66,7 @@ class Phase(StrEnum):
     REHEARSING = "rehearsing"
     WARMING = "warming"
     TRAINING = "training"
+    MEASURING = "measuring"
     EVALUATING = "evaluating"
     EXPORTING = "exporting"
     VERIFYING = "verifying"
@@ -76,7 +77,9 @@ class Progress(BaseModel):
     """How far training is. `eta_seconds` is None until the speed is known.
 
     Attributes:
-        fraction: of the planned optimiser steps, in [0, 1].
+        step: optimiser steps made; of a benchmark, tests.
+        fraction: of the planned steps, in [0, 1].
+        activity: what is done just now, in words, where steps are not alike.
         metrics: the newest value of each metric (`train/loss`, `val/accuracy`, ...).
     """
 
@@ -87,6 +90,7 @@ class Progress(BaseModel):
     fraction: float = 0.0
     samples_per_second: float | None = None
     eta_seconds: float | None = None
+    activity: str | None = None
     metrics: dict[str, float] = Field(default_factory=dict)
 
 
@@ -172,7 +176,7 @@ class ArtifactView(BaseModel):
     """An immutable published file of a job.
 
     Attributes:
-        kind: model, manifest, parity, metrics, figure, report, checkpoint or log.
+        kind: model, manifest, parity, metrics, figure, report, benchmark, checkpoint or log.
         verified: of models: whether the file passed its gate; None for other kinds.
     """
 
@@ -205,7 +209,7 @@ class JobView(BaseModel):
     spec: dict[str, Any]
     resolved_spec: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
-    dataset_id: str
+    dataset_id: str | None = None
     priority: int = 0
     metadata: dict[str, str] = Field(default_factory=dict)
     created_at: datetime
@@ -224,7 +228,7 @@ class JobSummary(BaseModel):
     phase: Phase | None = None
     reason: Reason | None = None
     progress: Progress | None = None
-    dataset_id: str
+    dataset_id: str | None = None
     priority: int = 0
     metadata: dict[str, str] = Field(default_factory=dict)
     created_at: datetime

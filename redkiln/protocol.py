@@ -41,6 +41,17 @@ from redkiln.hardware import DoctorReport, GpuState
 from redkiln.job import GpuView
 
 PROTOCOL_VERSION = 1
+ArtifactKind = Literal[
+    "model",
+    "manifest",
+    "parity",
+    "metrics",
+    "figure",
+    "report",
+    "benchmark",
+    "checkpoint",
+    "log",
+]
 
 SeriesName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TelemetryPoint = tuple[Annotated[int, Field(ge=0, lt=2**53)], FiniteFloat]
@@ -163,6 +174,7 @@ class ClaimResponse(Message):
     Attributes:
         token: Bearer token of this attempt's endpoints.
         fence: rises with every attempt of the job.
+        dataset: None where the task reads none.
         checkpoints: committed ones to resume from: the newest and, if another, the best.
         lease_seconds: without a report for so long the attempt is given to another worker.
         report_seconds: longest time between two reports.
@@ -175,7 +187,7 @@ class ClaimResponse(Message):
     fence: int
     token: str
     spec: dict[str, Any]
-    dataset: DatasetRef
+    dataset: DatasetRef | None = None
     checkpoints: list[CheckpointRef] = Field(default_factory=list)
     lease_seconds: float
     report_seconds: float
@@ -252,7 +264,7 @@ class ArtifactCommit(Message):
     """A file of the job whose bytes are uploaded; it is published when the attempt finishes."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
-    kind: Literal["model", "manifest", "parity", "metrics", "figure", "report", "checkpoint", "log"]
+    kind: ArtifactKind
     media_type: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     size_bytes: int = Field(ge=0)

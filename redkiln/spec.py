@@ -1,8 +1,8 @@
 """Job spec v1: what a user asks for.
 
-The parts that every task shares are here; each task adds its own in `redkiln.tasks.<task>` by
-subclassing `JobSpec`. Everything but `dataset` has a default, and `auto` stays `auto` until a
-worker resolves it.
+The parts that tasks share are here; each task adds its own in `redkiln.tasks.<task>` by subclassing
+`TrainingSpec`, or `JobSpec` where it trains nothing that is exported. Everything but `dataset` has
+a default, and `auto` stays `auto` until a worker resolves it.
 """
 
 import re
@@ -260,19 +260,39 @@ class JobSpec(StrictModel):
     """The parts of a job spec that all tasks share.
 
     Attributes:
+        exports: whether a model follows, which a process of its own exports and checks; the
+            trainer of any other task leaves the job's files and its result itself.
         max_gpus: how many GPUs one job of the task can make use of.
     """
 
+    exports: ClassVar[bool] = False
     max_gpus: ClassVar[int] = 1
 
     name: Name | None = Field(None, description="For people and for the output folder's name.")
     task: str
+    resources: Resources = Field(default_factory=Resources)
+    retry: Retry = Field(default_factory=Retry)
+    priority: int = Field(0, ge=-100, le=100, description="Higher runs first; then the older job.")
+    metadata: Metadata = Field(default_factory=dict)
+
+    @property
+    def dataset_reference(self) -> str | None:
+        """The data set by its owner's word; None where the task reads none."""
+        return None
+
+
+class TrainingSpec(JobSpec):
+    """A job that trains a model on a data set and exports it."""
+
+    exports: ClassVar[bool] = True
+
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="A data set's id or name (its newest ready one), or builtin:digits."
     )
     training: Training = Field(default_factory=Training)
     export: Export = Field(default_factory=Export)
-    resources: Resources = Field(default_factory=Resources)
-    retry: Retry = Field(default_factory=Retry)
-    priority: int = Field(0, ge=-100, le=100, description="Higher runs first; then the older job.")
-    metadata: Metadata = Field(default_factory=dict)
+
+    @property
+    def dataset_reference(self) -> str | None:
+        """The data set by its owner's word."""
+        return self.dataset

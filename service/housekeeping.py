@@ -19,6 +19,7 @@ from service.attempts.tables import Attempt
 from service.blobs.rules import collect, sweep
 from service.changes import outbox
 from service.database import database_now, read_now
+from service.datasets.rules import has_what_it_reads
 from service.datasets.tables import Dataset
 from service.errors import ServiceError
 from service.jobs.rules import fail_waiting
@@ -90,6 +91,7 @@ def fail_jobs_of_invalid_datasets(services: Services) -> int:
             .join(Dataset, col(Dataset.id) == col(Job.dataset_id), isouter=True)
             .where(
                 Job.status == JobStatus.QUEUED,
+                col(Job.dataset_id).is_not(None),
                 (col(Dataset.status) == DatasetStatus.INVALID)
                 | col(Dataset.id).is_(None)
                 | col(Dataset.deleted_at).is_not(None),
@@ -108,11 +110,11 @@ def republish(services: Services) -> int:
         now = read_now(session)
         statement = (
             select(Job)
-            .join(Dataset, col(Dataset.id) == col(Job.dataset_id))
+            .join(Dataset, col(Dataset.id) == col(Job.dataset_id), isouter=True)
             .where(
                 Job.status == JobStatus.QUEUED,
                 col(Job.published_at) < now - timedelta(seconds=age),
-                Dataset.status == DatasetStatus.READY,
+                has_what_it_reads(),
             )
             .order_by(col(Job.priority).desc(), col(Job.id))
             .limit(_BATCH)

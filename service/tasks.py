@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Response
 from pydantic import BaseModel
 
 from redkiln.job import Page
-from redkiln.tasks import TASKS, SpecError, task_schema
+from redkiln.tasks import TASKS, SpecError, needs_dataset, task_schema
 from service.access import require_user
 from service.errors import NotFound
 from service.parameters import refuse_unknown_parameters
@@ -22,10 +22,11 @@ router = APIRouter(
 
 
 class TaskView(BaseModel):
-    """A task that can be trained.
+    """A task that a spec can name.
 
     Attributes:
-        defaults: what a spec that names only its data set is filled up with.
+        defaults: what a spec that names only its task and, where one is needed, its data set is
+            filled up with.
     """
 
     name: str
@@ -56,12 +57,13 @@ def get_schema(task: str, if_none_match: Annotated[str | None, Header()] = None)
 
 
 def _view(name: str) -> TaskView:
-    spec = TASKS[name].model_validate({"task": name, "dataset": "name"})
+    required = {"dataset": "name"} if needs_dataset(name) else {}
+    spec = TASKS[name].model_validate({"task": name, **required})
     return TaskView(
         name=name,
         description=(TASKS[name].__doc__ or "").strip(),
         schema_url=f"/v1/tasks/{name}/schema",
-        defaults=spec.model_dump(mode="json", exclude={"dataset", "task"}),
+        defaults=spec.model_dump(mode="json", exclude={"task", *required}),
     )
 
 

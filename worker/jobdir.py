@@ -1,5 +1,8 @@
 """The job directory: all that passes between the agent, the trainer and the export child.
 
+A task that exports no model has no export child: its trainer fills `out/` and writes the RESULT
+event itself.
+
 The agent makes the folder and writes `order.json`; whoever runs in it gets environment, this
 folder, and SIGTERM when it shall checkpoint and leave; it answers with events, files and an exit
 status. Nothing in it is a credential.
@@ -18,6 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel
+
+from redkiln.protocol import ArtifactKind
 
 EXIT_DONE = 0
 EXIT_FAILED = 3
@@ -46,6 +51,7 @@ class Order(BaseModel):
     """What the trainer and the export child shall do.
 
     Attributes:
+        dataset: None where the task reads none.
         device: torch device string (`cpu`, `cuda:0`).
         threads: intra-op CPU threads; a resumed run repeats exactly only with the same number.
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
@@ -57,19 +63,25 @@ class Order(BaseModel):
     job_name: str
     attempt_id: str
     spec: dict[str, Any]
-    dataset: LocalDataset
+    dataset: LocalDataset | None = None
     device: str
     threads: int
     resume: str | None = None
     cache_dir: str
     progress_seconds: float = 1.0
 
+    @property
+    def required_dataset(self) -> LocalDataset:
+        """The data set, for a task that cannot do without one."""
+        assert self.dataset is not None, "this task reads a data set"
+        return self.dataset
+
 
 class OutputFile(BaseModel):
     """One file below `out/` and what it is (fields of `redkiln.protocol.ArtifactCommit`)."""
 
     name: str
-    kind: Literal["model", "manifest", "parity", "metrics", "figure", "report", "checkpoint", "log"]
+    kind: ArtifactKind
     media_type: str
     verified: bool | None = None
 
@@ -113,7 +125,7 @@ class JobDir:
         return Order.model_validate_json(self.order_path.read_bytes())
 
     def load_outputs(self) -> list[OutputFile]:
-        """The files that the export child published; none when it never got there."""
+        """The files to publish, as the last child listed them; none when it never got there."""
         if not self.outputs_path.exists():
             return []
         return [OutputFile(**item) for item in json.loads(self.outputs_path.read_text())]

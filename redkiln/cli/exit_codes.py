@@ -11,6 +11,7 @@ from redkiln.errors import (
     WaitTimeout,
 )
 from redkiln.job import ArtifactView, JobStatus, JobView
+from redkiln.tasks import exports_model
 
 
 class ExitCode(IntEnum):
@@ -27,7 +28,7 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "done; the job succeeded and its model is verified",
+    ExitCode.OK: "done; the job succeeded and its model, if it makes one, is verified",
     ExitCode.JOB_FAILED: "the job failed",
     ExitCode.BAD_REQUEST: "wrong usage, a bad spec or data set, or refused by the service",
     ExitCode.UNREACHABLE: "the service cannot be reached, or cannot do it now",
@@ -53,7 +54,9 @@ def exit_code_of_job(job: JobView, artifacts: list[ArtifactView]) -> ExitCode:
         return ExitCode.JOB_CANCELLED
     if job.status is not JobStatus.SUCCEEDED:
         return ExitCode.JOB_FAILED
-    return ExitCode.OK if is_verified(artifacts) else ExitCode.UNVERIFIED
+    if not exports_model(job.task) or is_verified(artifacts):
+        return ExitCode.OK
+    return ExitCode.UNVERIFIED
 
 
 def is_verified(artifacts: list[ArtifactView]) -> bool:

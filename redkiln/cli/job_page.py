@@ -58,7 +58,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("why", job.reason.message if job.reason else None),
         ("queue", f"position {job.queue_position}" if job.queue_position is not None else None),
         ("task", job.task),
-        ("data set", f"{dataset_name} ({job.dataset_id})"),
+        ("data set", f"{dataset_name} ({job.dataset_id})" if job.dataset_id else None),
         ("created", words.ago(job.created_at)),
         ("ran for", _run_time(job)),
         ("progress", _progress(job)),

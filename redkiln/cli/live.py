@@ -191,6 +191,7 @@ def progress_words(watched: Watched) -> str:
         f"{words.count(progress.samples_per_second)} samples/s"
         if progress.samples_per_second is not None
         else "",
+        progress.activity or "",
         f"ETA {words.duration(eta)}" if eta is not None and progress.fraction < 1 else "",
     ]
     return ", ".join(part for part in parts if part)

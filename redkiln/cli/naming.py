@@ -33,7 +33,9 @@ def find_job_id(client: Client, named: str) -> str:
 
 
 def find_dataset_name(client: Client, job: JobView) -> str:
-    """The name of a job's data set, also when it is deleted."""
+    """The name of a job's data set, also when it is deleted; empty where it reads none."""
+    if job.dataset_id is None:
+        return ""
     try:
         return client.dataset(job.dataset_id).name
     except NotFound:

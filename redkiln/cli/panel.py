@@ -13,6 +13,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.watched import Line, Watched
 from redkiln.job import JobStatus, Phase
+from redkiln.tasks import exports_model
 
 MAX_WIDTH = 100
 STYLES = {
@@ -37,6 +38,11 @@ _STEPS: tuple[tuple[str, tuple[Phase, ...]], ...] = (
     ("train", (Phase.WARMING, Phase.TRAINING, Phase.EVALUATING)),
     ("export", (Phase.EXPORTING,)),
     ("verify", (Phase.VERIFYING,)),
+    ("upload", (Phase.UPLOADING,)),
+)
+_STEPS_WITHOUT_EXPORT: tuple[tuple[str, tuple[Phase, ...]], ...] = (
+    ("prepare", (Phase.PREPARING,)),
+    ("run", (Phase.WARMING, Phase.TRAINING, Phase.MEASURING, Phase.EVALUATING)),
     ("upload", (Phase.UPLOADING,)),
 )
 _SPARK_WIDTH = 24
@@ -129,14 +135,15 @@ def queue_words(watched: Watched) -> str:
 
 def _stepper(watched: Watched, *, is_plain: bool) -> Text:
     done, active, ahead = ("+", ">", "-") if is_plain else ("✓", "●", "·")
-    current = next((i for i, (_, phases) in enumerate(_STEPS) if watched.phase in phases), -1)
+    steps = _STEPS if exports_model(watched.job.task) else _STEPS_WITHOUT_EXPORT
+    current = next((i for i, (_, phases) in enumerate(steps) if watched.phase in phases), -1)
     if watched.status == JobStatus.SUCCEEDED:
-        current = len(_STEPS)
+        current = len(steps)
     text = Text()
-    for index, (name, phases) in enumerate(_STEPS):
+    for index, (name, phases) in enumerate(steps):
         if index:
             text.append("  ")
-        if index < current and (watched.phases_seen & set(phases) or current == len(_STEPS)):
+        if index < current and (watched.phases_seen & set(phases) or current == len(steps)):
             text.append(f"{done} {name}", style="green")
         elif index == current:
             text.append(f"{active} {name}", style="bold cyan")
@@ -167,6 +174,9 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     progress = watched.progress
     if progress is None or progress.steps == 0:
         return Text(preparing_words(watched) or "no step yet", style="dim")
+    if progress.activity is not None:
+        done = f"{words.count(progress.step)} of {words.count(progress.steps)} done, now "
+        return Text.assemble((done, "dim"), progress.activity)
     left = Table.grid(padding=(0, 2))
     left.add_column(style="dim")
     left.add_column()

@@ -15,6 +15,7 @@ from redkiln.cli.panel import metric_words
 from redkiln.client import Client
 from redkiln.events import EventKind
 from redkiln.job import ArtifactView, EventView, JobStatus, JobView
+from redkiln.tasks import exports_model
 from redkiln.watching import Outage, ask_patiently
 
 RESULT_PATIENCE_SECONDS = 60.0
@@ -93,6 +94,8 @@ def _headline(result: Result) -> Text:
     if job.started_at and job.finished_at:
         took = f" in {words.duration((job.finished_at - job.started_at).total_seconds())}"
     match result.exit_code:
+        case ExitCode.OK if not exports_model(job.task):
+            return Text.assemble((f"{job.name} succeeded", "bold green"), took)
         case ExitCode.OK:
             return Text.assemble((f"{job.name} succeeded, model verified", "bold green"), took)
         case ExitCode.UNVERIFIED:

@@ -1,4 +1,4 @@
-"""Commands on tasks: what can be trained, and every field of its spec."""
+"""Commands on tasks: what a job can do, and every field of its spec."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def list_tasks(session: Session) -> None:
     if session.is_json:
         session.emit(listed)
         return
-    columns = (Column("task"), Column("what it trains", when_narrow="fold"))
+    columns = (Column("task"), Column("what a job of it does", when_narrow="fold"))
     print_table(
         session.out, columns, [(Text(item.name, style="bold"), item.description) for item in listed]
     )

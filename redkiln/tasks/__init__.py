@@ -19,6 +19,8 @@ from redkiln.tasks import image_classification
 TASKS: dict[str, type[JobSpec]] = {
     image_classification.NAME: image_classification.ImageClassificationSpec,
 }
+DEFAULT_TASK = image_classification.NAME
+"""What a spec is read as where neither it nor its data set names a task."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,18 @@ def get_task(name: str) -> type[JobSpec]:
     except KeyError:
         message = f"unknown task {name!r}{suggest(name, TASKS)}"
         raise SpecError([SpecProblem("/task", "unknown_task", message)]) from None
+
+
+def exports_model(task: object) -> bool:
+    """Whether a job of this task ends with a model; so does one of a task that is unknown here."""
+    spec_class = TASKS.get(task) if isinstance(task, str) else None
+    return spec_class is None or spec_class.exports
+
+
+def needs_dataset(name: str) -> bool:
+    """Whether a spec of this task must name a data set."""
+    field = TASKS[name].model_fields.get("dataset")
+    return field is not None and field.is_required()
 
 
 def task_schema(name: str) -> dict[str, Any]:

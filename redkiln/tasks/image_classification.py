@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from redkiln.spec import Auto, JobSpec, Shorthand, StrictModel, Training
+from redkiln.spec import Auto, Shorthand, StrictModel, Training, TrainingSpec
 
 NAME: Literal["image-classification"] = "image-classification"
 ModelName = Literal["auto", "mnist-cnn", "amdnet", "resnet18"]
@@ -58,7 +58,7 @@ class ImageTraining(Training):
     augment: Augment = Field(default_factory=Augment)
 
 
-class ImageClassificationSpec(JobSpec):
+class ImageClassificationSpec(TrainingSpec):
     """A job that trains a classifier on a folder of images a class."""
 
     task: Literal["image-classification"] = NAME

@@ -7,12 +7,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.job import AttemptStatus, DatasetStatus, JobStatus
+from redkiln.job import AttemptStatus, JobStatus
 from redkiln.protocol import CheckpointRef, ClaimRequest, ClaimResponse
 from service.attempts.tables import Attempt, Checkpoint
 from service.attempts.tokens import make_token
 from service.database import read_now
-from service.datasets.rules import dataset_ref
+from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.datasets.tables import Dataset
 from service.errors import Superseded
 from service.ids import new_id
@@ -71,11 +71,11 @@ def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
     """Jobs that may run on one of the devices, best first."""
     statement = (
         select(Job)
-        .join(Dataset, col(Dataset.id) == col(Job.dataset_id))
+        .join(Dataset, col(Dataset.id) == col(Job.dataset_id), isouter=True)
         .where(
             Job.status == JobStatus.QUEUED,
             col(Job.device).in_(sorted(devices)),
-            Dataset.status == DatasetStatus.READY,
+            has_what_it_reads(),
         )
         .order_by(JOB.c.priority.desc(), JOB.c.id)
         .limit(_BATCH)
@@ -141,7 +141,7 @@ def _answer(
     session: Session, settings: Settings, attempt: Attempt, *, secret: bytes
 ) -> ClaimResponse:
     job = get_job(session, attempt.job_id)
-    dataset = session.get_one(Dataset, job.dataset_id)
+    dataset = None if job.dataset_id is None else session.get_one(Dataset, job.dataset_id)
     return ClaimResponse(
         attempt_id=attempt.id,
         job_id=job.id,
@@ -150,7 +150,7 @@ def _answer(
         fence=attempt.fence,
         token=make_token(secret, attempt.id, fence=attempt.fence),
         spec=job.spec,
-        dataset=dataset_ref(dataset),
+        dataset=None if dataset is None else dataset_ref(dataset),
         checkpoints=_checkpoint_refs(session, job.id),
         lease_seconds=settings.lease_seconds,
         report_seconds=settings.report_seconds,

@@ -170,4 +170,6 @@ def _hold(session: Session, services: Services, attempt_id: str, fence: int, sha
 def _dataset(session: Session, attempt_id: str, fence: int) -> Dataset:
     attempt = require_fence(session, attempt_id, fence=fence)
     job = get_job(session, attempt.job_id)
+    if job.dataset_id is None:
+        raise NotFound(f"job {job.id} reads no data set")
     return session.get_one(Dataset, job.dataset_id)

@@ -215,6 +215,11 @@ def dataset_view(dataset: Dataset) -> DatasetView:
     return DatasetView(**{**report, **own, "size_bytes": size_bytes})
 
 
+def has_what_it_reads() -> Any:
+    """The condition, on jobs joined with their data sets, that a job waits for no data set."""
+    return col(Job.dataset_id).is_(None) | (col(Dataset.status) == DatasetStatus.READY)
+
+
 def dataset_ref(dataset: Dataset) -> DatasetRef:
     """A data set as the worker that shall train on it is told."""
     return DatasetRef(

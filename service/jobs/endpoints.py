@@ -238,7 +238,7 @@ def _dry_run(checked: Checked) -> str:
     return json.dumps(
         {
             "dry_run": True,
-            "dataset_id": checked.dataset.id,
+            "dataset_id": None if checked.dataset is None else checked.dataset.id,
             "spec": checked.spec.model_dump(mode="json"),
             "warnings": [warning.model_dump() for warning in warnings],
         }

@@ -11,7 +11,7 @@ from sqlmodel import Session, col, delete, select
 
 from redkiln.job import DatasetStatus, Reason, Warned
 from redkiln.spec import JobSpec
-from redkiln.tasks import TASKS, SpecError, SpecProblem, parse_spec
+from redkiln.tasks import DEFAULT_TASK, SpecError, SpecProblem, parse_spec
 from service.changes import outbox
 from service.database import read_now
 from service.datasets.rules import find_dataset
@@ -28,10 +28,14 @@ from service.workers.rules import live_machines
 
 @dataclass(frozen=True)
 class Checked:
-    """A spec that can run, and what its owner should know before it does."""
+    """A spec that can run, and what its owner should know before it does.
+
+    Attributes:
+        dataset: None where the task reads none.
+    """
 
     spec: JobSpec
-    dataset: Dataset
+    dataset: Dataset | None
     warnings: list[Warned]
 
 
@@ -58,15 +62,17 @@ def check(session: Session, settings: Settings, body: Any) -> Checked:
     dataset = _find_dataset(session, body)
     default_task = dataset.task if dataset is not None else None
     try:
-        spec = parse_spec(body, default_task=default_task or _only_task())
+        spec = parse_spec(body, default_task=default_task or DEFAULT_TASK)
     except SpecError as error:
-        problems = [*error.problems, *_dataset_problems(session, body, dataset)]
+        known = {problem.pointer for problem in error.problems}
+        further = _dataset_problems(session, body, dataset)
+        problems = [*error.problems, *(item for item in further if item.pointer not in known)]
         raise _unprocessable(problems) from None
     machines = live_machines(session, settings)
     obstacle = find_obstacle(spec.resources, machines)
     problems = [*_dataset_problems(session, body, dataset), *_mismatches(spec, dataset)]
     problems += [] if obstacle is None else [obstacle]
-    if problems or dataset is None:
+    if problems:
         raise _unprocessable(problems)
     return Checked(spec, dataset, _warnings(dataset, machines))
 
@@ -87,13 +93,14 @@ def submit(
     checked = check(session, settings, body)
     now = read_now(session)
     job_id = new_id("job")
-    name = checked.spec.name or default_name(checked.dataset.name, job_id)
+    dataset = checked.dataset
+    name = checked.spec.name or default_name(dataset.name if dataset else checked.spec.task, job_id)
     reason = _waiting_reason(checked)
     job = Job(
         id=job_id,
         name=name,
         task=checked.spec.task,
-        dataset_id=checked.dataset.id,
+        dataset_id=None if dataset is None else dataset.id,
         status="queued",
         reason=reason.model_dump(mode="json"),
         spec=checked.spec.model_dump(mode="json"),
@@ -104,7 +111,8 @@ def submit(
         published_at=now,
     )
     session.add(job)
-    note_event(session, job, "submitted", at=now, name=name, dataset_id=job.dataset_id)
+    facts = {"name": name} if dataset is None else {"name": name, "dataset_id": dataset.id}
+    note_event(session, job, "submitted", at=now, **facts)
     outbox(session).queued.add(job_id)
     session.flush()
     response = render_job(session, job)
@@ -133,9 +141,9 @@ def hash_body(body: Any) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def default_name(dataset_name: str, job_id: str) -> str:
-    """A name for a job that was given none: its data set's, and a few characters of its own."""
-    stem = dataset_name.rpartition(":")[2]
+def default_name(subject: str, job_id: str) -> str:
+    """A name for a job that was given none: its data set's or its task's, and a few characters."""
+    stem = subject.rpartition(":")[2]
     clean = "".join(char if char.isascii() and char.isalnum() else "-" for char in stem)
     return f"{clean.strip('-')[:80] or 'job'}-{job_id[-6:]}"
 
@@ -147,10 +155,6 @@ def _find_dataset(session: Session, body: Any) -> Dataset | None:
     if not reference.isprintable():
         return None
     return find_dataset(session, reference)
-
-
-def _only_task() -> str | None:
-    return next(iter(TASKS)) if len(TASKS) == 1 else None
 
 
 def _dataset_problems(session: Session, body: Any, dataset: Dataset | None) -> list[SpecProblem]:
@@ -181,9 +185,9 @@ def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:
     return Unprocessable(detail, code="invalid_spec", errors=problems)
 
 
-def _warnings(dataset: Dataset, machines: list[Machine]) -> list[Warned]:
+def _warnings(dataset: Dataset | None, machines: list[Machine]) -> list[Warned]:
     warnings = []
-    if dataset.status == DatasetStatus.VALIDATING:
+    if dataset is not None and dataset.status == DatasetStatus.VALIDATING:
         message = f"data set {dataset.name!r} was still being validated; the job waits for it"
         warnings.append(Warned(code="dataset_validating", message=message))
     if not machines:

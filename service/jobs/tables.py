@@ -36,7 +36,7 @@ class Job(SQLModel, table=True):
     id: str = Field(primary_key=True)
     name: str
     task: str
-    dataset_id: str = Field(index=True)
+    dataset_id: str | None = Field(default=None, index=True)
     status: str
     phase: str | None = None
     reason: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)

@@ -21,7 +21,7 @@ class Blobs(Protocol):
 
 
 def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
-    """What there is to publish: the files that the export child listed, and the log."""
+    """What there is to publish: the files that a child listed, and the log."""
     outputs = {output.name: output for output in jobdir.load_outputs()}
     files = [(jobdir.out_dir / name, output) for name, output in outputs.items()]
     if LOG.name not in outputs:

@@ -14,6 +14,7 @@ from redkiln.events import Event, EventKind, EventWriter
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.job import Phase
 from redkiln.protocol import ClaimResponse
+from redkiln.tasks import exports_model
 from worker.agent.cache import DatasetCache
 from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
 from worker.agent.children import Child
@@ -96,7 +97,8 @@ class Attempt:
         try:
             with ExitStack() as held:
                 self._prepare(held)
-                return self._train() or self._export()
+                failure = self._train()
+                return self._export() if failure is None and self._exports else failure
         except Stopped:
             return explain_stop(self.stop.reason)
         except DatasetMissing as error:
@@ -117,8 +119,10 @@ class Attempt:
         self._write(EventKind.PHASE, phase=Phase.PREPARING)
         self._reporter.start()
         self._uploader.start()
-        source = DatasetSource(self.client, self.bench.cache, self.stop, self._say)
-        dataset = source.open(self.claim.dataset, until=held)
+        dataset = None
+        if self.claim.dataset is not None:
+            source = DatasetSource(self.client, self.bench.cache, self.stop, self._say)
+            dataset = source.open(self.claim.dataset, until=held)
         resume = fetch_checkpoints(
             self.claim.checkpoints,
             self._jobdir.checkpoints_dir,
@@ -145,9 +149,17 @@ class Attempt:
             self._jobdir, on_cold=lambda why: self._say(f"the trainer starts cold: {why}")
         )
         try:
-            return self._see_through(child, is_complete=self._jobdir.trained_path.exists)
+            return self._see_through(child, is_complete=self._is_trained)
         finally:
             self.bench.launcher.start_spare()
+
+    @property
+    def _exports(self) -> bool:
+        return exports_model(self.claim.spec.get("task"))
+
+    def _is_trained(self) -> bool:
+        """Whether the trainer has done its work: what the export needs, or all there is."""
+        return self._jobdir.trained_path.exists() if self._exports else self._has_result
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
@@ -200,7 +212,7 @@ class Attempt:
             self._has_result = True
         elif event.kind == EventKind.PROGRESS:
             self._last_step = event.data.get("step", self._last_step)
-            if is_nearly_trained(event.data) and not self._has_warm_export:
+            if self._exports and is_nearly_trained(event.data) and not self._has_warm_export:
                 self._has_warm_export = True
                 self.bench.launcher.warm_export()
         if event.kind in URGENT:

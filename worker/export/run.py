@@ -127,7 +127,7 @@ def _load(job_dir: JobDir, order: Order, report: Report) -> Context:
     trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
     spec = parse_spec(trained.spec)
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order.dataset, cache_dir=Path(order.cache_dir))
+    located = locate_dataset(order.required_dataset, cache_dir=Path(order.cache_dir))
     decoded = decode_dataset(located, pixel_format_of(spec.model.options), report=report)
     store = CheckpointStore(job_dir.checkpoints_dir)
     best, last = store.load(trained.best), store.load(trained.last)
@@ -254,9 +254,9 @@ def _write_report(
     facts = card.CardFacts(
         job_name=order.job_name,
         job_id=order.job_id,
-        dataset=order.dataset.name,
+        dataset=order.required_dataset.name,
         dataset_notes=index.notes,
-        fingerprint=order.dataset.fingerprint,
+        fingerprint=order.required_dataset.fingerprint,
         classes=context.classes,
         counts=trained.counts,
         held_out_test=index.held_out_test,
@@ -315,8 +315,8 @@ def _write_manifest(
         },
         metrics=metrics,
         dataset={
-            "name": order.dataset.name,
-            "fingerprint": order.dataset.fingerprint,
+            "name": order.required_dataset.name,
+            "fingerprint": order.required_dataset.fingerprint,
             "counts": trained.counts,
             "held_out_test": context.located.index.held_out_test,
         },

@@ -1,4 +1,7 @@
-"""One job from its order to `trained.json`: prepare, rehearse the export, train."""
+"""One job from its order to `trained.json`: prepare, rehearse the export, train.
+
+A task that exports nothing runs as it is, to its result.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +22,13 @@ from worker.trainer.guard import run_guarded
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.report import Report
-from worker.trainer.tasks import TASKS
+from worker.trainer.tasks import RUN, TRAINED
 from worker.trainer.trained import Trained
 from worker.trainer.work import Work
 
 
 def run_job(job_dir: JobDir, stop: StopSignal) -> int:
-    """Train the job of a directory; whatever happens is said in its events.
+    """Do the job of a directory; whatever happens is said in its events.
 
     Returns:
         The exit status (worker.jobdir).
@@ -35,7 +38,7 @@ def run_job(job_dir: JobDir, stop: StopSignal) -> int:
         job_dir,
         order,
         device=order.device,
-        body=lambda report: _train(job_dir, order, stop, report),
+        body=lambda report: _run(job_dir, order, stop, report),
     )
 
 
@@ -54,7 +57,7 @@ def build_loop(
     report.enter(Phase.PREPARING)
     spec = _parse(order)
     device = open_device(order.device, threads=order.threads)
-    work = TASKS[spec.task](order, spec, device=device, report=report)
+    work = TRAINED[spec.task](order, spec, device=device, report=report)
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
@@ -64,6 +67,17 @@ def build_loop(
     loop = Loop(work, store=store, report=report, device=device, should_stop=should_stop)
     _resume(order, loop, store, report)
     return loop, work
+
+
+def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
+    spec = _parse(order)
+    if spec.exports:
+        _train(job_dir, order, stop, report)
+        return
+    report.enter(Phase.PREPARING)
+    device = open_device(order.device, threads=order.threads)
+    RUN[spec.task](job_dir, order, spec, device=device, report=report)
+    report.flush_points()
 
 
 def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:

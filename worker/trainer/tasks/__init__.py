@@ -1,6 +1,8 @@
-"""Each task's behaviour: how its data become batches, what its loss is, and which model is best.
+"""Each task's behaviour: the part of the trainer that knows what a job is for.
 
-The training loop knows no task; it runs the `Work` that a task prepares.
+Most tasks prepare a `Work`: how their data become batches, what their loss is, and which model is
+best; the training loop runs it and knows no task. A task that trains nothing to export does all of
+its job itself.
 """
 
 from typing import Protocol
@@ -8,7 +10,7 @@ from typing import Protocol
 import torch
 
 from redkiln.spec import JobSpec
-from worker.jobdir import Order
+from worker.jobdir import JobDir, Order
 from worker.trainer.report import Report
 from worker.trainer.tasks import image_classification
 from worker.trainer.work import Work
@@ -23,4 +25,22 @@ class Prepare(Protocol):
         """What the loop runs."""
 
 
-TASKS: dict[str, Prepare] = {image_classification.NAME: image_classification.prepare}
+class Run(Protocol):
+    """Does a job from its start to its end."""
+
+    def __call__(
+        self,
+        job_dir: JobDir,
+        order: Order,
+        spec: JobSpec,
+        *,
+        device: torch.device,
+        report: Report,
+    ) -> None:
+        """Leaves the job's files in `out/`, listed, and then the RESULT event."""
+
+
+TRAINED: dict[str, Prepare] = {image_classification.NAME: image_classification.prepare}
+"""Tasks whose model is trained by the loop, and exported by the export child."""
+RUN: dict[str, Run] = {}
+"""Tasks that export nothing (`JobSpec.exports`)."""

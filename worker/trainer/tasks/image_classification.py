@@ -40,7 +40,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         TrainingFailed: the data or the spec cannot be trained on.
     """
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order.dataset, cache_dir=Path(order.cache_dir))
+    located = locate_dataset(order.required_dataset, cache_dir=Path(order.cache_dir))
     if not located.index.splits["test"]:
         message = "the data set has no test images; training needs some to score the model on"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
