@@ -39,13 +39,13 @@ class Device(_Row):
     Attributes:
         id: four hexadecimal digits.
         name: of the product; None where several share the id.
-        gfx: LLVM target.
+        gfx: LLVM target; None where one id has several.
         is_apu: whether it shares the host's memory.
         bandwidth_gb_per_second: of its memory, in 10^9 bytes; None when it differs or is unknown.
     """
 
     id: str
-    gfx: str
+    gfx: str | None = None
     name: str | None = None
     is_apu: bool = False
     bandwidth_gb_per_second: float | None = None
@@ -55,7 +55,7 @@ class Device(_Row):
 class Product(_Row):
     """What is known of one GPU by its ids."""
 
-    gfx: str
+    gfx: str | None
     is_apu: bool
     name: str | None = None
     bandwidth_bytes_per_second: int | None = None
@@ -90,9 +90,9 @@ def load_devices() -> Mapping[int, Device]:
 
 
 def _find_variant(device: Device, *, revision: int | None, cu_count: int | None) -> Variant | None:
-    """The one variant that fits; by revision where it is known, else by compute units."""
-    if revision is not None:
-        fitting = [v for v in device.variants if f"{revision:02x}" in v.revisions]
-    else:
-        fitting = [v for v in device.variants if cu_count and v.cu_count == cu_count]
+    """The one variant that fits: by revision where that is known and listed, else by its units."""
+    listed = [
+        v for v in device.variants if revision is not None and f"{revision:02x}" in v.revisions
+    ]
+    fitting = listed or [v for v in device.variants if cu_count and v.cu_count == cu_count]
     return fitting[0] if len(fitting) == 1 else None

@@ -107,8 +107,9 @@ def _add_product(facts: GpuFacts, *, revision: int | None) -> GpuFacts:
             "name": product.name if product else None,
             "is_apu": is_apu,
             "is_memory_approximate": bool(is_apu),
+            # A partition has a share of it that no file tells.
             "memory_bandwidth_bytes_per_second": (
-                product.bandwidth_bytes_per_second if product else None
+                product.bandwidth_bytes_per_second if product and facts.partition is None else None
             ),
         }
     )

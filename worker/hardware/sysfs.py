@@ -15,6 +15,7 @@ MAX_BYTES = 65536
 """A sysfs file has one page; more is no sysfs file."""
 
 MAX_INTEGER = 2**64
+_PAIR = re.compile(r"^[ \t]*(\w+)[ \t]+(-?[0-9]{1,20})[ \t]*$", re.MULTILINE | re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
@@ -63,8 +64,8 @@ def list_numbers(directory: str, *, prefix: str = "") -> list[int]:
 
 
 def decode(content: bytes) -> str:
-    """Text of what a driver wrote; captures pad it with NULs up to a page."""
-    return content.replace(b"\0", b"").decode("utf-8", "replace").strip()
+    """Text of what a driver wrote, up to the NULs with which captures pad it to a page."""
+    return content.partition(b"\0")[0].decode("utf-8", "replace").strip()
 
 
 def parse_integer(text: str) -> int | None:
@@ -83,10 +84,5 @@ def parse_hexadecimal(text: str) -> int | None:
 
 def parse_pairs(text: str) -> dict[str, int]:
     """The `key value` lines of a properties file; lines of another form are left out."""
-    pairs: dict[str, int] = {}
-    for line in text.splitlines():
-        key, _, value = line.strip().partition(" ")
-        number = parse_integer(value.strip())
-        if key and number is not None:
-            pairs[key] = number
-    return pairs
+    numbers = ((key, int(value)) for key, value in _PAIR.findall(text))
+    return {key: number for key, number in numbers if abs(number) < MAX_INTEGER}
