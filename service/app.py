@@ -30,6 +30,7 @@ from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
 from service.keys.ring import KeyRing
 from service.limits import BodyLimitMiddleware
+from service.pages import install_pages
 from service.problems import RequestMiddleware, install_problem_handlers
 from service.queue import Doorbell
 from service.services import Services
@@ -52,10 +53,18 @@ ABANDONED_SECONDS = 600.0
 
 def create_app(settings: Settings) -> FastAPI:
     """The service as an ASGI application; it starts and stops its threads with its lifespan."""
-    app = FastAPI(title="Redkiln", version=__version__, description=DESCRIPTION, lifespan=_lifespan)
+    app = FastAPI(
+        title="Redkiln",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=_lifespan,
+        docs_url=None,  # install_pages has its own
+        redoc_url=None,
+    )
     app.state.settings = settings
     app.state.changes = Changes()
     install_problem_handlers(app)
+    install_pages(app)
     for room in (jobs, artifacts, datasets, workers, attempts, keys):
         app.include_router(room.router)
     app.include_router(tasks)
