@@ -71,7 +71,8 @@ class Target(_Row):
         classic_rocm_until: the last ROCm whose classic wheels were built for a dropped target.
         in_therock: whether AMD's wheels of ROCm 7.14 and later are; not the same as tested.
         has_hipblaslt: whether torch can prefer hipBLASLt.
-        aotriton: whether flash attention has kernels, or behind a switch.
+        aotriton: whether torch 2.13 has kernels of fused attention, or has them behind a switch;
+            earlier ones had more behind it.
         onnx_provider: execution provider of ONNX Runtime that runs on it.
         lanes_per_cu: of vector arithmetic.
         flop_per_lane_per_clock: by type, at the best of vector and matrix units; a type that is
