@@ -260,6 +260,22 @@ class Series(BaseModel):
     downsampled: bool
 
 
+class TelemetrySeries(BaseModel):
+    """A sensor of a job's GPUs or host over time, possibly thinned for display.
+
+    Attributes:
+        name: with its unit: `gpu/0/power_watts`, `gpu/0/busy_ratio`, `host/memory_used_bytes`.
+        at_ms: milliseconds since 1970, rising.
+        num_points: points recorded; fewer are listed when `downsampled`.
+    """
+
+    name: str
+    at_ms: list[int]
+    values: list[float | None]
+    num_points: int
+    downsampled: bool
+
+
 class GpuView(BaseModel):
     """A GPU as torch names it on its worker.
 

@@ -21,6 +21,7 @@ from service.datasets import endpoints as datasets
 from service.datasets.rules import ensure_builtins
 from service.datasets.tables import Dataset
 from service.datasets.validator import Validator
+from service.gpus import endpoints as gpus
 from service.health import router as health
 from service.housekeeping import Housekeeping
 from service.jobs import endpoints as jobs
@@ -65,7 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.changes = Changes()
     install_problem_handlers(app)
     install_pages(app)
-    for room in (jobs, artifacts, datasets, workers, attempts, keys):
+    for room in (jobs, artifacts, datasets, workers, gpus, attempts, keys):
         app.include_router(room.router)
     app.include_router(tasks)
     app.include_router(health)

@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     )
     report_seconds: float = Field(10.0, gt=0, description="Longest time between two reports.")
     poll_seconds: float = Field(30.0, gt=0, description="How often an idle worker asks for work.")
+    status_seconds: float = Field(
+        5.0, gt=0, description="How often a worker tells what its GPUs do."
+    )
     reap_seconds: float = Field(15.0, gt=0, description="Pause between two rounds of housekeeping.")
     republish_seconds: float = Field(
         60.0, gt=0, description="A queued job not claimed for so long has its message sent again."

@@ -57,7 +57,7 @@ def _require_current(session: Session, request: ClaimRequest, now: datetime) -> 
 
 
 def _find_best(session: Session, settings: Settings, request: ClaimRequest) -> Job | None:
-    any_live_gpu = any(machine.num_gpus for machine in live_machines(session, settings))
+    any_live_gpu = any(machine.has_gpu for machine in live_machines(session, settings))
     devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
     for job in _queued(session, devices):
         if fits(job.spec["resources"], slots=request.devices, arches=request.arches):

@@ -19,6 +19,7 @@ from service.errors import SequenceGap, StorageFull
 from service.jobs.rules import get_job, note_event
 from service.jobs.tables import Job
 from service.metrics.chunks import append_points
+from service.metrics.tables import TelemetryChunk
 from service.settings import Settings
 from service.workers.tables import Worker
 
@@ -45,6 +46,7 @@ def take_report(
     attempt.last_seq += len(new)
     attempt.lost_log_bytes = max(attempt.lost_log_bytes, report.dropped_log_bytes)
     _apply(session, job, attempt, folded)
+    _take_telemetry(session, attempt, report)
     _take_log(settings, attempt, report)
     if report.log is not None:
         outbox(session).changed.add(job.id)
@@ -99,6 +101,18 @@ def add_warnings(known: list[dict[str, str]], new: Sequence[Warned]) -> list[dic
         if warning not in warnings and len(warnings) < MAX_WARNINGS:
             warnings.append(warning)
     return warnings
+
+
+def _take_telemetry(session: Session, attempt: Attempt, report: ReportRequest) -> None:
+    for name, points in report.telemetry.items():
+        append_points(
+            session,
+            job_id=attempt.job_id,
+            attempt_id=attempt.id,
+            name=name,
+            points=points,
+            table=TelemetryChunk,
+        )
 
 
 def _take_log(settings: Settings, attempt: Attempt, report: ReportRequest) -> None:

@@ -9,7 +9,16 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlmodel import Session
 
-from redkiln.job import EventView, JobStatus, JobSummary, JobView, Page, Series, Warned
+from redkiln.job import (
+    EventView,
+    JobStatus,
+    JobSummary,
+    JobView,
+    Page,
+    Series,
+    TelemetrySeries,
+    Warned,
+)
 from redkiln.tasks import SpecProblem
 from service.access import Caller, require_user
 from service.attempts.logs import log_path
@@ -21,7 +30,7 @@ from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
 from service.jobs.submit import Checked, check, submit
 from service.jobs.views import list_summaries, render_job
-from service.metrics.job_series import render_job_series
+from service.metrics.job_series import render_job_series, render_job_telemetry
 from service.parameters import refuse_unknown_parameters
 from service.services import Use
 from service.storage import require_free
@@ -224,13 +233,39 @@ def get_metrics(
     max_points: Annotated[int, Query(ge=2, le=100_000, description="Of each series.")] = 1000,
 ) -> Response:
     """A job's metric series, thinned to `max_points` without hiding extremes."""
-    wanted = [name for item in names or [] for name in item.split(",") if name]
+    wanted = _split_names(names)
     content = services.database.read(
         lambda session: render_job_series(
             session, job_id, names=wanted, after_step=after_step, max_points=max_points
         )
     )
     return Response(content, media_type="application/json")
+
+
+@router.get("/{job_id}/telemetry", response_model=dict[str, list[TelemetrySeries]])
+def get_telemetry(
+    job_id: str,
+    services: Use,
+    names: Annotated[
+        list[str] | None, Query(max_length=100, description="Repeated, or joined by commas.")
+    ] = None,
+    after_ms: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="Only what is newer (ms since 1970).")
+    ] = None,
+    max_points: Annotated[int, Query(ge=2, le=100_000, description="Of each series.")] = 1000,
+) -> Response:
+    """What a job's GPUs and host did over time, thinned to `max_points` without hiding extremes."""
+    wanted = _split_names(names)
+    content = services.database.read(
+        lambda session: render_job_telemetry(
+            session, job_id, names=wanted, after_ms=after_ms, max_points=max_points
+        )
+    )
+    return Response(content, media_type="application/json")
+
+
+def _split_names(names: list[str] | None) -> list[str]:
+    return [name for item in names or [] for name in item.split(",") if name]
 
 
 def _dry_run(checked: Checked) -> str:

@@ -12,7 +12,7 @@ from service.changes import outbox
 from service.errors import Conflict
 from service.jobs.rules import get_job
 from service.jobs.tables import JobEvent
-from service.metrics.tables import MetricChunk
+from service.metrics.tables import MetricChunk, TelemetryChunk
 
 
 def delete_job(session: Session, job_id: str) -> Sequence[str]:
@@ -30,7 +30,7 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
         raise Conflict(f"the job is {job.status}; cancel it first", code="job_active")
     attempt_ids = session.exec(select(Attempt.id).where(Attempt.job_id == job_id)).all()
     sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
-    for table in (Artifact, Attempt, JobEvent, MetricChunk):
+    for table in (Artifact, Attempt, JobEvent, MetricChunk, TelemetryChunk):
         session.exec(delete(table).where(col(table.job_id) == job_id))
     session.delete(job)
     discard(session, sha256s)

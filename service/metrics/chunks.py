@@ -7,13 +7,10 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from service.metrics.tables import METRIC_CHUNK, MetricChunk
-
-CHUNK_POINTS = 8192
-"""Points in a full chunk: 128 KiB, what a report may have to write again."""
+from service.metrics.tables import METRIC_CHUNK, Chunk, MetricChunk
 
 Points = npt.NDArray[np.float64]
-"""(N, 2) float64: step and value."""
+"""(N, 2) float64: step (or milliseconds since 1970) and value."""
 
 
 def append_points(
@@ -23,10 +20,11 @@ def append_points(
     attempt_id: str,
     name: str,
     points: Sequence[tuple[int, float]],
+    table: type[Chunk] = MetricChunk,
 ) -> None:
     """Add points to a series of an attempt; steps that it has already are left out."""
     new = np.asarray(points, dtype="<f8").reshape(-1, 2)
-    last = _last_chunk(session, attempt_id, name)
+    last = _last_chunk(session, table, attempt_id, name)
     if last is not None:
         new = new[new[:, 0] > last.last_step]
     if not len(new):
@@ -34,18 +32,18 @@ def append_points(
     number = 0
     if last is not None:
         number = last.number + 1
-        if last.num_points < CHUNK_POINTS:
+        if last.num_points < table.capacity:
             new = np.concatenate([_unpack(last.points), new])
             number = last.number
             session.delete(last)
             session.flush()
-    for start in range(0, len(new), CHUNK_POINTS):
-        part = new[start : start + CHUNK_POINTS]
+    for start in range(0, len(new), table.capacity):
+        part = new[start : start + table.capacity]
         session.add(
-            MetricChunk(
+            table(
                 attempt_id=attempt_id,
                 name=name,
-                number=number + start // CHUNK_POINTS,
+                number=number + start // table.capacity,
                 job_id=job_id,
                 num_points=len(part),
                 last_step=int(part[-1, 0]),
@@ -56,18 +54,23 @@ def append_points(
 
 
 def load_points(
-    session: Session, job_id: str, *, names: Sequence[str] | None, after_step: int | None
+    session: Session,
+    job_id: str,
+    *,
+    names: Sequence[str] | None,
+    after_step: int | None,
+    table: sa.Table = METRIC_CHUNK,
 ) -> dict[str, dict[str, Points]]:
     """The points of a job's series: by name, then by attempt."""
     statement = (
-        sa.select(METRIC_CHUNK.c.name, METRIC_CHUNK.c.attempt_id, METRIC_CHUNK.c.points)
-        .where(METRIC_CHUNK.c.job_id == job_id)
-        .order_by(METRIC_CHUNK.c.name, METRIC_CHUNK.c.attempt_id, METRIC_CHUNK.c.number)
+        sa.select(table.c.name, table.c.attempt_id, table.c.points)
+        .where(table.c.job_id == job_id)
+        .order_by(table.c.name, table.c.attempt_id, table.c.number)
     )
     if names:
-        statement = statement.where(METRIC_CHUNK.c.name.in_(names))
+        statement = statement.where(table.c.name.in_(names))
     if after_step is not None:
-        statement = statement.where(METRIC_CHUNK.c.last_step > after_step)
+        statement = statement.where(table.c.last_step > after_step)
     parts: dict[str, dict[str, list[bytes]]] = {}
     for name, attempt_id, packed in session.execute(statement):
         parts.setdefault(name, {}).setdefault(attempt_id, []).append(packed)
@@ -77,11 +80,9 @@ def load_points(
     }
 
 
-def _last_chunk(session: Session, attempt_id: str, name: str) -> MetricChunk | None:
-    statement = select(MetricChunk).where(
-        MetricChunk.attempt_id == attempt_id, MetricChunk.name == name
-    )
-    return session.exec(statement.order_by(col(MetricChunk.number).desc()).limit(1)).first()
+def _last_chunk(session: Session, table: type[Chunk], attempt_id: str, name: str) -> Chunk | None:
+    statement = select(table).where(table.attempt_id == attempt_id, table.name == name)
+    return session.exec(statement.order_by(col(table.number).desc()).limit(1)).first()
 
 
 def _unpack(packed: bytes) -> Points:

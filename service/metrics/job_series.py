@@ -7,7 +7,8 @@ from sqlmodel import Session, col, select
 from service.attempts.tables import Attempt
 from service.jobs.rules import get_job
 from service.metrics.chunks import load_points
-from service.metrics.series import join_attempts, render_series
+from service.metrics.series import join_attempts, join_times, render_series
+from service.metrics.tables import TELEMETRY_CHUNK
 
 
 def render_job_series(
@@ -37,4 +38,31 @@ def render_job_series(
         if after_step is not None:
             curve = curve[curve[:, 0] > after_step]
         rendered.append(render_series(name, curve, max_points=max_points))
+    return f'{{"series":[{",".join(rendered)}]}}'
+
+
+def render_job_telemetry(
+    session: Session,
+    job_id: str,
+    *,
+    names: Sequence[str],
+    after_ms: int | None,
+    max_points: int,
+) -> str:
+    """The same of a job's telemetry, over time.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    get_job(session, job_id)
+    attempts = session.exec(
+        select(Attempt.id).where(Attempt.job_id == job_id).order_by(col(Attempt.number))
+    ).all()
+    loaded = load_points(session, job_id, names=names, after_step=after_ms, table=TELEMETRY_CHUNK)
+    rendered = []
+    for name, by_attempt in sorted(loaded.items()):
+        curve = join_times([by_attempt[id_] for id_ in attempts if id_ in by_attempt])
+        if after_ms is not None:
+            curve = curve[curve[:, 0] > after_ms]
+        rendered.append(render_series(name, curve, max_points=max_points, places="at_ms"))
     return f'{{"series":[{",".join(rendered)}]}}'

@@ -26,6 +26,19 @@ def join_attempts(attempts: Sequence[tuple[Points, int | None]]) -> Points:
     return curve
 
 
+def join_times(attempts: Sequence[Points]) -> Points:
+    """One curve over time from a job's attempts, in the order in which they ran.
+
+    A clock that was put back between two of them must not bend the curve backwards: what an earlier
+    attempt has beyond the beginning of the next one goes.
+    """
+    curve = np.empty((0, 2))
+    for points in attempts:
+        if len(points):
+            curve = np.concatenate([curve[curve[:, 0] < points[0, 0]], points])
+    return curve
+
+
 def thin(points: Points, *, max_points: int) -> Points:
     """At most `max_points` points that look like all of them: first, last, extremes, big bends."""
     if len(points) <= max_points:
@@ -40,14 +53,21 @@ def thin(points: Points, *, max_points: int) -> Points:
     return points[np.unique(chosen)]
 
 
-def render_series(name: str, points: Points, *, max_points: int) -> str:
-    """A `redkiln.job.Series` as JSON; what is not finite becomes null."""
+def render_series(name: str, points: Points, *, max_points: int, places: str = "steps") -> str:
+    """A `redkiln.job.Series` as JSON; what is not finite becomes null.
+
+    Args:
+        name: of the series.
+        points: all of them.
+        max_points: that are shown.
+        places: what the first of each pair is called (`at_ms` of a `TelemetrySeries`).
+    """
     shown = thin(points, max_points=max_points)
     values = [value if np.isfinite(value) else None for value in shown[:, 1].tolist()]
     return json.dumps(
         {
             "name": name,
-            "steps": shown[:, 0].astype(np.int64).tolist(),
+            places: shown[:, 0].astype(np.int64).tolist(),
             "values": values,
             "num_points": len(points),
             "downsampled": len(shown) < len(points),

@@ -1,20 +1,22 @@
-"""The table of metric chunks."""
+"""The tables of series: a job's metrics over its steps, and its telemetry over time."""
+
+from typing import ClassVar
 
 import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
 
 
-class MetricChunk(SQLModel, table=True):
+class Chunk(SQLModel):
     """A run of points of one series of one attempt.
 
     Attributes:
+        capacity: points of a full chunk; what a report may have to write again.
         number: place in the series; only the last chunk still grows.
-        points: little-endian float64 pairs (step, value), in rising steps.
+        last_step: place of the last point: a step, or milliseconds since 1970.
+        points: little-endian float64 pairs (place, value), in rising places.
     """
 
-    __tablename__ = "metric_chunk"
-    # In the order in which a job's series are read, so that no blob goes through a sort.
-    __table_args__ = (sa.Index("ix_metric_chunk_series", "job_id", "name", "attempt_id", "number"),)
+    capacity: ClassVar[int]
 
     attempt_id: str = Field(primary_key=True)
     name: str = Field(primary_key=True)
@@ -25,4 +27,27 @@ class MetricChunk(SQLModel, table=True):
     points: bytes
 
 
+class MetricChunk(Chunk, table=True):
+    """Points of a metric, over the optimiser's steps."""
+
+    __tablename__ = "metric_chunk"
+    # In the order in which a job's series are read, so that no blob goes through a sort.
+    __table_args__ = (sa.Index("ix_metric_chunk_series", "job_id", "name", "attempt_id", "number"),)
+    capacity: ClassVar[int] = 8192  # 128 KiB
+
+
+class TelemetryChunk(Chunk, table=True):
+    """Points of a sensor, over time.
+
+    Its chunks are small: a report carries a few points of each of many series.
+    """
+
+    __tablename__ = "telemetry_chunk"
+    __table_args__ = (
+        sa.Index("ix_telemetry_chunk_series", "job_id", "name", "attempt_id", "number"),
+    )
+    capacity: ClassVar[int] = 512  # 8 KiB
+
+
 METRIC_CHUNK: sa.Table = MetricChunk.__table__  # type: ignore[attr-defined]
+TELEMETRY_CHUNK: sa.Table = TelemetryChunk.__table__  # type: ignore[attr-defined]

@@ -15,14 +15,21 @@ class Machine:
 
     Attributes:
         arches: of its usable GPUs, an entry each; None for one that torch does not name.
+        exclusions: why it trains on no more than these, a sentence for each further GPU.
     """
 
     arches: tuple[str | None, ...] = ()
+    exclusions: tuple[str, ...] = ()
 
     @property
     def num_gpus(self) -> int:
         """GPUs that it trains on."""
         return len(self.arches)
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether torch sees a GPU there, usable or not: a broken GPU is none to replace."""
+        return bool(self.arches or self.exclusions)
 
 
 def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProblem | None:
@@ -31,8 +38,7 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
     if not machines or resources.device == "cpu":
         return None
     if resources.device == "gpu" and not with_gpu:
-        message = "no live worker has a GPU; start one that has, or use device any or cpu"
-        return SpecProblem("/resources/device", "no_gpu_worker", message)
+        return SpecProblem("/resources/device", "no_gpu_worker", _explain_no_gpu(machines))
     arches = {arch for machine in with_gpu for arch in machine.arches if arch is not None}
     if with_gpu and resources.arch and not arches.intersection(resources.arch):
         known = ", ".join(sorted(arches)) or "none that has a name"
@@ -43,6 +49,13 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
         message = f"no live worker has {resources.gpus} GPUs of one architecture; at most {most}"
         return SpecProblem("/resources/gpus", "not_enough_gpus", message)
     return None
+
+
+def _explain_no_gpu(machines: Sequence[Machine]) -> str:
+    exclusions = [sentence for machine in machines for sentence in machine.exclusions]
+    if exclusions:
+        return f"every GPU of the live workers is left alone: {'; '.join(exclusions[:3])}"
+    return "no live worker has a GPU; start one that has, or use device any or cpu"
 
 
 def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:

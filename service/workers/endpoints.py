@@ -7,12 +7,20 @@ from fastapi import APIRouter, Body, Depends, Response
 from sqlmodel import Session
 
 from redkiln.job import Page, WorkerView
-from redkiln.protocol import ClaimRequest, ClaimResponse, HelloRequest, HelloResponse
+from redkiln.protocol import (
+    ClaimRequest,
+    ClaimResponse,
+    HelloRequest,
+    HelloResponse,
+    StatusRequest,
+    StatusResponse,
+)
 from service.access import require_user, require_worker
 from service.attempts.claim import claim
 from service.parameters import refuse_unknown_parameters
 from service.services import Use
-from service.workers.rules import hello, list_workers
+from service.workers.rules import get_worker, hello, list_workers
+from service.workers.status import take_status
 
 log = structlog.get_logger()
 
@@ -30,12 +38,27 @@ def get_workers(services: Use) -> Page[WorkerView]:
     )
 
 
+@router.get(
+    "/{worker_id}", dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)]
+)
+def look_worker_up(worker_id: str, services: Use) -> WorkerView:
+    """Look a worker up: its GPUs, what it does, what its doctor found."""
+    return services.database.read(lambda session: get_worker(session, services.settings, worker_id))
+
+
 @router.post("/hello", dependencies=[Depends(require_worker)])
 def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloResponse:
     """A worker has started; what its former process was running is given to others."""
     services.database.write(lambda session: hello(session, request))
     log.info("worker_hello", worker_id=request.worker_id, hostname=request.hostname)
     return HelloResponse(poll_seconds=services.settings.poll_seconds)
+
+
+@router.post("/status", dependencies=[Depends(require_worker)])
+def tell_status(request: Annotated[StatusRequest, Body()], services: Use) -> StatusResponse:
+    """A worker's hardware as it is now; only the newest status is kept."""
+    services.database.write(lambda session: take_status(session, request))
+    return StatusResponse(status_seconds=services.settings.status_seconds)
 
 
 @router.post(

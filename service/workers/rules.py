@@ -1,7 +1,10 @@
 """Who works here: hello, signs of life, and which machines are live."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
+import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.job import AttemptStatus, WorkerView
@@ -9,10 +12,15 @@ from redkiln.protocol import PROTOCOL_VERSION, HelloRequest
 from service.attempts.ending import lose
 from service.attempts.tables import Attempt
 from service.database import read_now
-from service.errors import ProtocolMismatch
+from service.errors import NotFound, ProtocolMismatch
 from service.settings import Settings
 from service.workers.eligibility import Machine
-from service.workers.tables import Worker
+from service.workers.tables import Worker, WorkerStatus
+
+SAME_BOOT = sa.and_(
+    col(WorkerStatus.worker_id) == col(Worker.id), col(WorkerStatus.boot_id) == col(Worker.boot_id)
+)
+"""Joins a worker with the status that its present process told, if it has told one."""
 
 
 def hello(session: Session, request: HelloRequest) -> None:
@@ -42,15 +50,66 @@ def list_workers(session: Session, settings: Settings) -> list[WorkerView]:
     statement = select(Attempt.worker_id, Attempt.id).where(Attempt.status == AttemptStatus.RUNNING)
     for worker_id, attempt_id in session.exec(statement.order_by(Attempt.id)):
         running.setdefault(worker_id, []).append(attempt_id)
-    workers = session.exec(select(Worker).order_by(col(Worker.last_seen_at).desc())).all()
-    return [_view(worker, running.get(worker.id, []), now, settings) for worker in workers]
+    told = select(Worker, WorkerStatus.exclusions, WorkerStatus.doctor_verdict)
+    rows = session.exec(
+        told.join(WorkerStatus, SAME_BOOT, isouter=True).order_by(col(Worker.last_seen_at).desc())
+    ).all()
+    return [
+        _view(worker, exclusions or {}, verdict, running.get(worker.id, []), now, settings)
+        for worker, exclusions, verdict in rows
+    ]
+
+
+def get_worker(session: Session, settings: Settings, worker_id: str) -> WorkerView:
+    """One worker.
+
+    Raises:
+        NotFound: no such worker has ever said hello.
+    """
+    for worker in list_workers(session, settings):
+        if worker.id == worker_id:
+            return worker
+    raise NotFound(f"there is no worker {worker_id!r}; GET /v1/workers lists them")
 
 
 def live_machines(session: Session, settings: Settings) -> list[Machine]:
-    """What the live workers have."""
+    """What the live workers have, without the GPUs that they leave alone."""
     oldest = read_now(session) - timedelta(seconds=live_seconds(settings))
-    workers = session.exec(select(Worker).where(Worker.last_seen_at >= oldest)).all()
-    return [Machine(tuple(gpu.get("arch") for gpu in worker.gpus)) for worker in workers]
+    statement = (
+        select(Worker.hostname, Worker.gpus, WorkerStatus.exclusions)
+        .join(WorkerStatus, SAME_BOOT, isouter=True)
+        .where(Worker.last_seen_at >= oldest)
+    )
+    return [
+        _machine(hostname, gpus, exclusions or {})
+        for hostname, gpus, exclusions in session.exec(statement)
+    ]
+
+
+def exclusion_of(gpu: Mapping[str, Any], exclusions: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Why a GPU that torch names is left alone, if it is.
+
+    Args:
+        gpu: a `redkiln.job.GpuView`.
+        exclusions: by key, as its worker told them.
+    """
+    found: dict[str, Any] | None = exclusions.get(gpu.get("pci_address") or "")
+    return found
+
+
+def _machine(
+    hostname: str, gpus: Sequence[Mapping[str, Any]], exclusions: Mapping[str, Any]
+) -> Machine:
+    reasons = [exclusion_of(gpu, exclusions) for gpu in gpus]
+    both = list(zip(gpus, reasons, strict=True))
+    return Machine(
+        tuple(gpu.get("arch") for gpu, reason in both if reason is None),
+        tuple(
+            f"{gpu.get('name')} of {hostname}: {reason['message']}"
+            for gpu, reason in both
+            if reason is not None
+        ),
+    )
 
 
 def live_seconds(settings: Settings) -> float:
@@ -68,12 +127,23 @@ def _lose_attempts(session: Session, request: HelloRequest, *, now: datetime) ->
         lose(session, attempt, now=now, message="its worker was restarted")
 
 
-def _view(worker: Worker, attempts: list[str], now: datetime, settings: Settings) -> WorkerView:
+def _view(
+    worker: Worker,
+    exclusions: Mapping[str, Any],
+    doctor_verdict: str | None,
+    attempts: list[str],
+    now: datetime,
+    settings: Settings,
+) -> WorkerView:
     lag_seconds = max(0.0, (now - worker.last_seen_at).total_seconds())
-    facts = worker.model_dump(exclude={"boot_id"})
-    return WorkerView(
-        **facts,
-        is_live=lag_seconds <= live_seconds(settings),
-        lag_seconds=round(lag_seconds, 3),
-        attempts=attempts,
+    facts = worker.model_dump(exclude={"boot_id", "gpus"})
+    return WorkerView.model_validate(
+        {
+            **facts,
+            "gpus": [{**gpu, "excluded": exclusion_of(gpu, exclusions)} for gpu in worker.gpus],
+            "is_live": lag_seconds <= live_seconds(settings),
+            "lag_seconds": round(lag_seconds, 3),
+            "attempts": attempts,
+            "doctor_verdict": doctor_verdict,
+        }
     )

@@ -1,4 +1,4 @@
-"""The table of workers."""
+"""The tables of workers: who they are, and what their hardware does now."""
 
 from datetime import datetime
 from typing import Any
@@ -31,3 +31,33 @@ class Worker(SQLModel, table=True):
 
 
 WORKER: sa.Table = Worker.__table__  # type: ignore[attr-defined]
+
+
+class WorkerStatus(SQLModel, table=True):
+    """The newest thing that a worker told of its hardware; it has no history.
+
+    It lies beside the worker because it is written every few seconds, and is large.
+
+    Attributes:
+        boot_id: of the process that told it; another one's counts for nothing.
+        seq: of the newest message.
+        at: when that was taken in.
+        gpus: `redkiln.hardware.GpuState` of each.
+        exclusions: by key, why a GPU is not trained on: all that a claim reads.
+        doctor: the last `redkiln.hardware.DoctorReport`.
+    """
+
+    __tablename__ = "worker_status"
+
+    worker_id: str = Field(primary_key=True)
+    boot_id: str
+    seq: int = Field(sa_type=sa.BigInteger)
+    at: datetime = Field(sa_type=UtcDateTime)
+    gpus: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
+    exclusions: dict[str, dict[str, Any]] = Field(default_factory=dict, sa_type=sa.JSON)
+    sampling: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    doctor: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    doctor_verdict: str | None = None
+
+
+WORKER_STATUS: sa.Table = WorkerStatus.__table__  # type: ignore[attr-defined]

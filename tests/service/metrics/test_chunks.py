@@ -29,7 +29,7 @@ def load(database, **filters):
 
 
 def test_points_come_back_in_order_whatever_the_batches(database, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_POINTS", 7)
+    monkeypatch.setattr(MetricChunk, "capacity", 7)
     points = [(step, step / 8) for step in range(1, 101)]
     for start in range(0, 100, 9):
         append(database, points[start : start + 9])
@@ -57,7 +57,7 @@ def test_series_are_told_apart_by_name_and_attempt(database):
 
 
 def test_chunks_that_end_before_the_wanted_step_are_not_read(database, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_POINTS", 10)
+    monkeypatch.setattr(MetricChunk, "capacity", 10)
     append(database, [(step, 0.0) for step in range(100)])
     assert load(database, after_step=85)["loss"]["att_1"][0, 0] == 80
 

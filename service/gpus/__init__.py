@@ -1,0 +1,1 @@
+"""GPUs of the live workers, as one list."""

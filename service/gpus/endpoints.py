@@ -1,0 +1,39 @@
+"""GPUs over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from redkiln.hardware import WorkerGpu
+from redkiln.job import Page
+from service.access import require_user
+from service.gpus.rules import list_gpus
+from service.parameters import refuse_unknown_parameters
+from service.services import Use
+
+router = APIRouter(
+    prefix="/v1/gpus",
+    tags=["workers"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
+
+
+@router.get("")
+def get_gpus(
+    services: Use,
+    worker: Annotated[str | None, Query(max_length=100, description="Id of a worker.")] = None,
+    arch: Annotated[str | None, Query(max_length=100, description="As `gfx1100`.")] = None,
+) -> Page[WorkerGpu]:
+    """List the GPUs of the live workers: what they are, what they do now and for which job.
+
+    `telemetry` is null when its worker has none or has not told any for a while; `excluded` says
+    why a GPU is not trained on.
+    """
+    gpus = services.database.read(
+        lambda session: list_gpus(session, services.settings, worker_id=worker, arch=arch)
+    )
+    return Page[WorkerGpu](
+        data=gpus,
+        first_id=gpus[0].id if gpus else None,
+        last_id=gpus[-1].id if gpus else None,
+    )

@@ -1,0 +1,113 @@
+"""Which GPUs there are, what they do now, and for which job."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from redkiln.hardware import GpuExclusion, GpuFacts, GpuState, WorkerGpu
+from redkiln.job import AttemptStatus
+from service.attempts.tables import Attempt
+from service.database import read_now
+from service.settings import Settings
+from service.workers.rules import SAME_BOOT, exclusion_of, live_seconds
+from service.workers.status import STALE_STATUSES
+from service.workers.tables import Worker, WorkerStatus
+
+
+@dataclass(frozen=True)
+class Running:
+    """An attempt that runs now."""
+
+    attempt_id: str
+    job_id: str
+    worker_id: str
+
+
+def list_gpus(
+    session: Session, settings: Settings, *, worker_id: str | None = None, arch: str | None = None
+) -> list[WorkerGpu]:
+    """The GPUs of the live workers, those of one worker together.
+
+    Args:
+        session: to read in.
+        settings: the service's.
+        worker_id: only this worker's.
+        arch: only those with this LLVM target, or whatever torch calls theirs.
+    """
+    now = read_now(session)
+    running = {run.attempt_id: run for run in _list_running(session)}
+    stale_at = now - timedelta(seconds=STALE_STATUSES * settings.status_seconds)
+    listed: list[WorkerGpu] = []
+    for worker, status in _live_workers(session, settings, now=now, worker_id=worker_id):
+        is_fresh = status is not None and status.at >= stale_at
+        listed += describe_gpus(worker, status, running, is_fresh=is_fresh)
+    return [gpu for gpu in listed if arch is None or gpu.facts.gfx == arch]
+
+
+def describe_gpus(
+    worker: Worker, status: WorkerStatus | None, running: dict[str, Running], *, is_fresh: bool
+) -> Iterator[WorkerGpu]:
+    """The GPUs of one worker.
+
+    Args:
+        worker: who has them.
+        status: what it told of them; without any the list is what torch saw when it started.
+        running: attempts that run now, by their ids.
+        is_fresh: whether the status is new enough for its telemetry to be shown.
+    """
+    for state in list_states(worker, status):
+        run = running.get(state.attempt_id or "")
+        is_held = run is not None and run.worker_id == worker.id
+        yield WorkerGpu(
+            id=f"{worker.id}/{state.key}",
+            worker_id=worker.id,
+            hostname=worker.hostname,
+            key=state.key,
+            facts=state.facts.model_copy(update={"telemetry": None}),
+            telemetry=state.facts.telemetry if is_fresh else None,
+            attempt_id=run.attempt_id if run and is_held else None,
+            job_id=run.job_id if run and is_held else None,
+            excluded=state.excluded,
+        )
+
+
+def list_states(worker: Worker, status: WorkerStatus | None) -> list[GpuState]:
+    """What a worker told of its GPUs, and those that torch alone sees (they are not AMD's)."""
+    told = [] if status is None else [GpuState.model_validate(gpu) for gpu in status.gpus]
+    return told or [_from_torch(gpu, status) for gpu in worker.gpus]
+
+
+def _from_torch(gpu: dict[str, Any], status: WorkerStatus | None) -> GpuState:
+    address = gpu.get("pci_address")
+    facts = GpuFacts(
+        gfx=gpu.get("arch"),
+        name=gpu.get("name"),
+        vram_bytes=gpu.get("memory_bytes"),
+        pci_address=address,
+    )
+    reason = exclusion_of(gpu, {} if status is None else status.exclusions)
+    excluded = None if reason is None else GpuExclusion.model_validate(reason)
+    return GpuState(key=address or f"torch:{gpu.get('index', 0)}", facts=facts, excluded=excluded)
+
+
+def _live_workers(
+    session: Session, settings: Settings, *, now: datetime, worker_id: str | None
+) -> Sequence[tuple[Worker, WorkerStatus | None]]:
+    statement = (
+        select(Worker, WorkerStatus)
+        .join(WorkerStatus, SAME_BOOT, isouter=True)
+        .where(Worker.last_seen_at >= now - timedelta(seconds=live_seconds(settings)))
+        .order_by(col(Worker.hostname), col(Worker.id))
+    )
+    if worker_id is not None:
+        statement = statement.where(Worker.id == worker_id)
+    return session.exec(statement).all()
+
+
+def _list_running(session: Session) -> list[Running]:
+    statement = select(Attempt.id, Attempt.job_id, Attempt.worker_id)
+    rows = session.exec(statement.where(Attempt.status == AttemptStatus.RUNNING))
+    return [Running(*row) for row in rows]
