@@ -13,11 +13,11 @@ from service.settings import Settings
 from service.storage import (
     LocalStorage,
     ObjectStorage,
-    Staged,
     Stored,
     build_storage,
     require_free,
 )
+from service.storage.staged import Staged
 
 CONTENT = b"red kiln " * 300_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -162,7 +162,7 @@ def test_a_full_disk_is_507_at_every_call_and_leaves_nothing(tmp_path, monkeypat
     if call == "replace":
         monkeypatch.setattr(Path, "replace", fail)
     else:
-        monkeypatch.setattr(f"service.storage.os.{call}", fail)
+        monkeypatch.setattr(f"service.storage.staged.os.{call}", fail)
     with pytest.raises(StorageFull):
         storage.put([CONTENT])
     with pytest.raises(StorageFull):
@@ -177,7 +177,7 @@ def test_a_failing_fsync_is_never_taken_for_stored(tmp_path, monkeypatch):
     def fail(_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("service.storage.os.fsync", fail)
+    monkeypatch.setattr("service.storage.staged.os.fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
         storage.put([CONTENT])
     assert list(storage.list_blobs()) == []

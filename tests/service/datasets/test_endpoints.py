@@ -133,7 +133,7 @@ def test_a_disk_that_fills_up_is_507_and_leaves_nothing(client, services, archiv
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("service.storage.os.write", full)
+    monkeypatch.setattr("service.storage.staged.os.write", full)
     answer = upload(client, archive)
     assert answer.status_code == 507
     assert answer.json()["code"] == "storage_full"

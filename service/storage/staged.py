@@ -1,0 +1,78 @@
+"""What is being received: a file of the staging folder, counted, hashed, and removed in the end."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from service.errors import StorageFull, TooLarge
+
+
+class Staged:
+    """A file of the staging folder, until it gets its final place.
+
+    Args:
+        folder: the staging folder.
+        limit: most bytes accepted.
+        min_free_bytes: free disk that must be left.
+    """
+
+    def __init__(self, folder: Path, *, limit: int | None, min_free_bytes: int) -> None:
+        self.size_bytes = 0
+        self._limit = limit
+        self._min_free_bytes = min_free_bytes
+        self._folder = folder
+        self._digest = hashlib.sha256()
+        self._require_room(0)
+        self._fd, name = tempfile.mkstemp(prefix="put-", dir=folder)
+        self.path = Path(name)
+        self._is_open = True
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Append bytes.
+
+        Raises:
+            TooLarge: they are more than the limit.
+            StorageFull: the disk is full.
+        """
+        self.size_bytes += len(data)
+        if self._limit is not None and self.size_bytes > self._limit:
+            raise TooLarge(f"the body is over the limit of {self._limit} bytes")
+        self._require_room(len(data))
+        self._digest.update(data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def close(self) -> str:
+        """Make the bytes durable; their sha256."""
+        os.fsync(self._fd)
+        os.close(self._fd)
+        self._is_open = False
+        return self._digest.hexdigest()
+
+    def discard(self) -> None:
+        """Close and remove the file, if it is still there."""
+        if self._is_open:
+            os.close(self._fd)
+            self._is_open = False
+        self.path.unlink(missing_ok=True)
+
+    def _require_room(self, num_bytes: int) -> None:
+        if self._min_free_bytes:
+            require_free(self._folder, num_bytes + self._min_free_bytes)
+
+
+def require_free(folder: Path, num_bytes: int) -> None:
+    """Make sure that a disk has room.
+
+    Raises:
+        StorageFull: it has less than `num_bytes` left.
+    """
+    status = os.statvfs(folder)
+    free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes < num_bytes:
+        raise StorageFull(
+            f"the service's disk has {free_bytes / 2**30:.2f} GiB free, and "
+            f"{num_bytes / 2**30:.2f} GiB are wanted; delete data sets or jobs"
+        )
