@@ -63,9 +63,18 @@ $(VENV)/.venv:
 		{ echo "venv is missing: on Debian or Ubuntu, apt install python3-venv"; exit 1; }
 	@touch $@
 
+# An index that does not answer is asked once, here, and not by pip for every package. One that was
+# named is not replaced: the package index has another build of torch.
 $(VENV)/.torch: $(VENV)/.venv
-	@echo "Installing $(TORCH)$(if $(TORCH_INDEX), from $(TORCH_INDEX))"
-	@$(INSTALL) --retries 2 $(TORCH) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	@index='$(TORCH_INDEX)'; \
+	if [ -n "$$index" ] && ! $(BIN)/python -m native.reach "$$index"; then \
+		if [ '$(origin TORCH_INDEX)' != file ]; then \
+			echo "$$index does not answer. Without an index of torch's own: make TORCH_INDEX= $(MAKECMDGOALS)"; exit 1; \
+		fi; \
+		echo "$$index does not answer: torch comes from the package index alone"; index=; \
+	fi; \
+	echo "Installing $(TORCH)$${index:+ from $$index}"; \
+	$(INSTALL) --retries 2 $(TORCH) $${index:+--extra-index-url "$$index"}
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
