@@ -1,4 +1,4 @@
-"""The environment of a child: what it needs, one GPU or none, and no credential."""
+"""The environment of a child: what it needs, one GPU or none, and none of our credentials."""
 
 import hashlib
 import json
@@ -14,6 +14,8 @@ PREFIXES = (
     "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
     "REDKILN_TRAINER_",
 )  # fmt: skip
+HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN"})
+HUB_PREFIX = "HF_HUB_"
 MASKS = (
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -38,6 +40,20 @@ def build_child_environment(
         if (name in NAMES or name.startswith(PREFIXES)) and name not in MASKS
     }
     return {**kept, **device, "OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"}
+
+
+def show_hugging_face(own: Mapping[str, str]) -> dict[str, str]:
+    """Where a trainer finds pretrained models, and the token that opens the gated ones.
+
+    `HF_TOKEN` is the one credential that a child gets: the user gave it to this worker for these
+    downloads alone, and it is the trainer that makes them. What exports, or asks the hardware,
+    fetches nothing and does not get it.
+    """
+    return {
+        name: value
+        for name, value in own.items()
+        if name in HUB_NAMES or name.startswith(HUB_PREFIX)
+    }
 
 
 HIDE_GPUS = {"HIP_VISIBLE_DEVICES": "-1", "CUDA_VISIBLE_DEVICES": "-1"}

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from worker.agent.children import Child, Spawner
-from worker.agent.environment import HIDE_GPUS, build_child_environment
+from worker.agent.environment import HIDE_GPUS, build_child_environment, show_hugging_face
 from worker.agent.inventory import SlotPlan
 from worker.agent.kernel_cache import build_cache_environment
 from worker.agent.spare import Spare
@@ -106,12 +106,13 @@ class Launcher:
 
     def _trainer_environment(self) -> dict[str, str]:
         folder = self._settings.resolved_kernel_cache_dir / self._slot.cache_key
-        device = {**self._slot.device_environment, **build_cache_environment(folder, os.environ)}
+        caches = build_cache_environment(folder, os.environ)
+        own = {**self._slot.device_environment, **caches, **show_hugging_face(os.environ)}
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             log.warning("no cache of compiled kernels", folder=str(folder), error=str(error))
-        return build_child_environment(os.environ, device=device, threads=self._slot.threads)
+        return build_child_environment(os.environ, device=own, threads=self._slot.threads)
 
     def _export_environment(self) -> dict[str, str]:
         return build_child_environment(os.environ, device=HIDE_GPUS, threads=self._slot.threads)

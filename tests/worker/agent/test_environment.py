@@ -5,6 +5,7 @@ from worker.agent.environment import (
     build_child_environment,
     digest_environment,
     show_every_gpu,
+    show_hugging_face,
     show_one_gpu,
 )
 
@@ -30,6 +31,15 @@ def test_only_known_names_pass():
         "OMP_NUM_THREADS": "3",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def test_models_and_their_token_are_for_those_who_fetch_them():
+    own = {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_DEBUG": "1", "PATH": "/bin", **SECRETS}
+    shown = show_hugging_face(own)
+    assert shown == {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_TOKEN": SECRETS["HF_TOKEN"]}
+    trainer = build_child_environment(own, device=shown, threads=1)
+    assert SECRETS.keys() & trainer.keys() == {"HF_TOKEN"}
+    assert "HF_TOKEN" not in build_child_environment(own, device=HIDE_GPUS, threads=1)
 
 
 def test_the_agents_own_masks_give_way_to_the_slots():
