@@ -39,8 +39,8 @@ class ConnectionFailed(RedkilnError):
         self.url = url
         self.reason = reason
         super().__init__(
-            f"Cannot reach the service at {url} ({reason}). Start it with `make up`, "
-            "or say where it is with --url or REDKILN_URL."
+            f"Cannot reach the service at {url} ({reason}). Start it with `./up` (containers) or "
+            "`make up`, or say where it is with --url or REDKILN_URL."
         )
 
 

@@ -23,7 +23,7 @@ def workers(session: Session) -> None:
         session.emit(listed)
         return
     if not listed:
-        session.note("No worker has ever said hello. Start one: make up")
+        session.note("No worker has ever said hello. Start one: ./up (containers), or make up")
         return
     columns = (
         Column("host", when_narrow="cut"),
