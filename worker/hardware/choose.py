@@ -186,4 +186,4 @@ def _explain(gpus: Sequence[GpuFacts], keys: Sequence[str], *, num_free: int) ->
         path = "on the PCIe of one CPU"
     else:
         path = "with no better path between them known than through the host"
-    return f"GPUs {', '.join(keys)}: of {num_free} free ones the best joined, {path}"
+    return f"GPUs {', '.join(keys)}: of {num_free} free ones the nearest to each other, {path}"
