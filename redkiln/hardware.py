@@ -83,9 +83,11 @@ class GpuFacts(HardwareModel):
         is_apu: whether it shares the host's memory; None when unknown.
         num_xcc: accelerator dies that act as this GPU.
         partition: place among the partitions of its card, counted from 0; None when it is whole.
-        is_accessible: False when it exists and is not passed to this process (EPERM).
+        is_accessible: False when it exists and is not passed to this process (EPERM), or its driver
+            does not offer it for computing.
         peak_tflops: computed, by type (`fp32`, `fp16`, `bf16`); empty when a factor is unknown.
-        memory_bandwidth_bytes_per_second: of the product, by PCI id.
+        memory_bandwidth_bytes_per_second: of the product, by PCI id; None for a partition.
+        drives_display: whether a screen is connected to its card; None when its card is unknown.
     """
 
     node: int | None = None
@@ -112,6 +114,7 @@ class GpuFacts(HardwareModel):
     is_accessible: bool = True
     peak_tflops: dict[str, float] = Field(default_factory=dict)
     memory_bandwidth_bytes_per_second: int | None = None
+    drives_display: bool | None = None
     links: list[GpuLink] = Field(default_factory=list)
     telemetry: GpuTelemetry | None = None
 
@@ -244,7 +247,7 @@ class SelfTestResult(HardwareModel):
         max_abs_error: largest difference; None when a number is not finite.
         max_rel_error: the same, relative to the root mean square of what is right.
         tolerance: what `max_rel_error` may be.
-        zeros_ratio: of the device's numbers; wrong kernels like to leave zeros.
+        zeros_ratio: of the device's numbers, in the result that has most; wrong kernels leave zeros.
         error: words of an exception, where the operation could not run at all.
     """
 

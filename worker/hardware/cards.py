@@ -52,6 +52,11 @@ def read_cards(drm_dir: Path, *, read: Read = read_file) -> list[Card]:
     return [card for card in cards if card is not None]
 
 
+def find_device_dir(card: int | None, *, drm_dir: Path = DRM_DIR) -> Path | None:
+    """Where the sensors of a card are; None for a GPU whose card is not known."""
+    return None if card is None else drm_dir / f"card{card}" / "device"
+
+
 def _folders(drm_dir: Path) -> list[tuple[int, Path]]:
     if match := re.fullmatch(r"card([0-9]{1,9})", drm_dir.name):
         return [(int(match[1]), drm_dir)]

@@ -88,7 +88,8 @@ def _add_card(facts: GpuFacts, card: Card) -> GpuFacts:
         "render_minor": card.render_minor,
     }
     missing = {name: value for name, value in told.items() if getattr(facts, name) is None}
-    return facts.model_copy(update={**missing, "card": card.number})
+    own = {"card": card.number, "drives_display": card.drives_display}
+    return facts.model_copy(update={**missing, **own})
 
 
 def _add_product(facts: GpuFacts, *, revision: int | None) -> GpuFacts:

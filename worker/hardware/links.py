@@ -51,12 +51,13 @@ def describe_links(
         node: the GPU's.
         pci_addresses: of the nodes that are GPUs.
     """
+    steps = _count_steps(links, start=node)
     return [
         GpuLink(
             to_node=link.to_node,
             to_pci_address=pci_addresses.get(link.to_node),
             kind=KINDS.get(link.properties.get("type", 0), "unknown"),
-            hops=_count_hops(link, links, node=node),
+            hops=_count_direct_hops(link) if link.is_direct else steps.get(link.to_node),
             weight=link.properties.get("weight"),
             max_bandwidth_bytes_per_second=_bandwidth(link),
             has_atomics_32=_has(link, NO_ATOMICS_32),
@@ -66,27 +67,22 @@ def describe_links(
     ]
 
 
-def _count_hops(link: Link, links: Mapping[int, Sequence[Link]], *, node: int) -> int | None:
+def _count_direct_hops(link: Link) -> int:
     weight = link.properties.get("weight", 0)
-    if not link.is_direct:
-        return _count_steps(links, start=node, end=link.to_node)
-    if link.properties.get("type") == 11 and weight > 0 and weight % XGMI_HOP_WEIGHT == 0:
-        return weight // XGMI_HOP_WEIGHT
-    return 1
+    is_xgmi = KINDS.get(link.properties.get("type", 0)) == "xgmi"
+    return weight // XGMI_HOP_WEIGHT if is_xgmi and weight >= XGMI_HOP_WEIGHT else 1
 
 
-def _count_steps(links: Mapping[int, Sequence[Link]], *, start: int, end: int) -> int | None:
-    """Direct links on the shortest path between two nodes; None when none is known."""
-    reached, frontier, steps = {start}, {start}, 0
+def _count_steps(links: Mapping[int, Sequence[Link]], *, start: int) -> dict[int, int]:
+    """Direct links on the shortest path from a node to each that can be reached."""
+    steps, frontier = {start: 0}, {start}
     while frontier:
-        if end in frontier:
-            return steps
         beyond = {
             link.to_node for node in frontier for link in links.get(node, ()) if link.is_direct
         }
-        frontier, steps = beyond - reached, steps + 1
-        reached |= frontier
-    return None
+        frontier = beyond - steps.keys()
+        steps |= dict.fromkeys(frontier, max(steps.values()) + 1)
+    return steps
 
 
 def _bandwidth(link: Link) -> int | None:
