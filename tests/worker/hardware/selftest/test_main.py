@@ -1,0 +1,53 @@
+import torch
+
+from redkiln.hardware import SelfTestReport
+from worker.hardware.selftest.__main__ import main
+
+
+def test_a_sound_cpu_leaves_with_0_and_says_that_no_gpu_was_tested(capsys):
+    assert main(["--quick", "--device", "cpu"], environ={}) == 0
+    printed = capsys.readouterr().out
+    assert "21 of 21 passed" in printed
+    assert "no GPU was tested" in printed
+    assert "gemm tall skinny" in printed
+
+
+def test_json_is_all_of_stdout_and_stderr_names_the_tests(capsys):
+    environ = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "SECRET": "x"}
+    assert main(["--quick", "--json", "--device", "cpu"], environ=environ) == 0
+    printed = capsys.readouterr()
+    report = SelfTestReport.model_validate_json(printed.out)
+    assert report.status == "passed"
+    assert report.settings == {"TORCH_BLAS_PREFER_HIPBLASLT": "0"}
+    assert report.versions["torch"] == torch.__version__
+    assert "fp32 sgd" in printed.err.splitlines()
+
+
+def test_wrong_numbers_leave_with_1_and_are_listed(capsys, monkeypatch):
+    monkeypatch.setattr(
+        "worker.hardware.selftest.run.allowed_error", lambda *_args, **_kwargs: 1e-12
+    )
+    assert main(["--quick", "--device", "cpu"], environ={}) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "gemm in fp32, 256x256x256 nn: error 2" in printed
+    assert "0 of 21 passed" in printed
+
+
+def test_a_device_that_cannot_be_opened_leaves_with_2_and_the_cause(capsys, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise RuntimeError("No HIP GPUs are available")
+
+    monkeypatch.setattr("torch.zeros", refuse)
+    assert main(["--json", "--device", "cuda:0"], environ={}) == 2
+    report = SelfTestReport.model_validate_json(capsys.readouterr().out)
+    assert (report.status, report.results) == ("error", [])
+    assert "No HIP GPUs" in report.cause
+
+
+def test_a_report_is_kept_and_found_until_one_asks_again(capsys, tmp_path, monkeypatch):
+    arguments = ["--quick", "--json", "--device", "cpu", "--cache-dir", str(tmp_path)]
+    reports = []
+    for more in ([], [], ["--again"]):
+        assert main([*arguments, *more], environ={}) == 0
+        reports.append(SelfTestReport.model_validate_json(capsys.readouterr().out))
+    assert reports[0].at == reports[1].at < reports[2].at

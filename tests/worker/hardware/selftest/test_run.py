@@ -1,0 +1,164 @@
+"""The CPU plays the device; wrong kernels are real operators whose float32 results are spoilt."""
+
+from datetime import UTC, datetime
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from redkiln.hardware import SelfTestReport
+from worker.hardware.selftest.cases import build_cases
+from worker.hardware.selftest.run import run_self_test
+from worker.hardware.selftest.sgd import train
+from worker.hardware.verdicts import judge_report
+
+aten = torch.ops.aten
+
+
+class Spoilt(TorchDispatchMode):
+    """A device whose kernel for some operators is wrong in the tested type."""
+
+    def __init__(self, operators, spoil, *, dtype=torch.float32):
+        super().__init__()
+        self.operators, self.spoil, self.dtype = operators, spoil, dtype
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket in self.operators:
+            several = out if isinstance(out, tuple) else (out,)
+            for tensor in several:
+                if isinstance(tensor, torch.Tensor) and tensor.dtype == self.dtype:
+                    self.spoil(tensor)
+        return out
+
+
+def zero_most(tensor):
+    """What hipBLASLt was seen to do on gfx1201."""
+    tensor.mul_((torch.arange(tensor.numel()) < tensor.numel() * 7 // 100).view(tensor.shape))
+
+
+def add_a_hundredth(tensor):
+    tensor.mul_(1.01)
+
+
+def make_nan(tensor):
+    tensor.view(-1)[0] = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(precisions=("fp32",), *, device="cpu", is_quick=True, say=lambda text: None):
+    blank = SelfTestReport(at=datetime.now(UTC), device=device, is_quick=is_quick, status="error")
+    return run_self_test(blank, precisions=precisions, say=say)
+
+
+def test_a_cpu_that_is_sound_passes_in_every_type():
+    report = run(("fp32", "fp16", "bf16"))
+    assert [r for r in report.results if r.verdict != "passed"] == []
+    assert report.status == "passed"
+    assert {r.precision for r in report.results} == {"fp32", "fp16", "bf16"}
+    areas = {r.area for r in report.results}
+    assert len(areas) == 11
+    assert judge_report(report).action == "use"
+
+
+@pytest.mark.parametrize(
+    ("operators", "spoil", "area"),
+    [
+        ({aten.mm}, zero_most, "gemm_tall_skinny"),
+        ({aten.mm}, add_a_hundredth, "gemm"),
+        ({aten.addmm}, zero_most, "linear"),
+        ({aten.convolution}, add_a_hundredth, "convolution_forward"),
+        ({aten.convolution_backward}, add_a_hundredth, "convolution_backward_weight"),
+        ({aten.convolution_backward}, make_nan, "convolution_backward_input"),
+        ({aten._scaled_dot_product_flash_attention_for_cpu}, zero_most, "attention_forward"),
+        ({aten.native_layer_norm_backward}, add_a_hundredth, "normalization_backward"),
+        ({aten.native_batch_norm}, add_a_hundredth, "normalization_forward"),
+        ({aten.convolution_backward}, zero_most, "sgd"),
+    ],
+)
+def test_a_wrong_kernel_is_found_and_named(operators, spoil, area):
+    with Spoilt(operators, spoil):
+        report = run()
+    assert report.status == "failed"
+    assert area in {r.area for r in report.bad}
+    spoilt = next(r for r in report.bad if r.area == area)
+    assert spoilt.nan_count > 0 if spoil is make_nan else spoilt.max_rel_error > spoilt.tolerance
+    if spoil is zero_most and area != "sgd":
+        assert spoilt.zeros_ratio > 0.5
+
+
+def test_a_kernel_that_is_wrong_in_one_type_blocks_that_type_alone():
+    with Spoilt({aten.convolution}, zero_most, dtype=torch.bfloat16):
+        verdict = judge_report(run(("fp32", "bf16")))
+    assert (verdict.action, verdict.blocked_precisions) == ("restrict", ("bf16",))
+
+
+def test_an_operation_that_cannot_run_is_a_result_and_not_the_end():
+    def refuse(tensor):
+        raise RuntimeError("miopenStatusUnknownError")
+
+    with Spoilt({aten.convolution}, refuse):
+        report = run()
+    broken = [r for r in report.results if r.verdict == "error"]
+    assert {"convolution_forward", "sgd"} <= {r.area for r in broken}
+    assert broken[0].error == "miopenStatusUnknownError"
+    assert any(r.area == "normalization_forward" and r.verdict == "passed" for r in report.results)
+
+
+def test_after_a_fault_of_the_device_the_test_ends_with_what_it_found():
+    def fault(tensor):
+        raise torch.AcceleratorError("HIP error: an illegal memory access was encountered")
+
+    with Spoilt({aten.convolution}, fault):
+        report = run()
+    assert report.results[-1].verdict == "error"
+    assert report.results[-1].area.startswith("convolution")
+    assert report.status == "failed"
+
+
+def test_memory_that_others_hold_says_nothing_of_the_numbers():
+    def full(tensor):
+        raise torch.OutOfMemoryError("HIP out of memory")
+
+    with Spoilt({aten.mm}, full), pytest.raises(torch.OutOfMemoryError):
+        run()
+
+
+def test_every_test_is_named_before_it_runs():
+    said = []
+
+    def die(tensor):
+        raise KeyboardInterrupt
+
+    with Spoilt({aten.convolution}, die), pytest.raises(KeyboardInterrupt):
+        run(say=said.append)
+    assert said[-1].startswith("fp32 convolution_forward")
+
+
+def test_the_quick_shapes_are_part_of_the_full_ones():
+    quick = [case.shape for case in build_cases(is_quick=True)]
+    full = [case.shape for case in build_cases(is_quick=False)]
+    assert set(quick) < set(full)
+    assert len(set(full)) == len(full)
+
+
+def test_the_short_run_learns_and_repeats_exactly():
+    device = torch.device("cpu")
+    runs = [train(device, dtype=torch.float64, precision="fp32", seed=3) for _ in range(2)]
+    assert torch.equal(runs[0].losses, runs[1].losses)
+    assert runs[0].losses[-1] < 0.7 * runs[0].losses[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+def test_a_gpu_that_is_sound_passes():
+    report = run(("fp32", "fp16"), device="cuda:0", is_quick=False)
+    assert [r for r in report.results if r.verdict != "passed"] == []
+    assert {"rocblas", "hipblaslt", "cublas", "cublaslt"} & {r.library for r in report.results}

@@ -1,0 +1,123 @@
+"""`python -m worker.hardware.selftest`: whether a device computes right numbers.
+
+Exit status: 0 when all numbers are right, 1 when some are wrong (the report names them), 2 when the
+test could not run (the report's `cause` says why). With `--json` the report is all of stdout, and
+stderr names each test before it runs, so that a process that dies has said in what.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import torch
+from rich.console import Console
+
+from redkiln.hardware import Precision, SelfTestReport
+from worker.hardware.driver import read_driver_version
+from worker.hardware.selftest.run import describe_device, run_self_test
+from worker.hardware.selftest.table import render_report
+from worker.hardware.selftest_cache import (
+    CachedReports,
+    choose_precisions,
+    key_of_report,
+    select_settings,
+)
+
+EXIT_STATUSES = {"passed": 0, "failed": 1, "error": 2}
+PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16")
+
+
+def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
+    """Test the device that the arguments name, and print the report."""
+    options = _parse(arguments)
+    # The sums are small: threads would wait for each other longer than they compute.
+    torch.set_num_threads(1)
+    try:
+        report = _find_or_run(options, _open(options, environ))
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with a GPU
+        report = _blank(options.device, options, environ, f"{type(error).__name__}: {error}"[:1000])
+    if options.json:
+        sys.stdout.write(report.model_dump_json(indent=1) + "\n")
+    else:
+        Console().print(render_report(report))
+    return EXIT_STATUSES[report.status]
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m worker.hardware.selftest", description=__doc__)
+    default = "cuda:0" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", default=default, help=f"torch's name of it; here {default}")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--quick", action="store_true", help="a few small shapes only")
+    parser.add_argument(
+        "--precisions", help="like fp32,fp16; by default all that the device's target has"
+    )
+    parser.add_argument(
+        "--cache-dir", type=Path, help="keep reports here; print one of this GPU and these versions"
+    )
+    parser.add_argument("--again", action="store_true", help="test, whatever was found before")
+    options = parser.parse_args(arguments)
+    if options.precisions is not None:
+        options.precisions = options.precisions.split(",")
+        if not set(options.precisions) <= set(PRECISIONS):
+            parser.error(f"--precisions: allowed are {', '.join(PRECISIONS)}")
+    return options
+
+
+def _open(options: argparse.Namespace, environ: Mapping[str, str]) -> SelfTestReport:
+    """Touch the device; what is known of it before any test."""
+    device = torch.device(options.device)
+    if device.type == "cuda":
+        torch.zeros(1, device=device)
+    return _blank(str(device), options, environ).model_copy(update=describe_device(device))
+
+
+def _find_or_run(options: argparse.Namespace, blank: SelfTestReport) -> SelfTestReport:
+    if options.cache_dir is None:
+        return _run(options, blank)
+    cache, key = CachedReports(options.cache_dir), key_of_report(blank)
+    found = None if options.again else cache.find(key)
+    if found is not None:
+        return found
+    report = _run(options, blank)
+    cache.save(key, report)
+    return report
+
+
+def _run(options: argparse.Namespace, blank: SelfTestReport) -> SelfTestReport:
+    device = torch.device(blank.device)
+    precisions = options.precisions or choose_precisions(device.type, gfx=blank.gfx)
+
+    def say(text: str) -> None:
+        if options.json:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+
+    return run_self_test(blank, precisions=cast("Sequence[Precision]", precisions), say=say)
+
+
+def _blank(
+    device: str, options: argparse.Namespace, environ: Mapping[str, str], cause: str = ""
+) -> SelfTestReport:
+    return SelfTestReport(
+        at=datetime.now(UTC),
+        device=device,
+        versions={
+            "torch": torch.__version__,
+            "hip": torch.version.hip,
+            "cuda": torch.version.cuda,
+            "driver": read_driver_version(),
+        },
+        settings=select_settings(environ),
+        is_quick=options.quick,
+        status="error",
+        cause=cause,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], environ=os.environ))

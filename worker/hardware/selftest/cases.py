@@ -1,0 +1,183 @@
+"""The operations of the self-test: how each makes its inputs and what it computes of them.
+
+A case's `compute` runs twice on the same numbers: on the device in the tested type, and on the CPU
+in float64. Backward passes get their output's gradient as an input, so nothing is drawn on a
+device.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch.nn import functional
+
+from redkiln.hardware import SelfTestArea
+from worker.hardware.selftest.shapes import (
+    ATTENTIONS,
+    CONVOLUTIONS,
+    GEMMS,
+    LINEARS,
+    NORMALIZATIONS,
+    AttentionShape,
+    ConvolutionShape,
+    GemmShape,
+    NormalizationShape,
+)
+
+Results = dict[SelfTestArea, Sequence[torch.Tensor]]
+ONE_BY_ONE_OPERATIONS = 1
+FEW_OPERATIONS = 8
+"""Roundings in a row within a norm: its statistics, then what is made with them."""
+ATTENTION_OPERATIONS = 16
+"""Two products with a softmax between them, and back through all three."""
+WINOGRAD_OPERATIONS = 64
+"""Convolutions by Winograd's transforms round more than direct ones, the more the larger their
+tiles; this leaves them a factor of 8.
+
+Source: B. Barabasz et al., Error Analysis and Improving the Accuracy of Winograd Convolution for
+Deep Neural Networks, ACM Trans. Math. Softw. 46(4), 2020, for the effect; the factor is a margin.
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation on one shape.
+
+    Attributes:
+        sizes: of each input, drawn from a normal distribution.
+        parameters: sizes of inputs that stay in float32 whatever is tested, as autocast leaves
+            weights of norms.
+        reduction_lengths: of each area that it tests.
+        chosen_by: which kind of library can be told to compute it.
+    """
+
+    shape: str
+    sizes: Sequence[tuple[int, ...]]
+    compute: Callable[[Sequence[torch.Tensor]], Results]
+    reduction_lengths: dict[SelfTestArea, int]
+    depth: int = ONE_BY_ONE_OPERATIONS
+    parameters: Sequence[tuple[int, ...]] = field(default_factory=tuple)
+    chosen_by: Literal["blas", "attention"] | None = None
+
+
+def build_cases(*, is_quick: bool) -> Iterator[Case]:
+    """All cases but the training run; the quick ones are a subset."""
+    yield from (gemm_case(s) for s in GEMMS if s.is_quick or not is_quick)
+    yield from (linear_case(s) for s in LINEARS if s.is_quick or not is_quick)
+    yield from (convolution_case(s) for s in CONVOLUTIONS if s.is_quick or not is_quick)
+    yield from (attention_case(s) for s in ATTENTIONS if s.is_quick or not is_quick)
+    yield from (normalization_case(s) for s in NORMALIZATIONS if s.is_quick or not is_quick)
+
+
+def gemm_case(shape: GemmShape) -> Case:
+    """A product, its factors handed over as they lie in memory."""
+    area: SelfTestArea = "gemm_tall_skinny" if shape.is_tall_skinny else "gemm"
+    left = (shape.k, shape.m) if shape.layout == "tn" else (shape.m, shape.k)
+    right = (shape.n, shape.k) if shape.layout == "nt" else (shape.k, shape.n)
+
+    def compute(inputs: Sequence[torch.Tensor]) -> Results:
+        a, b = inputs
+        a = a.t() if shape.layout == "tn" else a
+        b = b.t() if shape.layout == "nt" else b
+        return {area: [a @ b]}
+
+    return Case(str(shape), (left, right), compute, {area: shape.k}, chosen_by="blas")
+
+
+def linear_case(shape: GemmShape) -> Case:
+    """A linear layer with its bias, forward and all gradients (torch has its own path for it)."""
+
+    def compute(inputs: Sequence[torch.Tensor]) -> Results:
+        x, weight, bias, grad = inputs
+        leaves = [t.requires_grad_() for t in (x, weight, bias)]
+        out = functional.linear(*leaves)
+        grads = torch.autograd.grad(out, leaves, grad)
+        return {"linear": [out, *grads]}
+
+    sizes = ((shape.m, shape.k), (shape.n, shape.k), (shape.n,), (shape.m, shape.n))
+    longest = max(shape.m, shape.k, shape.n)
+    return Case(str(shape), sizes, compute, {"linear": longest}, depth=4, chosen_by="blas")
+
+
+def convolution_case(shape: ConvolutionShape) -> Case:
+    """A convolution, and its gradients by image and by weight."""
+    layout = torch.channels_last if shape.is_channels_last else torch.contiguous_format
+    taps = shape.kernel**2
+
+    def compute(inputs: Sequence[torch.Tensor]) -> Results:
+        x, weight, grad = (t.contiguous(memory_format=layout) for t in inputs)
+        leaves = [x.requires_grad_(), weight.requires_grad_()]
+        out = functional.conv2d(
+            x, weight, stride=shape.stride, padding=shape.kernel // 2, groups=shape.groups
+        )
+        by_input, by_weight = torch.autograd.grad(out, leaves, grad)
+        return {
+            "convolution_forward": [out],
+            "convolution_backward_input": [by_input],
+            "convolution_backward_weight": [by_weight],
+        }
+
+    return Case(
+        str(shape),
+        (
+            (shape.batch, shape.channels, shape.side, shape.side),
+            (shape.filters, shape.channels // shape.groups, shape.kernel, shape.kernel),
+            (shape.batch, shape.filters, shape.out_side, shape.out_side),
+        ),
+        compute,
+        {
+            "convolution_forward": shape.channels // shape.groups * taps,
+            "convolution_backward_input": shape.filters // shape.groups * taps,
+            "convolution_backward_weight": shape.batch * shape.out_side**2,
+        },
+        depth=WINOGRAD_OPERATIONS,
+    )
+
+
+def attention_case(shape: AttentionShape) -> Case:
+    """Scaled dot-product attention and its gradients."""
+    size = (shape.batch, shape.heads, shape.length, shape.width)
+
+    def compute(inputs: Sequence[torch.Tensor]) -> Results:
+        *leaves, grad = inputs
+        query, key, value = leaves = [t.requires_grad_() for t in leaves]
+        out = functional.scaled_dot_product_attention(query, key, value, is_causal=shape.is_causal)
+        grads = torch.autograd.grad(out, leaves, grad)
+        return {"attention_forward": [out], "attention_backward": grads}
+
+    longest = max(shape.length, shape.width)
+    lengths: dict[SelfTestArea, int] = {
+        "attention_forward": longest,
+        "attention_backward": longest,
+    }
+    return Case(
+        str(shape), (size,) * 4, compute, lengths, depth=ATTENTION_OPERATIONS, chosen_by="attention"
+    )
+
+
+def normalization_case(shape: NormalizationShape) -> Case:
+    """Layer or batch norm in training, and its gradients."""
+    is_layer = shape.kind == "layer_norm"
+    width = shape.size[-1] if is_layer else shape.size[1]
+    length = width if is_layer else shape.size[0] * shape.size[2] * shape.size[3]
+
+    def compute(inputs: Sequence[torch.Tensor]) -> Results:
+        x, grad, weight, bias = inputs
+        leaves = [t.requires_grad_() for t in (x, weight, bias)]
+        if is_layer:
+            out = functional.layer_norm(leaves[0], (width,), leaves[1], leaves[2])
+        else:
+            out = functional.batch_norm(leaves[0], None, None, leaves[1], leaves[2], training=True)
+        grads = torch.autograd.grad(out, leaves, grad)
+        return {"normalization_forward": [out], "normalization_backward": grads}
+
+    rows = max(length, shape.size[0])
+    return Case(
+        str(shape),
+        (shape.size, shape.size),
+        compute,
+        {"normalization_forward": length, "normalization_backward": rows},
+        depth=FEW_OPERATIONS,
+        parameters=((width,), (width,)),
+    )

@@ -1,0 +1,278 @@
+"""The self-test of one device: every case in every precision, by every library that can be chosen.
+
+Numbers are drawn on the CPU from a fixed seed, rounded to the tested type, and computed twice.
+"""
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from redkiln.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
+from worker.hardware.selftest.cases import Case, build_cases
+from worker.hardware.selftest.compare import Difference, compare
+from worker.hardware.selftest.sgd import BATCH, DTYPES, SIDE, STEPS, train
+from worker.hardware.selftest.tolerance import allowed_error
+
+SEED = 20
+SGD_LAYERS = 9
+"""Of the small network: roundings in a row up to a loss; over all steps, up to the weights."""
+BLAS_NAMES = {True: ("rocblas", "hipblaslt"), False: ("cublas", "cublaslt")}
+BLAS_CHOICES = ("cublas", "cublaslt")
+"""What torch calls its two libraries, on ROCm too."""
+ATTENTION_BACKENDS = {
+    "math": SDPBackend.MATH,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+NOT_OFFERED = ("No available kernel", "No viable backend")
+"""What torch says where a fused attention was not built for this device, type or shape."""
+
+Say = Callable[[str], None]
+
+
+def run_self_test(
+    blank: SelfTestReport, *, precisions: Sequence[Precision], say: Say
+) -> SelfTestReport:
+    """Test a device that torch can open.
+
+    Args:
+        blank: which device, and whether the test is quick; the CPU too can be tested.
+        precisions: what is tested.
+        say: told the name of each test before it runs, so that a death names its place.
+
+    Returns:
+        The report, filled in.
+
+    Raises:
+        torch.OutOfMemoryError: somebody else holds the device's memory.
+    """
+    began = time.perf_counter()
+    device = torch.device(blank.device)
+    results: list[SelfTestResult] = []
+    try:
+        for result in _run_all(device, precisions, is_quick=blank.is_quick, say=say):
+            results.append(result)  # noqa: PERF402  what was found before a loss of the device stays
+    except torch.AcceleratorError:
+        say("the device is lost; what would follow is left out")
+    is_good = all(result.verdict == "passed" for result in results)
+    return blank.model_copy(
+        update={
+            "at": datetime.now(UTC),
+            "status": "passed" if is_good else "failed",
+            "cause": "",
+            "results": results,
+            "seconds": time.perf_counter() - began,
+        }
+    )
+
+
+def describe_device(device: torch.device) -> dict[str, str | None]:
+    """Name, target and address of a device, as torch tells them."""
+    if device.type != "cuda":
+        return {"name": "CPU"}
+    properties = torch.cuda.get_device_properties(device)
+    gfx = getattr(properties, "gcnArchName", "").split(":")[0] if torch.version.hip else ""
+    domain = getattr(properties, "pci_domain_id", 0)
+    bus = getattr(properties, "pci_bus_id", None)
+    slot = getattr(properties, "pci_device_id", None)
+    address = None if bus is None or slot is None else f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    return {
+        "name": properties.name,
+        "gfx": gfx or f"sm_{properties.major}{properties.minor}",
+        "pci_address": address,
+    }
+
+
+def _run_all(
+    device: torch.device, precisions: Sequence[Precision], *, is_quick: bool, say: Say
+) -> Iterator[SelfTestResult]:
+    with _exact_float32():
+        for precision in precisions:
+            for case in build_cases(is_quick=is_quick):
+                yield from _run_case(case, device, precision, say)
+            say(f"{precision} sgd")
+            yield from _run_sgd(device, precision)
+
+
+def _run_case(
+    case: Case, device: torch.device, precision: Precision, say: Say
+) -> Iterator[SelfTestResult]:
+    inputs = _draw_inputs(case, precision)
+    want = case.compute([t.double() for t in inputs])
+    for library in _libraries(case, device):
+        say(f"{precision} {' '.join(case.reduction_lengths)} {library or ''} {case.shape}")
+        began = time.perf_counter()
+        try:
+            with _choose(case, library):
+                got = case.compute([t.clone().to(device) for t in inputs])
+                found = {area: compare(got[area], want[area]) for area in want}
+        except torch.OutOfMemoryError:
+            raise  # it says nothing of the numbers
+        except RuntimeError as error:
+            if not any(words in str(error) for words in NOT_OFFERED):
+                yield from _broken(case, library, precision, error)
+            if isinstance(error, torch.AcceleratorError):
+                raise
+            continue
+        seconds = (time.perf_counter() - began) / len(found)
+        for area, difference in found.items():
+            yield _judge(
+                difference,
+                area=area,
+                precision=precision,
+                library=library,
+                shape=case.shape,
+                reduction_length=case.reduction_lengths[area],
+                depth=case.depth,
+                seconds=seconds,
+            )
+
+
+def _run_sgd(device: torch.device, precision: Precision) -> Iterator[SelfTestResult]:
+    began = time.perf_counter()
+    want = train(torch.device("cpu"), dtype=torch.float64, precision="fp32", seed=SEED)
+    length = BATCH * SIDE * SIDE
+    try:
+        got = train(device, dtype=torch.float32, precision=precision, seed=SEED)
+        found = {
+            "losses": (compare([got.losses], [want.losses]), SGD_LAYERS),
+            "weights": (compare(got.weights, want.weights), SGD_LAYERS * STEPS),
+        }
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        yield _broken_result("sgd", None, precision, f"{STEPS} steps", length, error)
+        if isinstance(error, torch.AcceleratorError):
+            raise
+        return
+    seconds = (time.perf_counter() - began) / len(found)
+    for what, (difference, depth) in found.items():
+        yield _judge(
+            difference,
+            area="sgd",
+            precision=precision,
+            library=None,
+            shape=f"{what} of {STEPS} steps",
+            reduction_length=length,
+            depth=depth,
+            seconds=seconds,
+        )
+
+
+def _judge(
+    difference: Difference,
+    *,
+    area: SelfTestArea,
+    precision: Precision,
+    library: str | None,
+    shape: str,
+    reduction_length: int,
+    depth: int,
+    seconds: float,
+) -> SelfTestResult:
+    allowed = allowed_error(precision, reduction_length=reduction_length, depth=depth)
+    is_good = difference.max_rel is not None and difference.max_rel <= allowed
+    return SelfTestResult(
+        area=area,
+        precision=precision,
+        library=library,
+        shape=shape,
+        reduction_length=reduction_length,
+        max_abs_error=difference.max_abs,
+        max_rel_error=difference.max_rel,
+        tolerance=allowed,
+        zeros_ratio=difference.zeros_ratio,
+        nan_count=difference.nan_count,
+        verdict="passed" if is_good else "failed",
+        seconds=seconds,
+    )
+
+
+def _draw_inputs(case: Case, precision: Precision) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(SEED)
+    tested = [torch.randn(size, generator=generator).to(DTYPES[precision]) for size in case.sizes]
+    return tested + [torch.randn(size, generator=generator) for size in case.parameters]
+
+
+def _libraries(case: Case, device: torch.device) -> list[str | None]:
+    if case.chosen_by == "attention":
+        return list(ATTENTION_BACKENDS)
+    if case.chosen_by == "blas" and device.type == "cuda":
+        names = BLAS_NAMES[torch.version.hip is not None]
+        return [name for name, choice in zip(names, BLAS_CHOICES, strict=True) if _takes(choice)]
+    return [None]
+
+
+def _takes(choice: str) -> bool:
+    """Whether torch keeps a choice of BLAS; it falls back from what the GPU is not supported by."""
+    with _blas(choice):
+        kept = str(torch.backends.cuda.preferred_blas_library())
+        return kept.rpartition(".")[2].lower() == choice
+
+
+@contextlib.contextmanager
+def _choose(case: Case, library: str | None) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        if case.chosen_by == "attention" and library is not None:
+            stack.enter_context(sdpa_kernel(ATTENTION_BACKENDS[library]))
+        elif library is not None:
+            names = BLAS_NAMES[torch.version.hip is not None]
+            stack.enter_context(_blas(BLAS_CHOICES[names.index(library)]))
+        yield
+
+
+@contextlib.contextmanager
+def _blas(choice: str) -> Iterator[None]:
+    before = torch.backends.cuda.preferred_blas_library()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it falls back is asked for, not read from words
+        torch.backends.cuda.preferred_blas_library(choice)
+        try:
+            yield
+        finally:
+            torch.backends.cuda.preferred_blas_library(before)
+
+
+@contextlib.contextmanager
+def _exact_float32() -> Iterator[None]:
+    """TF32 would be judged by float32's rounding."""
+    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, convolution.allow_tf32
+    matmul.allow_tf32 = convolution.allow_tf32 = False
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, convolution.allow_tf32 = before
+
+
+def _broken(
+    case: Case, library: str | None, precision: Precision, error: Exception
+) -> Iterator[SelfTestResult]:
+    for area, length in case.reduction_lengths.items():
+        yield _broken_result(area, library, precision, case.shape, length, error)
+
+
+def _broken_result(
+    area: SelfTestArea,
+    library: str | None,
+    precision: Precision,
+    shape: str,
+    length: int,
+    error: Exception,
+) -> SelfTestResult:
+    return SelfTestResult(
+        area=area,
+        precision=precision,
+        library=library,
+        shape=shape,
+        reduction_length=length,
+        tolerance=allowed_error(precision, reduction_length=length),
+        verdict="error",
+        seconds=0.0,
+        error=str(error)[:500],
+    )
