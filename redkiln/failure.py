@@ -22,6 +22,7 @@ class FailureCode(StrEnum):
     HOST_OUT_OF_MEMORY = "host_out_of_memory"
     GPU_FAULT = "gpu_fault"
     NO_GPU = "no_gpu"
+    GPU_BUSY = "gpu_busy"
     DISK_FULL = "disk_full"
     NO_PROGRESS = "no_progress"
     MAX_DURATION = "max_duration"
@@ -41,6 +42,7 @@ RETRYABLE: frozenset[FailureCode] = frozenset(
         FailureCode.HOST_OUT_OF_MEMORY,
         FailureCode.GPU_FAULT,
         FailureCode.NO_GPU,
+        FailureCode.GPU_BUSY,
         FailureCode.DISK_FULL,
         FailureCode.NO_PROGRESS,
         FailureCode.KILLED,

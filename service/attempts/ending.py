@@ -30,12 +30,15 @@ def fail(session: Session, attempt: Attempt, failure: JobFailure, *, now: dateti
     return job
 
 
-def give_back(session: Session, attempt: Attempt, *, now: datetime) -> Job:
-    """End an attempt whose worker shuts down; its job waits again, without a penalty."""
-    message = "its worker shut down and gave it back"
-    failure = JobFailure.of(FailureCode.WORKER_SHUTDOWN, message)
+def give_back(
+    session: Session, attempt: Attempt, *, now: datetime, failure: JobFailure | None = None
+) -> Job:
+    """End an attempt that its worker cannot go on with; its job waits again, without a penalty."""
+    if failure is None or failure.code != FailureCode.GPU_BUSY:
+        message = "its worker shut down and gave it back"
+        failure = JobFailure.of(FailureCode.WORKER_SHUTDOWN, message)
     job = _end(session, attempt, AttemptStatus.RELEASED, now=now, failure=failure)
-    reason = Reason(code=failure.code, message=message, retryable=True)
+    reason = Reason(code=failure.code, message=failure.message, retryable=True)
     _apply(session, job, Verdict(True, reason, _budgets(job)), attempt=attempt, now=now)
     return job
 

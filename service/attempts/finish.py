@@ -65,7 +65,7 @@ def _settle(session: Session, storage: Storage, attempt: Attempt, request: Finis
     now = read_now(session)
     job = get_job(session, attempt.job_id, lock=True)
     if request.outcome == "released":
-        return ending.give_back(session, attempt, now=now)
+        return ending.give_back(session, attempt, now=now, failure=request.failure)
     if request.outcome == "cancelled":
         return ending.stop(session, attempt, now=now)
     if request.outcome == "failed":

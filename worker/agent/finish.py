@@ -34,7 +34,8 @@ def decide_outcome(failure: JobFailure | None, reason: StopReason | None) -> Out
         return "cancelled"
     if failure is None:
         return "succeeded"
-    return "released" if reason == StopReason.SHUTDOWN else "failed"
+    is_ours = reason == StopReason.SHUTDOWN or failure.code == FailureCode.GPU_BUSY
+    return "released" if is_ours else "failed"
 
 
 @dataclass(frozen=True)

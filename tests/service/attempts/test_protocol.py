@@ -338,6 +338,13 @@ class TestFinish:
             assert worker.claim().finish("released").json() == {"job_status": "queued"}
         assert job(job_id)["attempts"][-1]["status"] == "released"
 
+    def test_a_job_whose_gpu_is_in_use_waits_with_its_workers_words(self, submit, worker, job):
+        job_id = submit(retry={"failures": 0})["id"]
+        failure = {"code": "gpu_busy", "message": "20 GiB are in use", "retryable": True}
+        worker.claim().finish("released", failure=failure)
+        assert job(job_id)["status"] == "queued"
+        assert job(job_id)["reason"]["message"] == "20 GiB are in use"
+
     def test_a_job_that_kills_its_workers_is_quarantined(
         self, submit, worker, expire, services, job
     ):

@@ -8,6 +8,7 @@ from worker.agent.finish import decide_outcome
 from worker.agent.stopping import StopReason
 
 FAILURE = JobFailure.of(FailureCode.CRASHED, "x")
+BUSY = JobFailure.of(FailureCode.GPU_BUSY, "x")
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,8 @@ FAILURE = JobFailure.of(FailureCode.CRASHED, "x")
         (FAILURE, StopReason.REFUSED, "failed"),
         (FAILURE, StopReason.SHUTDOWN, "released"),
         (FAILURE, StopReason.CANCELLED, "cancelled"),
+        (BUSY, None, "released"),
+        (BUSY, StopReason.CANCELLED, "cancelled"),
     ],
 )
 def test_what_was_asked_of_us_decides_the_outcome(failure, reason, outcome):
