@@ -247,7 +247,7 @@ class SelfTestResult(HardwareModel):
         max_abs_error: largest difference; None when a number is not finite.
         max_rel_error: the same, relative to the root mean square of what is right.
         tolerance: what `max_rel_error` may be.
-        zeros_ratio: of the device's numbers, in the result that has most; wrong kernels leave zeros.
+        zeros_ratio: of the device's numbers, where it is largest; wrong kernels leave zeros.
         error: words of an exception, where the operation could not run at all.
     """
 

@@ -36,7 +36,7 @@ from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
 from worker.trainer.decode import DecodedImages
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.guard import run_guarded
+from worker.trainer.boundary import run_guarded
 from worker.trainer.history import History
 from worker.trainer.images import split_rows
 from worker.trainer.models import architecture_of, build_model

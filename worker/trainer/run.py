@@ -18,7 +18,7 @@ from worker.jobdir import JobDir, Order
 from worker.trainer.checkpoint import CheckpointStore, write_durably
 from worker.trainer.devices import describe_environment, open_device
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.guard import run_guarded
+from worker.trainer.boundary import run_guarded
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.report import Report
