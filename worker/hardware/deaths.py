@@ -1,0 +1,316 @@
+"""What the last words of a process that used a GPU mean: patterns as data, shared by all readers.
+
+The agent names the death of a trainer with it, the trainer its own exceptions, and the doctor what
+it finds in logs and in the kernel's. Each cause knows its row in the table of known failures
+(docs/doctor.md), what to do, and whether the same job may be tried again.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redkiln.failure import FailureCode, JobFailure
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A known reason why a process that used a GPU did not come to its end.
+
+    Attributes:
+        pattern: found in what the process, or the kernel, wrote.
+        row: number in docs/doctor.md; None for what has nothing to do with a GPU.
+        is_retryable: whether another attempt may end otherwise.
+        happened: what it was, as a sentence.
+        fix: what to do, as a sentence.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    row: int | None
+    code: FailureCode
+    is_retryable: bool
+    happened: str
+    fix: str
+
+
+def recognise(text: str) -> Cause | None:
+    """The cause that a process's last words stand for; None if they are not known."""
+    telling = drop_harmless(text)
+    return next((cause for cause in CAUSES if cause.pattern.search(telling)), None)
+
+
+def recognise_kernel(lines: Iterable[str]) -> tuple[Cause, list[str]] | None:
+    """The gravest cause in lines of the kernel's log, and the lines that show it."""
+    listed = list(lines)
+    for cause in KERNEL_CAUSES:
+        if found := [line for line in listed if cause.pattern.search(line)]:
+            return cause, found
+    return None
+
+
+def find_line(cause: Cause, lines: Iterable[str]) -> str:
+    """The line that tells of a cause; empty where it takes several to tell."""
+    return next((line.strip()[:300] for line in lines if cause.pattern.search(line)), "")
+
+
+def drop_harmless(text: str) -> str:
+    """The text without the lines that look bad and mean nothing."""
+    return "\n".join(line for line in text.splitlines() if not HARMLESS.search(line))
+
+
+def about_gpus(lines: Iterable[str], *, pci_addresses: Sequence[str]) -> list[str]:
+    """The kernel's lines without those on GPUs that are not ours; all of them if we name none."""
+    if not pci_addresses:
+        return list(lines)
+    return [
+        line
+        for line in lines
+        if (named := PCI_ADDRESS.search(line)) is None or named.group() in pci_addresses
+    ]
+
+
+def to_failure(cause: Cause, **details: Any) -> JobFailure:
+    """The failure of an attempt that died of a cause."""
+    row = {} if cause.row is None else {"doctor_row": cause.row}
+    return JobFailure(
+        code=cause.code,
+        message=f"{cause.happened} {cause.fix}",
+        retryable=cause.is_retryable,
+        details={"cause": cause.name, "fix": cause.fix, **row, **details},
+    )
+
+
+PCI_ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+
+HARMLESS = re.compile(
+    r"Missing system database file"  # MIOpen ships none for consumer cards
+    r"|IsEnoughWorkspace"
+    r"|Pcie atomics not enabled, hostcall not supported"
+    r"|hipBLASLt on an unsupported architecture"
+    r"|amdgpu\.ids: No such file"
+    r"|expandable_segments not supported"
+    r"|resource_tracker: There appear to be \d+ leaked"
+)
+"""Lines that ROCm, MIOpen and torch print on machines where all is well. Source: ROCm/MIOpen#2981,
+ROCm/TheRock#1899, pytorch/pytorch#138067."""
+
+
+def _cause(
+    name: str,
+    pattern: str,
+    row: int | None,
+    code: FailureCode,
+    happened: str,
+    fix: str,
+    *,
+    is_retryable: bool,
+) -> Cause:
+    return Cause(name, re.compile(pattern), row, code, is_retryable, happened, fix)
+
+
+CAUSES: tuple[Cause, ...] = (
+    _cause(
+        "gpu_out_of_memory",
+        r"(HIP|CUDA) out of memory|torch\.(cuda\.)?OutOfMemoryError|hipErrorOutOfMemory"
+        r"|hipErrorMemoryAllocation|CUDA error: out of memory",
+        16,
+        FailureCode.OUT_OF_MEMORY,
+        "The GPU's memory was not enough.",
+        "Use a smaller batch_size or image size, or accumulation.",
+        is_retryable=False,
+    ),
+    _cause(
+        "no_bf16",
+        r"LLVM ERROR: Cannot select: .*bf16|LLVM ERROR: .*fdot2\.bf16",
+        20,
+        FailureCode.BAD_INPUT,
+        "The compiler gave up: this GPU has no bf16 instructions, whatever torch says.",
+        "Set training.precision to fp16 or fp32.",
+        is_retryable=False,
+    ),
+    _cause(
+        "compiler_died",
+        r"LLVM ERROR",
+        20,
+        FailureCode.CRASHED,
+        "The GPU's compiler gave up on a kernel and took the process with it.",
+        "Set training.precision to fp32 and training.compile to false.",
+        is_retryable=False,
+    ),
+    _cause(
+        "arch_not_in_build",
+        r"invalid device function|no kernel image is available|hipErrorNoBinaryForGpu"
+        r"|hipErrorInvalidDeviceFunction|hipErrorInvalidImage|device kernel image is invalid"
+        r"|hipErrorInvalidKernelFile|TensileLibrary\S* for GPU arch"
+        r"|rocBLAS error: Cannot read",
+        1,
+        FailureCode.NO_GPU,
+        "This build of torch has no kernels for the GPU's architecture.",
+        "Install the build for it: `redkiln doctor` names the command.",
+        is_retryable=False,
+    ),
+    _cause(
+        "wrong_build",
+        r"Torch not compiled with CUDA enabled|Torch not compiled with ROCm",
+        2,
+        FailureCode.NO_GPU,
+        "This build of torch is for CPUs.",
+        "Install AMD's build: `redkiln doctor` names the command.",
+        is_retryable=False,
+    ),
+    _cause(
+        "kfd_closed",
+        r"(/dev/kfd|/dev/dri/renderD\d+)\b.{0,40}Permission denied",
+        4,
+        FailureCode.NO_GPU,
+        "The GPU's device node is closed to the worker's user.",
+        "Add the group that owns it by number: `redkiln doctor` prints the line.",
+        is_retryable=False,
+    ),
+    _cause(
+        "runtime_refused",
+        r"hsa_init\b.{0,80}OUT_OF_RESOURCES",
+        6,
+        FailureCode.NO_GPU,
+        "ROCm's runtime did not start: the driver is too old or too new for it, or a "
+        "HSA_OVERRIDE_GFX_VERSION was rejected.",
+        "Unset the override; bring the amdgpu driver to the release of this ROCm.",
+        is_retryable=False,
+    ),
+    _cause(
+        "wsl_library",
+        r"lib(rocdxg|dxcore)\S*: cannot open shared object",
+        22,
+        FailureCode.NO_GPU,
+        "A library that ROCm needs under WSL2 is not in this container.",
+        "Mount libdxcore.so and librocdxg.so: compose.wsl.yaml does.",
+        is_retryable=False,
+    ),
+    _cause(
+        "gpu_not_visible",
+        r"No (HIP|CUDA) GPUs are available|no ROCm-capable device|hipErrorNoDevice"
+        r"|Unable to open /dev/kfd|HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+        3,
+        FailureCode.NO_GPU,
+        "The GPU is not visible to the worker.",
+        "Pass /dev/kfd and its /dev/dri/renderD* node: `redkiln doctor` says which is missing.",
+        is_retryable=True,
+    ),
+    _cause(
+        "memory_fault",
+        r"Memory access fault by GPU|an illegal memory access was encountered"
+        r"|hipErrorIllegalAddress|HSA_STATUS_ERROR_(MEMORY_FAULT|MEMORY_APERTURE_VIOLATION)"
+        r"|HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
+        9,
+        FailureCode.GPU_FAULT,
+        "The GPU touched memory that was not its own; its driver log (dmesg) says more.",
+        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; else a newer ROCm may have the fix.",
+        is_retryable=True,
+    ),
+    _cause(
+        "gpu_hang",
+        r"HW Exception by GPU|GPU Hang|GPU core dump|unspecified launch failure"
+        r"|hipErrorLaunchFailure|HSA_STATUS_ERROR_EXCEPTION|MES.{0,40}REMOVE_QUEUE",
+        10,
+        FailureCode.GPU_FAULT,
+        "The GPU hung and was reset; its driver log (dmesg) says more.",
+        "If it comes back: newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
+        is_retryable=True,
+    ),
+    _cause(
+        "kernel_database_malformed",
+        r"database disk image is malformed|file is not a database",
+        14,
+        FailureCode.CRASHED,
+        "A database of compiled kernels is damaged: two writers, or a network file system.",
+        "Remove it: `redkiln doctor` names the file; it is built again.",
+        is_retryable=False,
+    ),
+    _cause(
+        "kernel_database_locked",
+        r"(MIOpen|sqlite|kdb|ukdb).{0,200}database is locked",
+        14,
+        FailureCode.CRASHED,
+        "Another process holds the database of compiled kernels.",
+        "Give each worker a folder of its own (REDKILN_KERNEL_CACHE_DIR).",
+        is_retryable=True,
+    ),
+    _cause(
+        "shared_memory_full",
+        r"DataLoader worker .{0,80}Bus error|insufficient shared memory"
+        r"|unable to (write|resize|allocate|mmap).{0,120}(shared memory|</torch_)|/dev/shm",
+        17,
+        FailureCode.HOST_OUT_OF_MEMORY,
+        "Shared memory (/dev/shm) is too small.",
+        "Give the container more: `shm_size: 8g`, or `docker run --shm-size 8G`.",
+        is_retryable=False,
+    ),
+    _cause(
+        "collective_hang",
+        r"Watchdog caught collective operation timeout|ncclSystemError|ncclUnhandledCudaError"
+        r"|NCCL error|ncclRemoteError",
+        21,
+        FailureCode.NO_PROGRESS,
+        "The GPUs did not hear of each other in time.",
+        "Add iommu=pt to the kernel's command line, or set NCCL_P2P_DISABLE=1.",
+        is_retryable=True,
+    ),
+    _cause(
+        "disk_full",
+        r"No space left on device|Disk quota exceeded|\[Errno (28|122)\]",
+        None,
+        FailureCode.DISK_FULL,
+        "The worker's disk is full.",
+        "Make room in its folder (REDKILN_WORKER_DIR).",
+        is_retryable=True,
+    ),
+    _cause(
+        "host_out_of_memory",
+        r"MemoryError|Cannot allocate memory|can't allocate memory|std::bad_alloc",
+        None,
+        FailureCode.HOST_OUT_OF_MEMORY,
+        "The worker's main memory was not enough for this job.",
+        "Run fewer jobs at once (REDKILN_SLOTS), or a smaller batch_size.",
+        is_retryable=True,
+    ),
+    _cause(
+        "broken_installation",
+        r"(ModuleNotFoundError|ImportError): ",
+        None,
+        FailureCode.INTERNAL,
+        "The worker's installation is incomplete: a library could not be imported.",
+        "Install it again, with its extra `worker`.",
+        is_retryable=False,
+    ),
+)
+"""What processes write, the first that matches counts. Source: texts in issues of ROCm/ROCm (2536,
+4554, 5724), pytorch/pytorch (146809, 147626, 164346), ROCm/MIOpen (1295, 1878), and in the sources
+of torch, rocBLAS and the HSA runtime."""
+
+KERNEL_CAUSES: tuple[Cause, ...] = (
+    _cause(
+        "gpu_hang",
+        r"amdgpu.*ring \S+ timeout|MES failed to respond|MES ring buffer is full"
+        r"|REMOVE_QUEUE|failed to (remove|unmap) .*queue|amdgpu.*GPU reset begin"
+        r"|amdgpu.*GPU reset\(?\d*\)? (failed|succeeded)|amdgpu.*GPU [Rr]ecovery [Ff]ailed"
+        r"|VRAM is lost due to GPU reset|HIQ MQD.*not preempted|device wedged",
+        10,
+        FailureCode.GPU_FAULT,
+        "The GPU hung and its driver reset it.",
+        "If it comes back: newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
+        is_retryable=True,
+    ),
+    _cause(
+        "memory_fault",
+        r"amdgpu.*\[(gfxhub|mmhub|mmhub0|gfxhub0|vmc)\d*\].*(page|VM) fault"
+        r"|amdgpu.*VM_L2_PROTECTION_FAULT_STATUS|amdgpu.*GPU fault detected",
+        9,
+        FailureCode.GPU_FAULT,
+        "The driver reports that the GPU touched memory that was not its own.",
+        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; else a newer ROCm may have the fix.",
+        is_retryable=True,
+    ),
+)
+"""What the amdgpu driver writes when a process's work goes wrong, the gravest first. Source:
+drivers/gpu/drm/amd of the Linux kernel; ROCm/ROCm#5590, #5724, #6386."""

@@ -1,0 +1,203 @@
+"""Rows 1, 2, 7 and 20: whether this torch is one for this GPU."""
+
+from redkiln.hardware import GpuFacts
+from worker.hardware.doctor.evidence import Evidence, Torch, name_of
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.targets import find_target
+
+DEVICE_WHEELS = ("amd-torch-device-", "rocm-sdk-device-")
+"""Distributions that hold one architecture's kernels. Source: ROCm/TheRock RELEASES.md."""
+
+WHEEL_INDEX = "https://stable.repo.amd.com/rocm/whl-next/"
+"""AMD's index of builds for ROCm 10, the default of compose.yaml. Source: ROCm/TheRock."""
+
+
+def check_arch(evidence: Evidence) -> Finding:
+    """Row 1: the GPU's architecture against what torch and its device wheels were built for."""
+    torch, gpus = evidence.torch, [gpu for gpu in evidence.gpus if gpu.gfx]
+    if deaths := evidence.deaths_of(1):
+        seen = f"attempt {deaths[-1].attempt_id} died of it: {deaths[-1].line}"
+    else:
+        seen = ""
+    if torch is None or torch.hip is None or not gpus:
+        return unknown(seen or "needs a ROCm build of torch and a GPU whose architecture is known")
+    missing = [gpu for gpu in _to_train_on(gpus) if not _is_built_for(gpu, evidence)]
+    if not missing:
+        names = ", ".join(sorted({gpu.gfx or "" for gpu in gpus}))
+        return ok(
+            f"{names}: among the {len(torch.arch_list)} architectures of torch {torch.version}"
+        )
+    arch = missing[0].gfx or ""
+    target = find_target(arch)
+    if target is not None and target.blocking and not target.in_therock:
+        return bad(
+            "blocks",
+            evidence=f"{name_of(missing[0])}: {target.blocking.text}",
+            cause=f"no build of torch has kernels for {arch}",
+            fix=target.blocking.fix or "train on another GPU, or on the CPU: device: cpu",
+        )
+    override = _find_override(arch, torch)
+    return bad(
+        "note" if override else "blocks",
+        evidence=f"{name_of(missing[0])}; torch {torch.version} has {_list_built(evidence)}. "
+        f"{seen}".strip(),
+        cause=f"there are no kernels for {arch} in this build: its first operation fails with "
+        "`invalid device function`"
+        + (
+            f". Its jobs get HSA_OVERRIDE_GFX_VERSION={override} when a probe proves it"
+            if override
+            else ""
+        ),
+        fix=_install(evidence, arch),
+        details={"gfx": arch, "arch_list": list(torch.arch_list)},
+    )
+
+
+def check_is_rocm(evidence: Evidence) -> Finding:
+    """Row 2: whether torch is a ROCm build at all."""
+    torch = evidence.torch
+    if torch is None:
+        return unknown("torch was not asked")
+    if torch.version is None:
+        return bad(
+            "blocks",
+            evidence=torch.error or "torch cannot be imported",
+            cause="without torch nothing trains",
+            fix=_install(evidence, _first_arch(evidence)),
+        )
+    if torch.hip is not None:
+        return ok(f"torch {torch.version} is built for ROCm (HIP {torch.hip})")
+    kind = f"for CUDA {torch.cuda}" if torch.cuda else "for CPUs alone"
+    if not evidence.has_amd_gpu:
+        return ok(f"torch {torch.version} is built {kind}, and there is no AMD GPU here")
+    return bad(
+        "blocks",
+        evidence=f"torch {torch.version}: torch.version.hip is None, it is built {kind}",
+        cause="this build cannot open an AMD GPU, and says only that none is available",
+        fix=_install(evidence, _first_arch(evidence)),
+    )
+
+
+def check_amdsmi(evidence: Evidence) -> Finding:
+    """Row 7: the `amdsmi` distribution beside a ROCm build of torch."""
+    version = evidence.packages.get("amdsmi")
+    if version is None:
+        return ok("the package `amdsmi` is not installed beside torch")
+    if not evidence.is_rocm:
+        return ok(f"amdsmi {version} is installed, but torch is no ROCm build")
+    sees_nothing = evidence.torch is not None and evidence.torch.num_devices == 0
+    return bad(
+        "blocks" if sees_nothing and evidence.usable_gpus else "note",
+        evidence=f"amdsmi {version} is installed; torch counts {_count(evidence.torch)} devices",
+        cause="it loads a second libamd_smi, after which torch may count 0 devices",
+        fix="python -m pip uninstall --yes amdsmi",
+    )
+
+
+def check_bf16(evidence: Evidence) -> Finding:
+    """Row 20: bf16 on a GPU that has none."""
+    deaths = evidence.deaths_of(20)
+    lacking = [gpu for gpu in evidence.gpus if has_bf16(gpu.gfx) is False]
+    if deaths:
+        where = f" on {name_of(lacking[0])}" if lacking else ""
+        return bad(
+            "slows",
+            evidence=f"attempt {deaths[-1].attempt_id} died{where}: {deaths[-1].line}",
+            cause="the GPU has no bf16 instructions, or its compiler has none for this kernel; "
+            "torch.cuda.is_bf16_supported() says True on every ROCm GPU",
+            fix="in the job's spec: training: {precision: fp16}   (or fp32)",
+        )
+    if not evidence.gpus:
+        return unknown("no GPU whose architecture is known")
+    if lacking:
+        return ok(f"{name_of(lacking[0])} has no bf16; `precision: auto` does not choose it here")
+    return ok("the architectures here have bf16, and no compiler has died")
+
+
+def has_bf16(gfx: str | None) -> bool | None:
+    """Whether an architecture has bf16 instructions; None when it is not known."""
+    target = gfx and find_target(gfx)
+    return target.has_bf16 if target else None
+
+
+def _to_train_on(gpus: list[GpuFacts]) -> list[GpuFacts]:
+    """Those that jobs would be given: the discrete ones, or all where there are none."""
+    return [gpu for gpu in gpus if gpu.is_apu is False] or gpus
+
+
+def _is_built_for(gpu: GpuFacts, evidence: Evidence) -> bool:
+    assert evidence.torch is not None, "asked before"
+    wheels = _device_wheels(evidence)
+    is_listed = not evidence.torch.arch_list or gpu.gfx in evidence.torch.arch_list
+    return is_listed and (not wheels or bool(wheels & {gpu.gfx, "all"}))
+
+
+def _find_override(arch: str, torch: Torch) -> str | None:
+    target = find_target(arch)
+    if target is None or target.override.needs not in torch.arch_list:
+        return None
+    return target.override.value
+
+
+def _device_wheels(evidence: Evidence) -> set[str]:
+    return {
+        name.removeprefix(prefix)
+        for name in evidence.packages
+        for prefix in DEVICE_WHEELS
+        if name.startswith(prefix)
+    }
+
+
+def _list_built(evidence: Evidence) -> str:
+    wheels = _device_wheels(evidence)
+    listed = ", ".join(evidence.torch.arch_list) if evidence.torch else ""
+    built = f"kernels for {listed}" if listed else "a list that it does not tell"
+    return f"{built}, and device wheels for {', '.join(sorted(wheels))}" if wheels else built
+
+
+def _first_arch(evidence: Evidence) -> str | None:
+    known = [gpu for gpu in evidence.gpus if gpu.gfx]
+    return _to_train_on(known)[0].gfx if known else None
+
+
+def _install(evidence: Evidence, arch: str | None) -> str:
+    target = arch or "gfxNNNN"
+    if evidence.is_container:
+        return f"on the host: REDKILN_ARCH={target} docker compose up --detach --build worker"
+    return f'python -m pip install --index-url {WHEEL_INDEX} "torch[device-{target}]"'
+
+
+def _count(torch: Torch | None) -> str:
+    return "unknown" if torch is None or torch.num_devices is None else str(torch.num_devices)
+
+
+ROWS = (
+    Row(
+        1,
+        "arch_not_in_build",
+        "torch has kernels for this GPU",
+        "`invalid device function`, `hipErrorNoBinaryForGpu`, `device kernel image is invalid`",
+        check_arch,
+    ),
+    Row(
+        2,
+        "torch_is_rocm",
+        "torch is a ROCm build",
+        "`torch.cuda.is_available()` is False and `torch.version.hip` is None",
+        check_is_rocm,
+    ),
+    Row(
+        7,
+        "no_amdsmi",
+        "no second libamd_smi",
+        "torch counts 0 devices while `rocminfo` is fine",
+        check_amdsmi,
+    ),
+    Row(
+        20,
+        "bf16",
+        "no bf16 where there is none",
+        "`LLVM ERROR: Cannot select ...`, and the process is gone",
+        check_bf16,
+    ),
+)

@@ -1,0 +1,178 @@
+"""Rows 8, 11 and 19: which cards are here, whether they rest, and whether they compute right."""
+
+from redkiln.hardware import GpuFacts, SelfTestReport
+from worker.hardware.choose import gpu_key
+from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.targets import Defect, find_target
+
+BUSY_RATIO = 0.95
+"""A GPU that nobody uses and that is busier than this is stuck, not at work."""
+
+VISIBLE = "ROCR_VISIBLE_DEVICES"
+
+NO_WHEEL = "no_wheel"
+"""The defect of a target that no build has kernels for: row 1's, not a matter of numbers."""
+
+
+def check_integrated(evidence: Evidence) -> Finding:
+    """Row 8: a GPU in the processor that is enumerated beside the cards."""
+    integrated = [gpu for gpu in evidence.usable_gpus if gpu.is_apu]
+    discrete = [gpu for gpu in evidence.usable_gpus if gpu.is_apu is False]
+    if not evidence.usable_gpus:
+        return unknown("no GPU is open here")
+    if not integrated or not discrete:
+        kind = "integrated" if integrated else "discrete"
+        return ok(f"{count_gpus(len(evidence.usable_gpus))}, {kind}")
+    if mask := evidence.environment.get(VISIBLE):
+        return ok(f"{VISIBLE}={mask} chooses among them")
+    small, card = integrated[0], discrete[0]
+    return bad(
+        "note",
+        evidence=f"{name_of(small)} ({small.cu_count or '?'} CU) is open beside {name_of(card)} "
+        f"({card.cu_count or '?'} CU)",
+        cause="ROCm lists both; programs that take the wrong one crash or see little memory. "
+        "Redkiln hides it from its own jobs",
+        fix=_pass_only(card, evidence),
+        details={"integrated": gpu_key(small), "discrete": gpu_key(card)},
+    )
+
+
+def check_idle(evidence: Evidence) -> Finding:
+    """Row 11: a GPU that is at 100 % with nothing to do."""
+    told = [gpu for gpu in evidence.gpus if gpu.telemetry and gpu.telemetry.busy_ratio is not None]
+    if not told:
+        return unknown("no card tells how busy it is")
+    if evidence.busy_gpus is None:
+        return unknown("not known here which GPUs a job uses")
+    for gpu in told:
+        if gpu_key(gpu) in evidence.busy_gpus or not _is_busy(gpu):
+            continue
+        holders = ", ".join(f"{p.name} ({p.pid})" for p in evidence.gpu_processes)
+        return bad(
+            "slows",
+            evidence=f"{name_of(gpu)}: {_describe_load(gpu)}, no job of this worker uses it; "
+            + (f"open in {holders}" if holders else "no process has it open"),
+            cause="hardware queues that never rest while any program has the GPU open, "
+            "or another program's work",
+            fix=f"kill {evidence.gpu_processes[0].pid}   (llama.cpp: GPU_MAX_HW_QUEUES=1)"
+            if evidence.gpu_processes
+            else f"end the program that has it open: sudo fuser -v /dev/kfd /dev/dri/renderD"
+            f"{gpu.render_minor if gpu.render_minor is not None else '*'}",
+        )
+    return ok("; ".join(f"{name_of(gpu)}: {_describe_load(gpu)}" for gpu in told))
+
+
+def check_numbers(evidence: Evidence) -> Finding:
+    """Row 19: GPUs that compute wrong numbers without an error."""
+    failed = [report for report in evidence.self_tests if report.status == "failed"]
+    if failed:
+        return _judge_failed(failed[0])
+    for gpu in _to_train_on(evidence):
+        if defect := find_blocking(gpu):
+            return bad(
+                "blocks",
+                evidence=f"{name_of(gpu)} is known for it: {defect.text} ({defect.source})",
+                cause="the hardware or its compiler, whatever the build",
+                fix=defect.fix or "train on another GPU: this one is left out",
+            )
+    if not evidence.gpus:
+        return unknown("no GPU to test")
+    passed = {report.pci_address for report in evidence.self_tests if report.status == "passed"}
+    untested = [gpu for gpu in _to_train_on(evidence) if gpu.pci_address not in passed]
+    if untested:
+        known = [d.text for gpu in untested if gpu.gfx for d in _defects(gpu.gfx)]
+        return unknown(
+            f"{name_of(untested[0])} has not been tested with these versions"
+            + (f"; known of it: {known[0]}" if known else ""),
+            fix="python -m worker.hardware selftest",
+        )
+    return ok(f"{len(passed)} tested: agree with the CPU in float64")
+
+
+def find_blocking(gpu: GpuFacts) -> Defect | None:
+    """The defect for which a GPU's numbers are not believed, by its architecture."""
+    defects = _defects(gpu.gfx) if gpu.gfx else ()
+    is_wrong = (d for d in defects if d.severity == "blocks" and d.code != NO_WHEEL)
+    return next(is_wrong, None)
+
+
+def _defects(gfx: str) -> tuple[Defect, ...]:
+    target = find_target(gfx)
+    return target.defects if target else ()
+
+
+def _to_train_on(evidence: Evidence) -> tuple[GpuFacts, ...]:
+    gpus = evidence.usable_gpus or evidence.gpus
+    return tuple(gpu for gpu in gpus if gpu.is_apu is False) or gpus
+
+
+def _judge_failed(report: SelfTestReport) -> Finding:
+    shown = "; ".join(
+        f"{r.area} {r.precision} {r.shape} by {r.library or 'torch'}: "
+        + (r.error or f"error {_number(r.max_rel_error)}, allowed {r.tolerance:.1e}")
+        + (f", {r.zeros_ratio:.0%} zeros" if r.zeros_ratio > 0.5 else "")
+        for r in report.bad[:3]
+    )
+    libraries = {result.library for result in report.bad}
+    is_hipblaslt = libraries == {"hipblaslt"}
+    where = report.pci_address or report.device
+    return bad(
+        "slows" if is_hipblaslt else "blocks",
+        evidence=f"{report.gfx or report.name or 'the GPU'} at {where}, {report.at:%Y-%m-%d}: "
+        f"{len(report.bad)} of {len(report.results)} tests failed. {shown}",
+        cause="hipBLASLt computes wrong numbers on this GPU; rocBLAS does not"
+        if is_hipblaslt
+        else "the GPU, or a library on it, computes wrong numbers without an error",
+        fix="TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1"
+        if is_hipblaslt
+        else "another ROCm and torch build, then: python -m worker.hardware selftest   "
+        "(until it passes, the GPU is left out)",
+    )
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.1e}"
+
+
+def _is_busy(gpu: GpuFacts) -> bool:
+    assert gpu.telemetry is not None, "asked before"
+    return (gpu.telemetry.busy_ratio or 0.0) >= BUSY_RATIO
+
+
+def _describe_load(gpu: GpuFacts) -> str:
+    assert gpu.telemetry is not None, "asked before"
+    busy = f"{gpu.telemetry.busy_ratio:.0%} busy"
+    watts = gpu.telemetry.power_watts
+    return busy if watts is None else f"{busy}, {watts:.0f} W"
+
+
+def _pass_only(card: GpuFacts, evidence: Evidence) -> str:
+    if evidence.is_container and card.render_minor is not None:
+        return f"devices: !override [/dev/kfd, /dev/dri/renderD{card.render_minor}]   in compose"
+    return f"{VISIBLE}={card.uuid or 0}, or switch the integrated one off in the BIOS"
+
+
+ROWS = (
+    Row(
+        8,
+        "no_integrated_gpu",
+        "no integrated GPU in the way",
+        "a segmentation fault, the wrong card, or hardly any memory",
+        check_integrated,
+    ),
+    Row(
+        11,
+        "rests_when_idle",
+        "idle GPUs rest",
+        "100 % busy and 80 to 100 W with nothing to do",
+        check_idle,
+    ),
+    Row(
+        19,
+        "right_numbers",
+        "the numbers are right",
+        "wrong results, NaN, or a loss that does not fall, without an error",
+        check_numbers,
+    ),
+)

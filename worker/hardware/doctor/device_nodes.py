@@ -1,0 +1,207 @@
+"""Rows 3, 4, 5 and 22: whether the GPU's device nodes are here and open."""
+
+import os
+
+from worker.hardware.doctor.evidence import DeviceNode, Evidence, count_gpus, name_of, render_path
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+
+WSL_LIBRARIES = ("libdxcore.so", "librocdxg.so")
+"""What ROCm needs under WSL2 beside its own. Source: ROCm/librocdxg#1, #34."""
+
+DXG_DETECTION_UNTIL = (7, 13)
+"""From this HIP on the runtime looks for dxg by itself. Source: ROCm/librocdxg#34."""
+
+UNMAPPED_ID = 65534
+"""How a user namespace shows owners that it does not map."""
+
+
+def check_kfd(evidence: Evidence) -> Finding:
+    """Row 3: the driver's own node."""
+    if evidence.is_wsl:
+        return ok("WSL2 has no /dev/kfd; it uses /dev/dxg")
+    if evidence.kfd is not None:
+        return ok(f"{_listing(evidence.kfd)}")
+    if evidence.is_docker_desktop:
+        return bad(
+            "blocks",
+            evidence="/dev/kfd is absent; the kernel is Docker Desktop's own",
+            cause="Docker Desktop runs containers in a virtual machine that has no GPU",
+            fix="install Docker Engine (docs.docker.com/engine/install) and use it: "
+            "docker context use default",
+        )
+    if evidence.is_container and (evidence.has_driver or evidence.gpus):
+        return bad(
+            "blocks",
+            evidence="/dev/kfd is absent in this container; the host's driver is loaded",
+            cause="the container was started without the device",
+            fix="devices: [/dev/kfd, /dev/dri]   in compose, or "
+            "docker run --device /dev/kfd --device /dev/dri ...",
+        )
+    if evidence.has_driver:
+        return bad(
+            "blocks",
+            evidence="/dev/kfd is absent; the amdgpu driver is loaded",
+            cause="the driver did not take this GPU for compute",
+            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   says why",
+        )
+    if not evidence.has_amd_gpu:
+        return unknown("/dev/kfd is absent, and nothing here tells of an AMD GPU")
+    return bad(
+        "blocks",
+        evidence=f"/dev/kfd is absent; an AMD card is at {', '.join(evidence.pci_gpus)}",
+        cause="the amdgpu driver is not loaded",
+        fix="sudo modprobe amdgpu" + (" (on the host)" if evidence.is_container else ""),
+    )
+
+
+def check_permission(evidence: Evidence) -> Finding:
+    """Row 4: whether this user may open the nodes."""
+    nodes = [node for node in (evidence.kfd, *evidence.render_nodes) if node is not None]
+    if not nodes:
+        return unknown("there is no node to open")
+    closed = [node for node in nodes if node.is_closed]
+    renders_open = any(not node.error for node in evidence.render_nodes)
+    # Of several cards, one that opens is enough; the driver's own node always is needed.
+    closed = [node for node in closed if node is evidence.kfd or not renders_open]
+    if not closed:
+        opened = ", ".join(node.path for node in nodes if not node.error) or "none"
+        return ok(f"opened for reading and writing: {opened}")
+    seen = "; ".join(_listing(node) for node in closed)
+    return bad(
+        "blocks",
+        evidence=f"{seen}; this is user {evidence.uid} in the groups "
+        f"{', '.join(map(str, sorted(evidence.groups))) or 'none'}",
+        cause="the nodes open for their group, and this process is not in it",
+        fix=_explain_group(closed, evidence),
+        details={"gids": sorted({node.gid for node in closed})},
+    )
+
+
+def check_render_nodes(evidence: Evidence) -> Finding:
+    """Row 5: a render node for each GPU that the driver knows."""
+    if not evidence.gpus:
+        return unknown("the driver's topology shows no GPU")
+    usable = evidence.usable_gpus
+    present = {node.path for node in evidence.render_nodes}
+    forbidden = {node.path for node in evidence.render_nodes if node.is_forbidden}
+    absent = [
+        gpu
+        for gpu in evidence.gpus
+        if not gpu.is_accessible
+        or (gpu.render_minor is not None and render_path(gpu) not in present - forbidden)
+    ]
+    if usable or not absent:
+        rest = f"; {len(absent)} more not passed to this process" if absent else ""
+        return ok(f"{len(usable)} of {count_gpus(len(evidence.gpus))} can be opened here{rest}")
+    gpu = next((gpu for gpu in absent if gpu.render_minor is not None), absent[0])
+    path = render_path(gpu) if gpu.render_minor is not None else "/dev/dri"
+    return bad(
+        "blocks",
+        evidence=f"the driver shows {name_of(gpu)} with {path}, and it is "
+        f"{'forbidden here' if path in forbidden or not gpu.is_accessible else 'absent'}",
+        cause="HIP counts 0 devices without the GPU's own render node",
+        fix=f"devices: [/dev/kfd, {path}]   in compose, or docker run --device /dev/kfd "
+        f"--device {path} ..."
+        if evidence.is_container
+        else f"ls -l {path}   (is the driver loaded, and udev running?)",
+    )
+
+
+def check_wsl(evidence: Evidence) -> Finding:
+    """Row 22: what ROCm needs under WSL2."""
+    if not evidence.is_wsl:
+        return ok("not WSL2")
+    if evidence.dxg is None:
+        return bad(
+            "blocks",
+            evidence="/dev/dxg is absent",
+            cause="the container was started without it, or Windows' driver has no WSL support"
+            if evidence.is_container
+            else "Windows' AMD driver has no WSL support, or WSL is version 1",
+            fix="docker compose -f compose.yaml -f compose.wsl.yaml up --detach"
+            if evidence.is_container
+            else "wsl --update   (in Windows), and AMD's driver for WSL",
+        )
+    lacking = [
+        name
+        for name in WSL_LIBRARIES
+        if not any(path.rpartition("/")[2].startswith(name) for path in evidence.wsl_libraries)
+    ]
+    if lacking:
+        return bad(
+            "blocks",
+            evidence=f"/dev/dxg is here, {' and '.join(lacking)} not",
+            cause="ROCm reaches Windows' driver through these libraries",
+            fix=f"mount /usr/lib/wsl/lib/{lacking[0]} (compose.wsl.yaml does), "
+            "of the release that the runtime wants",
+        )
+    if _wants_detection(evidence):
+        return bad(
+            "blocks",
+            evidence="HSA_ENABLE_DXG_DETECTION is not 1, and this ROCm is older than 7.13",
+            cause="its runtime looks for /dev/dxg only when it is told",
+            fix="HSA_ENABLE_DXG_DETECTION=1",
+        )
+    return ok(f"/dev/dxg and {', '.join(WSL_LIBRARIES)} are here")
+
+
+def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:
+    hidden = [node for node in closed if node.mode & 0o060 != 0o060]
+    if hidden:
+        path = hidden[0].path
+        return f"sudo chgrp render {path} && sudo chmod 660 {path}   (on the host)"
+    gids = sorted({node.gid for node in closed})
+    if UNMAPPED_ID in gids:
+        return "podman run --group-add keep-groups ...   as a user who is in the group render"
+    if evidence.is_container:
+        listed = ", ".join(f'"{gid}"' for gid in gids)
+        options = " ".join(f"--group-add {gid}" for gid in gids)
+        return f"group_add: [{listed}]   in compose, or docker run {options} ..."
+    names = ",".join(sorted({node.group or str(node.gid) for node in closed}))
+    return f"sudo usermod --append --groups {names} $USER   and log in again"
+
+
+def _wants_detection(evidence: Evidence) -> bool:
+    hip = evidence.torch.hip if evidence.torch else None
+    if hip is None or evidence.environment.get("HSA_ENABLE_DXG_DETECTION") == "1":
+        return False
+    numbers = [part for part in hip.split(".")[:2] if part.isdecimal()]
+    return len(numbers) == 2 and tuple(map(int, numbers)) < DXG_DETECTION_UNTIL
+
+
+def _listing(node: DeviceNode) -> str:
+    answer = "opens" if not node.error else os.strerror(node.error)
+    group = f"{node.group} ({node.gid})" if node.group else str(node.gid)
+    return f"{node.path} of user {node.uid}, group {group}, mode {node.mode:o}: {answer}"
+
+
+ROWS = (
+    Row(
+        3,
+        "kfd_present",
+        "/dev/kfd is here",
+        "`torch.cuda.is_available()` is False with a ROCm build",
+        check_kfd,
+    ),
+    Row(
+        4,
+        "nodes_open",
+        "the device nodes open",
+        "the same, and `Permission denied` on /dev/kfd",
+        check_permission,
+    ),
+    Row(
+        5,
+        "render_nodes_passed",
+        "the GPU's render node is here",
+        "the driver shows a GPU and HIP counts 0 devices",
+        check_render_nodes,
+    ),
+    Row(
+        22,
+        "wsl",
+        "WSL2 passes its GPU",
+        "no GPU under WSL2",
+        check_wsl,
+    ),
+)

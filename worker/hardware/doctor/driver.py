@@ -1,0 +1,227 @@
+"""Rows 6, 9, 10 and 12: the driver, its firmware, and what it said in the kernel's log."""
+
+import re
+from collections.abc import Mapping
+
+from worker.hardware.deaths import recognise_kernel
+from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+
+CWSR_FIXED_IN = (6, 18)
+"""The first kernel whose amdgpu holds the fixes for hanging queues. Source: ROCm/ROCm#5724."""
+
+BROKEN_MES = {"gfx1151": 0x83}
+"""Firmware of the scheduler (MES) that hangs. Source: ROCm/ROCm#5724, #5590."""
+
+FAILED_RESET = re.compile(
+    r"GPU [Rr]ecovery [Ff]ailed|GPU reset\(?\d*\)? failed|device wedged", re.IGNORECASE
+)
+REJECTS_ATOMICS = re.compile(r"PCI rejects atomics|[Pp]cie atomics not enabled")
+
+
+def check_runtime(evidence: Evidence) -> Finding:
+    """Row 6: whether ROCm's runtime starts: overrides, and driver against userland."""
+    overrides = find_overrides(evidence.environment)
+    versions = _versions(evidence)
+    if overrides and evidence.gpus:
+        listed = ", ".join(f"{name}={value}" for name, value in overrides.items())
+        return bad(
+            "blocks",
+            evidence=f"{listed} is set for every program here; {versions}",
+            cause="a global override breaks GPUs that need none, and newer runtimes reject it "
+            "(hsa_init: OUT_OF_RESOURCES); Redkiln sets one for a GPU that needs it, after a probe",
+            fix=f"unset {' '.join(overrides)}"
+            + ("   (and remove it from .env and compose.yaml)" if evidence.is_container else ""),
+        )
+    torch = evidence.torch
+    if deaths := evidence.deaths_of(6):
+        seen = f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}"
+    elif torch is not None and "OUT_OF_RESOURCES" in (torch.error or ""):
+        seen = f"torch: {torch.error}"
+    elif evidence.is_rocm and evidence.usable_gpus and torch and torch.num_devices == 0:
+        seen = "the nodes open, and torch counts 0 devices"
+    else:
+        return _judge_runtime(evidence, versions)
+    if "amdsmi" in evidence.packages:
+        return unknown(f"{seen}; row 7 may explain it", fix="see row 7 first")
+    return bad(
+        "blocks",
+        evidence=f"{seen}; {versions}",
+        cause="the driver is too old or too new for this ROCm",
+        fix="bring the driver to ROCm's release (amdgpu-dkms of the same version), or the kernel "
+        "to the distribution's newest, and restart",
+    )
+
+
+def check_memory_fault(evidence: Evidence) -> Finding:
+    """Row 9: a GPU that touched memory that was not its own."""
+    seen = _seen_in_log(evidence, "memory_fault")
+    if deaths := evidence.deaths_of(9):
+        seen = f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}"
+    overrides = find_overrides(evidence.environment)
+    if not seen:
+        return _nothing_seen(evidence, "no memory fault")
+    return bad(
+        "slows",
+        evidence=seen,
+        cause="a kernel built for another architecture (an override), or a defect of a library; "
+        "jobs that die of it are tried again",
+        fix=f"unset {' '.join(overrides)}"
+        if overrides
+        else "a newer ROCm; if it names hipBLASLt: TORCH_BLAS_PREFER_HIPBLASLT=0",
+    )
+
+
+def check_hang(evidence: Evidence) -> Finding:
+    """Row 10: a GPU that hung, or whose firmware is known to."""
+    seen = _seen_in_log(evidence, "gpu_hang")
+    if deaths := evidence.deaths_of(10):
+        seen = f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}"
+    firmware = _find_broken_mes(evidence)
+    if not seen and not firmware:
+        return _nothing_seen(evidence, "no hang")
+    has_failed = any(FAILED_RESET.search(line) for line in evidence.kernel_log or ())
+    return bad(
+        "blocks" if has_failed else "slows",
+        evidence="; ".join(text for text in (seen, firmware, _kernel(evidence)) if text),
+        cause="the reset failed: the GPU is gone until the next boot"
+        if has_failed
+        else "firmware (MES) or the saving of waves (CWSR)",
+        fix="sudo reboot" if has_failed else _avoid_hangs(evidence),
+    )
+
+
+def check_atomics(evidence: Evidence) -> Finding:
+    """Row 12: PCIe atomics between the processor and the GPU."""
+    for line in (*(evidence.kernel_log or ()), *_lines(evidence.logs)):
+        if REJECTS_ATOMICS.search(line):
+            is_skipped = "rejects" in line
+            return bad(
+                "blocks" if is_skipped else "slows",
+                evidence=line.strip(),
+                cause="the slot, riser or virtual machine does not pass PCIe atomics",
+                fix="put the card into a slot that the processor itself serves, without a riser",
+            )
+    links = [
+        (gpu, link)
+        for gpu in evidence.gpus
+        for link in gpu.links
+        if link.to_pci_address is None and link.kind == "pcie"
+    ]
+    lacking = [gpu for gpu, link in links if False in (link.has_atomics_32, link.has_atomics_64)]
+    if lacking:
+        return bad(
+            "slows",
+            evidence=f"the link of {name_of(lacking[0])} to the processor has no atomics",
+            cause="an old slot, a riser or a virtual machine between them",
+            fix="put the card into a slot that the processor itself serves, without a riser",
+        )
+    if any(link.has_atomics_32 for _, link in links):
+        return ok(f"PCIe atomics pass between the processor and {count_gpus(len(links))}")
+    return unknown("the driver does not tell which atomics its links pass")
+
+
+def find_overrides(environment: Mapping[str, str]) -> dict[str, str]:
+    """The overrides of a GPU's architecture, the global one and those of single nodes."""
+    return {name: value for name, value in sorted(environment.items()) if name.startswith(OVERRIDE)}
+
+
+def _judge_runtime(evidence: Evidence, versions: str) -> Finding:
+    torch = evidence.torch
+    if evidence.is_rocm and torch is not None and torch.num_devices:
+        return ok(f"torch opens {torch.num_devices} devices; no override is set; {versions}")
+    if not evidence.gpus:
+        return unknown("no GPU to start the runtime on")
+    return unknown(f"torch was not asked for its devices; no override is set; {versions}")
+
+
+def _versions(evidence: Evidence) -> str:
+    driver = evidence.driver_version
+    kernel = evidence.kernel_release or "unknown"
+    hip = evidence.torch.hip if evidence.torch else None
+    return f"amdgpu {driver or f'of kernel {kernel}'}, HIP {hip or 'unknown'}"
+
+
+def _seen_in_log(evidence: Evidence, cause: str) -> str:
+    found = [
+        line
+        for line in evidence.kernel_log or ()
+        if (known := recognise_kernel([line])) is not None and known[0].name == cause
+    ]
+    return f"the kernel's log has {len(found)} such lines, the last: {found[-1]}" if found else ""
+
+
+def _nothing_seen(evidence: Evidence, nothing: str) -> Finding:
+    if evidence.kernel_log is None:
+        return unknown(
+            "no job has died of it, and the kernel's log may not be read from here",
+            fix="sudo dmesg | grep -i amdgpu",
+        )
+    return ok(f"{nothing} in the kernel's log, and no job has died of one")
+
+
+def _find_broken_mes(evidence: Evidence) -> str:
+    for gpu in evidence.gpus:
+        broken = BROKEN_MES.get(gpu.gfx or "")
+        versions = evidence.firmware.get(gpu.pci_address or "", {})
+        if broken is not None and _hexadecimal(versions.get("MES")) == broken:
+            return f"{name_of(gpu)} has MES firmware {versions['MES']}"
+    return ""
+
+
+def _hexadecimal(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text, 16) & 0xFF
+    except ValueError:
+        return None
+
+
+def _kernel(evidence: Evidence) -> str:
+    return f"kernel {evidence.kernel_release}" if evidence.kernel_release else ""
+
+
+def _avoid_hangs(evidence: Evidence) -> str:
+    setting = "amdgpu.cwsr_enable=0 on the kernel's command line"
+    numbers = re.match(r"(\d+)\.(\d+)", evidence.kernel_release or "")
+    if numbers and tuple(map(int, numbers.groups())) >= CWSR_FIXED_IN:
+        return f"the newest linux-firmware; if it stays: {setting}"
+    wanted = ".".join(map(str, CWSR_FIXED_IN))
+    return f"the newest linux-firmware and a kernel from {wanted} on; until then {setting}"
+
+
+def _lines(logs: Mapping[str, str]) -> list[str]:
+    return [line for text in logs.values() for line in text.splitlines()]
+
+
+ROWS = (
+    Row(
+        6,
+        "runtime_starts",
+        "ROCm's runtime starts",
+        "`hsa_init` fails with `HSA_STATUS_ERROR_OUT_OF_RESOURCES`",
+        check_runtime,
+    ),
+    Row(
+        9,
+        "no_memory_fault",
+        "no memory faults",
+        "`Memory access fault by GPU node-1 ... Page not present`",
+        check_memory_fault,
+    ),
+    Row(
+        10,
+        "no_hang",
+        "no hangs",
+        "`HW Exception by GPU node-1 ... GPU Hang`, `MES failed to respond`",
+        check_hang,
+    ),
+    Row(
+        12,
+        "pcie_atomics",
+        "PCIe atomics reach the GPU",
+        "`PCI rejects atomics`, `Pcie atomics not enabled`",
+        check_atomics,
+    ),
+)

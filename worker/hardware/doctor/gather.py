@@ -1,0 +1,233 @@
+"""Collects the evidence: from files below roots, and from what the caller knows already."""
+
+import grp
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from redkiln.hardware import GpuFacts, SelfTestReport
+from worker.hardware.choose import gpu_key
+from worker.hardware.death_book import DeathBook
+from worker.hardware.discover import discover_gpus
+from worker.hardware.doctor import machine
+from worker.hardware.doctor.evidence import Evidence, Torch
+from worker.hardware.doctor.kernel_caches import look_at_caches
+from worker.hardware.doctor.machine import read
+from worker.hardware.kernel_log import read_kernel_log
+from worker.hardware.leases import LeaseFolder
+
+MAX_LOGS = 8
+MAX_LOG_BYTES = 16384
+INVENTORY_SECONDS = 300.0
+"""A cold import of a ROCm build from a slow disk takes over a minute."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where evidence is looked for.
+
+    Attributes:
+        root: what `/dev`, `/sys` and `/proc` are below.
+        topology_dir: of the driver, where it is not below the root.
+        drm_dir: of the cards, likewise.
+        worker_dir: logs and deaths of this worker.
+        cache_dirs: folders of compiled kernels.
+        lock_dir: leases of GPUs; None: not known who uses which.
+        self_test_dir: reports of self-tests.
+    """
+
+    root: Path = Path("/")
+    topology_dir: Path | None = None
+    drm_dir: Path | None = None
+    worker_dir: Path | None = None
+    cache_dirs: Sequence[Path] = field(default_factory=tuple)
+    lock_dir: Path | None = None
+    self_test_dir: Path | None = None
+
+
+def gather(
+    places: Places, *, environment: Mapping[str, str], torch: Torch | None = None
+) -> Evidence:
+    """Look at this machine, or at a made-up one.
+
+    Args:
+        places: where to look.
+        environment: of this process.
+        torch: what it says of itself; see `ask_torch`.
+    """
+    root = places.root
+    gpus = _discover(places)
+    groups = {entry.gr_gid: entry.gr_name for entry in grp.getgrall()}
+    version = read(root / "proc/version") or ""
+    mounts = read(root / "proc/self/mountinfo") or ""
+    book = DeathBook(places.worker_dir).load() if places.worker_dir else []
+    tails = {f"{death.attempt_id} (dead)": death.tail for death in book if death.tail}
+    return Evidence(
+        at=datetime.now(UTC),
+        hostname=socket.gethostname(),
+        environment=dict(environment),
+        uid=os.getuid(),
+        groups=frozenset({os.getgid(), *os.getgroups()}),
+        is_container=machine.is_container(root, environment),
+        is_wsl="microsoft" in version.lower(),
+        is_docker_desktop="linuxkit" in version.lower(),
+        kernel_release=read(root / "proc/sys/kernel/osrelease"),
+        command_line=read(root / "proc/cmdline"),
+        has_driver=(root / "sys/module/amdgpu").is_dir(),
+        driver_version=read(root / "sys/module/amdgpu/version"),
+        pci_gpus=machine.find_pci_gpus(root),
+        kfd=machine.look_at_node(root / "dev/kfd", name="/dev/kfd", groups=groups),
+        dxg=machine.look_at_node(root / "dev/dxg", name="/dev/dxg", groups=groups),
+        render_nodes=machine.find_render_nodes(root, groups=groups),
+        gpus=tuple(gpus),
+        packages=read_packages(),
+        torch=torch,
+        kernel_log=read_kernel_log(root / "dev/kmsg"),
+        firmware=machine.read_firmware(root, gpus),
+        caches=look_at_caches(places.cache_dirs, mounts=mounts),
+        shared_memory=machine.read_shared_memory(root),
+        deaths=tuple(book),
+        logs={**tails, **_read_logs(places.worker_dir)},
+        self_tests=tuple(_load_self_tests(places.self_test_dir, torch)),
+        busy_gpus=_find_busy(places.lock_dir, gpus),
+        gpu_processes=machine.find_gpu_processes(root),
+        has_iommu=machine.has_iommu(root),
+        wsl_libraries=machine.find_wsl_libraries(root),
+    )
+
+
+def ask_torch(command: Sequence[str], *, environment: Mapping[str, str]) -> Torch:
+    """What torch says in a child that imports it, and may open HIP: it ends at once.
+
+    Args:
+        command: prints JSON as `worker.trainer.inventory` does.
+        environment: of the child.
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            env=dict(environment),
+            capture_output=True,
+            timeout=INVENTORY_SECONDS,
+            check=False,
+            text=True,
+        )
+        told = json.loads(done.stdout) if done.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return Torch(error=f"{' '.join(command)}: {error}")
+    if told is None:
+        words = done.stderr.strip().splitlines()
+        return Torch(error=words[-1] if words else f"it ended with status {done.returncode}")
+    return read_torch(told)
+
+
+def read_torch(told: Mapping[str, object]) -> Torch:
+    """The facts of torch in what the inventory printed."""
+    arches, gpus = told.get("arch_list"), told.get("gpus")
+    return Torch(
+        version=_text(told.get("torch_version")),
+        hip=_text(told.get("hip_version")),
+        cuda=_text(told.get("cuda_version")),
+        arch_list=tuple(map(str, arches)) if isinstance(arches, list) else (),
+        num_devices=len(gpus) if isinstance(gpus, list) else None,
+        error=_text(told.get("error")),
+    )
+
+
+def read_packages() -> dict[str, str]:
+    """Installed distributions by normalised name."""
+    return {
+        re.sub(r"[-_.]+", "-", found.name).lower(): found.version
+        for found in importlib.metadata.distributions()
+        if found.name  # a half-removed one has none
+    }
+
+
+def versions_of(evidence: Evidence) -> dict[str, str | None]:
+    """The versions that a report names."""
+    torch = evidence.torch or Torch()
+    driver = evidence.driver_version
+    return {
+        "python": platform.python_version(),
+        "kernel": evidence.kernel_release,
+        "amdgpu": driver or ("of the kernel" if evidence.has_driver else None),
+        "torch": torch.version,
+        "hip": torch.hip,
+        "cuda": torch.cuda,
+    }
+
+
+def _discover(places: Places) -> list[GpuFacts]:
+    root = places.root
+    return discover_gpus(
+        topology_dir=places.topology_dir or root / "sys/class/kfd/kfd/topology",
+        drm_dir=places.drm_dir or root / "sys/class/drm",
+        with_telemetry=True,
+    )
+
+
+def _read_logs(worker_dir: Path | None) -> dict[str, str]:
+    """Tails of the newest logs of trainers that were not cleared away."""
+    if worker_dir is None:
+        return {}
+    found = chain(worker_dir.glob("jobs/*/trainer.log"), worker_dir.glob("*spare-*.log"))
+    newest = sorted(found, key=_modified_at)[-MAX_LOGS:]
+    return {str(path.relative_to(worker_dir)): _read_tail(path) for path in newest}
+
+
+def _read_tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - MAX_LOG_BYTES))
+            return file.read(MAX_LOG_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _load_self_tests(folder: Path | None, torch: Torch | None) -> list[SelfTestReport]:
+    """The newest report of each GPU, of the installed versions if these are known."""
+    newest: dict[str, SelfTestReport] = {}
+    for path in sorted(folder.glob("selftest-*.json"), key=_modified_at) if folder else ():
+        try:
+            report = SelfTestReport.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue  # it is written anew at the next test
+        version = report.versions.get("torch")
+        if torch is None or version in (None, torch.version):
+            newest[report.pci_address or report.device] = report
+    return list(newest.values())
+
+
+def _find_busy(lock_dir: Path | None, gpus: Sequence[GpuFacts]) -> frozenset[str] | None:
+    if lock_dir is None or not lock_dir.is_dir():
+        return None
+    folder = LeaseFolder(lock_dir)
+    try:
+        keys = map(gpu_key, gpus)
+        return frozenset(key for key in keys if folder.find_holder(key) is not None)
+    except OSError:
+        return None
+    finally:
+        folder.close()
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,85 @@
+"""Evidence on the folders of compiled kernels: whether they can be written, and are sound."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from worker.hardware.doctor.evidence import KernelCache, KernelDatabase
+from worker.hardware.doctor.machine import find_file_system
+
+SUFFIXES = (".ukdb", ".kdb", ".udb", ".db", ".fdb")
+HEADER = b"SQLite format 3\0"
+MAX_FILES = 1000
+MAX_DATABASES = 64
+CHECK_SECONDS = 2.0
+"""A large database takes long to check; what was sound so far is taken for sound."""
+LOCK_SECONDS = 0.2
+
+
+def look_at_caches(folders: Iterable[Path], *, mounts: str) -> tuple[KernelCache, ...]:
+    """Look at folders and at the SQLite files below them.
+
+    Args:
+        folders: absolute paths.
+        mounts: text of `/proc/self/mountinfo`.
+    """
+    return tuple(_look_at(folder, mounts) for folder in folders)
+
+
+def check_database(path: Path) -> KernelDatabase:
+    """SQLite's quick check of one file, read only."""
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOCK_SECONDS)
+        ) as database:
+            end_at = time.monotonic() + CHECK_SECONDS
+            database.set_progress_handler(lambda: time.monotonic() > end_at, 100_000)
+            found = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        is_cut_short = "interrupted" in str(error)
+        return KernelDatabase(str(path), "ok" if is_cut_short else str(error))
+    except sqlite3.DatabaseError as error:
+        return KernelDatabase(str(path), str(error))
+    is_sound = found is not None and found[0] == "ok"
+    return KernelDatabase(str(path), "ok" if is_sound else f"malformed: {found and found[0]}")
+
+
+def _look_at(folder: Path, mounts: str) -> KernelCache:
+    files = list(islice(_walk(folder), MAX_FILES))
+    databases = islice((path for path in files if _is_database(path)), MAX_DATABASES)
+    return KernelCache(
+        path=str(folder),
+        exists=folder.is_dir(),
+        is_writable=_may_write(folder),
+        file_system=find_file_system(folder, mounts=mounts),
+        num_files=len(files),
+        databases=tuple(check_database(path) for path in databases),
+    )
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(root) / name for name in sorted(names))
+
+
+def _is_database(path: Path) -> bool:
+    if path.suffix not in SUFFIXES:
+        return False
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(HEADER))
+    except OSError:
+        return False
+    # A damaged header is what one looks for; MIOpen's text databases end in .txt.
+    return bool(start)
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, or the folder itself can be made."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

@@ -1,0 +1,84 @@
+"""The kernel's log, where this process may read it: from `/dev/kmsg`, or from a text file.
+
+A reader that is opened before a child starts sees only what the kernel said since. A container
+usually may not read it (EPERM): then there is nothing, and nothing is concluded from it.
+"""
+
+import os
+import re
+from pathlib import Path
+
+KMSG = Path("/dev/kmsg")
+MAX_LINES = 2000
+"""What is kept of one reading: the newest lines."""
+
+ABOUT_GPUS = re.compile(r"amdgpu|kfd|\bdrm\b|AMD-Vi|iommu|MES |HIQ MQD|dxgk", re.IGNORECASE)
+_RECORD = re.compile(r"\d+,\d+,\d+,[^;]*;(.*)")
+
+
+class KernelLog:
+    """Reads on from where it was opened.
+
+    Args:
+        path: `/dev/kmsg`, or a text file that grows.
+        from_start: read what is there already, too.
+    """
+
+    def __init__(self, path: Path = KMSG, *, from_start: bool = False) -> None:
+        self._fd: int | None = None
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not from_start:
+                os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self.close()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this process may read the log."""
+        return self._fd is not None
+
+    def read(self) -> list[str]:
+        """The lines on GPUs since the last call; none where the log cannot be read."""
+        text = "".join(iter(self._read_chunk, ""))
+        return [line for line in to_lines(text) if ABOUT_GPUS.search(line)][-MAX_LINES:]
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _read_chunk(self) -> str:
+        while self._fd is not None:
+            try:
+                return os.read(self._fd, 65536).decode(errors="replace")
+            except BrokenPipeError:
+                continue  # what came next was overwritten meanwhile; the kernel moved us on
+            except OSError:
+                break  # EAGAIN: that was all
+        return ""
+
+
+def read_kernel_log(path: Path = KMSG) -> tuple[str, ...] | None:
+    """All that the kernel still knows of its GPUs; None where it may not be read."""
+    log = KernelLog(path, from_start=True)
+    try:
+        return tuple(log.read()) if log.is_readable else None
+    finally:
+        log.close()
+
+
+def to_lines(text: str) -> list[str]:
+    """The messages in readings of `/dev/kmsg`, or the lines of a `dmesg` text.
+
+    Source: Documentation/ABI/testing/dev-kmsg of the Linux kernel: one record a read,
+    `priority,sequence,microseconds,flags;message`, continued by lines that begin with a blank.
+    """
+    lines = []
+    for line in text.splitlines():
+        if line.startswith(" "):
+            continue  # KEY=value of the record above
+        record = _RECORD.match(line)
+        lines.append(record.group(1) if record else line)
+    return lines
