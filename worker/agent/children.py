@@ -93,8 +93,11 @@ class Spawner:
         stdin: Stream = subprocess.DEVNULL,
         stdout: Stream = subprocess.DEVNULL,
         stderr: Stream = subprocess.DEVNULL,
+        inherited: Sequence[int] = (),
     ) -> Child:
         """Start a process in its own session.
+
+        It gets the descriptors `inherited` beside its standard ones, under the same numbers.
 
         Raises:
             OSError: the program is not there, or there is no room for another process.
@@ -106,6 +109,7 @@ class Spawner:
             "stdin": stdin,
             "stdout": stdout,
             "stderr": stderr,
+            "pass_fds": tuple(inherited),
         }
         self._orders.put((future, list(command), options))
         return future.result()

@@ -1,5 +1,6 @@
 """A warm child: a process that has done its slow first things and waits for a job directory."""
 
+import socket
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,9 @@ log = structlog.get_logger(__name__)
 class Spare:
     """At most one waiting process; it dies with the agent, and its stdin tells it what to run.
 
+    Its stdin is a socket, over which it also gets the leases of GPUs that it could not inherit:
+    they are taken long after it was started.
+
     Args:
         command: run with `--spare` added.
         log_path: what it says while it waits.
@@ -32,6 +36,7 @@ class Spare:
         self._lock = threading.Lock()
         self._is_closed = False
         self._child: Child | None = None
+        self._channel: socket.socket | None = None
         self._digest = ""
 
     @property
@@ -46,39 +51,51 @@ class Spare:
             if self._is_closed or (self._child and not self._child.has_exited):
                 return
             self._drop()
+            ours, theirs = socket.socketpair()
             try:
-                with self._log_path.open("wb") as output:
+                with theirs, self._log_path.open("wb") as output:
                     self._child = self._spawner.spawn(
                         self._command,
                         environment=environment,
                         working_dir=self._working_dir,
-                        stdin=subprocess.PIPE,
+                        stdin=theirs.fileno(),
                         stdout=output,
                         stderr=subprocess.STDOUT,
                     )
             except OSError as error:
                 log.warning("no spare", log=str(self._log_path), error=str(error))
+                ours.close()
                 return
+            self._channel = ours
             self._digest = digest_environment(environment)
 
-    def give(self, jobdir: JobDir, environment: Mapping[str, str]) -> Child | str:
+    def give(
+        self, jobdir: JobDir, environment: Mapping[str, str], *, leases: Sequence[int] = ()
+    ) -> Child | str:
         """Give the waiting process a job directory.
+
+        Args:
+            jobdir: with its order written.
+            environment: what the job has to run in.
+            leases: descriptors of the job's GPU leases; the process gets its own of each.
 
         Returns:
             The process, which is the caller's from now on; or why there is none that fits.
         """
         with self._lock:
             child, self._child = self._child, None
-        if child is None:
+            channel, self._channel = self._channel, None
+        if child is None or channel is None:
             return "no spare was waiting"
-        if child.has_exited:
-            reason = f"the spare had ended; see {self._log_path.name} in the worker's folder"
-        elif self._digest != digest_environment(environment):
-            reason = "the spare was started in another environment"
-        elif _hand_over(child, jobdir):
-            return child
-        else:
-            reason = "the spare was just ending"
+        with channel:
+            if child.has_exited:
+                reason = f"the spare had ended; see {self._log_path.name} in the worker's folder"
+            elif self._digest != digest_environment(environment):
+                reason = "the spare was started in another environment"
+            elif _hand_over(channel, jobdir, leases):
+                return child
+            else:
+                reason = "the spare was just ending"
         child.reap()
         return reason
 
@@ -96,15 +113,14 @@ class Spare:
     def _drop(self) -> None:
         if self._child is not None:
             self._child.reap()
-        self._child = None
+        if self._channel is not None:
+            self._channel.close()
+        self._child = self._channel = None
 
 
-def _hand_over(child: Child, jobdir: JobDir) -> bool:
-    assert child.stdin is not None, "spares are started with a pipe"
+def _hand_over(channel: socket.socket, jobdir: JobDir, leases: Sequence[int]) -> bool:
     try:
-        child.stdin.write(f"{jobdir.root}\n".encode())
-        child.stdin.flush()
-        child.stdin.close()
-    except BrokenPipeError:
+        socket.send_fds(channel, [f"{jobdir.root}\n".encode()], list(leases))
+    except (BrokenPipeError, ConnectionResetError):
         return False
     return True

@@ -6,6 +6,7 @@
 
 import json
 import sys
+from typing import Any
 
 import torch
 
@@ -36,8 +37,24 @@ def _view(index: int) -> GpuView:
     # ROCm builds name the ISA (gfx1100:xnack-), CUDA builds only a capability.
     isa = getattr(properties, "gcnArchName", "") if torch.version.hip else ""
     arch = isa.split(":")[0] or f"sm_{properties.major}{properties.minor}"
-    memory = int(properties.total_memory)
-    return GpuView(index=index, name=properties.name, arch=arch, memory_bytes=memory)
+    return GpuView(
+        index=index,
+        name=properties.name,
+        arch=arch,
+        memory_bytes=int(properties.total_memory),
+        pci_address=name_pci_address(properties),
+    )
+
+
+def name_pci_address(properties: Any) -> str | None:
+    """The address of a device by torch's properties, which leave its function out.
+
+    Builds from before `pci_bus_id` do not tell it.
+    """
+    bus = getattr(properties, "pci_bus_id", None)
+    if bus is None:
+        return None
+    return f"{properties.pci_domain_id:04x}:{bus:02x}:{properties.pci_device_id:02x}.0"
 
 
 if __name__ == "__main__":

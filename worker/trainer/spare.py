@@ -5,6 +5,8 @@ opens a GPU, so a spare costs memory and nothing else.
 """
 
 import os
+import socket
+import stat
 import sys
 from pathlib import Path
 
@@ -22,6 +24,8 @@ WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
     ("amdnet", 3, 32, 64),
 )
 """Model, channels, side and batch of common first jobs: oneDNN compiles its kernels by shape."""
+MAX_LINE_BYTES = 65536
+MAX_LEASES = 64
 
 
 def warm_up() -> None:
@@ -39,11 +43,28 @@ def warm_up() -> None:
 
 
 def wait_for_job() -> JobDir | None:
-    """Say `ready` and wait for a job directory on stdin; None when stdin ends first."""
+    """Say `ready` and wait for a job directory on stdin; None when stdin ends first.
+
+    With it come, where stdin is a socket, the descriptors of the job's GPU leases. They stay open
+    for as long as this process lives, and are inherited by those that it starts with them.
+    """
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    line = sys.stdin.readline()
+    line = _receive() if stat.S_ISSOCK(os.fstat(0).st_mode) else sys.stdin.readline()
     return JobDir(Path(line.rstrip("\n"))) if line.endswith("\n") else None
+
+
+def _receive() -> str:
+    received = b""
+    with socket.socket(fileno=os.dup(0)) as channel:
+        while not received.endswith(b"\n"):
+            piece, leases, _, _ = socket.recv_fds(channel, MAX_LINE_BYTES, MAX_LEASES)
+            if not piece:
+                break
+            received += piece
+            for lease in leases:
+                os.set_inheritable(lease, True)
+    return received.decode()
 
 
 def redirect_output(job_dir: JobDir) -> None:

@@ -1,12 +1,17 @@
+import os
+import socket
 import sys
+from pathlib import Path
 
 import pytest
 
 from worker.agent.children import Child, Spawner
 from worker.agent.launch import is_nearly_trained
 from worker.agent.spare import Spare
+from worker.hardware.leases import LeaseFolder
 from worker.jobdir import JobDir
 
+ROOT = Path(__file__).parents[3]
 ECHO = "import sys; print(sys.stdin.readline(), end='', flush=True)"
 
 
@@ -60,7 +65,7 @@ def test_without_a_spare_the_reason_is_told(spare, tmp_path):
 def test_a_spare_that_ended_is_told_with_its_log(spare, tmp_path):
     spare.start({})
     child = spare._child
-    child.stdin.close()
+    spare._channel.shutdown(socket.SHUT_WR)
     assert child.wait(5)
     assert "spare.log" in spare.give(JobDir(tmp_path), {})
 
@@ -76,3 +81,54 @@ def test_after_the_end_none_waits_again(spare):
     spare.close()
     spare.start({})
     assert spare.pid is None
+
+
+HOLD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from worker.trainer.spare import wait_for_job
+print(wait_for_job().root, flush=True)
+with open(sys.argv[2]) as fifo:
+    fifo.read()
+"""
+
+
+def test_a_waiting_trainer_gets_the_lease_that_was_taken_after_it_was_started(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    spare = Spare(
+        [sys.executable, "-c", HOLD, str(ROOT), str(tmp_path / "fifo")],
+        spawner=Spawner(),
+        working_dir=tmp_path,
+        log_path=tmp_path / "spare.log",
+    )
+    spare.start({"PATH": os.environ["PATH"]})
+    folder = LeaseFolder(tmp_path / "locks")
+    (lease,) = folder.take(["0000:03:00.0"])
+    jobdir = JobDir(tmp_path / "job")
+    child = spare.give(jobdir, {"PATH": os.environ["PATH"]}, leases=[lease.fileno()])
+    with (tmp_path / "fifo").open("w"):  # opens when the trainer has read its job
+        lease.close()
+        assert folder.take(["0000:03:00.0"]) is None
+    assert child.wait(30)
+    assert child.reap() == 0
+    assert (tmp_path / "spare.log").read_text() == f"ready\n{jobdir.root}\n"
+    assert folder.take(["0000:03:00.0"])
+    folder.close()
+
+
+def test_a_new_child_inherits_what_it_is_given_and_nothing_else(tmp_path):
+    folder = LeaseFolder(tmp_path / "locks")
+    given, kept = folder.take(["0000:03:00.0", "0000:04:00.0"])
+    child = Spawner().spawn(
+        ["sleep", "60"],
+        environment={"PATH": os.environ["PATH"]},
+        working_dir=tmp_path,
+        inherited=[given.fileno()],
+    )
+    given.close()
+    kept.close()
+    assert folder.take(["0000:03:00.0"]) is None
+    assert folder.take(["0000:04:00.0"])
+    child.reap()
+    assert folder.take(["0000:03:00.0"])
+    folder.close()

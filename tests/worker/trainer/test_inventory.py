@@ -1,0 +1,17 @@
+from types import SimpleNamespace
+
+import pytest
+
+from worker.trainer.inventory import name_pci_address
+
+
+@pytest.mark.parametrize(
+    ("properties", "address"),
+    [
+        ({"pci_domain_id": 0, "pci_bus_id": 3, "pci_device_id": 0}, "0000:03:00.0"),
+        ({"pci_domain_id": 0x10001, "pci_bus_id": 0xC3, "pci_device_id": 31}, "10001:c3:1f.0"),
+        ({}, None),
+    ],
+)
+def test_a_gpu_is_named_by_its_place_on_the_bus_where_torch_tells_it(properties, address):
+    assert name_pci_address(SimpleNamespace(**properties)) == address
