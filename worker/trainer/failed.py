@@ -8,6 +8,7 @@ import errno
 import torch
 
 from redkiln.failure import FailureCode, JobFailure
+from worker.hardware.deaths import recognise, to_failure
 
 
 class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
@@ -32,6 +33,9 @@ def of_exception(error: BaseException, *, device: str) -> JobFailure:
     if isinstance(error, MemoryError):
         message = "the worker's host is out of memory"
         return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, message, error=text[:2000])
+    cause = recognise(text)
+    if cause is not None and cause.row is not None:
+        return to_failure(cause, error=text[:2000])
     if isinstance(error, torch.AcceleratorError):
         message = f"the GPU failed ({device}): {text[:500]}"
         return JobFailure.of(FailureCode.GPU_FAULT, message)

@@ -81,7 +81,7 @@ LAST_WORDS = {
     ],
     "kernel_database_malformed": [
         (
-            "MIOpen Error: /src/MIOpen/src/sqlite_db.cpp:233: Internal error while accessing SQLite "
+            "MIOpen Error: sqlite_db.cpp:233: Internal error while accessing SQLite "
             "database: database disk image is malformed"
         )
     ],
@@ -90,8 +90,8 @@ LAST_WORDS = {
     ],
     "shared_memory_full": [
         (
-            "RuntimeError: DataLoader worker (pid 311) is killed by signal: Bus error. It is possible "
-            "that dataloader's workers are out of shared memory."
+            "RuntimeError: DataLoader worker (pid 311) is killed by signal: Bus error. It is "
+            "possible that dataloader's workers are out of shared memory."
         ),
         "RuntimeError: unable to write to file </torch_88_1742_0>: No space left on device (28)",
     ],
@@ -123,8 +123,8 @@ KERNEL = {
 
 HARMLESS = [
     (
-        "MIOpen(HIP): Warning [SQLiteBase] Missing system database file: gfx1030_20.kdb Performance "
-        "may degrade."
+        "MIOpen(HIP): Warning [SQLiteBase] Missing system database file: gfx1030_20.kdb "
+        "Performance may degrade."
     ),
     (
         "MIOpen(HIP): Warning [IsEnoughWorkspace] [GetSolutionsFallback WTI] Solver <GemmFwdRest>, "

@@ -19,6 +19,12 @@ CASES = [
     ),
     (MemoryError(), FailureCode.HOST_OUT_OF_MEMORY, True),
     (torch.AcceleratorError("HIP error: an illegal access"), FailureCode.GPU_FAULT, True),
+    (torch.AcceleratorError("HIP error: invalid device function"), FailureCode.NO_GPU, False),
+    (
+        RuntimeError("DataLoader worker (pid 5) is killed by signal: Bus error."),
+        FailureCode.HOST_OUT_OF_MEMORY,
+        False,
+    ),
     (ZeroDivisionError("division by zero"), FailureCode.INTERNAL, False),
 ]
 
@@ -34,3 +40,9 @@ def test_a_real_allocation_that_is_too_large_is_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**50)
     assert of_exception(caught.value, device="cpu").code is FailureCode.OUT_OF_MEMORY
+
+
+def test_a_known_failure_of_the_gpu_names_its_row_in_the_table_of_the_doctor():
+    failure = of_exception(torch.AcceleratorError("HIP error: invalid device function"), device="x")
+    assert failure.details["doctor_row"] == 1
+    assert failure.details["fix"] in failure.message
