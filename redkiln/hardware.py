@@ -169,12 +169,16 @@ class PatchOutcome(HardwareModel):
         outcome: `user` when a setting of the user's own was left as it is.
         why: the facts that decided.
         environment: variables that it set.
+        settings: switches of torch that it set, by their full names.
+        user: variables that it is about, as the user had set them.
     """
 
     name: str
     outcome: Literal["applied", "skipped", "refused", "user"]
     why: str
     environment: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, str] = Field(default_factory=dict)
+    user: dict[str, str] = Field(default_factory=dict)
     versions: dict[str, str | None] = Field(default_factory=dict)
 
 

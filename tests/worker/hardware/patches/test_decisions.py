@@ -1,0 +1,324 @@
+"""Tables: GPU x versions x arch list -> what each patch does."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from redkiln.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from worker.hardware.override import ProbeResult
+from worker.hardware.patches import decide_all, merge_environment, merge_settings
+from worker.hardware.patches.facts import PatchFacts, parse_version
+from worker.hardware.patches.gfx_override import find_candidate
+from worker.hardware.patches.trials import Trial, load_trials, save_trial
+
+CLASSIC = {"torch": "2.10.0+rocm7.2", "hip": "7.2.26015-fc0010cf6a"}
+THEROCK = {"torch": "2.13.0+rocm10.0", "hip": "10.0.26300"}
+WHEELS = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+PASSED = ProbeResult(verdict="passed", detail="product right in a child")
+FAILED = ProbeResult(verdict="failed", detail="the probe died of it (signal 6)")
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def gpu(gfx, *, node=1, is_apu=False, **facts):
+    return GpuFacts(gfx=gfx, node=node, is_apu=is_apu, **facts)
+
+
+def facts_of(gfx, *, versions=CLASSIC, arch_list=WHEELS, **more):
+    gpus = more.pop("gpus", (gpu(gfx),))
+    return PatchFacts("rocm", gpus, arch_list=arch_list, **versions, **more)
+
+
+def outcome(facts, name):
+    return next(o for o in decide_all(facts) if o.name == name)
+
+
+def trial(patch, *, ratio=0.8, is_right=True, num_pairs=9):
+    return {
+        patch: Trial(
+            patch=patch, ratio=ratio, num_pairs=num_pairs, is_right=is_right, what="x", at=NOW
+        )
+    }
+
+
+def self_test(area, *, library=None, verdict="failed"):
+    result = SelfTestResult(
+        area=area, precision="fp32", library=library, shape="1x1", reduction_length=1,
+        tolerance=1e-5, verdict=verdict, seconds=0.1,
+    )  # fmt: skip
+    return (SelfTestReport(at=NOW, device="cuda:0", status="failed", results=[result]),)
+
+
+@pytest.mark.parametrize(
+    ("gfx", "versions", "arch_list", "probe", "wanted", "word"),
+    [
+        # The table's rule, and a child that proved it.
+        ("gfx1031", CLASSIC, WHEELS, PASSED, "applied", "10.3.0"),
+        ("gfx1032", CLASSIC, WHEELS, PASSED, "applied", "10.3.0"),
+        ("gfx1036", CLASSIC, WHEELS, PASSED, "applied", "10.3.0"),
+        ("gfx1102", CLASSIC, WHEELS, PASSED, "applied", "11.0.0"),
+        ("gfx90c", CLASSIC, WHEELS, PASSED, "applied", "9.0.0"),
+        # A rule and no proof.
+        ("gfx1031", CLASSIC, WHEELS, None, "refused", "no child has proved"),
+        ("gfx1031", CLASSIC, WHEELS, FAILED, "refused", "signal 6"),
+        # ROCm's wheels by architecture: only with proof, and with the better remedy.
+        ("gfx1031", THEROCK, ("gfx1030",), None, "refused", "torch[device-gfx1031]"),
+        ("gfx1031", THEROCK, ("gfx1030",), PASSED, "applied", "10.3.0"),
+        # Supported as they are.
+        ("gfx1030", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx1030"),
+        ("gfx1100", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx1100"),
+        ("gfx1031", THEROCK, ("gfx1031",), PASSED, "refused", "torch has kernels for gfx1031"),
+        ("gfx942", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx942"),
+        # No rule, or no kernels that could stand in.
+        ("gfx1010", CLASSIC, WHEELS, PASSED, "refused", "never 10.3.0"),
+        ("gfx1012", CLASSIC, WHEELS, PASSED, "refused", "nor for gfx1010"),
+        ("gfx1151", CLASSIC, WHEELS, PASSED, "refused", "gfx1151"),
+        ("gfx803", CLASSIC, WHEELS, PASSED, "refused", "gfx803"),
+        ("gfx1031", CLASSIC, ("gfx1100",), PASSED, "refused", "nor for gfx1030"),
+        ("gfx9999", CLASSIC, WHEELS, PASSED, "refused", "not in the table"),
+        ("gfx1031", CLASSIC, (), PASSED, "skipped", "does not tell"),
+    ],
+)
+def test_an_override_needs_a_rule_and_a_proof(gfx, versions, arch_list, probe, wanted, word):
+    probes = {gfx: probe} if probe else {}
+    facts = facts_of(gfx, versions=versions, arch_list=arch_list, probes=probes)
+    found = outcome(facts, "gfx_override")
+    assert found.outcome == wanted
+    assert word in found.why + str(found.environment)
+    assert bool(found.environment) is (wanted == "applied")
+    assert "HSA_OVERRIDE_GFX_VERSION" not in found.environment
+
+
+def test_each_gpu_is_overridden_by_its_own_node():
+    gpus = (gpu("gfx1031", node=2), gpu("gfx1031", node=3))
+    found = outcome(facts_of("", gpus=gpus, probes={"gfx1031": PASSED}), "gfx_override")
+    assert found.environment == {
+        "HSA_OVERRIDE_GFX_VERSION_2": "10.3.0",
+        "HSA_OVERRIDE_GFX_VERSION_3": "10.3.0",
+    }
+
+
+def test_without_a_node_nothing_can_be_overridden():
+    facts = facts_of("", gpus=(gpu("gfx1031", node=None),), probes={"gfx1031": PASSED})
+    assert "no KFD node" in outcome(facts, "gfx_override").why
+    assert find_candidate(facts.gpus[0], facts) is None
+
+
+def test_only_what_may_be_overridden_is_probed():
+    facts = facts_of("gfx1031")
+    assert find_candidate(facts.gpus[0], facts) == {"HSA_OVERRIDE_GFX_VERSION_1": "10.3.0"}
+    supported = facts_of("gfx1100")
+    assert find_candidate(supported.gpus[0], supported) is None
+
+
+@pytest.mark.parametrize(
+    ("gfx", "precision", "has_bf16"),
+    [
+        ("gfx906", "fp16", False),
+        ("gfx1010", "fp16", False),
+        ("gfx1030", "fp16", False),
+        ("gfx1032", "fp16", False),
+        ("gfx1100", "bf16", True),
+        ("gfx1151", "bf16", True),
+        ("gfx1201", "bf16", True),
+        ("gfx90a", "bf16", True),
+        ("gfx942", "bf16", True),
+    ],
+)
+def test_precision_follows_the_table(gfx, precision, has_bf16):
+    found = outcome(facts_of(gfx), "precision")
+    assert f"{gfx}: auto is {precision}" in found.why
+    assert ("bf16 is refused" in found.why) is not has_bf16
+
+
+@pytest.mark.parametrize(
+    ("gfx", "self_tests", "wanted"),
+    [
+        ("gfx1201", (), "applied"),
+        ("gfx1100", (), "skipped"),
+        ("gfx1100", self_test("gemm_tall_skinny", library="hipblaslt"), "applied"),
+        ("gfx1100", self_test("gemm", library="rocblas"), "skipped"),
+        ("gfx1100", self_test("gemm", library="hipblaslt", verdict="passed"), "skipped"),
+        ("gfx1030", (), "skipped"),
+        ("gfx942", (), "skipped"),
+    ],
+)
+def test_hipblaslt_is_left_only_where_it_is_wrong(gfx, self_tests, wanted):
+    facts = facts_of(gfx, self_tests=self_tests)
+    off = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"}
+    in_torch = {"torch.backends.cuda.preferred_blas_library": "cublas"}
+    found, twin = outcome(facts, "hipblaslt"), outcome(facts, "blas_library")
+    assert (found.outcome, found.environment) == (wanted, off if wanted == "applied" else {})
+    assert (twin.outcome, twin.settings) == (wanted, in_torch if wanted == "applied" else {})
+
+
+@pytest.mark.parametrize(
+    ("gfx", "self_tests", "experimental", "plain"),
+    [
+        ("gfx1030", (), "skipped", "applied"),
+        ("gfx1010", (), "skipped", "applied"),
+        ("gfx1100", (), "skipped", "skipped"),
+        ("gfx1151", (), "applied", "skipped"),
+        ("gfx1151", self_test("attention_backward"), "refused", "applied"),
+        ("gfx90a", (), "skipped", "skipped"),
+    ],
+)
+def test_attention_uses_the_kernels_that_there_are(gfx, self_tests, experimental, plain):
+    facts = facts_of(gfx, self_tests=self_tests)
+    assert outcome(facts, "aotriton").outcome == experimental
+    found = outcome(facts, "attention")
+    assert found.outcome == plain
+    wanted = "False" if plain == "applied" else None
+    assert found.settings.get("torch.backends.cuda.enable_flash_sdp") == wanted
+
+
+@pytest.mark.parametrize(
+    ("trials", "has_tunings", "wanted", "tuning"),
+    [
+        ({}, False, "skipped", None),
+        (trial("tunableop"), False, "applied", "1"),
+        (trial("tunableop"), True, "applied", "0"),
+        (trial("tunableop", ratio=0.99), False, "skipped", None),
+        (trial("tunableop", num_pairs=2), False, "skipped", None),
+        (trial("tunableop", is_right=False), False, "refused", None),
+    ],
+)
+def test_tunableop_is_off_unless_it_has_won(trials, has_tunings, wanted, tuning):
+    facts = facts_of("gfx1100", trials=trials, has_tunings=has_tunings, cache_dir=Path("/cache"))
+    found = outcome(facts, "tunableop")
+    assert found.outcome == wanted
+    assert found.environment.get("PYTORCH_TUNABLEOP_TUNING") == tuning
+    if tuning:
+        assert found.environment["PYTORCH_TUNABLEOP_FILENAME"] == "/cache/tunableop%d.csv"
+
+
+@pytest.mark.parametrize(
+    ("gfx", "trials", "wanted"),
+    [
+        ("gfx90a", {}, "applied"),
+        ("gfx942", trial("channels_last", ratio=1.2), "skipped"),
+        ("gfx1100", {}, "skipped"),
+        ("gfx1100", trial("channels_last"), "applied"),
+        ("gfx1100", trial("channels_last", ratio=0.98), "skipped"),
+        ("gfx9999", {}, "skipped"),
+    ],
+)
+def test_channels_last_is_for_cdna_or_measured(gfx, trials, wanted):
+    found = outcome(facts_of(gfx, trials=trials), "channels_last")
+    assert found.outcome == wanted
+    assert set(found.environment.values()) == ({"1"} if wanted == "applied" else set())
+
+
+@pytest.mark.parametrize(
+    ("torch", "is_apu", "user", "value"),
+    [
+        ("2.13.0", False, {}, "expandable_segments:True"),
+        ("2.12.1", False, {}, "expandable_segments:True"),
+        ("2.9.1", False, {}, "garbage_collection_threshold:0.8"),
+        ("2.13.0", True, {}, None),
+        ("2.13.0", None, {}, None),
+        ("2.9.1", False, {"PYTORCH_HIP_ALLOC_CONF": "max_split_size_mb:128"},
+         "max_split_size_mb:128"),
+        ("2.13.0", False, {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_CUDA_ALLOC_CONF": "a:2"}, None),
+    ],
+)  # fmt: skip
+def test_the_allocator_has_one_value_in_every_spelling(torch, is_apu, user, value):
+    versions = {"torch": torch, "hip": "10.0.1"}
+    facts = facts_of("", versions=versions, gpus=(gpu("gfx1100", is_apu=is_apu),), user=user)
+    merged = {**user, **outcome(facts, "allocator").environment}
+    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    assert {merged.get(name) for name in names} == {value} or len(set(user.values())) > 1
+
+
+@pytest.mark.parametrize(
+    ("gfx", "is_apu", "wanted"),
+    [("gfx942", False, "applied"), ("gfx942", True, "skipped"), ("gfx1100", False, "skipped")],
+)
+def test_kernel_arguments_lie_on_the_device_of_instinct_accelerators(gfx, is_apu, wanted):
+    facts = facts_of("", gpus=(gpu(gfx, is_apu=is_apu),))
+    assert outcome(facts, "kernel_arguments").outcome == wanted
+
+
+@pytest.mark.parametrize(
+    ("has_fixed_shapes", "wanted"), [(True, "applied"), (False, "skipped"), (None, "skipped")]
+)
+def test_convolutions_are_searched_for_where_shapes_stay(has_fixed_shapes, wanted):
+    facts = facts_of("gfx1100", has_fixed_shapes=has_fixed_shapes)
+    assert outcome(facts, "convolution_search").outcome == wanted
+
+
+def test_copy_engines_are_left_on_where_nothing_is_known_against_them():
+    for is_apu in (True, False):
+        facts = facts_of("", gpus=(gpu("gfx1103", is_apu=is_apu),))
+        assert outcome(facts, "sdma").environment == {}
+
+
+def test_the_count_of_units_is_explained_and_left():
+    facts = facts_of("", gpus=(gpu("gfx1030", cu_count=72, wgp_count=36),))
+    found = outcome(facts, "unit_count")
+    assert found.outcome == "refused"
+    assert "36 work-group processors are 72 compute units" in found.why
+    assert (found.environment, found.settings) == ({}, {})
+
+
+def test_what_the_user_has_set_is_left_and_shown():
+    user = {
+        "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
+        "MIOPEN_LOG_LEVEL": "5",
+        "TORCH_BLAS_PREFER_HIPBLASLT": "1",
+        "TRITON_CACHE_DIR": "/mine",
+        "PATH": "/bin",
+    }
+    facts = facts_of("gfx1201", user=user, cache_dir=Path("/cache"))
+    outcomes = {o.name: o for o in decide_all(facts)}
+    for name in ("gfx_override", "miopen_log", "hipblaslt", "blas_library"):
+        assert outcomes[name].outcome == "user", name
+        assert (outcomes[name].environment, outcomes[name].settings) == ({}, {})
+    assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in outcomes["gfx_override"].why
+    assert "could only break it" in outcomes["gfx_override"].why
+    assert outcomes["kernel_caches"].outcome == "applied"
+    assert "MIOPEN_USER_DB_PATH" in outcomes["kernel_caches"].environment
+    assert not set(merge_environment(list(outcomes.values()))) & set(user)
+
+
+@pytest.mark.parametrize(("backend", "what"), [("cpu", "no GPU"), ("cuda", "no AMD GPU")])
+def test_without_an_amd_gpu_the_rest_is_one_line(backend, what):
+    facts = PatchFacts(backend, cache_dir=Path("/cache"), has_fixed_shapes=True)
+    outcomes = decide_all(facts)
+    assert len(outcomes) <= 3
+    assert outcomes[-1].name == "others"
+    assert what in outcomes[-1].why
+    assert "gfx_override" in outcomes[-1].why
+    assert not any(name.startswith("MIOPEN") for name in merge_environment(outcomes))
+    assert bool(merge_settings(outcomes)) is (backend == "cuda")
+
+
+@pytest.mark.parametrize("gfx", ["gfx1030", "gfx1100", "gfx1201", "gfx942", "gfx9999"])
+@pytest.mark.parametrize("versions", [CLASSIC, THEROCK, {"torch": None, "hip": None}])
+def test_every_patch_says_why_and_under_which_versions(gfx, versions):
+    for found in decide_all(facts_of(gfx, versions=versions)):
+        assert found.why
+        if found.name != "others":
+            assert found.versions == {"torch": versions["torch"], "rocm": versions["hip"]}
+
+
+def test_trials_are_kept_by_patch(tmp_path):
+    assert load_trials(tmp_path) == {}
+    first, second = trial("tunableop")["tunableop"], trial("channels_last")["channels_last"]
+    save_trial(tmp_path / "a", first)
+    save_trial(tmp_path / "a", second)
+    save_trial(tmp_path / "a", first.model_copy(update={"ratio": 0.5}))
+    assert {n: t.ratio for n, t in load_trials(tmp_path / "a").items()} == {
+        "tunableop": 0.5,
+        "channels_last": 0.8,
+    }
+    (tmp_path / "a" / "trials.json").write_text("{")
+    assert load_trials(tmp_path / "a") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("7.2.26015-fc0010cf6a", (7, 2)), ("2.13.0+rocm10.0", (2, 13)), ("git", (0, 0))],
+)
+def test_versions_are_compared_by_their_numbers(text, version):
+    assert parse_version(text) == version

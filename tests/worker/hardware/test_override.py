@@ -1,0 +1,77 @@
+import json
+import sys
+
+import pytest
+
+from worker.hardware.override import (
+    ProbeKey,
+    find_result,
+    judge_probe,
+    run_probe,
+    save_result,
+    variable_of,
+)
+
+KEY = ProbeKey(gfx="gfx1031", value="10.3.0", torch="2.10", hip="7.2")
+
+
+def said(**output):
+    return json.dumps(output).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "stdout", "verdict", "word"),
+    [
+        (0, said(errors={"product": 1e-6, "convolution": 2e-5}), "passed", "right in a child"),
+        (0, said(errors={"product": 1e-6, "convolution": 0.4}), "failed", "convolution 4.0e-01"),
+        (0, said(errors={"product": None}), "failed", "product not finite"),
+        (0, said(error="torch opens no GPU under it"), "failed", "opens no GPU"),
+        (0, said(errors={}), "failed", "computed nothing"),
+        (0, b"Segmentation", "failed", "nonsense"),
+        (-11, b"", "failed", "signal 11"),
+        (1, b"", "failed", "status 1"),
+        (None, b"", "failed", "hung"),
+    ],
+)
+def test_only_right_numbers_pass(status, stdout, verdict, word):
+    result = judge_probe(status=status, stdout=stdout)
+    assert result.verdict == verdict
+    assert word in result.detail
+
+
+def test_the_child_sees_the_candidate_environment_and_nothing_else():
+    script = (
+        "import json, os;"
+        "value = os.environ.get('HSA_OVERRIDE_GFX_VERSION_1');"
+        "ok = value == '10.3.0' and 'HOME' not in os.environ;"
+        "print(json.dumps({'errors': {'product': 0.0 if ok else 1.0}}))"
+    )
+    environment = {variable_of(1): "10.3.0"}
+    assert run_probe([sys.executable, "-c", script], environment=environment).verdict == "passed"
+    assert run_probe([sys.executable, "-c", script], environment={}).verdict == "failed"
+
+
+def test_a_child_that_dies_or_is_not_there_has_failed():
+    script = "import os; os.kill(os.getpid(), 6)"
+    assert "signal 6" in run_probe([sys.executable, "-c", script], environment={}).detail
+    assert "could not be started" in run_probe(["/no/such/program"], environment={}).detail
+
+
+def test_the_real_probe_passes_on_the_cpu():
+    command = [sys.executable, "-m", "worker.hardware.selftest.probe", "--device", "cpu"]
+    assert run_probe(command, environment={}).verdict == "passed"
+
+
+def test_the_real_probe_says_that_there_is_no_gpu():
+    command = [sys.executable, "-m", "worker.hardware.selftest.probe"]
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
+    assert "no GPU" in run_probe(command, environment=hidden).detail
+
+
+def test_a_verdict_is_kept_by_target_and_versions(tmp_path):
+    result = judge_probe(status=-6, stdout=b"")
+    assert find_result(tmp_path, KEY) is None
+    save_result(tmp_path / "new", KEY, result)
+    assert find_result(tmp_path / "new", KEY) == result
+    for change in ({"hip": "7.3"}, {"torch": "2.11"}, {"value": "11.0.0"}, {"gfx": "gfx1032"}):
+        assert find_result(tmp_path / "new", KEY.model_copy(update=change)) is None

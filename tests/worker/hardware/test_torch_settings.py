@@ -1,0 +1,66 @@
+from types import SimpleNamespace
+
+import torch
+
+from worker.hardware.torch_settings import apply_settings
+
+SETTINGS = {
+    "torch.backends.cudnn.benchmark": "True",
+    "torch.backends.cuda.preferred_blas_library": "cublas",
+    "torch.backends.cuda.enable_flash_sdp": "False",
+    "torch.backends.cuda.enable_mem_efficient_sdp": "False",
+    "torch.backends.cuda.enable_math_sdp": "True",
+}
+
+
+def state():
+    cuda = torch.backends.cuda
+    return (
+        torch.backends.cudnn.benchmark,
+        str(cuda.preferred_blas_library()),
+        cuda.flash_sdp_enabled(),
+        cuda.mem_efficient_sdp_enabled(),
+        cuda.math_sdp_enabled(),
+    )
+
+
+def test_settings_of_the_real_torch_are_set_and_put_back():
+    before = state()
+    undo, problems = apply_settings(torch, SETTINGS)
+    changed = state()
+    undo()
+    assert problems == {}
+    assert changed == (True, "_BlasBackend.Cublas", False, False, True)
+    assert state() == before
+
+
+def test_a_torch_that_lacks_a_setting_keeps_the_others():
+    backends = SimpleNamespace(cudnn=SimpleNamespace(benchmark=False), cuda=SimpleNamespace())
+    fake = SimpleNamespace(backends=backends)
+    undo, problems = apply_settings(fake, SETTINGS)
+    assert backends.cudnn.benchmark is True
+    assert set(problems) == set(SETTINGS) - {"torch.backends.cudnn.benchmark"}
+    undo()
+    assert backends.cudnn.benchmark is False
+
+
+def test_a_function_is_given_the_value_and_then_its_old_state():
+    box = ["default"]
+
+    def preferred_blas_library(value=None):
+        if value is not None:
+            box[0] = value
+        return box[0]
+
+    cuda = SimpleNamespace(preferred_blas_library=preferred_blas_library)
+    fake = SimpleNamespace(backends=SimpleNamespace(cuda=cuda))
+    undo, problems = apply_settings(fake, {"torch.backends.cuda.preferred_blas_library": "cublas"})
+    assert (box, problems) == (["cublas"], {})
+    undo()
+    assert box == ["default"]
+
+
+def test_a_value_that_this_build_refuses_is_a_problem_and_no_error():
+    wanted = {"torch.backends.cuda.preferred_blas_library": "no-such-library"}
+    _, problems = apply_settings(torch, wanted)
+    assert "this torch cannot" in problems["torch.backends.cuda.preferred_blas_library"]

@@ -1,0 +1,146 @@
+"""Whether a GPU runs under `HSA_OVERRIDE_GFX_VERSION`: asked in a child that may die of it.
+
+An override makes the runtime load another target's kernels. Where that is wrong, the process
+crashes, hangs or computes nonsense, so nothing is believed but a child that came back with right
+numbers, for this target and these versions.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
+
+PROBE_SECONDS = 300.0
+"""A cold import of torch from a slow disk, and the first kernels, take minutes."""
+ALLOWED_ERROR = 1e-3
+"""Relative to the root mean square; float32 rounds some hundred times finer, wrong kernels do not
+come near."""
+
+
+class ProbeOutput(BaseModel):
+    """What `python -m worker.hardware.selftest.probe` prints.
+
+    Attributes:
+        gfx: target as the runtime tells it under the override.
+        errors: largest difference to the CPU's float64 by operation, relative to the root mean
+            square; None when a number is not finite.
+        error: why nothing was computed.
+    """
+
+    gfx: str | None = None
+    errors: dict[str, float | None] = {}
+    error: str = ""
+
+
+class ProbeResult(BaseModel):
+    """The verdict on one override."""
+
+    verdict: Literal["passed", "failed"]
+    detail: str
+
+
+class ProbeKey(BaseModel):
+    """All that a verdict depends on."""
+
+    gfx: str
+    value: str
+    torch: str | None
+    hip: str | None
+
+    @property
+    def file_name(self) -> str:
+        """A name of its own."""
+        digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        return f"override-{self.gfx}-{digest}.json"
+
+
+def variable_of(node: int) -> str:
+    """The variable that overrides one GPU and leaves the others alone.
+
+    Source: libhsakmt topology.c: the suffix is the number of the KFD node.
+    """
+    return f"HSA_OVERRIDE_GFX_VERSION_{node}"
+
+
+def judge_probe(*, status: int | None, stdout: bytes) -> ProbeResult:
+    """The verdict on a child.
+
+    Args:
+        status: its exit status, negative by signal; None when it was not done in time.
+        stdout: what it printed.
+    """
+    if status is None:
+        return _failed(f"the probe hung and was ended after {PROBE_SECONDS:.0f} s")
+    if status != 0:
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        return _failed(f"the probe died of it ({how})")
+    try:
+        output = ProbeOutput.model_validate_json(stdout)
+    except ValidationError:
+        return _failed(f"the probe answered nonsense: {stdout[:100]!r}")
+    if output.error or not output.errors:
+        return _failed(output.error or "the probe computed nothing")
+    wrong = {name: e for name, e in output.errors.items() if e is None or not e <= ALLOWED_ERROR}
+    if wrong:
+        numbers = ", ".join(f"{name} {_number(error)}" for name, error in wrong.items())
+        return _failed(f"it computes wrong numbers: error of {numbers}, allowed {ALLOWED_ERROR}")
+    worst = max(error for error in output.errors.values() if error is not None)
+    names = " and ".join(output.errors)
+    return ProbeResult(verdict="passed", detail=f"{names} right in a child, error {worst:.1e}")
+
+
+def run_probe(command: Sequence[str], *, environment: Mapping[str, str]) -> ProbeResult:
+    """Run the probe's child under a candidate environment.
+
+    Args:
+        command: prints a `ProbeOutput`.
+        environment: all of it, with the override and the one GPU to see.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return judge_probe(status=None, stdout=b"")
+    except OSError as error:
+        return _failed(f"the probe could not be started: {error}")
+    return judge_probe(status=done.returncode, stdout=done.stdout)
+
+
+def find_result(folder: Path, key: ProbeKey) -> ProbeResult | None:
+    """What was found out before; None when it has to be found out."""
+    try:
+        return ProbeResult.model_validate_json((folder / key.file_name).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def save_result(folder: Path, key: ProbeKey, result: ProbeResult) -> None:
+    """Keep a verdict.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / key.file_name
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps({**key.model_dump(), **result.model_dump()}, indent=1))
+    partial.replace(path)
+
+
+def _failed(detail: str) -> ProbeResult:
+    return ProbeResult(verdict="failed", detail=detail)
+
+
+def _number(error: float | None) -> str:
+    return "not finite" if error is None else f"{error:.1e}"

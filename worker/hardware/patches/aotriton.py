@@ -1,0 +1,34 @@
+"""Let attention use fused kernels that AMD calls experimental on some targets.
+
+Problem: on targets whose AOTriton kernels are called experimental torch computes attention by plain
+products, which takes memory by the square of the sequence's length.
+Applies to: targets that the table marks so; not where a self-test found wrong attention.
+Effect: TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, read once by torch at the first attention.
+Evidence: PyTorch's aten/src/ATen/native/transformers/cuda/sdp_utils.cpp; ROCm/TheRock#1925 (targets
+without any kernel). The worker's self-test compares the results with float64.
+Remove when: torch has no such switch, or no target of the table needs it.
+"""
+
+from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip
+from worker.hardware.patches.facts import PatchFacts
+
+SCOPE: Scope = "rocm"
+VARIABLES = ("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",)
+AREAS = {"attention_forward", "attention_backward"}
+
+
+def decide(facts: PatchFacts) -> Decision:
+    """On where there are such kernels and nothing is known against them."""
+    names = ", ".join(facts.gfx_names)
+    support = {target.aotriton for target in facts.targets}
+    if "experimental" not in support:
+        if "yes" in support:
+            return skip(f"{names}: fused attention needs no switch")
+        return skip(f"{names or 'these GPUs'}: there are no fused kernels for attention")
+    failed = facts.failed_areas() & AREAS
+    if failed:
+        return refuse(f"{names}: the self-test found wrong numbers: {', '.join(sorted(failed))}")
+    return apply(
+        f"{names}: fused attention is behind this switch; the self-test watches its numbers",
+        environment={"TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL": "1"},
+    )

@@ -1,0 +1,34 @@
+"""Do not have torch try fused attention where there is none, or where it is wrong.
+
+Problem: on targets without AOTriton kernels each call of fused attention is tried, warned about and
+done by plain products; a program that asks for a fused kernel alone fails.
+Applies to: targets without such kernels in the table, and GPUs whose self-test found wrong
+attention.
+Effect: torch's flash and memory-efficient attention are switched off; plain products remain.
+Evidence: ROCm/TheRock#1925 (gfx101x and gfx103x have no kernels).
+Remove when: AOTriton has kernels for all targets of the table.
+"""
+
+from worker.hardware.patches.aotriton import AREAS
+from worker.hardware.patches.decision import Decision, Scope, apply, skip
+from worker.hardware.patches.facts import PatchFacts
+
+SCOPE: Scope = "rocm"
+VARIABLES: tuple[str, ...] = ()
+PLAIN = {
+    "torch.backends.cuda.enable_flash_sdp": "False",
+    "torch.backends.cuda.enable_mem_efficient_sdp": "False",
+    "torch.backends.cuda.enable_math_sdp": "True",
+}
+
+
+def decide(facts: PatchFacts) -> Decision:
+    """Plain products where fused kernels are missing or wrong."""
+    failed = facts.failed_areas() & AREAS
+    if failed:
+        found = ", ".join(sorted(failed))
+        return apply(f"the self-test found wrong numbers: {found}", settings=PLAIN)
+    lacking = [target.gfx for target in facts.targets if target.aotriton == "none"]
+    if lacking:
+        return apply(f"{', '.join(lacking)}: no fused kernels for attention", settings=PLAIN)
+    return skip("torch chooses among the kernels that there are")

@@ -1,0 +1,45 @@
+"""Keep matrix products away from hipBLASLt where it computes wrong numbers.
+
+Problem: on gfx1201 hipBLASLt returned products of tall and skinny matrices that were nearly all
+zeros, without an error; elsewhere it is what torch rightly prefers.
+Applies to: targets with the defect in the table, and any GPU whose self-test found wrong products
+of hipBLASLt.
+Effect: TORCH_BLAS_PREFER_HIPBLASLT=0 and DISABLE_ADDMM_CUDA_LT=1, so that torch takes rocBLAS for
+products and for linear layers. Slower in some shapes.
+Evidence: ROCm/rocm-libraries#5706 and pytorch/pytorch#189375 (93 % zeros), #8909 and
+ROCm/ROCm#6413 (page faults); pytorch/pytorch#150016 (the second variable).
+Remove when: the self-test passes on gfx1201 with hipBLASLt under a released ROCm, and the defect is
+gone from the table.
+"""
+
+from worker.hardware.patches.decision import Decision, Scope, apply, skip
+from worker.hardware.patches.facts import PatchFacts
+
+SCOPE: Scope = "rocm"
+VARIABLES = ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT", "DISABLE_ADDMM_CUDA_LT")
+DEFECT = "hipblaslt_wrong"
+
+
+def decide(facts: PatchFacts) -> Decision:
+    """Off where it is known, or was found, to be wrong; else torch's own choice."""
+    reason = find_fault(facts)
+    if reason is not None:
+        return apply(
+            reason,
+            environment={"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"},
+        )
+    if not any(target.has_hipblaslt for target in facts.targets):
+        return skip("hipBLASLt has no kernels for these GPUs; torch takes rocBLAS by itself")
+    return skip("nothing is known to be wrong with hipBLASLt here; torch chooses by itself")
+
+
+def find_fault(facts: PatchFacts) -> str | None:
+    """What is wrong with hipBLASLt on these GPUs; None where nothing is known."""
+    for target in facts.targets:
+        for defect in target.defects:
+            if defect.code == DEFECT:
+                return f"{target.gfx}: {defect.text}"
+    failed = facts.failed_areas(library="hipblaslt")
+    if failed:
+        return f"the self-test found wrong numbers of hipBLASLt: {', '.join(sorted(failed))}"
+    return None

@@ -1,0 +1,70 @@
+"""`python -m worker.hardware.selftest.probe`: does this GPU run at all, and with right numbers?
+
+The child that an override has to pass (worker.hardware.override): one product, one convolution
+with its gradients, compared with float64 on the CPU. It prints a `ProbeOutput`; where the kernels
+are wrong for the GPU it may die instead, which is an answer too.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from worker.hardware.override import ProbeOutput
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compute and print; 0 whatever the numbers are."""
+    parser = argparse.ArgumentParser(prog="python -m worker.hardware.selftest.probe")
+    parser.add_argument("--device", default="cuda:0", help="torch's name of it")
+    device = torch.device(parser.parse_args(arguments).device)
+    sys.stdout.write(probe(device).model_dump_json() + "\n")
+    return 0
+
+
+def probe(device: torch.device) -> ProbeOutput:
+    """Compare a device's numbers with the CPU's."""
+    if device.type == "cuda" and not torch.cuda.is_available():
+        return ProbeOutput(error="torch opens no GPU under it")
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(256, 256, generator=generator) for _ in range(2))
+    images = torch.randn(4, 8, 16, 16, generator=generator)
+    weight = torch.randn(16, 8, 3, 3, generator=generator)
+    try:
+        errors = {
+            "product": _error(left.to(device) @ right.to(device), left.double() @ right.double()),
+            "convolution": _error(
+                _convolve(images.to(device), weight.to(device)),
+                _convolve(images.double(), weight.double()),
+            ),
+        }
+    except RuntimeError as error:
+        return ProbeOutput(error=f"torch could not compute: {str(error).splitlines()[0]}")
+    return ProbeOutput(gfx=_name_gfx(device), errors=errors)
+
+
+def _convolve(images: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A convolution and both of its gradients, as one row of numbers."""
+    leaves = [images.requires_grad_(), weight.requires_grad_()]
+    out = functional.conv2d(*leaves, padding=1)
+    gradients = torch.autograd.grad(out.square().mean(), leaves)
+    scaled = [tensor / tensor.detach().square().mean().sqrt() for tensor in (out, *gradients)]
+    return torch.cat([tensor.detach().flatten() for tensor in scaled])
+
+
+def _error(found: torch.Tensor, right: torch.Tensor) -> float | None:
+    difference = (found.detach().cpu().double() - right).abs().max() / right.square().mean().sqrt()
+    return float(difference) if bool(torch.isfinite(difference)) else None
+
+
+def _name_gfx(device: torch.device) -> str | None:
+    if device.type != "cuda":
+        return None
+    name = getattr(torch.cuda.get_device_properties(device), "gcnArchName", "")
+    return name.partition(":")[0] or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
