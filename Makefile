@@ -38,7 +38,7 @@ integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 	$(BIN)/python -m pytest -q -m integration
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
-	$(BIN)/python -m pytest -q -m acceptance
+	$(BIN)/python -m pytest -v -m acceptance --durations=15
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(BIN)/ruff check $(CODE)

@@ -1,7 +1,8 @@
 """Real containers on the real engine, spoken to over HTTP.
 
 The engine and stand-ins for the images of registries come from `../shared/docker-lab`, where no
-registry can be reached; without it these tests are skipped.
+registry can be reached; without it these tests are skipped. With `REDKILN_ACCEPTANCE=required` a
+test that would be skipped fails: what it needs was meant to be here.
 """
 
 import functools
@@ -13,13 +14,13 @@ import sys
 import threading
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from tests.acceptance.stack import PARTS, ROOT, Stack, find_free_address, run
 
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 LAB = ROOT.parent / "shared" / "docker-lab"
 STAND_INS = {
     "python": ["python:3.13-slim"],
@@ -30,7 +31,14 @@ STAND_INS = {
     ],
 }
 TAG = "acceptance"
+IS_REQUIRED = os.environ.get("REDKILN_ACCEPTANCE") == "required"
 LONG = {"batch_size": 16, "checkpoint_seconds": 1}
+
+
+def find_pin(name):
+    """The line of a package in constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{name}=="))
 
 
 def pytest_collection_modifyitems(items):
@@ -38,6 +46,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "acceptance" in item.keywords and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1500))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where the tests are required, a skip is a failure."""
+    report = yield
+    if IS_REQUIRED and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, though the tests are required: {call.excinfo.value}"
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -63,16 +81,14 @@ def gateway(engine):
 
 @pytest.fixture(scope="session")
 def torch_index(gateway, tmp_path_factory):
-    """An index of torch builds, in the place of AMD's: the wheels that pip finds on this host."""
-    wheels = sorted(
-        Path(os.environ.get("PIP_FIND_LINKS", "/nonexistent")).glob("torch-*cp311*.whl")
-    )
-    if not wheels:
-        pytest.skip("PIP_FIND_LINKS has no torch wheel for Python 3.11, which the stand-ins run")
+    """An index of torch builds, in the place of AMD's: the wheel that pip finds from this host."""
     folder = tmp_path_factory.mktemp("index")
     (folder / "torch").mkdir()
-    for wheel in wheels:
-        (folder / "torch" / wheel.name).symlink_to(wheel)
+    run(
+        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
+        "--python-version=3.11", "--retries=0", f"--extra-index-url={CPU_INDEX}",
+        f"--dest={folder / 'torch'}", find_pin("torch"), timeout=900,
+    )  # fmt: skip
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_):
