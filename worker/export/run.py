@@ -32,11 +32,11 @@ from worker.export.outputs import Outputs
 from worker.export.parity import Verdict, judge
 from worker.export.samples import choose_samples, choose_saved
 from worker.jobdir import JobDir, Order
+from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
 from worker.trainer.decode import DecodedImages
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.boundary import run_guarded
 from worker.trainer.history import History
 from worker.trainer.images import split_rows
 from worker.trainer.models import architecture_of, build_model

@@ -15,10 +15,10 @@ from redkiln.spec import JobSpec
 from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
+from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import CheckpointStore, write_durably
 from worker.trainer.devices import describe_environment, open_device
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.boundary import run_guarded
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.report import Report

@@ -1,0 +1,122 @@
+"""Why torch opens no GPU here, and what to do: one answer from all that the doctor looks at.
+
+torch says only that none is available. The rows of the doctor that can hide a GPU are asked in the
+order in which its layers stand on each other: the build, the driver's nodes and their permissions,
+what masks the GPU, libraries, the runtime, and last the kernels for its architecture.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from worker.hardware.doctor import build, device_nodes, driver
+from worker.hardware.doctor.evidence import Evidence
+from worker.hardware.doctor.finding import Finding, bad, ok
+
+MASKS = (
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+)
+NOTHING_SHOWN = frozenset({"", "-1", "none", "NoDevFiles"})
+"""Values of a mask that show no GPU at all. Source: HIP's and CUDA's documentation of them."""
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why there is no GPU.
+
+    Attributes:
+        code: machine-readable; the id of the doctor's row where one explains it.
+        evidence: what was seen.
+        cause: why that keeps torch from the GPU.
+        fix: the exact thing to do.
+    """
+
+    code: str
+    evidence: str
+    cause: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.cause} ({self.evidence}). Fix: {self.fix}"
+
+
+def explain_no_gpu(evidence: Evidence) -> Unavailable:
+    """The first cause that explains why torch opens no GPU."""
+    checks = {
+        "torch_is_rocm": build.check_is_rocm,
+        "wsl": device_nodes.check_wsl,
+        "kfd": device_nodes.check_kfd,
+        "permission": device_nodes.check_permission,
+        "render_nodes": device_nodes.check_render_nodes,
+        "masked": check_masks,
+        "no_amdsmi": build.check_amdsmi,
+        "runtime": driver.check_runtime,
+        "arch_not_in_build": build.check_arch,
+    }
+    if not evidence.has_amd_gpu:
+        checks = {"masked": check_masks, "no_gpu": _check_other_makes}
+    for code, check in checks.items():
+        found = check(evidence)
+        if found.verdict == "bad" and found.severity == "blocks":
+            return Unavailable(code, found.evidence, found.cause, found.fix)
+    return _unexplained(evidence)
+
+
+def check_masks(evidence: Evidence) -> Finding:
+    """Whether a variable hides every GPU from this process."""
+    hiding = find_masks(evidence.environment)
+    if not hiding:
+        return ok("no variable hides all GPUs")
+    listed = ", ".join(f"{name}={value!r}" for name, value in hiding.items())
+    return bad(
+        "blocks",
+        evidence=f"{listed} in the environment",
+        cause="the variable shows this process no GPU",
+        fix=f"unset {' '.join(hiding)}",
+    )
+
+
+def find_masks(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that show no GPU at all."""
+    return {
+        name: environment[name]
+        for name in MASKS
+        if name in environment and environment[name].strip() in NOTHING_SHOWN
+    }
+
+
+def _check_other_makes(evidence: Evidence) -> Finding:
+    torch = evidence.torch
+    if torch is None or torch.version is None:
+        return bad(
+            "blocks",
+            evidence=(torch and torch.error) or "torch was not asked",
+            cause="torch cannot be imported",
+            fix="install the worker's dependencies: pip install 'redkiln[worker]'",
+        )
+    if torch.cuda:
+        return bad(
+            "blocks",
+            evidence=f"torch {torch.version} is built for CUDA {torch.cuda}; no AMD GPU is here",
+            cause="CUDA's driver shows no GPU",
+            fix="nvidia-smi   says why; in a container: docker run --gpus all ...",
+        )
+    kind = f"for ROCm (HIP {torch.hip})" if torch.hip else "for CPUs alone"
+    return bad(
+        "blocks",
+        evidence=f"torch {torch.version} is built {kind}; neither the bus nor a driver shows a GPU",
+        cause="this machine, or this container, has no GPU",
+        fix="run the job on a worker with a GPU, or ask for `resources: {device: any}`",
+    )
+
+
+def _unexplained(evidence: Evidence) -> Unavailable:
+    said = (evidence.torch and evidence.torch.error) or "it said nothing more"
+    return Unavailable(
+        "unexplained",
+        f"torch: {said}",
+        "nodes, permissions, build and kernels look right, and torch opens no GPU all the same",
+        "redkiln doctor   shows all that was looked at; sudo dmesg | grep -iE 'kfd|amdgpu'",
+    )
