@@ -84,22 +84,6 @@ class HelloResponse(Message):
     poll_seconds: float
 
 
-class SamplingCost(Message):
-    """What reading the sensors takes: on hardware some reads go through the card's firmware.
-
-    Attributes:
-        num_reads: rounds over all GPUs since the worker started.
-        mean_seconds: of a round.
-        max_seconds: of the slowest round.
-        num_overdue: rounds that were slower than the pause between two of them.
-    """
-
-    num_reads: int = Field(0, ge=0)
-    mean_seconds: float | None = None
-    max_seconds: float | None = None
-    num_overdue: int = Field(0, ge=0)
-
-
 class StatusRequest(Message):
     """What a worker's hardware is and does now; only the newest one is kept.
 
@@ -107,6 +91,8 @@ class StatusRequest(Message):
         seq: rises with each status of this boot; one that comes late changes nothing.
         gpus: all that the host shows, excluded ones too, with their newest telemetry.
         doctor: when it was looked at anew; None leaves what was told before.
+        sampling_seconds: what the newest readings of all sensors took together; on hardware some go
+            through the card's firmware.
     """
 
     worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
@@ -114,7 +100,7 @@ class StatusRequest(Message):
     seq: int = Field(ge=1, lt=2**53)
     gpus: list[GpuState] = Field(default_factory=list, max_length=256)
     doctor: DoctorReport | None = None
-    sampling: SamplingCost | None = None
+    sampling_seconds: float | None = Field(None, ge=0)
 
 
 class StatusResponse(Message):
@@ -233,7 +219,8 @@ class ReportResponse(Message):
     Attributes:
         log_size: next log offset wanted.
         log_full: the log's quota is used up; send no more of it.
-        command: `cancel` ends the trainer (SIGTERM, then SIGKILL after the grace).
+        command: `cancel` and `pause` end the trainer (SIGTERM, then SIGKILL after the grace); of a
+            paused one the newest checkpoint is committed first.
     """
 
     acked_seq: int
@@ -241,7 +228,7 @@ class ReportResponse(Message):
     log_full: bool = False
     lease_seconds: float
     report_seconds: float
-    command: Literal["continue", "cancel"] = "continue"
+    command: Literal["continue", "pause", "cancel"] = "continue"
 
 
 class CheckpointCommit(Message):
@@ -279,7 +266,7 @@ class FinishRequest(Message):
         last_seq: number of events the attempt had.
     """
 
-    outcome: Literal["succeeded", "failed", "released", "cancelled"]
+    outcome: Literal["succeeded", "failed", "released", "paused", "cancelled"]
     last_seq: int = Field(ge=0)
     failure: JobFailure | None = None
     artifacts: list[ArtifactCommit] = Field(default_factory=list)

@@ -53,7 +53,7 @@ def find_exclusions(gpus: list[GpuState]) -> dict[str, dict[str, Any]]:
 
 
 def _values(request: StatusRequest) -> dict[str, Any]:
-    plain = request.model_dump(mode="json", include={"gpus", "sampling", "seq"})
+    plain = request.model_dump(mode="json", include={"gpus", "sampling_seconds", "seq"})
     values = {**plain, "exclusions": find_exclusions(request.gpus)}
     if request.doctor is not None:
         values["doctor"] = request.doctor.model_dump(mode="json")

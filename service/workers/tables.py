@@ -44,6 +44,7 @@ class WorkerStatus(SQLModel, table=True):
         at: when that was taken in.
         gpus: `redkiln.hardware.GpuState` of each.
         exclusions: by key, why a GPU is not trained on: all that a claim reads.
+        sampling_seconds: what reading all its sensors took.
         doctor: the last `redkiln.hardware.DoctorReport`.
     """
 
@@ -55,7 +56,7 @@ class WorkerStatus(SQLModel, table=True):
     at: datetime = Field(sa_type=UtcDateTime)
     gpus: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
     exclusions: dict[str, dict[str, Any]] = Field(default_factory=dict, sa_type=sa.JSON)
-    sampling: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    sampling_seconds: float | None = Field(default=None, sa_type=sa.Double)
     doctor: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
     doctor_verdict: str | None = None
 

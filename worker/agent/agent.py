@@ -5,11 +5,12 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO
 
 import structlog
 
+from redkiln.hardware import GpuState, GpuTelemetry
 from redkiln.protocol import PROTOCOL_VERSION, ClaimRequest, ClaimResponse, HelloRequest
 from redkiln.version import __version__
 from worker.agent.attempt import Attempt, Bench
@@ -25,9 +26,12 @@ from worker.agent.client import (
 )
 from worker.agent.inventory import Inventory, SlotPlan, ask_inventory, count_cores, plan_slots
 from worker.agent.launch import SOURCE_DIR, Launcher
+from worker.agent.sensors import HostGpus, find_host_gpus
 from worker.agent.slots import Slot, SlotPool
+from worker.agent.status import StatusTeller
 from worker.agent.stopping import StopSignal
 from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
+from worker.hardware.choose import find_exclusions
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -67,6 +71,8 @@ class Agent:
         self._lock_file: IO[str] | None = None
         self._inventory = Inventory()
         self._pool = SlotPool([])
+        self._gpus: HostGpus | None = None
+        self._status: StatusTeller | None = None
         self.fatal: str | None = None
 
     @property
@@ -96,9 +102,19 @@ class Agent:
             threads=settings.threads,
             environ=os.environ,
         )
+        self._gpus = find_host_gpus(settings)
+        self._status = StatusTeller(
+            self._client,
+            worker_id=self._worker_id,
+            boot_id=self._boot_id,
+            read_gpus=self.gpu_states,
+            read_cost=lambda: self._gpus.cost_seconds if self._gpus else None,
+        )
         cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
         self._pool = SlotPool([self._build_bench(plan, spawner, cache) for plan in plans])
         threading.Thread(target=self._await_stop, name="stopper", daemon=True).start()
+        self._gpus.start()
+        self._status.start()
         self._poller.start()
 
     def answer(self, hint: str | None) -> bool:
@@ -115,6 +131,13 @@ class Agent:
             return False
         self._serve(slot, hint)
         return True
+
+    def gpu_states(self) -> list[GpuState]:
+        """Every GPU of the host: what it is and does, for which attempt, why it is left alone."""
+        if self._gpus is None:
+            return []
+        excluded = find_exclusions(self._gpus.facts, wanted=self._settings.gpus)
+        return self._gpus.states(excluded=excluded, held={})
 
     def ask_to_stop(self) -> None:
         """Begin to shut down; safe in a signal handler."""
@@ -135,13 +158,23 @@ class Agent:
         for slot in self._pool.slots:
             slot.bench.launcher.close()
         self._poller.join()
+        if self._status is not None:
+            self._status.halt()
+        if self._gpus is not None:
+            self._gpus.stop()
         self._client.close()
         if self._lock_file is not None:
             self._lock_file.close()
 
     def _build_bench(self, plan: SlotPlan, spawner: Spawner, cache: DatasetCache) -> Bench:
         launcher = Launcher(self._settings, spawner, slot=plan)
-        return Bench(self._settings, plan, launcher, cache, self._is_out_of_time)
+        return Bench(
+            self._settings, plan, launcher, cache, self._is_out_of_time, self._read_gpus_of
+        )
+
+    def _read_gpus_of(self, attempt_id: str) -> Sequence[GpuTelemetry | None]:
+        states = self.gpu_states()
+        return [state.facts.telemetry for state in states if state.attempt_id == attempt_id]
 
     def _is_out_of_time(self) -> bool:
         grace_seconds = self._settings.shutdown_grace_seconds + REPORT_GRACE_SECONDS
@@ -206,6 +239,8 @@ class Agent:
         self._poll_seconds = self._choose_poll_seconds(answer.poll_seconds)
         # For whoever waits for this process to be part of the service (native, containers).
         (self._settings.worker_dir / "ready").write_text(f"{os.getpid()}\n")
+        if self._status is not None:
+            self._status.welcome()
         log.info("welcome", worker_id=self._worker_id, slots=self.num_slots)
         return True
 

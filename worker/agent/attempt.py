@@ -3,15 +3,17 @@
 import errno
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
 
 from redkiln.events import Event, EventKind, EventWriter
 from redkiln.failure import FailureCode, JobFailure
+from redkiln.hardware import GpuTelemetry
 from redkiln.job import Phase
 from redkiln.protocol import ClaimResponse
 from redkiln.tasks import exports_model
@@ -22,8 +24,9 @@ from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.finish import Closing, GaveUp
-from worker.agent.inventory import SlotPlan
+from worker.agent.inventory import SlotPlan, count_cores
 from worker.agent.launch import Launcher, is_nearly_trained
+from worker.agent.recorder import Recorder
 from worker.agent.report import URGENT, Reporter
 from worker.agent.spool import read_tail
 from worker.agent.stopping import Stopped, StopReason, StopSignal
@@ -40,6 +43,7 @@ class Bench:
 
     Attributes:
         is_out_of_time: whether the worker shuts down and has waited long enough for the service.
+        read_gpus_of: the newest readings of the GPUs that an attempt holds.
     """
 
     settings: WorkerSettings
@@ -47,6 +51,7 @@ class Bench:
     launcher: Launcher
     cache: DatasetCache
     is_out_of_time: Callable[[], bool]
+    read_gpus_of: Callable[[str], Sequence[GpuTelemetry | None]] = lambda _: ()
 
 
 @dataclass
@@ -58,6 +63,7 @@ class Attempt:
     bench: Bench
     stop: StopSignal
     _jobdir: JobDir = field(init=False)
+    _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
     _uploader: CheckpointUploader = field(init=False)
     _started_at: float = field(default_factory=time.monotonic)
@@ -68,8 +74,13 @@ class Attempt:
 
     def __post_init__(self) -> None:
         self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
+        self._recorder = Recorder(num_cores=count_cores())
         self._reporter = Reporter(
-            self.client, self._jobdir, self.stop, report_seconds=self.claim.report_seconds
+            self.client,
+            self._jobdir,
+            self.stop,
+            report_seconds=self.claim.report_seconds,
+            series=self._recorder.series,
         )
         self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
 
@@ -87,6 +98,7 @@ class Attempt:
             log.error("the attempt's end was not reported", error=str(error))
             return "unreported"
         finally:
+            self._recorder.halt()
             self._uploader.halt()
             self._reporter.halt()
             self.bench.launcher.drop_export()
@@ -118,6 +130,7 @@ class Attempt:
         self._jobdir.out_dir.mkdir(parents=True)
         self._write(EventKind.PHASE, phase=Phase.PREPARING)
         self._reporter.start()
+        self._recorder.start()
         self._uploader.start()
         dataset = None
         if self.claim.dataset is not None:
@@ -169,10 +182,12 @@ class Attempt:
 
     def _see_through(self, child: Child, *, is_complete: Callable[[], bool]) -> JobFailure | None:
         oom_kills = count_oom_kills()
+        self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
         try:
             watch = Watch(child, self._jobdir.events_path, self.stop, self._limits(), self._heed)
             status = watch.until_exit()
         finally:
+            self._recorder.rest()
             child.reap()
         death = Death(
             status=status,

@@ -31,6 +31,8 @@ from redkiln.protocol import (
     HelloResponse,
     ReportRequest,
     ReportResponse,
+    StatusRequest,
+    StatusResponse,
 )
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -106,6 +108,14 @@ class ServiceClient:
             ServiceError: see the module.
         """
         return _parse(HelloResponse, self._call("/v1/workers/hello", request))
+
+    def tell_status(self, request: StatusRequest) -> StatusResponse:
+        """Say what this worker's hardware does now.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        return _parse(StatusResponse, self._call("/v1/workers/status", request))
 
     def claim(self, request: ClaimRequest) -> ClaimResponse | None:
         """Ask for work; None when there is none that this worker can do.

@@ -12,6 +12,7 @@ from redkiln.events import EventKind
 from redkiln.protocol import ReportRequest, ReportResponse
 from worker.agent.backoff import Backoff
 from worker.agent.client import SequenceGap, ServiceAway, ServiceError, Superseded
+from worker.agent.series import SeriesBuffer, Telemetry
 from worker.agent.spool import EventSpool, Line, file_size, read_log_chunk
 from worker.agent.stopping import StopReason, StopSignal
 from worker.jobdir import JobDir
@@ -22,6 +23,8 @@ BATCH_SECONDS = 1.0
 """News that can wait are sent this often."""
 URGENT_SECONDS = 0.1
 """Least pause before a change of state is sent; very short epochs change it many times a second."""
+TELEMETRY_SECONDS = 5.0
+"""Telemetry goes along with a report this often: for it a chunk of each series is written again."""
 URGENT = frozenset(
     {
         EventKind.PHASE,
@@ -49,13 +52,16 @@ class Reporter:
 
     Attributes:
         report_seconds: longest time between two reports; the service's answers change it.
+        series: telemetry that goes along.
     """
 
     client: Reports
     jobdir: JobDir
     stop: StopSignal
     report_seconds: float
+    series: SeriesBuffer = field(default_factory=SeriesBuffer)
     clock: Callable[[], float] = time.monotonic
+    _telemetry_at: float = -float("inf")
     _spool: EventSpool = field(init=False)
     _log_offset: int = 0
     _log_full: bool = False
@@ -99,6 +105,8 @@ class Reporter:
         """
         while self._has_news():
             self._send()
+        while telemetry := self.series.peek():
+            self._send(telemetry)
 
     def _run(self) -> None:
         backoff = Backoff(cap_seconds=min(10.0, max(self.report_seconds, 0.5)))
@@ -148,9 +156,10 @@ class Reporter:
             return True
         return not self._log_full and file_size(self.jobdir.log_path) > self._log_offset
 
-    def _send(self) -> None:
+    def _send(self, telemetry: Telemetry | None = None) -> None:
         lines = self._spool.peek()
-        request = self._build(lines)
+        telemetry = self._due_telemetry() if telemetry is None else telemetry
+        request = self._build(lines, telemetry)
         try:
             answer = self.client.report(request)
         except SequenceGap as gap:
@@ -159,8 +168,17 @@ class Reporter:
             self._spool.seek(gap.expected_seq)
             return
         self._apply(answer, lines)
+        self.series.drop(telemetry)
 
-    def _build(self, lines: list[Line]) -> ReportRequest:
+    def _due_telemetry(self) -> Telemetry:
+        """Points to send along; none too soon after the last ones."""
+        now = self.clock()
+        if now < self._telemetry_at + min(TELEMETRY_SECONDS, self.report_seconds):
+            return {}
+        self._telemetry_at = now
+        return self.series.peek()
+
+    def _build(self, lines: list[Line], telemetry: Telemetry | None = None) -> ReportRequest:
         chunk = None
         if not self._log_full:
             chunk = read_log_chunk(self.jobdir.log_path, offset=self._log_offset)
@@ -170,6 +188,7 @@ class Reporter:
             events=[line.event for line in lines],
             log=chunk,
             dropped_log_bytes=max(0, dropped),
+            telemetry=telemetry or {},
         )
 
     def _apply(self, answer: ReportResponse, lines: list[Line]) -> None:

@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("at", sa.Double(), nullable=False),
         sa.Column("gpus", sa.JSON(), nullable=False),
         sa.Column("exclusions", sa.JSON(), nullable=False),
-        sa.Column("sampling", sa.JSON(), nullable=True),
+        sa.Column("sampling_seconds", sa.Double(), nullable=True),
         sa.Column("doctor", sa.JSON(), nullable=True),
         sa.Column("doctor_verdict", sa.String(), nullable=True),
         sa.PrimaryKeyConstraint("worker_id"),

@@ -16,6 +16,7 @@ from redkiln.protocol import (
     FinishRequest,
     HelloRequest,
     ReportRequest,
+    StatusRequest,
 )
 from worker.agent.agent import Agent
 from worker.settings import WorkerSettings
@@ -30,6 +31,7 @@ class FakeService:
     def __init__(self):
         self.lock = threading.RLock()
         self.hellos, self.claims, self.reports = [], [], []
+        self.statuses = []
         self.waiting, self.given = [], {}
         self.events, self.log = {}, {}
         self.blobs, self.puts, self.heads = {}, [], []
@@ -92,6 +94,10 @@ class FakeService:
             return 426, {"code": "protocol_mismatch", "detail": "version 2 is spoken here"}
         self.hellos.append(HelloRequest.model_validate_json(body))
         return 200, {"poll_seconds": 0.05}
+
+    def status(self, body):
+        self.statuses.append(StatusRequest.model_validate_json(body))
+        return 200, {"status_seconds": 0.1}
 
     def claim(self, body):
         request = ClaimRequest.model_validate_json(body)

@@ -15,6 +15,7 @@ class Receiver:
 
     def __init__(self):
         self.texts, self.log, self.times = [], b"", []
+        self.telemetry = []
         self.errors = []
         self.command = "continue"
         self.log_full = False
@@ -24,6 +25,7 @@ class Receiver:
         self.times.append(time.monotonic())
         if self.errors:
             raise self.errors.pop(0)
+        self.telemetry.append(request.telemetry)
         if request.first_seq > len(self.texts) + 1:
             raise SequenceGap(len(self.texts) + 1)
         new = request.events[len(self.texts) + 1 - request.first_seq :][: self.ack_limit]
@@ -185,3 +187,23 @@ def test_a_cancel_comes_back_with_a_report(reporter, receiver, stop):
     receiver.command = "cancel"
     reporter.start()
     wait_for(lambda: stop.reason == StopReason.CANCELLED)
+
+
+def test_telemetry_goes_along_and_is_dropped_once_it_has_arrived(reporter, receiver):
+    reporter.series.add({"gpu/0/power_watts": 200.0}, at_ms=1000)
+    receiver.errors = [ServiceAway("not now")]
+    reporter.start()
+    wait_for(lambda: any(receiver.telemetry))
+    assert [told for told in receiver.telemetry if told] == [{"gpu/0/power_watts": [(1000, 200.0)]}]
+    assert reporter.series.peek() == {}
+
+
+def test_telemetry_does_not_go_along_with_every_report(receiver, jobdir, stop):
+    reporter = Reporter(receiver, jobdir, stop, report_seconds=10.0, clock=lambda: 100.0)
+    for second in range(3):
+        reporter.series.add({"host/cpu_ratio": 0.5}, at_ms=1000 * second)
+        say(jobdir, str(second))
+        reporter._send()
+    assert [len(told.get("host/cpu_ratio", ())) for told in receiver.telemetry] == [1, 0, 0]
+    reporter.flush()
+    assert len(receiver.telemetry[-1]["host/cpu_ratio"]) == 2

@@ -1,0 +1,152 @@
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from redkiln.hardware import DoctorReport, GpuFacts, GpuState, GpuTelemetry
+from redkiln.protocol import StatusResponse
+from worker.agent.client import Refused, ServiceAway, Superseded
+from worker.agent.status import StatusTeller, drop_old_telemetry, is_news
+
+DOCTOR = DoctorReport(at=datetime(2026, 1, 1, tzinfo=UTC), hostname="bench")
+
+
+def gpu(*, at=None, **readings):
+    telemetry = GpuTelemetry(at=at, **readings) if readings else None
+    return GpuState(key="0000:03:00.0", facts=GpuFacts(gfx="gfx1100", telemetry=telemetry))
+
+
+class Receiver:
+    def __init__(self):
+        self.requests, self.errors = [], []
+        self.came = threading.Condition()
+
+    def tell_status(self, request):
+        with self.came:
+            self.requests.append(request)
+            self.came.notify_all()
+        if self.errors:
+            raise self.errors.pop(0)
+        return StatusResponse(status_seconds=60)
+
+    def wait_for(self, count):
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.requests) >= count, timeout=5)
+
+
+@pytest.fixture
+def receiver():
+    return Receiver()
+
+
+@pytest.fixture
+def gpus():
+    return [gpu(power_watts=200.0)]
+
+
+@pytest.fixture
+def teller(receiver, gpus):
+    teller = StatusTeller(
+        receiver,
+        worker_id="wrk_00000001",
+        boot_id="boot",
+        read_gpus=lambda: list(gpus),
+        read_cost=lambda: 0.0004,
+    )
+    yield teller
+    teller.halt()
+
+
+def test_nothing_is_told_before_the_welcome_and_something_at_once_after_it(teller, receiver):
+    teller.start()
+    time.sleep(0.05)
+    assert receiver.requests == []
+    teller.welcome()
+    receiver.wait_for(1)
+    assert receiver.requests[0].gpus[0].facts.telemetry.power_watts == 200.0
+    assert receiver.requests[0].sampling_seconds == 0.0004
+
+
+def test_a_host_without_sensors_tells_its_status_once(teller, receiver, gpus):
+    gpus[:] = [gpu()]
+    assert [teller.tell() for _ in range(3)] == [True, False, False]
+    gpus.clear()
+    assert teller.tell()
+
+
+def test_sensors_are_told_every_time_under_rising_numbers(teller, receiver):
+    for _ in range(3):
+        assert teller.tell()
+    numbers = [request.seq for request in receiver.requests]
+    assert numbers == sorted(set(numbers))
+
+
+def test_what_the_doctor_found_is_told_until_it_has_arrived(teller, receiver):
+    teller.tell_doctor(DOCTOR)
+    receiver.errors = [ServiceAway("not now")]
+    with pytest.raises(ServiceAway):
+        teller.tell()
+    teller.tell()
+    teller.tell()
+    assert [request.doctor for request in receiver.requests] == [DOCTOR, DOCTOR, None]
+
+
+def test_a_new_welcome_tells_all_again(teller, receiver, gpus):
+    gpus[:] = [gpu()]
+    teller.start()
+    for count in (1, 2):
+        teller.welcome()
+        receiver.wait_for(count)
+
+
+@pytest.mark.parametrize(
+    "error", [Refused(404, code="not_found", detail="what?"), Superseded("say hello first")]
+)
+def test_a_service_that_does_not_want_it_is_left_in_peace_until_the_next_hello(
+    teller, receiver, error
+):
+    receiver.errors = [error]
+    teller.start()
+    teller.welcome()
+    receiver.wait_for(1)
+    teller.hurry()
+    time.sleep(0.05)
+    assert len(receiver.requests) == 1
+    teller.welcome()
+    receiver.wait_for(2)
+
+
+def test_a_status_that_cannot_be_read_from_the_host_ends_no_thread(receiver):
+    broken = [ValueError("a damaged tree")]
+
+    def read_gpus():
+        if broken:
+            raise broken.pop()
+        return [gpu()]
+
+    teller = StatusTeller(receiver, worker_id="wrk_00000001", boot_id="b", read_gpus=read_gpus)
+    teller.start()
+    teller.welcome()
+    while broken:
+        time.sleep(0.005)
+    teller.hurry()
+    receiver.wait_for(1)
+    teller.halt()
+
+
+def test_an_old_reading_is_not_called_live():
+    now = datetime.now(UTC)
+    state = gpu(at=now - timedelta(seconds=20), power_watts=1.0)
+    assert drop_old_telemetry(state, oldest=now - timedelta(seconds=30)) == state
+    assert drop_old_telemetry(state, oldest=now).facts.telemetry is None
+
+
+def test_news_is_what_differs(teller, receiver, gpus):
+    gpus[:] = [gpu()]
+    teller.tell()
+    (first,) = receiver.requests
+    same = first.model_copy(update={"seq": 9})
+    assert not is_news(same, first)
+    assert is_news(same.model_copy(update={"doctor": DOCTOR}), first)
+    assert is_news(same.model_copy(update={"gpus": []}), first)

@@ -1,0 +1,69 @@
+"""The GPUs of this host with what their sensors said last."""
+
+from collections.abc import Mapping, Sequence
+
+from redkiln.hardware import GpuExclusion, GpuFacts, GpuState, GpuTelemetry
+from worker.hardware.cards import find_device_dir
+from worker.hardware.choose import gpu_key
+from worker.hardware.discover import discover_gpus
+from worker.hardware.sampler import Sampler
+from worker.settings import WorkerSettings
+
+
+class HostGpus:
+    """Facts, read once, and sensors, read by a thread of their own.
+
+    Attributes:
+        facts: of every GPU that the driver tells of, usable or not.
+    """
+
+    def __init__(self, facts: Sequence[GpuFacts], sampler: Sampler) -> None:
+        self.facts = tuple(facts)
+        self._sampler = sampler
+
+    @property
+    def cost_seconds(self) -> float:
+        """What the newest readings of all sensors took together."""
+        return self._sampler.cost_seconds
+
+    def newest(self, key: str) -> GpuTelemetry | None:
+        """The newest reading of a GPU."""
+        return self._sampler.newest(key)
+
+    def states(
+        self, *, excluded: Mapping[str, GpuExclusion], held: Mapping[str, str]
+    ) -> list[GpuState]:
+        """Every GPU as it is now.
+
+        Args:
+            excluded: why some are left alone, by key.
+            held: attempts of this worker by the key of the GPU that they hold.
+        """
+        return [
+            GpuState(
+                key=key,
+                facts=facts.model_copy(update={"telemetry": self.newest(key)}),
+                attempt_id=held.get(key),
+                excluded=excluded.get(key),
+            )
+            for facts in self.facts
+            for key in (gpu_key(facts),)
+        ]
+
+    def start(self) -> None:
+        """Begin to read the sensors; a host without any needs no thread."""
+        if self.facts:
+            self._sampler.start()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._sampler.stop()
+
+
+def find_host_gpus(settings: WorkerSettings) -> HostGpus:
+    """Look at the driver's files once."""
+    facts = discover_gpus(topology_dir=settings.topology_dir, drm_dir=settings.drm_dir)
+    device_dirs = {
+        gpu_key(gpu): find_device_dir(gpu.card, drm_dir=settings.drm_dir) for gpu in facts
+    }
+    return HostGpus(facts, Sampler({key: path for key, path in device_dirs.items() if path}))

@@ -1,0 +1,69 @@
+"""An attempt's telemetry until the service has it: thinned as the attempt grows old, bounded."""
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+
+from redkiln.protocol import TelemetryPoint
+
+FINEST_MS = 1000
+COARSEST_MS = 60_000
+FINE_POINTS = 600
+"""A point stands for 1/600 of the attempt's age, and for a second at least: 600 points in the first
+ten minutes and then some 600 for each further doubling, whatever is trained for days."""
+KEPT_POINTS = 4096
+"""Of each series while the service is away: over an hour at its finest."""
+
+Telemetry = dict[str, list[TelemetryPoint]]
+
+
+def choose_period_ms(age_ms: int) -> int:
+    """What one point stands for in an attempt of this age."""
+    return min(max(FINEST_MS, age_ms // FINE_POINTS), COARSEST_MS)
+
+
+class SeriesBuffer:
+    """Readings go in; averages over a growing period come out, and stay until they are shipped.
+
+    Of bytes the highest reading of a period counts, of everything else the mean.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._points: dict[str, deque[TelemetryPoint]] = {}
+        self._window: dict[str, list[float]] = {}
+        self._began_ms: int | None = None
+        self._due_ms = 0
+
+    def add(self, readings: Mapping[str, float], *, at_ms: int) -> None:
+        """Take one reading of each sensor that has one."""
+        with self._lock:
+            if self._began_ms is None:
+                self._began_ms = self._due_ms = at_ms
+            for name, value in readings.items():
+                self._window.setdefault(name, []).append(value)
+            # A reading that comes a moment early is this period's last one, not the next one's.
+            if at_ms + FINEST_MS // 2 >= self._due_ms:
+                self._close_window(at_ms)
+                self._due_ms = at_ms + choose_period_ms(at_ms - self._began_ms)
+
+    def peek(self, max_points: int = FINE_POINTS) -> Telemetry:
+        """The oldest points that wait, so many of each series."""
+        with self._lock:
+            return {
+                name: list(points)[:max_points] for name, points in self._points.items() if points
+            }
+
+    def drop(self, sent: Telemetry) -> None:
+        """Forget points that have arrived."""
+        with self._lock:
+            for name, points in sent.items():
+                waiting = self._points[name]
+                while waiting and waiting[0][0] <= points[-1][0]:
+                    waiting.popleft()
+
+    def _close_window(self, at_ms: int) -> None:
+        for name, values in self._window.items():
+            value = max(values) if name.endswith("_bytes") else sum(values) / len(values)
+            self._points.setdefault(name, deque(maxlen=KEPT_POINTS)).append((at_ms, value))
+        self._window.clear()
