@@ -31,6 +31,7 @@ from redkiln.errors import (
 )
 from redkiln.job import (
     ArtifactView,
+    CheckpointView,
     CreatedKey,
     DatasetStatus,
     DatasetView,
@@ -216,8 +217,43 @@ class Client:
         Raises:
             Conflict: it has ended already, other than by being cancelled.
         """
-        response = self._connection.request("POST", f"/v1/jobs/{job_id}/cancel", repeatable=True)
+        return self._steer(job_id, "cancel")
+
+    def pause(self, job_id: str) -> JobView:
+        """Ask for a job to be paused; once it is `paused` its GPU is free.
+
+        Raises:
+            Conflict: it has ended, or is being cancelled.
+        """
+        return self._steer(job_id, "pause")
+
+    def resume(self, job_id: str) -> JobView:
+        """Let a paused job go on where it was.
+
+        Raises:
+            Conflict: it is not paused.
+        """
+        return self._steer(job_id, "resume")
+
+    def retry(self, job_id: str, *, start: str | int = "newest") -> JobView:
+        """Run a job again that has failed or was cancelled.
+
+        Args:
+            job_id: which one.
+            start: `newest` or `best` checkpoint, the step of one, or `start` to begin anew.
+
+        Raises:
+            Conflict: it has not ended, or has succeeded.
+            InvalidRequest: it has no such checkpoint.
+        """
+        response = self._connection.request(
+            "POST", f"/v1/jobs/{job_id}/retry", json={"from": start}
+        )
         return JobView.model_validate_json(response.content)
+
+    def checkpoints(self, job_id: str) -> list[CheckpointView]:
+        """What a job can go on from, the newest first."""
+        return self._get(f"/v1/jobs/{job_id}/checkpoints", Page[CheckpointView]).data
 
     def delete(self, job_id: str) -> None:
         """Remove a job that has ended, with its artifacts, events and logs.
@@ -483,6 +519,10 @@ class Client:
         """What the service says of itself; it answers as long as its process lives."""
         body: dict[str, Any] = self._connection.request("GET", "/healthz").json()
         return body
+
+    def _steer(self, job_id: str, verb: str) -> JobView:
+        response = self._connection.request("POST", f"/v1/jobs/{job_id}/{verb}", repeatable=True)
+        return JobView.model_validate_json(response.content)
 
     def _get(self, path: str, view: type[View], params: Mapping[str, Any] | None = None) -> View:
         return view.model_validate_json(

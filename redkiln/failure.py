@@ -32,6 +32,7 @@ class FailureCode(StrEnum):
     WORKER_LOST = "worker_lost"
     WORKER_SHUTDOWN = "worker_shutdown"
     SUPERSEDED = "superseded"
+    PAUSED = "paused"
     QUARANTINED = "quarantined"
     CANCELLED = "cancelled"
 

@@ -18,6 +18,8 @@ class JobStatus(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
     CANCELLING = "cancelling"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -25,27 +27,35 @@ class JobStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the job will never change again."""
-        return not TRANSITIONS[self]
+        """Whether the job has ended; it changes again only when somebody retries it."""
+        return self in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
 
 
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
-    JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.QUEUED: frozenset(
+        {JobStatus.RUNNING, JobStatus.PAUSED, JobStatus.FAILED, JobStatus.CANCELLED}
+    ),
     JobStatus.RUNNING: frozenset(
         {
             JobStatus.QUEUED,
+            JobStatus.PAUSING,
             JobStatus.CANCELLING,
             JobStatus.SUCCEEDED,
             JobStatus.FAILED,
             JobStatus.CANCELLED,
         }
     ),
+    JobStatus.PAUSING: frozenset(
+        {JobStatus.PAUSED, JobStatus.CANCELLING, JobStatus.SUCCEEDED, JobStatus.FAILED}
+    ),
+    JobStatus.PAUSED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED}),
     JobStatus.CANCELLING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}),
     JobStatus.SUCCEEDED: frozenset(),
-    JobStatus.FAILED: frozenset(),
-    JobStatus.CANCELLED: frozenset(),
+    JobStatus.FAILED: frozenset({JobStatus.QUEUED}),
+    JobStatus.CANCELLED: frozenset({JobStatus.QUEUED}),
 }
-"""Which status may follow which; a running job whose worker was lost goes back to queued."""
+"""Which status may follow which; a running job whose worker was lost goes back to queued, and one
+that has ended without success when it is retried."""
 
 
 class AttemptStatus(StrEnum):
@@ -55,6 +65,7 @@ class AttemptStatus(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     RELEASED = "released"
+    PAUSED = "paused"
     LOST = "lost"
     CANCELLED = "cancelled"
 
@@ -126,6 +137,16 @@ class AttemptView(BaseModel):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
+class CheckpointView(BaseModel):
+    """Committed training state that a job can go on from."""
+
+    step: int
+    is_best: bool
+    size_bytes: int
+    metrics: dict[str, float] = Field(default_factory=dict)
+    created_at: datetime
+
+
 class DatasetStatus(StrEnum):
     """Whether a data set can be trained on."""
 
@@ -192,8 +213,16 @@ class ArtifactView(BaseModel):
     url: str
 
 
+MAX_QUEUE_POSITION = 1000
+"""Places in the queue are counted up to here; this one stands for it and all later ones."""
+
+
 class JobView(BaseModel):
-    """A job in full, as `GET /v1/jobs/{id}` answers."""
+    """A job in full, as `GET /v1/jobs/{id}` answers.
+
+    Attributes:
+        queue_position: 1 is next; 1000 is the thousandth or a later one.
+    """
 
     id: str
     name: str

@@ -25,6 +25,7 @@ from service.gpus import endpoints as gpus
 from service.health import router as health
 from service.housekeeping import Housekeeping
 from service.jobs import endpoints as jobs
+from service.jobs import steering_endpoints as steering
 from service.jobs.rules import fail_jobs_of
 from service.jobs.views import JobViews
 from service.keys import endpoints as keys
@@ -66,7 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.changes = Changes()
     install_problem_handlers(app)
     install_pages(app)
-    for room in (jobs, artifacts, datasets, workers, gpus, attempts, keys):
+    for room in (jobs, steering, artifacts, datasets, workers, gpus, attempts, keys):
         app.include_router(room.router)
     app.include_router(tasks)
     app.include_router(health)

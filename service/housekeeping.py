@@ -23,6 +23,7 @@ from service.datasets.rules import has_what_it_reads
 from service.datasets.tables import Dataset
 from service.errors import ServiceError
 from service.jobs.rules import fail_waiting
+from service.jobs.steering import forget_checkpoints
 from service.jobs.submit import forget_old_keys
 from service.jobs.tables import Job
 from service.services import Services
@@ -139,6 +140,14 @@ def forget_keys(services: Services) -> None:
     services.database.write(lambda session: forget_old_keys(session, services.settings))
 
 
+def forget_old_checkpoints(services: Services) -> int:
+    """Drop the checkpoints of jobs that ended long ago without success; of how many jobs."""
+    seconds = services.settings.keep_checkpoints_hours * 3600
+    return services.database.write(
+        lambda session: forget_checkpoints(session, older_than_seconds=seconds)
+    )
+
+
 def sweep_storage(services: Services) -> None:
     """Find what crashes left in the storage: half-received uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
@@ -160,7 +169,12 @@ STEPS: list[Callable[[Services], object]] = [
     republish,
     collect_blobs,
 ]
-SWEEPS: list[Callable[[Services], object]] = [forget_keys, sweep_storage, sweep_logs]
+SWEEPS: list[Callable[[Services], object]] = [
+    forget_keys,
+    forget_old_checkpoints,
+    sweep_storage,
+    sweep_logs,
+]
 
 
 def _run_step(step: Callable[[Services], object], services: Services) -> None:

@@ -82,6 +82,11 @@ class Settings(BaseSettings):
     staging_hours: float = Field(
         24.0, gt=0, description="Age at which abandoned uploads and unused blobs are removed."
     )
+    keep_checkpoints_hours: float = Field(
+        168.0,
+        ge=0,
+        description="How long a job that failed or was cancelled can be retried from them.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("data_roots", mode="before")

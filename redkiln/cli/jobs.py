@@ -1,4 +1,4 @@
-"""Commands on jobs: submit, watch, list, show, cancel, delete."""
+"""Commands on jobs: submit, watch, list, show, delete."""
 
 import itertools
 import sys
@@ -55,7 +55,6 @@ def register(app: typer.Typer) -> None:
         "redkiln jobs --metadata team=blue --limit 5",
     ))(jobs)  # fmt: skip
     command(app, "job", rich_help_panel="Jobs", examples=("redkiln job last",))(job)
-    command(app, "cancel", rich_help_panel="Jobs", examples=("redkiln cancel last",))(cancel)
     command(app, "delete", rich_help_panel="Jobs", examples=("redkiln delete last",))(delete)
 
 
@@ -136,15 +135,6 @@ def job(session: Session, job: JobName) -> None:
     else:
         dataset_name = find_dataset_name(session.client, found)
         print_job(session.out, load_result(session.client, found), dataset_name=dataset_name)
-
-
-def cancel(session: Session, job: JobName) -> None:
-    """Cancel a job; its trainer stops within seconds."""
-    cancelled = session.client.cancel(find_job_id(session.client, job))
-    if session.is_json:
-        session.emit(cancelled)
-    else:
-        session.say(f"{cancelled.name} ({cancelled.id}) is {cancelled.status}")
 
 
 def delete(session: Session, job: JobName) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from redkiln.cli import words
 from redkiln.cli.watched import Line, Watched
-from redkiln.job import JobStatus, Phase
+from redkiln.job import MAX_QUEUE_POSITION, JobStatus, Phase
 from redkiln.tasks import exports_model
 
 MAX_WIDTH = 100
@@ -27,6 +27,8 @@ STYLES = {
 STATUS_STYLES = {
     JobStatus.QUEUED: "yellow",
     JobStatus.RUNNING: "cyan",
+    JobStatus.PAUSING: "yellow",
+    JobStatus.PAUSED: "yellow",
     JobStatus.CANCELLING: "yellow",
     JobStatus.SUCCEEDED: "green",
     JobStatus.FAILED: "red",
@@ -119,6 +121,8 @@ def _head(watched: Watched) -> RenderableType:
         left.append("  service away, trying again", style="yellow")
     elif watched.status == JobStatus.QUEUED:
         left.append(f"  {queue_words(watched)}", style="dim")
+    elif watched.status == JobStatus.PAUSED:
+        left.append(f"  let it go on: redkiln resume {watched.job.id}", style="dim")
     elif watched.phase is not None:
         left.append(f"  {watched.phase}")
     right = Text(words.duration(watched.elapsed_seconds(datetime.now(UTC))), style="dim")
@@ -128,9 +132,14 @@ def _head(watched: Watched) -> RenderableType:
 def queue_words(watched: Watched) -> str:
     """Why a queued job waits."""
     job = watched.job
-    position = f"position {job.queue_position}" if job.queue_position is not None else ""
+    position = f"position {position_words(job.queue_position)}" if job.queue_position else ""
     reason = job.reason.message if job.reason else ""
     return ", ".join(part for part in (position, reason) if part)
+
+
+def position_words(position: int) -> str:
+    """A place in the queue; it is not counted to its end."""
+    return words.count(position) + (" or later" if position >= MAX_QUEUE_POSITION else "")
 
 
 def _stepper(watched: Watched, *, is_plain: bool) -> Text:

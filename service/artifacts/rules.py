@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, delete, select
 
 from redkiln.job import ArtifactView
 from redkiln.protocol import ArtifactCommit
 from redkiln.tasks import SpecProblem
 from service.artifacts.tables import Artifact
+from service.blobs.rules import discard
 from service.database import read_now
 from service.errors import NotFound, Unprocessable
 from service.ids import new_id
@@ -23,6 +24,8 @@ def publish(
 ) -> None:
     """Make files the artifacts of a job, within the transaction that ends its attempt.
 
+    A file of the same name, which an attempt before a retry left, is replaced.
+
     Raises:
         Unprocessable: a name is used twice, or the bytes of a file are not stored.
     """
@@ -31,6 +34,7 @@ def publish(
         detail = "; ".join(problem.message for problem in problems)
         raise Unprocessable(detail, code="bad_artifacts", errors=problems)
     now = read_now(session)
+    _make_way(session, job_id, [commit.name for commit in commits])
     for commit in commits:
         session.add(
             Artifact(
@@ -41,6 +45,13 @@ def publish(
                 **commit.model_dump(),
             )
         )
+
+
+def _make_way(session: Session, job_id: str, names: Sequence[str]) -> None:
+    of_names = (col(Artifact.job_id) == job_id, col(Artifact.name).in_(names))
+    sha256s = session.exec(select(Artifact.sha256).where(*of_names)).all()
+    session.exec(delete(Artifact).where(*of_names))
+    discard(session, sha256s)
 
 
 def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[SpecProblem]:

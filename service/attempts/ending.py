@@ -10,6 +10,7 @@ from service.attempts.tables import Attempt
 from service.blobs.rules import release as release_blobs
 from service.jobs.retry import Budgets, Verdict, judge_failure, judge_loss
 from service.jobs.rules import get_job, move
+from service.jobs.steering import PAUSED
 from service.jobs.tables import Job
 
 CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
@@ -54,6 +55,18 @@ def succeed(session: Session, attempt: Attempt, *, now: datetime) -> Job:
     return job
 
 
+def pause(session: Session, attempt: Attempt, *, now: datetime) -> Job:
+    """End an attempt whose checkpoint is put away; without our command it is given back."""
+    job = get_job(session, attempt.job_id, lock=True)
+    if job.status == JobStatus.CANCELLING:
+        return stop(session, attempt, now=now)
+    if job.status != JobStatus.PAUSING:
+        return give_back(session, attempt, now=now)
+    _end(session, attempt, AttemptStatus.PAUSED, now=now, failure=None)
+    move(session, job, JobStatus.PAUSED, now=now, reason=PAUSED, attempt_id=attempt.id)
+    return job
+
+
 def stop(session: Session, attempt: Attempt, *, now: datetime) -> Job:
     """End an attempt that its worker stopped on our command; without one it is given back."""
     job = get_job(session, attempt.job_id, lock=True)
@@ -91,6 +104,8 @@ def _apply(
     to, reason = JobStatus.FAILED, verdict.reason
     if job.status == JobStatus.CANCELLING:
         to, reason = JobStatus.CANCELLED, CANCELLED
+    elif verdict.should_requeue and job.status == JobStatus.PAUSING:
+        to, reason = JobStatus.PAUSED, PAUSED
     elif verdict.should_requeue:
         to = JobStatus.QUEUED
     move(session, job, to, now=now, reason=reason, attempt_id=attempt.id)

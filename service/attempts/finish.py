@@ -66,6 +66,8 @@ def _settle(session: Session, storage: Storage, attempt: Attempt, request: Finis
     job = get_job(session, attempt.job_id, lock=True)
     if request.outcome == "released":
         return ending.give_back(session, attempt, now=now, failure=request.failure)
+    if request.outcome == "paused":
+        return ending.pause(session, attempt, now=now)
     if request.outcome == "cancelled":
         return ending.stop(session, attempt, now=now)
     if request.outcome == "failed":
@@ -78,7 +80,7 @@ def _settle(session: Session, storage: Storage, attempt: Attempt, request: Finis
         return job
     if not request.artifacts:
         raise Unprocessable("a job succeeds with its artifacts; list them", code="no_artifacts")
-    if job.status == JobStatus.RUNNING:
+    if job.status in (JobStatus.RUNNING, JobStatus.PAUSING):
         publish(session, storage, job.id, attempt.id, request.artifacts)
     elif job.status != JobStatus.CANCELLING:
         raise Superseded(f"the job is {job.status}", attempt_status=AttemptStatus(attempt.status))

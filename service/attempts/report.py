@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 from sqlmodel import Session
 
@@ -23,6 +24,10 @@ from service.metrics.tables import TelemetryChunk
 from service.settings import Settings
 from service.workers.tables import Worker
 
+_COMMANDS: dict[JobStatus, Literal["continue", "pause"]] = {
+    JobStatus.RUNNING: "continue",
+    JobStatus.PAUSING: "pause",
+}
 MAX_WARNINGS = 100
 """Warnings that a job's view carries; all of them are in its events."""
 
@@ -58,7 +63,7 @@ def take_report(
         log_full=attempt.log_bytes >= settings.log_quota_bytes,
         lease_seconds=settings.lease_seconds,
         report_seconds=settings.report_seconds,
-        command="cancel" if job.status != JobStatus.RUNNING else "continue",
+        command=_COMMANDS.get(JobStatus(job.status), "cancel"),
     )
 
 

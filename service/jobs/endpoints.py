@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import structlog
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from sqlmodel import Session
 
 from redkiln.job import (
     EventView,
@@ -22,14 +21,13 @@ from redkiln.job import (
 from redkiln.tasks import SpecProblem
 from service.access import Caller, require_user
 from service.attempts.logs import log_path
-from service.database import read_now
 from service.errors import Unprocessable, UnsupportedMedia
 from service.jobs import rules
 from service.jobs.history import list_events, stream_events
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
 from service.jobs.submit import Checked, check, submit
-from service.jobs.views import list_summaries, render_job
+from service.jobs.views import list_summaries
 from service.metrics.job_series import render_job_series, render_job_telemetry
 from service.parameters import refuse_unknown_parameters
 from service.services import Use
@@ -116,25 +114,6 @@ def list_jobs(
 def get_job(job_id: str, services: Use) -> Response:
     """Look a job up."""
     return Response(services.views.get(job_id), media_type="application/json")
-
-
-@router.post(
-    "/{job_id}/cancel",
-    response_model=JobView,
-    status_code=202,
-    responses={200: {"description": "It is cancelled."}, 409: {"description": "It has finished."}},
-)
-def cancel_job(job_id: str, services: Use) -> Response:
-    """Cancel a job: 200 when it is cancelled, 202 while its worker still has to stop."""
-
-    def cancel(session: Session) -> tuple[str, str]:
-        job = rules.cancel(session, job_id, now=read_now(session))
-        session.flush()
-        return job.status, render_job(session, job)
-
-    status, view = services.database.write(cancel)
-    code = 200 if status == JobStatus.CANCELLED else 202
-    return Response(view, code, media_type="application/json")
 
 
 @router.delete("/{job_id}", status_code=204, response_class=Response)

@@ -10,7 +10,7 @@ from service.attempts.tables import Attempt
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.errors import Conflict
-from service.jobs.rules import get_job
+from service.jobs.rules import drop_checkpoints, get_job
 from service.jobs.tables import JobEvent
 from service.metrics.tables import MetricChunk, TelemetryChunk
 
@@ -32,6 +32,7 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
     sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
     for table in (Artifact, Attempt, JobEvent, MetricChunk, TelemetryChunk):
         session.exec(delete(table).where(col(table.job_id) == job_id))
+    drop_checkpoints(session, job_id)
     session.delete(job)
     discard(session, sha256s)
     outbox(session).changed.add(job_id)

@@ -35,11 +35,13 @@ def move(
     now: datetime,
     reason: Reason | None = None,
     attempt_id: str | None = None,
+    kind: str | None = None,
     **data: Any,
 ) -> None:
-    """Move a job to another status, with the event that says so.
+    """Move a job to another status, with the event that says so (`kind`, if it is a special one).
 
-    A queued job rings the doorbell after the commit; an ended one drops its checkpoints.
+    A queued job rings the doorbell after the commit; one that succeeded drops its checkpoints, of
+    others they are kept for a while, as somebody may retry it.
 
     Raises:
         Conflict: a job in this status cannot get there.
@@ -47,19 +49,19 @@ def move(
     check_move(JobStatus(job.status), to)
     job.status = to
     job.reason = None if reason is None else reason.model_dump(mode="json")
-    if to is not JobStatus.CANCELLING:
-        job.phase = None  # a job that is being cancelled still does what it did
+    if to not in (JobStatus.PAUSING, JobStatus.CANCELLING):
+        job.phase = None  # a job that is being stopped still does what it did
     if to is JobStatus.RUNNING:
         job.started_at = job.started_at or now
     if to is JobStatus.QUEUED:
         job.published_at = now
         outbox(session).queued.add(job.id)
-    if to.is_terminal:
-        job.finished_at = now
-        _drop_checkpoints(session, job.id)
+    job.finished_at = now if to.is_terminal else None
+    if to is JobStatus.SUCCEEDED:
+        drop_checkpoints(session, job.id)
     if reason is not None:
         data["reason"] = job.reason
-    note_event(session, job, _EVENT_KINDS[to], at=now, attempt_id=attempt_id, **data)
+    note_event(session, job, kind or _EVENT_KINDS[to], at=now, attempt_id=attempt_id, **data)
 
 
 def check_move(old: JobStatus, to: JobStatus) -> None:
@@ -96,23 +98,14 @@ def note_event(
     outbox(session).changed.add(job.id)
 
 
-def cancel(session: Session, job_id: str, *, now: datetime) -> Job:
-    """Cancel a job: at once while it waits, else as soon as its worker hears of it.
-
-    Raises:
-        NotFound: there is no such job.
-        Conflict: it has finished otherwise.
-    """
-    job = get_job(session, job_id, lock=True)
-    status = JobStatus(job.status)
-    reason = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
-    if status is JobStatus.QUEUED:
-        move(session, job, JobStatus.CANCELLED, now=now, reason=reason)
-    elif status is JobStatus.RUNNING:
-        move(session, job, JobStatus.CANCELLING, now=now, reason=reason)
-    elif status not in (JobStatus.CANCELLING, JobStatus.CANCELLED):
-        check_move(status, JobStatus.CANCELLED)
-    return job
+def drop_checkpoints(session: Session, job_id: str, *, after_step: int | None = None) -> None:
+    """Remove a job's checkpoints, or those that are newer than a step."""
+    which = [col(Checkpoint.job_id) == job_id]
+    if after_step is not None:
+        which.append(col(Checkpoint.step) > after_step)
+    sha256s = session.exec(select(Checkpoint.sha256).where(*which)).all()
+    session.exec(delete(Checkpoint).where(*which))
+    discard(session, sha256s)
 
 
 def fail_waiting(session: Session, *, job_id: str) -> bool:
@@ -136,15 +129,10 @@ def fail_jobs_of(session: Session, dataset_id: str) -> None:
 _EVENT_KINDS = {
     JobStatus.QUEUED: "requeued",
     JobStatus.RUNNING: "started",
+    JobStatus.PAUSING: "pausing",
+    JobStatus.PAUSED: "paused",
     JobStatus.CANCELLING: "cancelling",
     JobStatus.SUCCEEDED: "succeeded",
     JobStatus.FAILED: "failed",
     JobStatus.CANCELLED: "cancelled",
 }
-
-
-def _drop_checkpoints(session: Session, job_id: str) -> None:
-    of_job = col(Checkpoint.job_id) == job_id
-    sha256s = session.exec(select(Checkpoint.sha256).where(of_job)).all()
-    session.exec(delete(Checkpoint).where(of_job))
-    discard(session, sha256s)

@@ -45,6 +45,7 @@ class FakeService:
     cut_after: list = field(default_factory=list)
     failures: list = field(default_factory=list)
     requests: list = field(default_factory=list)
+    steered: list = field(default_factory=list)
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     submitted: list = field(default_factory=list)
@@ -176,6 +177,26 @@ def build_app(fake):
             return problem(409, f"job_{fake.status}", f"a job that is {fake.status} stays so")
         fake.status = "cancelled"
         return JSONResponse(fake.view())
+
+    async def steer(request):
+        verb = request.url.path.rpartition("/")[2]
+        fake.steered.append((verb, json.loads(await request.body() or b"{}")))
+        fake.status = {"pause": "paused"}.get(verb, "queued")
+        return JSONResponse(fake.view())
+
+    async def checkpoints(request):
+        return page(
+            [
+                {
+                    "step": step,
+                    "is_best": step == 60,
+                    "size_bytes": 2**20,
+                    "metrics": {"val/loss": 0.25},
+                    "created_at": STARTED_AT.isoformat(),
+                }
+                for step in (90, 60)
+            ]
+        )
 
     async def delete(request):
         del fake.job_names[request.path_params["job_id"]]
@@ -324,6 +345,10 @@ def build_app(fake):
             Route(of_job, job_or_404(job)),
             Route(of_job, job_or_404(delete), methods=["DELETE"]),
             Route(f"{of_job}/cancel", job_or_404(cancel), methods=["POST"]),
+            Route(f"{of_job}/pause", job_or_404(steer), methods=["POST"]),
+            Route(f"{of_job}/resume", job_or_404(steer), methods=["POST"]),
+            Route(f"{of_job}/retry", job_or_404(steer), methods=["POST"]),
+            Route(f"{of_job}/checkpoints", job_or_404(checkpoints)),
             Route(f"{of_job}/events", job_or_404(events)),
             Route(f"{of_job}/logs", job_or_404(logs)),
             Route(f"{of_job}/metrics", job_or_404(metrics)),

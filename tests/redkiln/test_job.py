@@ -11,6 +11,16 @@ ALLOWED = {
     ("queued", "failed"),
     ("queued", "cancelled"),
     ("running", "queued"),
+    ("queued", "paused"),
+    ("running", "pausing"),
+    ("pausing", "paused"),
+    ("pausing", "cancelling"),
+    ("pausing", "succeeded"),
+    ("pausing", "failed"),
+    ("paused", "queued"),
+    ("paused", "cancelled"),
+    ("failed", "queued"),
+    ("cancelled", "queued"),
     ("running", "cancelling"),
     ("running", "succeeded"),
     ("running", "failed"),
@@ -27,7 +37,7 @@ def test_which_status_may_follow_which(old, new):
 
 
 @pytest.mark.parametrize("status", JobStatus)
-def test_a_status_is_terminal_when_nothing_follows_it(status):
+def test_a_status_is_terminal_when_nothing_follows_by_itself(status):
     assert status.is_terminal == (status in ("succeeded", "failed", "cancelled"))
 
 

@@ -215,6 +215,7 @@ class Attempt:
                 StopReason.TOO_LONG: settings.cancel_grace_seconds,
                 StopReason.CANCELLED: settings.cancel_grace_seconds,
                 StopReason.SHUTDOWN: settings.shutdown_grace_seconds,
+                StopReason.PAUSED: settings.shutdown_grace_seconds,
             },
         )
 

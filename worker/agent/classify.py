@@ -50,11 +50,16 @@ BROKEN_INSTALLATION = r"(ModuleNotFoundError|ImportError): "
 
 LAST_WORDS: dict[str, tuple[FailureCode, str]] = {
     OUT_OF_GPU_MEMORY: (
+    StopReason.PAUSED: (FailureCode.PAUSED, "The job was paused."),
         FailureCode.OUT_OF_MEMORY,
         "The GPU's memory was not enough; use a smaller batch_size or image size, or accumulation.",
     ),
     GPU_FAULT: (
         FailureCode.GPU_FAULT,
+WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN)
+"""What somebody asked for: the last words say nothing about it."""
+
+
         "The GPU faulted or hung; its driver log (dmesg) says more.",
     ),
     NO_GPU: (
@@ -126,6 +131,13 @@ def _from_last_words(death: Death) -> JobFailure | None:
         return None
     for pattern, (code, message) in LAST_WORDS.items():
         if re.search(pattern, death.tail):
+    details = _evidence(death)
+    if death.tail and code not in WANTED:
+        details["tail"] = death.tail[-MAX_TAIL:]
+    return JobFailure.of(code, message, **details)
+
+
+def _evidence(death: Death) -> dict[str, object]:
             return _failure(death, code, message)
     return None
 

@@ -20,7 +20,7 @@ from worker.jobdir import JobDir
 
 log = structlog.get_logger(__name__)
 
-Outcome = Literal["succeeded", "failed", "released", "cancelled"]
+Outcome = Literal["succeeded", "failed", "released", "paused", "cancelled"]
 Answer = TypeVar("Answer")
 
 
@@ -29,11 +29,13 @@ class GaveUp(Exception):  # noqa: N818  # it is a decision
 
 
 def decide_outcome(failure: JobFailure | None, reason: StopReason | None) -> Outcome:
-    """What to finish with: a cancel counts before all, a shutdown only for work not done."""
+    """What to finish with: a cancel counts before all, a pause or shutdown for work not done."""
     if reason == StopReason.CANCELLED:
         return "cancelled"
     if failure is None:
         return "succeeded"
+    if reason == StopReason.PAUSED:
+        return "paused"
     is_ours = reason == StopReason.SHUTDOWN or failure.code == FailureCode.GPU_BUSY
     return "released" if is_ours else "failed"
 
@@ -88,7 +90,7 @@ class Closing:
         return outcome
 
     def _hand_in(self, outcome: Outcome) -> list[ArtifactCommit]:
-        if outcome in ("failed", "released"):
+        if outcome in ("failed", "released", "paused"):
             # Whoever goes on with the job starts from the newest checkpoint.
             while not self.uploader.drain(timeout_seconds=0.1):
                 self._check(least=StopReason.CANCELLED)

@@ -34,6 +34,7 @@ URGENT = frozenset(
         EventKind.FAILURE,
     }
 )
+COMMANDS = {"pause": StopReason.PAUSED, "cancel": StopReason.CANCELLED}
 
 
 class Reports(Protocol):
@@ -200,5 +201,6 @@ class Reporter:
         self._log_offset = answer.log_size
         self._log_full = answer.log_full
         self.report_seconds = answer.report_seconds
-        if answer.command == "cancel":
-            self.stop.request(StopReason.CANCELLED)
+        reason = COMMANDS.get(answer.command)
+        if reason is not None:
+            self.stop.request(reason)

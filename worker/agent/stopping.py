@@ -14,8 +14,9 @@ class StopReason(IntEnum):
     TOO_LONG = 2
     REFUSED = 3
     SHUTDOWN = 4
-    CANCELLED = 5
-    SUPERSEDED = 6
+    PAUSED = 5
+    CANCELLED = 6
+    SUPERSEDED = 7
 
 
 class Stopped(Exception):  # noqa: N818  # it is no error: somebody asked for it

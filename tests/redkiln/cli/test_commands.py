@@ -99,19 +99,6 @@ def test_a_missing_key_says_how_to_give_one(redkiln):
     assert "--key" in done.err
 
 
-def test_a_refused_cancel_says_why(redkiln):
-    done = redkiln("cancel", "last")
-    assert done.code == 2
-    assert "a job that is succeeded stays so" in done.err
-
-
-def test_a_running_job_can_be_cancelled(redkiln, fake):
-    fake.status = "running"
-    done = redkiln("cancel", "last")
-    assert done.code == 0
-    assert "is cancelled" in done.out
-
-
 def test_a_new_keys_secret_is_alone_on_stdout(redkiln):
     done = redkiln("keys", "create", "anna", "--key", "rk_admin")
     assert done.out == "rk_secret\n"

@@ -23,6 +23,8 @@ BUSY = JobFailure.of(FailureCode.GPU_BUSY, "x")
         (FAILURE, StopReason.TOO_LONG, "failed"),
         (FAILURE, StopReason.REFUSED, "failed"),
         (FAILURE, StopReason.SHUTDOWN, "released"),
+        (None, StopReason.PAUSED, "succeeded"),
+        (FAILURE, StopReason.PAUSED, "paused"),
         (FAILURE, StopReason.CANCELLED, "cancelled"),
         (BUSY, None, "released"),
         (BUSY, StopReason.CANCELLED, "cancelled"),

@@ -1,0 +1,113 @@
+"""Commands that steer a job: cancel, pause, resume, retry, and what it can be retried from."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command
+from redkiln.cli.jobs import JobName
+from redkiln.cli.naming import find_job_id
+from redkiln.cli.tables import Column, print_table
+from redkiln.job import JobStatus, JobView
+
+PLACES = ("newest", "best", "start")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    command(app, "cancel", rich_help_panel="Jobs", examples=("redkiln cancel last",))(cancel)
+    command(app, "pause", rich_help_panel="Jobs", examples=(
+        "redkiln pause last      # give me my GPU",
+        "redkiln resume last     # an hour later, from the same step",
+    ))(pause)  # fmt: skip
+    command(app, "resume", rich_help_panel="Jobs", examples=("redkiln resume last",))(resume)
+    command(app, "retry", rich_help_panel="Jobs", examples=(
+        "redkiln retry last                  # from its newest checkpoint",
+        "redkiln retry last --from best",
+        "redkiln retry last --from 1200      # a step that `redkiln checkpoints last` lists",
+        "redkiln retry last --from start     # anew",
+    ))(retry)  # fmt: skip
+    command(app, "checkpoints", rich_help_panel="Jobs", examples=("redkiln checkpoints last",))(
+        checkpoints
+    )
+
+
+def cancel(session: Session, job: JobName) -> None:
+    """Cancel a job; its trainer stops within seconds."""
+    _tell(session, session.client.cancel(find_job_id(session.client, job)))
+
+
+def pause(session: Session, job: JobName) -> None:
+    """Pause a job: it puts a checkpoint away and frees its GPU.
+
+    A job that waits is paused at once; `redkiln resume` lets it go on.
+    """
+    paused = session.client.pause(find_job_id(session.client, job))
+    _tell(session, paused)
+    if not session.is_json and paused.status == JobStatus.PAUSED:
+        session.note(Text(f"Let it go on: redkiln resume {paused.id}", style="dim"))
+
+
+def resume(session: Session, job: JobName) -> None:
+    """Let a paused job go on, from the step at which it was paused."""
+    _tell(session, session.client.resume(find_job_id(session.client, job)))
+
+
+def retry(
+    session: Session,
+    job: JobName,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="newest, best, start, or the step of a checkpoint."
+        ),
+    ] = "newest",
+) -> None:
+    """Run a job again that failed or was cancelled, from one of its checkpoints.
+
+    What it had made behind that checkpoint is made anew. Checkpoints are
+    kept for a week (REDKILN_KEEP_CHECKPOINTS_HOURS of the service).
+    """
+    if start not in PLACES and not start.isdecimal():
+        message = f"{start!r} is none of {', '.join(PLACES)}, nor a step"
+        raise typer.BadParameter(message, param_hint="--from")
+    place = int(start) if start.isdecimal() else start
+    _tell(session, session.client.retry(find_job_id(session.client, job), start=place))
+
+
+def checkpoints(session: Session, job: JobName) -> None:
+    """List what a job can go on from, the newest first."""
+    listed = session.client.checkpoints(find_job_id(session.client, job))
+    if session.is_json:
+        session.emit(listed)
+        return
+    if not listed:
+        session.note("No checkpoints: none was made yet, or the job has succeeded.")
+        return
+    columns = (
+        Column("step", is_right=True),
+        Column("best"),
+        Column("size", is_right=True),
+        Column("made"),
+        Column("metrics", when_narrow="fold"),
+    )
+    rows = [
+        (
+            f"{item.step:,}",
+            "best" if item.is_best else "",
+            words.size(item.size_bytes),
+            words.ago(item.created_at),
+            ", ".join(f"{name} {value:.4g}" for name, value in item.metrics.items()),
+        )
+        for item in listed
+    ]
+    print_table(session.out, columns, rows)
+
+
+def _tell(session: Session, job: JobView) -> None:
+    if session.is_json:
+        session.emit(job)
+    else:
+        session.say(f"{job.name} ({job.id}) is {job.status}")

@@ -1,0 +1,153 @@
+"""What a job's owner can do with it: cancel, pause, resume, retry.
+
+Each may be repeated: what is already so stays so.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlmodel import Session, col, select
+
+from redkiln.failure import FailureCode
+from redkiln.job import CheckpointView, JobStatus, Reason
+from redkiln.tasks import SpecProblem
+from service.attempts.tables import Checkpoint
+from service.database import read_now
+from service.errors import Conflict, Unprocessable
+from service.jobs.rules import check_move, drop_checkpoints, get_job, move
+from service.jobs.tables import Job
+
+RetryFrom = Literal["newest", "best", "start"] | int
+"""Where a retry begins: at a checkpoint (`newest`, `best`, or that of a step), or anew."""
+
+
+def cancel(session: Session, job_id: str, *, now: datetime) -> Job:
+    """Cancel a job: at once while it waits, else as soon as its worker hears of it.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has finished otherwise.
+    """
+    job = get_job(session, job_id, lock=True)
+    status = JobStatus(job.status)
+    reason = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
+    if status in (JobStatus.QUEUED, JobStatus.PAUSED):
+        move(session, job, JobStatus.CANCELLED, now=now, reason=reason)
+    elif status in (JobStatus.RUNNING, JobStatus.PAUSING):
+        move(session, job, JobStatus.CANCELLING, now=now, reason=reason)
+    elif status not in (JobStatus.CANCELLING, JobStatus.CANCELLED):
+        check_move(status, JobStatus.CANCELLED)
+    return job
+
+
+def pause(session: Session, job_id: str, *, now: datetime) -> Job:
+    """Pause a job: at once while it waits, else when its worker has put its checkpoint away.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has finished, or is being cancelled.
+    """
+    job = get_job(session, job_id, lock=True)
+    status = JobStatus(job.status)
+    if status is JobStatus.QUEUED:
+        move(session, job, JobStatus.PAUSED, now=now, reason=PAUSED)
+    elif status not in (JobStatus.PAUSING, JobStatus.PAUSED):
+        move(session, job, JobStatus.PAUSING, now=now, reason=PAUSED)
+    return job
+
+
+def resume(session: Session, job_id: str, *, now: datetime) -> Job:
+    """Put a paused job back into the queue; it goes on from its newest checkpoint.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has finished, or its worker has not stopped yet.
+    """
+    job = get_job(session, job_id, lock=True)
+    if job.status == JobStatus.PAUSING:
+        message = "its worker is still putting the checkpoint away; resume it once it is paused"
+        raise Conflict(message, code="job_pausing")
+    if job.status not in (JobStatus.QUEUED, JobStatus.RUNNING):
+        if job.status != JobStatus.PAUSED:
+            raise Conflict(f"the job is {job.status}, not paused", code=f"job_{job.status}")
+        move(session, job, JobStatus.QUEUED, now=now, kind="resumed")
+    return job
+
+
+def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> Job:
+    """Run a job again that has failed or was cancelled, with its budgets full again.
+
+    Checkpoints behind the chosen one are dropped, as what follows from it is made anew.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended, or has succeeded.
+        Unprocessable: it has no such checkpoint.
+    """
+    job = get_job(session, job_id, lock=True)
+    status = JobStatus(job.status)
+    if status not in (JobStatus.FAILED, JobStatus.CANCELLED):
+        hint = "; resume it" if status is JobStatus.PAUSED else ""
+        message = f"the job is {status}: only one that failed or was cancelled is retried{hint}"
+        raise Conflict(message, code=f"job_{status}")
+    step = _choose_step(list_checkpoints(session, job_id), start)
+    drop_checkpoints(session, job_id, after_step=-1 if step is None else step)
+    job.failures_used = job.losses_used = job.deaths_at_step = 0
+    job.deaths_step = None
+    move(session, job, JobStatus.QUEUED, now=now, kind="retried", from_step=step)
+    return job
+
+
+def list_checkpoints(session: Session, job_id: str) -> Sequence[CheckpointView]:
+    """The checkpoints that a job can go on from, the newest first.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    get_job(session, job_id)
+    statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
+    rows = session.exec(statement.order_by(col(Checkpoint.step).desc())).all()
+    return [
+        CheckpointView(
+            step=row.step,
+            is_best=row.is_best,
+            size_bytes=row.size_bytes,
+            metrics=row.manifest.get("metrics", {}),
+            created_at=row.created_at,
+        )
+        for row in rows
+    ]
+
+
+def forget_checkpoints(session: Session, *, older_than_seconds: float) -> int:
+    """Drop the checkpoints of jobs that ended so long ago and were never retried; how many jobs."""
+    oldest = read_now(session) - timedelta(seconds=older_than_seconds)
+    statement = (
+        select(Job.id)
+        .join(Checkpoint, col(Checkpoint.job_id) == col(Job.id))
+        .where(col(Job.finished_at) < oldest)
+        .distinct()
+        .limit(_BATCH)
+    )
+    job_ids = session.exec(statement).all()
+    for job_id in job_ids:
+        drop_checkpoints(session, job_id)
+    return len(job_ids)
+
+
+PAUSED = Reason(code=FailureCode.PAUSED, message="paused by its owner", retryable=True)
+_BATCH = 200
+
+
+def _choose_step(checkpoints: Sequence[CheckpointView], start: RetryFrom) -> int | None:
+    """The step to go on from; None begins anew, as `newest` does where there is none."""
+    if start == "start" or (start == "newest" and not checkpoints):
+        return None
+    for checkpoint in checkpoints:
+        if start in ("newest", checkpoint.step) or (start == "best" and checkpoint.is_best):
+            return checkpoint.step
+    known = ", ".join(str(checkpoint.step) for checkpoint in checkpoints) or "none"
+    what = "best checkpoint" if start == "best" else f"checkpoint of step {start}"
+    message = f"the job has no {what}; it has those of steps: {known}"
+    raise Unprocessable(message, errors=[SpecProblem("/from", "no_such_checkpoint", message)])

@@ -1,0 +1,100 @@
+"""Steering a job over HTTP: cancel, pause, resume, retry, and what it can be retried from."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Response
+from pydantic import Field
+from sqlmodel import Session
+
+from redkiln.job import CheckpointView, JobStatus, JobView, Page
+from redkiln.spec import StrictModel
+from service.access import require_user
+from service.database import read_now
+from service.jobs import steering
+from service.jobs.steering import RetryFrom
+from service.jobs.tables import Job
+from service.jobs.views import render_job
+from service.parameters import refuse_unknown_parameters
+from service.services import Services, Use
+
+router = APIRouter(
+    prefix="/v1/jobs/{job_id}",
+    tags=["jobs"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
+
+STOPPED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It is so."},
+    202: {"description": "Its worker still has to stop."},
+    409: {"description": "It has finished."},
+}
+
+
+class RetryRequest(StrictModel):
+    """Where a retry begins."""
+
+    start: Annotated[RetryFrom, Field(alias="from")] = Field(
+        "newest",
+        alias="from",
+        description="`newest` or `best` checkpoint, that of a step, or `start` to begin anew.",
+    )
+
+
+@router.post("/cancel", response_model=JobView, status_code=202, responses=STOPPED)
+def cancel_job(job_id: str, services: Use) -> Response:
+    """Cancel a job: 200 when it is cancelled, 202 while its worker still has to stop."""
+    return _steer(services, lambda session: steering.cancel(session, job_id, now=read_now(session)))
+
+
+@router.post("/pause", response_model=JobView, status_code=202, responses=STOPPED)
+def pause_job(job_id: str, services: Use) -> Response:
+    """Pause a job: its GPU is free when it is `paused`, and it goes on from there when resumed.
+
+    200 when it is paused, 202 while its worker puts the checkpoint away.
+    """
+    return _steer(services, lambda session: steering.pause(session, job_id, now=read_now(session)))
+
+
+@router.post("/resume", response_model=JobView, responses={409: {"description": "Not paused."}})
+def resume_job(job_id: str, services: Use) -> Response:
+    """Put a paused job back into the queue; it goes on exactly where it was."""
+    return _steer(services, lambda session: steering.resume(session, job_id, now=read_now(session)))
+
+
+@router.post(
+    "/retry",
+    response_model=JobView,
+    responses={409: {"description": "It has not ended, or has succeeded."}},
+)
+def retry_job(
+    job_id: str, services: Use, request: Annotated[RetryRequest | None, Body()] = None
+) -> Response:
+    """Run a job again that failed or was cancelled, from a checkpoint of its own."""
+    start = (request or RetryRequest()).start
+    return _steer(
+        services,
+        lambda session: steering.retry(session, job_id, start=start, now=read_now(session)),
+    )
+
+
+@router.get("/checkpoints")
+def get_checkpoints(job_id: str, services: Use) -> Page[CheckpointView]:
+    """List what a job can go on from, the newest first; a job that succeeded keeps none."""
+    views = services.database.read(lambda session: steering.list_checkpoints(session, job_id))
+    return Page[CheckpointView](
+        data=list(views),
+        first_id=str(views[0].step) if views else None,
+        last_id=str(views[-1].step) if views else None,
+    )
+
+
+def _steer(services: Services, change: Callable[[Session], Job]) -> Response:
+    def run(session: Session) -> tuple[str, str]:
+        job = change(session)
+        session.flush()
+        return job.status, render_job(session, job)
+
+    status, view = services.database.write(run)
+    is_pending = status in (JobStatus.CANCELLING, JobStatus.PAUSING)
+    return Response(view, 202 if is_pending else 200, media_type="application/json")

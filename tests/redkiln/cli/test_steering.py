@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+
+def test_a_refused_cancel_says_why(redkiln):
+    done = redkiln("cancel", "last")
+    assert done.code == 2
+    assert "a job that is succeeded stays so" in done.err
+
+
+def test_a_running_job_can_be_cancelled(redkiln, fake):
+    fake.status = "running"
+    done = redkiln("cancel", "last")
+    assert done.code == 0
+    assert "is cancelled" in done.out
+
+
+def test_a_paused_job_says_how_it_goes_on(redkiln, fake):
+    done = redkiln("pause", "last")
+    assert done.code == 0
+    assert "is paused" in done.out
+    assert "redkiln resume" in done.err
+    assert fake.steered == [("pause", {})]
+
+
+def test_a_resumed_job_is_queued_again(redkiln, fake):
+    done = redkiln("resume", "last")
+    assert "is queued" in done.out
+    assert fake.steered == [("resume", {})]
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [((), "newest"), (("--from", "best"), "best"), (("--from", "60"), 60)],
+)
+def test_a_retry_begins_where_it_is_told_to(redkiln, fake, options, start):
+    assert redkiln("retry", "last", *options).code == 0
+    assert fake.steered == [("retry", {"from": start})]
+
+
+def test_a_place_that_is_none_is_refused_before_anything_is_asked(redkiln, fake):
+    done = redkiln("retry", "last", "--from", "-3")
+    assert done.code == 2
+    assert "newest, best, start" in done.err
+    assert fake.steered == []
+
+
+def test_checkpoints_are_listed_with_their_metrics(redkiln):
+    done = redkiln("checkpoints", "last")
+    assert "val/loss 0.25" in done.out
+    assert done.out.index("90") < done.out.index("60")
+
+
+def test_checkpoints_as_json(redkiln):
+    listed = json.loads(redkiln("checkpoints", "last", "--json").out)
+    assert [item["step"] for item in listed] == [90, 60]

@@ -1,0 +1,252 @@
+"""Pausing, resuming and retrying a job, as its owner and its worker see it."""
+
+import pytest
+
+from service.housekeeping import collect_blobs, forget_old_checkpoints, reap_expired
+
+
+@pytest.fixture
+def steer(client):
+    def steer(job_id, verb, **body):
+        return client.post(f"/v1/jobs/{job_id}/{verb}", json=body or None)
+
+    return steer
+
+
+@pytest.fixture
+def checkpoints(client):
+    def checkpoints(job_id):
+        return client.get(f"/v1/jobs/{job_id}/checkpoints").json()["data"]
+
+    return checkpoints
+
+
+class TestPause:
+    def test_a_queued_job_is_paused_at_once_and_nobody_gets_it(self, submit, worker, steer):
+        job_id = submit()["id"]
+        response = steer(job_id, "pause")
+        assert (response.status_code, response.json()["status"]) == (200, "paused")
+        assert not response.json()["is_terminal"]
+        assert worker.ask().status_code == 204
+        assert steer(job_id, "resume").json()["status"] == "queued"
+        assert worker.claim().job_id == job_id
+
+    def test_a_running_job_is_paused_when_its_worker_has_stopped(
+        self, submit, worker, steer, job, kinds
+    ):
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        response = steer(job_id, "pause")
+        assert (response.status_code, response.json()["status"]) == (202, "pausing")
+        assert attempt.report().json()["command"] == "pause"
+        attempt.checkpoint(40)
+        assert attempt.finish("paused").json() == {"job_status": "paused"}
+        assert job(job_id)["attempts"][0]["status"] == "paused"
+        assert job(job_id)["reason"]["code"] == "paused"
+
+        steer(job_id, "resume")
+        second = worker.claim()
+        assert second.claimed["checkpoints"][0]["step"] == 40
+        assert second.report().json()["command"] == "continue"
+        assert kinds(job_id)[-5:] == ["pausing", "committed", "paused", "resumed", "started"]
+
+    def test_pausing_costs_nothing_of_the_budgets(self, submit, worker, steer, job):
+        job_id = submit(retry={"failures": 0, "lost_workers": 0})["id"]
+        for _ in range(3):
+            attempt = worker.claim()
+            steer(job_id, "pause")
+            attempt.finish("paused")
+            steer(job_id, "resume")
+        assert job(job_id)["status"] == "queued"
+
+    @pytest.mark.parametrize(
+        ("outcome", "status"),
+        [("lost", "paused"), ("released", "paused"), ("succeeded", "succeeded")],
+    )
+    def test_a_pause_that_its_worker_did_not_hear_of(
+        self, submit, worker, steer, expire, services, job, outcome, status
+    ):
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        steer(job_id, "pause")
+        if outcome == "lost":
+            expire(attempt)
+            reap_expired(services)
+        elif outcome == "succeeded":
+            attempt.succeed()
+        else:
+            attempt.finish("released")
+        assert job(job_id)["status"] == status
+
+    def test_a_failure_that_no_retry_can_help_still_fails_a_job_that_is_paused(
+        self, submit, worker, steer, job
+    ):
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        steer(job_id, "pause")
+        attempt.fail("bad_input", retryable=False)
+        assert job(job_id)["status"] == "failed"
+
+    def test_a_cancel_wins_over_a_pause(self, submit, worker, steer, job):
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        steer(job_id, "pause")
+        assert steer(job_id, "cancel").json()["status"] == "cancelling"
+        assert attempt.finish("paused").json() == {"job_status": "cancelled"}
+
+    def test_a_paused_job_can_be_cancelled(self, submit, steer):
+        job_id = submit()["id"]
+        steer(job_id, "pause")
+        assert steer(job_id, "cancel").json()["status"] == "cancelled"
+
+    def test_what_is_already_so_stays_so(self, submit, worker, steer):
+        job_id = submit()["id"]
+        assert steer(job_id, "resume").json()["status"] == "queued"
+        assert [steer(job_id, "pause").json()["status"] for _ in range(2)] == ["paused"] * 2
+        steer(job_id, "resume")
+        attempt = worker.claim()
+        assert [steer(job_id, "pause").json()["status"] for _ in range(2)] == ["pausing"] * 2
+        response = steer(job_id, "resume")
+        assert (response.status_code, response.json()["code"]) == (409, "job_pausing")
+        attempt.finish("paused")
+
+    @pytest.mark.parametrize("verb", ["pause", "resume"])
+    def test_a_job_that_has_ended_is_neither_paused_nor_resumed(self, submit, worker, steer, verb):
+        job_id = submit()["id"]
+        worker.claim().succeed()
+        response = steer(job_id, verb)
+        assert (response.status_code, response.json()["code"]) == (409, "job_succeeded")
+
+    def test_an_unknown_job_is_404(self, steer):
+        assert steer("job_0000000000000000000000", "pause").status_code == 404
+
+
+class TestRetry:
+    @pytest.fixture
+    def failed(self, submit, worker):
+        """A job that failed for good with checkpoints at 10 (the best), 20 and 30."""
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(10, is_best=True)
+        attempt.checkpoint(20)
+        attempt.checkpoint(30)
+        attempt.fail()
+        return job_id
+
+    @pytest.mark.parametrize(
+        ("body", "step", "left"),
+        [
+            ({}, 30, [30, 20, 10]),
+            ({"from": "newest"}, 30, [30, 20, 10]),
+            ({"from": "best"}, 10, [10]),
+            ({"from": 20}, 20, [20, 10]),
+            ({"from": "start"}, None, []),
+        ],
+    )
+    def test_it_goes_on_from_the_chosen_checkpoint(
+        self, failed, worker, steer, job, checkpoints, kinds, body, step, left
+    ):
+        response = steer(failed, "retry", **body)
+        assert (response.status_code, response.json()["status"]) == (200, "queued")
+        assert response.json()["finished_at"] is None
+        assert [item["step"] for item in checkpoints(failed)] == left
+        assert "retried" in kinds(failed)
+        attempt = worker.claim()
+        assert job(failed)["attempts"][-1]["resumed_from_step"] == step
+        assert attempt.succeed().json() == {"job_status": "succeeded"}
+
+    def test_its_budgets_are_full_again(self, failed, worker, steer, job):
+        steer(failed, "retry")
+        worker.claim().fail()
+        assert job(failed)["status"] == "failed"
+        steer(failed, "retry")
+        assert job(failed)["status"] == "queued"
+
+    def test_a_cancelled_job_can_be_retried(self, submit, steer):
+        job_id = submit()["id"]
+        steer(job_id, "cancel")
+        assert steer(job_id, "retry").json()["status"] == "queued"
+
+    @pytest.mark.parametrize("place", [25, "best"])
+    def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(
+        self, submit, worker, steer, job, place
+    ):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(20)
+        attempt.fail()
+        response = steer(job_id, "retry", **{"from": place})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["pointer"] == "/from"
+        assert "those of steps: 20" in response.json()["detail"]
+        assert job(job_id)["status"] == "failed"
+
+    @pytest.mark.parametrize("place", ["newst", -1.5, None])
+    def test_a_place_of_another_kind_is_refused(self, failed, steer, place):
+        response = steer(failed, "retry", **{"from": place})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["pointer"].startswith("/from")
+
+    @pytest.mark.parametrize("end", ["running", "succeeded", "paused"])
+    def test_only_what_failed_or_was_cancelled_is_retried(self, submit, worker, steer, end):
+        job_id = submit()["id"]
+        if end == "paused":
+            steer(job_id, "pause")
+        else:
+            attempt = worker.claim()
+            if end == "succeeded":
+                attempt.succeed()
+        response = steer(job_id, "retry")
+        assert (response.status_code, response.json()["code"]) == (409, f"job_{end}")
+
+    def test_files_of_the_failed_try_are_replaced_by_those_of_the_next(
+        self, client, submit, worker, steer, services
+    ):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        sha256 = attempt.upload(b"old")
+        manifest = {"kind": "manifest", "name": "manifest.json", "media_type": "application/json"}
+        failure = {"code": "crashed", "message": "it broke", "retryable": True}
+        artifacts = [{**manifest, "sha256": sha256, "size_bytes": 3}]
+        attempt.finish("failed", failure=failure, artifacts=artifacts)
+        steer(job_id, "retry")
+        worker.claim().succeed(b"new")
+        (artifact,) = client.get(f"/v1/jobs/{job_id}/artifacts").json()["data"]
+        assert client.get(artifact["url"]).content == b"new"
+        collect_blobs(services)
+        assert services.storage.stat(sha256) is None
+
+
+class TestKeeping:
+    def test_checkpoints_of_a_job_that_ended_without_success_are_kept_for_a_while(
+        self, submit, worker, services, checkpoints
+    ):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(10)
+        attempt.fail()
+        assert forget_old_checkpoints(services) == 0
+        assert [item["step"] for item in checkpoints(job_id)] == [10]
+        services.settings.keep_checkpoints_hours = 0
+        assert forget_old_checkpoints(services) == 1
+        assert checkpoints(job_id) == []
+
+    def test_those_of_a_paused_job_are_kept(self, submit, worker, steer, services, checkpoints):
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(10)
+        steer(job_id, "pause")
+        attempt.finish("paused")
+        services.settings.keep_checkpoints_hours = 0
+        assert forget_old_checkpoints(services) == 0
+        assert [item["step"] for item in checkpoints(job_id)] == [10]
+
+    def test_deleting_a_job_lets_go_of_them(self, client, submit, worker, services):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(10, data=b"state")
+        sha256 = attempt.upload(b"state")
+        attempt.fail()
+        assert client.delete(f"/v1/jobs/{job_id}").status_code == 204
+        collect_blobs(services)
+        assert services.storage.stat(sha256) is None
