@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from redkiln.cli import words
-from redkiln.cli.panel import metric_words, shown_metrics, status_text
+from redkiln.cli.panel import metric_words, position_words, shown_metrics, status_text
 from redkiln.cli.result import Result, print_result
 from redkiln.cli.tables import Column, print_table
 from redkiln.job import AttemptView, JobView
@@ -56,7 +56,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("id", job.id),
         ("status", status),
         ("why", job.reason.message if job.reason else None),
-        ("queue", f"position {job.queue_position}" if job.queue_position is not None else None),
+        ("queue", f"position {position_words(job.queue_position)}" if job.queue_position else None),
         ("task", job.task),
         ("data set", f"{dataset_name} ({job.dataset_id})" if job.dataset_id else None),
         ("created", words.ago(job.created_at)),

@@ -75,16 +75,23 @@ class Folded:
         return any(part is not None for part in parts) or bool(self.warnings)
 
 
-def fold(events: Sequence[Event]) -> Folded:
+def fold(events: Sequence[Event], *, phase: str | None = None) -> Folded:
     """Read a batch of events.
+
+    Args:
+        events: in their order.
+        phase: that the attempt is in; entering it again (agent and trainer both prepare) is no
+            news.
 
     Raises:
         Unprocessable: an event's data is not what its kind says; nothing of the batch counts.
     """
     folded = Folded()
     for index, event in enumerate(events):
+        known = folded.phase or phase
         _fold_one(folded, event, _read_data(event, index))
-        if event.kind not in TRANSIENT:
+        is_repeated = event.kind is EventKind.PHASE and folded.phase == known
+        if event.kind not in TRANSIENT and not is_repeated:
             folded.kept.append(event)
     return folded
 

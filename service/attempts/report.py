@@ -47,7 +47,7 @@ def take_report(
     job = get_job(session, attempt.job_id, lock=True)
     now = read_now(session)
     new = new_events(report, last_seq=attempt.last_seq)
-    folded = fold(new)
+    folded = fold(new, phase=attempt.phase)
     attempt.last_seq += len(new)
     attempt.lost_log_bytes = max(attempt.lost_log_bytes, report.dropped_log_bytes)
     _apply(session, job, attempt, folded)

@@ -8,7 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.job import AttemptView, JobStatus, JobSummary, JobView, Reason
+from redkiln.job import (
+    MAX_QUEUE_POSITION,
+    AttemptView,
+    JobStatus,
+    JobSummary,
+    JobView,
+    Reason,
+)
 from service.attempts.tables import Attempt
 from service.database import Database
 from service.errors import NotFound
@@ -18,12 +25,19 @@ from service.jobs.tables import JOB, Job
 _STATE = sa.select(JOB.c.revision, JOB.c.status, JOB.c.priority).where(
     JOB.c.id == sa.bindparam("job_id")
 )
-_AHEAD = sa.select(sa.func.count()).where(
-    JOB.c.status == JobStatus.QUEUED,
-    sa.or_(
-        JOB.c.priority > sa.bindparam("priority"),
-        sa.and_(JOB.c.priority == sa.bindparam("priority"), JOB.c.id < sa.bindparam("job_id")),
-    ),
+# In the order of the index: the jobs ahead are its first rows, and counting stops at the limit.
+_AHEAD = sa.select(sa.func.count()).select_from(
+    sa.select(JOB.c.id)
+    .where(
+        JOB.c.status == JobStatus.QUEUED,
+        sa.or_(
+            JOB.c.priority > sa.bindparam("priority"),
+            sa.and_(JOB.c.priority == sa.bindparam("priority"), JOB.c.id < sa.bindparam("job_id")),
+        ),
+    )
+    .order_by(JOB.c.priority.desc(), JOB.c.id)
+    .limit(MAX_QUEUE_POSITION - 1)
+    .subquery()
 )
 _SUMMARY = [
     JOB.c[name]
@@ -44,9 +58,14 @@ _SUMMARY = [
     )
 ]
 
+Version = tuple[int, int | None]
+"""What a rendered view is kept by: the job's revision, and its position while it is queued."""
+
 
 class JobViews:
     """Answers `GET /v1/jobs/{id}`: one small query, and a rendered view kept by its revision.
+
+    Of a queued job it is kept by its position too, which changes without the job.
 
     Args:
         database: read on each call, so that a view is never older than its row.
@@ -56,7 +75,7 @@ class JobViews:
     def __init__(self, database: Database, *, capacity: int = 1024) -> None:
         self._database = database
         self._capacity = capacity
-        self._rendered: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._rendered: OrderedDict[str, tuple[Version, bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, job_id: str) -> bytes:
@@ -69,23 +88,24 @@ class JobViews:
         if not rows:
             raise NotFound(f"there is no job {job_id!r}")
         revision, status, priority = tuple(rows[0])
+        position = None
         if status == JobStatus.QUEUED:
-            # The position changes without the job.
             ahead = self._database.execute_read(_AHEAD, {"job_id": job_id, "priority": priority})
             position = ahead[0][0] + 1
-            return self._database.read(lambda s: _render_by_id(s, job_id, position)).encode()
         with self._lock:
             kept = self._rendered.get(job_id)
-            if kept is not None and kept[0] == revision:
+            if kept is not None and kept[0] == (revision, position):
                 self._rendered.move_to_end(job_id)
                 return kept[1]
-        return self._render(job_id)
+        return self._render(job_id, position)
 
-    def _render(self, job_id: str) -> bytes:
-        revision, text = self._database.read(lambda session: _render_at_revision(session, job_id))
+    def _render(self, job_id: str, position: int | None) -> bytes:
+        version, text = self._database.read(
+            lambda session: _render_version(session, job_id, position)
+        )
         rendered = text.encode()
         with self._lock:
-            self._rendered[job_id] = (revision, rendered)
+            self._rendered[job_id] = (version, rendered)
             while len(self._rendered) > self._capacity:
                 self._rendered.popitem(last=False)
         return rendered
@@ -134,14 +154,14 @@ def summary_of(job: Job) -> JobSummary:
     return summarise({column.name: getattr(job, column.name) for column in _SUMMARY})
 
 
-def _render_at_revision(session: Session, job_id: str) -> tuple[int, str]:
+def _render_version(session: Session, job_id: str, position: int | None) -> tuple[Version, str]:
+    """The view with a position that was counted just now, unless the job has started meanwhile."""
     job = get_job(session, job_id)
-    return job.revision, render_job(session, job)
-
-
-def _render_by_id(session: Session, job_id: str, position: int) -> str:
-    job = get_job(session, job_id)
-    return _render(session, job, position if job.status == JobStatus.QUEUED else None)
+    if job.status != JobStatus.QUEUED:
+        position = None
+    elif position is None:
+        return (job.revision, None), render_job(session, job)  # requeued meanwhile
+    return (job.revision, position), _render(session, job, position)
 
 
 def _render(session: Session, job: Job, queue_position: int | None) -> str:

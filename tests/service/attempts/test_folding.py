@@ -69,3 +69,17 @@ def test_an_unreadable_event_is_refused_with_its_place(kind, data, pointer):
     with pytest.raises(Unprocessable) as caught:
         fold([event(EventKind.MESSAGE, text="fine"), event(kind, **data)])
     assert pointer in [problem.pointer for problem in caught.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("phase", "entered", "kept"),
+    [
+        (None, ["preparing", "preparing", "training"], ["preparing", "training"]),
+        ("preparing", ["preparing", "rehearsing"], ["rehearsing"]),
+        ("training", ["evaluating", "training"], ["evaluating", "training"]),
+    ],
+)
+def test_entering_the_same_phase_again_is_no_event(phase, entered, kept):
+    folded = fold([event(EventKind.PHASE, phase=name) for name in entered], phase=phase)
+    assert [item.data["phase"] for item in folded.kept] == kept
+    assert folded.phase == entered[-1]

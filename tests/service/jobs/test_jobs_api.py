@@ -1,5 +1,9 @@
 import pytest
 
+from redkiln.job import MAX_QUEUE_POSITION
+from service.ids import new_id
+from service.jobs.tables import JOB, Job
+
 MISSING = "job_" + "0" * 22
 
 
@@ -44,7 +48,7 @@ def test_a_bad_filter_is_refused(client, query):
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", ""), ("POST", "/cancel"), ("DELETE", ""), ("GET", "/events"), ("GET", "/logs"),
-     ("GET", "/metrics")],
+     ("GET", "/metrics"), ("GET", "/telemetry")],
 )  # fmt: skip
 def test_a_job_that_is_not_there_is_404_everywhere(client, method, path):
     response = client.request(method, f"/v1/jobs/{MISSING}{path}")
@@ -56,6 +60,26 @@ def test_the_queue_is_by_priority_then_age(submit, job):
     first, second, urgent = submit()["id"], submit()["id"], submit(priority=5)["id"]
     positions = {id_: job(id_)["queue_position"] for id_ in (first, second, urgent)}
     assert positions == {urgent: 1, first: 2, second: 3}
+
+
+def test_a_position_follows_the_queue_while_the_job_stays_as_it_is(client, submit, job):
+    first, second = submit()["id"], submit()["id"]
+    assert [job(second)["queue_position"] for _ in range(2)] == [2, 2]
+    client.post(f"/v1/jobs/{first}/cancel")
+    assert job(second)["queue_position"] == 1
+    submit(priority=5)
+    assert job(second)["queue_position"] == 2
+
+
+def test_the_queue_is_not_counted_to_its_end(services, submit, job):
+    first = submit()["id"]
+    row = services.database.read(lambda s: s.get(Job, first)).model_dump()
+    rows = [{**row, "id": new_id("job")} for _ in range(MAX_QUEUE_POSITION)]
+    services.database.write(lambda s: s.execute(JOB.insert(), rows))
+    ids = sorted(row["id"] for row in rows)
+    assert job(ids[MAX_QUEUE_POSITION - 3])["queue_position"] == MAX_QUEUE_POSITION - 1
+    assert job(ids[MAX_QUEUE_POSITION - 2])["queue_position"] == MAX_QUEUE_POSITION
+    assert job(ids[MAX_QUEUE_POSITION - 1])["queue_position"] == MAX_QUEUE_POSITION
 
 
 def test_cancelling_a_queued_job_never_starts_it(client, submit, worker, kinds):
