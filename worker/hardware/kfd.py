@@ -20,13 +20,18 @@ from worker.hardware.sysfs import (
     parse_pairs,
     read_file,
     read_integer,
-    read_text,
+    read_pairs,
 )
 
 TOPOLOGY_DIR = Path("/sys/class/kfd/kfd/topology")
 
 FRAMEBUFFER_HEAPS = (1, 2)
 """`heap_type` of memory banks that are the GPU's own: visible to the CPU, or not."""
+
+VERSIONS = range(10000, 1000000)
+LOCATIONS = range(1, 2**32)
+RENDER_MINORS = range(128, 2**20)
+"""The kernel counts render nodes from 128 on; 0 or all ones is none."""
 
 PARTITION_SHIFT = 28
 """The kernel puts the number of a partition into the highest bits of `location_id`."""
@@ -129,11 +134,10 @@ def _read_node(directory: str, *, number: int, read: Read) -> Node:
 
 
 def _read_banks(directory: str, *, read: Read) -> int | None:
-    texts = (
-        read_text(f"{directory}/{number}/properties", read=read)
+    banks = [
+        read_pairs(f"{directory}/{number}/properties", read=read)
         for number in list_numbers(directory)
-    )
-    banks = [parse_pairs(text) for text in texts if text]
+    ]
     own = [bank for bank in banks if bank.get("heap_type") in FRAMEBUFFER_HEAPS]
     return sum(max(bank.get("size_in_bytes", 0), 0) for bank in own) or None
 
@@ -142,22 +146,23 @@ def _describe(node: Node, partition: int | None) -> GpuFacts:
     if node.is_denied:
         return GpuFacts(node=node.number, is_accessible=False)
     told = node.properties
+    unique_id = told.get("unique_id", -1)
     cus = _divide(_positive(told, "simd_count"), _positive(told, "simd_per_cu"))
-    wave = _positive(told, "wave_front_size")
-    version = _positive(told, "gfx_target_version")
+    wave = told.get("wave_front_size")
+    version = _within(told, "gfx_target_version", VERSIONS)
     return GpuFacts(
         node=node.number,
         gfx=name_gfx(version) if version else None,
         cu_count=cus,
         # Only RDNA joins compute units in pairs, and only RDNA has waves of 32.
         wgp_count=cus // 2 if cus and wave == 32 else None,
-        wave_size=wave,
+        wave_size=wave if wave in (32, 64) else None,
         vram_bytes=node.bank_bytes or _positive(told, "local_mem_size"),
         pci_address=_find_address(told, is_partition=partition is not None),
         vendor_id=_positive(told, "vendor_id"),
         device_id=_positive(told, "device_id"),
-        unique_id=told.get("unique_id"),
-        render_minor=_positive(told, "drm_render_minor"),
+        unique_id=unique_id if unique_id >= 0 else None,
+        render_minor=_within(told, "drm_render_minor", RENDER_MINORS),
         num_xcc=_positive(told, "num_xcc"),
         partition=partition,
         hive_id=_positive(told, "hive_id"),
@@ -170,24 +175,29 @@ def _positive(told: Mapping[str, int], key: str) -> int | None:
     return value if value is not None and value > 0 else None
 
 
+def _within(told: Mapping[str, int], key: str, allowed: range) -> int | None:
+    value = told.get(key)
+    return value if value in allowed else None
+
+
 def _divide(total: int | None, each: int | None) -> int | None:
     return total // each if total and each and total % each == 0 else None
 
 
 def _find_address(told: Mapping[str, int], *, is_partition: bool) -> str | None:
-    location = _positive(told, "location_id")
+    location = _within(told, "location_id", LOCATIONS)
     if location is None:
         return None
     # Kernels without `domain` knew only the first. In partitions the function may be their number.
     address = location & (0xFFF8 if is_partition else 0xFFFF)
-    return name_pci_address(address, domain=max(told.get("domain", 0), 0))
+    return name_pci_address(address, domain=_within(told, "domain", LOCATIONS) or 0)
 
 
 def _number_partitions(gpus: Sequence[Node]) -> dict[int, int]:
     """Places among the partitions of a card, by node, where several nodes are one card."""
     cards: dict[tuple[int | None, ...], list[Node]] = defaultdict(list)
     for node in gpus:
-        location = _positive(node.properties, "location_id")
+        location = _within(node.properties, "location_id", LOCATIONS)
         if location is not None:
             card = (node.properties.get("domain"), location & 0xFFF8)
             cards[*card, node.properties.get("unique_id")].append(node)

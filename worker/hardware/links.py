@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from redkiln.hardware import GpuLink, LinkKind
-from worker.hardware.sysfs import Read, list_numbers, parse_pairs, read_text
+from worker.hardware.sysfs import Read, list_numbers, read_pairs
 
 KINDS: Mapping[int, LinkKind] = {1: "cpu_fabric", 2: "pcie", 11: "xgmi"}
 
@@ -31,8 +31,7 @@ def read_links(node_dir: str, *, read: Read) -> list[Link]:
     links = []
     for kind in ("io_links", "p2p_links"):
         for number in list_numbers(f"{node_dir}/{kind}"):
-            text = read_text(f"{node_dir}/{kind}/{number}/properties", read=read)
-            properties = parse_pairs(text or "")
+            properties = read_pairs(f"{node_dir}/{kind}/{number}/properties", read=read)
             if (to_node := properties.get("node_to", -1)) >= 0:
                 links.append(Link(to_node, kind == "io_links", properties))
     return links

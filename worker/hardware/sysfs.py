@@ -15,7 +15,7 @@ MAX_BYTES = 65536
 """A sysfs file has one page; more is no sysfs file."""
 
 MAX_INTEGER = 2**64
-_PAIR = re.compile(r"^[ \t]*(\w+)[ \t]+(-?[0-9]{1,20})[ \t]*$", re.MULTILINE | re.ASCII)
+_PAIR = re.compile(r"^[ \t]*(\w+)[ \t]+(-?[0-9]{1,20})[ \t]*\r?\n", re.MULTILINE | re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
@@ -36,9 +36,17 @@ def read_file(path: str) -> bytes:
 def read_text(path: str, *, read: Read = read_file) -> str | None:
     """The text of a file without its trailing blanks and NULs; None where it cannot be read."""
     try:
-        return decode(read(path))
+        return decode(read(path)).strip()
     except OSError:
         return None
+
+
+def read_pairs(path: str, *, read: Read = read_file) -> dict[str, int]:
+    """The `key value` lines of a file; empty where it cannot be read."""
+    try:
+        return parse_pairs(decode(read(path)))
+    except OSError:
+        return {}
 
 
 def read_integer(path: str, *, read: Read = read_file) -> int | None:
@@ -65,7 +73,7 @@ def list_numbers(directory: str, *, prefix: str = "") -> list[int]:
 
 def decode(content: bytes) -> str:
     """Text of what a driver wrote, up to the NULs with which captures pad it to a page."""
-    return content.partition(b"\0")[0].decode("utf-8", "replace").strip()
+    return content.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def parse_integer(text: str) -> int | None:
@@ -83,6 +91,9 @@ def parse_hexadecimal(text: str) -> int | None:
 
 
 def parse_pairs(text: str) -> dict[str, int]:
-    """The `key value` lines of a properties file; lines of another form are left out."""
+    """The `key value` lines of a properties file; lines of another form are left out.
+
+    So is a last line without its end: in a file that was cut its number may be cut too.
+    """
     numbers = ((key, int(value)) for key, value in _PAIR.findall(text))
     return {key: number for key, number in numbers if abs(number) < MAX_INTEGER}

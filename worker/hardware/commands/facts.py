@@ -6,45 +6,177 @@ Exit status: 0 when there is at least one GPU, 1 when there is none.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from redkiln.hardware import GpuFacts
+from redkiln.hardware import GpuFacts, GpuTelemetry
 from worker.hardware.cards import DRM_DIR
 from worker.hardware.discover import discover_gpus
-from worker.hardware.kfd import TOPOLOGY_DIR
+from worker.hardware.kfd import TOPOLOGY_DIR, find_nodes_dir, read_nodes
+from worker.hardware.software import read_software
+from worker.hardware.targets import find_target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to look, and how to print."""
-    parser.add_argument("--topology", type=Path, metavar="DIR", help=f"default: {TOPOLOGY_DIR}")
-    parser.add_argument("--drm", type=Path, metavar="DIR", help=f"default: {DRM_DIR}")
+    parser.epilog = "Exit status: 0 when there is at least one GPU, 1 when there is none."
+    parser.add_argument(
+        "--topology",
+        type=Path,
+        metavar="DIR",
+        help=f"a KFD topology, or a copy of one (with neither folder given: {TOPOLOGY_DIR})",
+    )
+    parser.add_argument(
+        "--drm",
+        type=Path,
+        metavar="DIR",
+        help=f"a folder of card<n>, whose sensors are read (with neither given: {DRM_DIR})",
+    )
     parser.add_argument("--json", action="store_true", help="print a list of objects")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the GPUs; 1 when there is none."""
     is_here = arguments.topology is None and arguments.drm is None
+    topology_dir = TOPOLOGY_DIR if is_here else arguments.topology
+    drm_dir = DRM_DIR if is_here else arguments.drm
     gpus = discover_gpus(
-        topology_dir=TOPOLOGY_DIR if is_here else arguments.topology,
-        drm_dir=DRM_DIR if is_here else arguments.drm,
-        with_telemetry=is_here or arguments.drm is not None,
+        topology_dir=topology_dir, drm_dir=drm_dir, with_telemetry=drm_dir is not None
     )
     if arguments.json:
         listed = [facts.model_dump(mode="json") for facts in gpus]
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
-    else:
-        Console().print(_table(gpus))
-    return 0 if gpus else 1
+        return 0 if gpus else 1
+    console = Console(highlight=False)
+    if not gpus:
+        for line in _explain_nothing(topology_dir, drm_dir, is_here=is_here):
+            console.print(line, markup=False, soft_wrap=True)
+        return 1
+    console.print(_table(gpus))
+    for line in _notes(gpus):
+        console.print(line, markup=False)
+    return 0
 
 
 def _table(gpus: Sequence[GpuFacts]) -> Table:
-    table = Table("node", "gfx", "name", "CU", "wave", "memory", "PCI address")
+    table = Table("GPU", "facts", show_lines=True)
     for facts in gpus:
-        memory = "" if facts.vram_bytes is None else f"{facts.vram_bytes / 2**30:.1f} GiB"
-        cells = (facts.node, facts.gfx, facts.name, facts.cu_count, facts.wave_size, memory)
-        table.add_row(*("" if cell is None else str(cell) for cell in (*cells, facts.pci_address)))
+        table.add_row(_title(facts), "\n".join(filter(None, _lines(facts))))
     return table
+
+
+def _title(facts: GpuFacts) -> str:
+    gfx = facts.gfx or ("unknown" if facts.is_accessible else "not passed to this process")
+    parts = (
+        None if facts.node is None else f"node {facts.node}",
+        facts.name,
+        f"{gfx} (by PCI id)" if facts.is_gfx_inferred else gfx,
+        "APU" if facts.is_apu else None,
+        None if facts.partition is None else f"partition {facts.partition}",
+    )
+    return "\n".join(filter(None, parts))
+
+
+def _lines(facts: GpuFacts) -> Iterator[str]:
+    yield _join(
+        (facts.cu_count, "{} CU"),
+        (facts.wgp_count, "{} WGP"),
+        (facts.num_xcc, "{} XCC"),
+        (facts.wave_size, "wave{}"),
+        (facts.max_clock_mhz, "up to {} MHz"),
+    )
+    peaks = _join(*((value, name + " {:g}") for name, value in facts.peak_tflops.items()))
+    yield f"peak TFLOPS: {peaks}" if peaks else ""
+    yield _join(
+        (_gib(facts.vram_bytes), "{} of the host's" if facts.is_memory_approximate else "{}"),
+        (_scale(facts.memory_bandwidth_bytes_per_second, 1e9), "{:g} GB/s"),
+    )
+    yield _join(
+        (facts.pci_address, "{}"),
+        (facts.render_minor, "renderD{}"),
+        (facts.card, "card{}"),
+        (facts.drives_display or None, "drives a screen"),
+    )
+    yield facts.uuid or ""
+    yield from _links(facts)
+    if facts.telemetry is not None:
+        yield _now(facts.telemetry)
+
+
+def _links(facts: GpuFacts) -> Iterator[str]:
+    counted = Counter(
+        (link.kind, "GPU" if link.to_pci_address else "CPU", link.hops) for link in facts.links
+    )
+    for (kind, end, hops), count in counted.items():
+        steps = "" if hops is None else f", {hops} hop{'s' * (hops > 1)}"
+        yield f"{count} {end}{'s' * (count > 1)} by {kind}{steps}"
+
+
+def _now(telemetry: GpuTelemetry) -> str:
+    now = _join(
+        (_scale(telemetry.busy_ratio, 0.01), "{:.0f} % busy"),
+        (_gib(telemetry.vram_used_bytes), "{} in use"),
+        (telemetry.edge_celsius, "{:.0f} °C"),
+        (telemetry.power_watts, "{:.0f} W"),
+        (_scale(telemetry.core_clock_hz, 1e6), "{:.0f} MHz"),
+    )
+    return f"now: {now}" if now else ""
+
+
+def _join(*parts: tuple[object, str]) -> str:
+    return ", ".join(form.format(value) for value, form in parts if value is not None)
+
+
+def _scale(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
+
+
+def _gib(value: int | None) -> str | None:
+    return None if value is None else f"{value / 2**30:.1f} GiB"
+
+
+def _notes(gpus: Sequence[GpuFacts]) -> Iterator[str]:
+    for gfx in dict.fromkeys(facts.gfx for facts in gpus if facts.gfx):
+        target = find_target(gfx)
+        if target is None:
+            yield f"{gfx} is not in the table of targets: nothing is known of its precision."
+            continue
+        yield f"{gfx}: {target.family}, trains in {target.precision}; {target.peak_note}".rstrip(
+            "; "
+        )
+        yield from (f"{gfx}: {defect.text} {defect.fix}".rstrip() for defect in target.defects)
+    if any(facts.is_memory_approximate for facts in gpus):
+        yield "Memory of an APU is what it may take of the host's, less what others use."
+
+
+def _explain_nothing(
+    topology_dir: Path | None, drm_dir: Path | None, *, is_here: bool
+) -> Iterator[str]:
+    yield "No AMD GPU found."
+    if topology_dir is not None:
+        yield f"  {topology_dir}: {_explain_topology(topology_dir, is_here=is_here)}"
+    if drm_dir is not None:
+        is_there = drm_dir.is_dir()
+        yield f"  {drm_dir}: " + ("no card of amdgpu in it." if is_there else "is not there.")
+    if is_here and read_software().is_wsl:
+        yield (
+            "  This is WSL2: the GPU comes through /dev/dxg and has no files here; "
+            "ask torch or rocminfo."
+        )
+
+
+def _explain_topology(topology_dir: Path, *, is_here: bool) -> str:
+    if find_nodes_dir(topology_dir) is not None:
+        return f"{len(read_nodes(topology_dir))} nodes, none of them a GPU."
+    if topology_dir.is_dir():
+        return "holds no topology; name the folder that holds `nodes`, or one above it."
+    if not is_here:
+        return "is not there."
+    return (
+        "is not there; is the amdgpu driver loaded (`sudo modprobe amdgpu`)? "
+        "In a container, is /sys the host's?"
+    )
