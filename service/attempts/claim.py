@@ -9,6 +9,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.job import AttemptStatus, JobStatus
 from redkiln.protocol import CheckpointRef, ClaimRequest, ClaimResponse
+from redkiln.version import __version__
 from service.attempts.tables import Attempt, Checkpoint
 from service.attempts.tokens import make_token
 from service.database import read_now
@@ -31,16 +32,19 @@ def claim(
 ) -> ClaimResponse | None:
     """Start an attempt of the best job for the worker's free slots; None when there is none.
 
-    A repeated `claim_id` gets the same attempt, whatever has become of it.
+    A repeated `claim_id` gets the same attempt, whatever has become of it. A worker of another
+    release finishes what it has and gets no more: it could not read the fields of newer specs.
 
     Raises:
         Superseded: another process has said hello as this worker.
     """
     now = read_now(session)
-    _require_current(session, request, now)
+    worker = _require_current(session, request, now)
     known = session.exec(select(Attempt).where(Attempt.claim_id == request.claim_id)).first()
     if known is not None:
         return _answer(session, settings, known, secret=secret)
+    if worker.version != __version__:
+        return None
     job = _find_best(session, settings, request)
     if job is None:
         return None
@@ -48,12 +52,13 @@ def claim(
     return _answer(session, settings, attempt, secret=secret)
 
 
-def _require_current(session: Session, request: ClaimRequest, now: datetime) -> None:
+def _require_current(session: Session, request: ClaimRequest, now: datetime) -> Worker:
     worker = session.get(Worker, request.worker_id, with_for_update=True)
     if worker is None or worker.boot_id != request.boot_id:
         raise Superseded("say hello first: this worker is unknown, or was started again")
     worker.last_seen_at = now
     session.add(worker)
+    return worker
 
 
 def _find_best(session: Session, settings: Settings, request: ClaimRequest) -> Job | None:

@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+import structlog
 from sqlmodel import Session, col, select
 
 from redkiln.job import AttemptStatus, WorkerView
 from redkiln.protocol import PROTOCOL_VERSION, HelloRequest
+from redkiln.version import __version__
 from service.attempts.ending import lose
 from service.attempts.tables import Attempt
 from service.database import read_now
@@ -16,6 +18,8 @@ from service.errors import NotFound, ProtocolMismatch
 from service.settings import Settings
 from service.workers.eligibility import Machine
 from service.workers.tables import Worker, WorkerStatus
+
+log = structlog.get_logger(__name__)
 
 SAME_BOOT = sa.and_(
     col(WorkerStatus.worker_id) == col(Worker.id), col(WorkerStatus.boot_id) == col(Worker.boot_id)
@@ -34,6 +38,13 @@ def hello(session: Session, request: HelloRequest) -> None:
             f"this service speaks protocol {PROTOCOL_VERSION}, the worker {request.protocol}; "
             "run the same release of both",
             protocol=PROTOCOL_VERSION,
+        )
+    if request.version != __version__:
+        log.warning(
+            "worker_of_another_release",
+            host=request.hostname,
+            release=request.version,
+            advice=f"it gets no new jobs until it runs {__version__}, as this service does",
         )
     now = read_now(session)
     known = session.get(Worker, request.worker_id, with_for_update=True)

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 import uvicorn
 
+from redkiln.version import __version__
 from service.app import create_app
 from service.attempts.tables import ATTEMPT
 from service.database import database_now
@@ -111,7 +112,7 @@ class Worker:
             "worker_id": self.id,
             "boot_id": self.boot_id,
             "protocol": 1,
-            "version": "0.1.0",
+            "version": __version__,
             "hostname": "bench",
             "gpus": self.gpus,
             "slots": 1,

@@ -52,6 +52,17 @@ class TestClaim:
         worker.id = "wrk_99999999"
         assert worker.ask().json()["code"] == "superseded"
 
+    def test_a_worker_of_another_release_ends_what_it_has_and_gets_no_more(
+        self, submit, worker, other_worker, job
+    ):
+        begun, queued = submit()["id"], submit()["id"]
+        attempt = worker.claim()
+        worker.hello(version="0.0.1")
+        assert worker.ask().status_code == 204
+        assert attempt.report().status_code == 200
+        assert job(begun)["status"] == "running"
+        assert other_worker.claim().job_id == queued
+
     def test_a_cpu_takes_a_job_for_any_device_only_where_no_worker_has_a_gpu(
         self, submit, worker, other_worker
     ):
