@@ -17,6 +17,7 @@ FORBIDDEN = {
     "docker": {"redkiln", "service", "worker", "native", "torch", "pydantic"},
     "worker/agent": {"torch", "worker.trainer", "worker.export"},
     "worker/app.py": {"torch", "worker.trainer", "worker.export"},
+    "worker/hardware": {"worker.agent", "worker.trainer", "worker.export", "httpx", "celery"},
     "worker/trainer": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
     "worker/export": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
 }
@@ -55,6 +56,25 @@ def test_no_import_runs_against_the_arrows(room):
         if any(within(module, package) for package in FORBIDDEN[room])
     }
     assert not found
+
+
+TORCH_ROOMS = ("worker/hardware/selftest", "worker/hardware/benchmark")
+"""Children of their own: everything else of the hardware room is read by the agent, too."""
+
+
+def test_the_hardware_room_reads_files_and_opens_no_device():
+    found = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sources("worker/hardware")
+        if not str(path.relative_to(ROOT)).startswith(TORCH_ROOMS)
+        for module in imported_modules(path)
+        if within(module, "torch") or any(within(module, _package(room)) for room in TORCH_ROOMS)
+    }
+    assert not found
+
+
+def _package(room):
+    return room.replace("/", ".")
 
 
 def test_what_users_install_needs_only_its_declared_libraries():
