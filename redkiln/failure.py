@@ -22,6 +22,7 @@ class FailureCode(StrEnum):
     HOST_OUT_OF_MEMORY = "host_out_of_memory"
     GPU_FAULT = "gpu_fault"
     NO_GPU = "no_gpu"
+    CPU_FALLBACK = "cpu_fallback"
     GPU_BUSY = "gpu_busy"
     DISK_FULL = "disk_full"
     NO_PROGRESS = "no_progress"

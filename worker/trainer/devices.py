@@ -3,32 +3,71 @@
 import os
 import platform
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from redkiln.failure import FailureCode
 from redkiln.version import __version__
+from worker.hardware.doctor.evidence import Torch
+from worker.hardware.doctor.gather import Places, gather
+from worker.hardware.unavailable import explain_no_gpu
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.resolve import DeviceFacts
 
 
-def open_device(name: str, *, threads: int) -> torch.device:
+def open_device(
+    name: str, *, threads: int, wanted: Literal["any", "gpu", "cpu"] = "any"
+) -> torch.device:
     """Take the device that the order names, and so many intra-op threads.
 
+    Args:
+        name: of the device, as torch calls it.
+        threads: of the CPU.
+        wanted: `resources.device` of the job.
+
     Raises:
-        TrainingFailed: torch cannot open that GPU.
+        TrainingFailed: torch cannot open that GPU, has no kernels for it, or the order names a CPU
+            for a job that wants a GPU; the message says why and what to do.
     """
     torch.set_num_threads(threads)
     device = torch.device(name)
     if device.type == "cpu":
+        if wanted == "gpu":
+            raise _no_gpu("the job wants a GPU and its order names the CPU", None)
         return device
     if not torch.cuda.is_available():
-        raise TrainingFailed(FailureCode.NO_GPU, f"torch cannot open {name} on this worker")
-    torch.cuda.set_device(device)
+        raise _no_gpu(f"torch cannot open {name} on this worker", None)
+    try:
+        torch.cuda.set_device(device)
+        # The first kernel: a build without any for this architecture fails here, not in training.
+        torch.zeros(1, device=device).add_(1).item()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise _no_gpu(f"torch cannot use {name} on this worker", error) from error
     # Inputs have one shape all through training, so the fastest kernel is worth finding once.
     torch.backends.cudnn.benchmark = True
     return device
+
+
+def _no_gpu(what: str, error: Exception | None) -> TrainingFailed:
+    why = explain_no_gpu(gather(Places(), environment=os.environ, torch=_describe_torch(error)))
+    details = {"cause": why.code, "evidence": why.evidence, "fix": why.fix}
+    return TrainingFailed(FailureCode.NO_GPU, f"{what}: {why}", **details)
+
+
+def _describe_torch(error: Exception | None) -> Torch:
+    # Asking for its architectures would open the GPU again where that has just failed.
+    is_open = torch.cuda.is_available()
+    return Torch(
+        version=torch.__version__,
+        hip=torch.version.hip,
+        cuda=torch.version.cuda,
+        arch_list=tuple(torch.cuda.get_arch_list()) if is_open else (),
+        num_devices=torch.cuda.device_count() if is_open else 0,
+        error=None if error is None else str(error).splitlines()[0],
+    )
 
 
 def device_facts(device: torch.device) -> DeviceFacts:

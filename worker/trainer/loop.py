@@ -25,6 +25,7 @@ from worker.trainer.checkpoint import Checkpoint, CheckpointStore
 from worker.trainer.devices import autocast_of
 from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.guard import FirstSteps, Guard
 from worker.trainer.history import History, LossCurve
 from worker.trainer.lifetime import Stopped
 from worker.trainer.optimizer import (
@@ -58,6 +59,7 @@ class Loop:
         report: Report,
         device: torch.device,
         should_stop: Callable[[], bool],
+        guard: Guard | None = None,
     ) -> None:
         self.step = 0
         self.first_step_at: datetime | None = None
@@ -70,6 +72,7 @@ class Loop:
         self._report = report
         self._device = device
         self._should_stop = should_stop
+        self._guard = guard
         self._optimizer = build_optimizer(work.model, self._training.optimizer)
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
@@ -112,6 +115,11 @@ class Loop:
         self._saved = (self.step, self._evaluated_step)
 
     @property
+    def first_steps(self) -> FirstSteps | None:
+        """What the guard found in the first steps of this process; None on a CPU."""
+        return None if self._guard is None else self._guard.found
+
+    @property
     def is_done(self) -> bool:
         """Whether every step is made, or a metric has ceased to improve."""
         return self.step >= self._plan.steps or self._is_stalled
@@ -144,12 +152,20 @@ class Loop:
                 self._save_and_stop()
             if self.step >= last or self.is_done:
                 return not self.is_done
-            self._train_step()
+            with self._watched():
+                self._train_step()
             self._keep_books()
+
+    def _watched(self) -> AbstractContextManager[None]:
+        if self._guard is None:
+            return nullcontext()
+        return self._guard.step(self._optimizer, is_last=self.step + 1 == self._plan.steps)
 
     def _train_step(self) -> None:
         epoch, place = divmod(self.step, self._plan.steps_per_epoch)
         inputs, targets = self._work.batches.get(epoch, place)
+        if self._guard is not None:
+            self._guard.check_batch(inputs, targets)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
         self._unread.append(self._accumulate_gradients(inputs, targets))

@@ -19,6 +19,7 @@ from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import CheckpointStore, write_durably
 from worker.trainer.devices import describe_environment, open_device
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.guard import build_guard
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.report import Report
@@ -56,7 +57,7 @@ def build_loop(
     """
     report.enter(Phase.PREPARING)
     spec = _parse(order)
-    device = open_device(order.device, threads=order.threads)
+    device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     work = TRAINED[spec.task](order, spec, device=device, report=report)
     report.write(
         EventKind.RESOLVED,
@@ -64,7 +65,10 @@ def build_loop(
         environment=describe_environment(device, threads=order.threads),
     )
     store = CheckpointStore(job_dir.checkpoints_dir)
-    loop = Loop(work, store=store, report=report, device=device, should_stop=should_stop)
+    guard = build_guard(device, model=work.model, report=report)
+    loop = Loop(
+        work, store=store, report=report, device=device, should_stop=should_stop, guard=guard
+    )
     _resume(order, loop, store, report)
     return loop, work
 
@@ -75,7 +79,7 @@ def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> Non
         _train(job_dir, order, stop, report)
         return
     report.enter(Phase.PREPARING)
-    device = open_device(order.device, threads=order.threads)
+    device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     RUN[spec.task](job_dir, order, spec, device=device, report=report)
     report.flush_points()
 
@@ -159,6 +163,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         first_step_at=loop.first_step_at,
         seconds=dict(report.settle()),
         environment=describe_environment(torch.device(order.device), threads=order.threads),
+        first_steps=loop.first_steps,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     report.flush_points()

@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from worker.trainer.guard import FirstSteps
+
 
 class Trained(BaseModel):
     """A finished training.
@@ -18,6 +20,7 @@ class Trained(BaseModel):
         counts: samples in each split.
         first_step_at: when this attempt had made its first step; None if all were made before it.
         seconds: spent in each phase so far.
+        first_steps: what the guard saw of them; None on a CPU.
     """
 
     spec: dict[str, Any]
@@ -34,3 +37,4 @@ class Trained(BaseModel):
     first_step_at: datetime | None
     seconds: dict[str, float]
     environment: dict[str, Any]
+    first_steps: FirstSteps | None = None
