@@ -24,6 +24,9 @@ from pydantic import BaseModel
 
 from redkiln.protocol import ArtifactKind
 
+LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
+"""Numbers of inherited descriptors, with commas: the leases of the GPUs. Whoever starts further
+processes on them passes these on, so that the leases end with the last of them."""
 EXIT_DONE = 0
 EXIT_FAILED = 3
 """The process wrote a FAILURE event and left."""
@@ -54,6 +57,8 @@ class Order(BaseModel):
         dataset: None where the task reads none.
         device: torch device string (`cpu`, `cuda:0`).
         threads: intra-op CPU threads; a resumed run repeats exactly only with the same number.
+        num_gpus: GPUs that the run has; its process sees these alone.
+        memory_limit_bytes: what it may take of each one's memory; None: all that there is.
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
         progress_seconds: longest time between two progress events while steps are made.
@@ -66,6 +71,8 @@ class Order(BaseModel):
     dataset: LocalDataset | None = None
     device: str
     threads: int
+    num_gpus: int = 0
+    memory_limit_bytes: int | None = None
     resume: str | None = None
     cache_dir: str
     progress_seconds: float = 1.0

@@ -112,6 +112,11 @@ class WorkerSettings(BaseSettings):
         return self.worker_dir / "cache" / "datasets"
 
     @property
+    def selftest_dir(self) -> Path:
+        """What self-tests of GPUs found, by GPU and versions."""
+        return self.worker_dir / "cache" / "selftest"
+
+    @property
     def trainer_cache_dir(self) -> Path:
         """Decoded data sets and rehearsal verdicts; the trainer's own."""
         return self.worker_dir / "cache" / "trainer"

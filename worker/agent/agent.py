@@ -24,14 +24,24 @@ from worker.agent.client import (
     ServiceError,
     Superseded,
 )
-from worker.agent.inventory import Inventory, SlotPlan, ask_inventory, count_cores, plan_slots
+from worker.agent.gpu_checks import GpuChecks, SelfTest
+from worker.agent.grants import GpuPark
+from worker.agent.host_gpus import HostGpu, join_gpus
+from worker.agent.inventory import (
+    Inventory,
+    SlotPlan,
+    ask_inventory,
+    count_cores,
+    is_hip,
+    plan_slots,
+)
 from worker.agent.launch import SOURCE_DIR, Launcher
+from worker.agent.offers import Claimed, NoClaim, Offers, offer_slots
 from worker.agent.sensors import HostGpus, find_host_gpus
-from worker.agent.slots import Slot, SlotPool
+from worker.agent.slots import SlotPool
 from worker.agent.status import StatusTeller
 from worker.agent.stopping import StopSignal
 from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
-from worker.hardware.choose import find_exclusions
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -71,7 +81,11 @@ class Agent:
         self._lock_file: IO[str] | None = None
         self._inventory = Inventory()
         self._pool = SlotPool([])
+        self._claiming = threading.Lock()
+        self._claim_id: str | None = None
         self._gpus: HostGpus | None = None
+        self._park: GpuPark | None = None
+        self._checks: GpuChecks | None = None
         self._status: StatusTeller | None = None
         self.fatal: str | None = None
 
@@ -95,14 +109,17 @@ class Agent:
         drop_old_jobs(settings.jobs_dir, max_age_seconds=settings.keep_jobs_hours * 3600)
         spawner = Spawner()
         self._inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
+        self._gpus = find_host_gpus(settings)
+        known = self._find_gpus(self._gpus)
+        if known:
+            self._park = GpuPark(known, settings, worker_id=self._worker_id)
         plans = plan_slots(
             self._inventory,
+            [gpu for gpu in known if gpu.excluded is None],
             num_cores=count_cores(),
             wanted=settings.slots,
             threads=settings.threads,
-            environ=os.environ,
         )
-        self._gpus = find_host_gpus(settings)
         self._status = StatusTeller(
             self._client,
             worker_id=self._worker_id,
@@ -112,8 +129,11 @@ class Agent:
         )
         cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
         self._pool = SlotPool([self._build_bench(plan, spawner, cache) for plan in plans])
+        self._checks = self._build_checks(spawner)
         threading.Thread(target=self._await_stop, name="stopper", daemon=True).start()
         self._gpus.start()
+        if self._checks is not None:
+            self._checks.start()
         self._status.start()
         self._poller.start()
 
@@ -126,18 +146,29 @@ class Agent:
         Returns:
             False if no slot is free: somebody else should answer.
         """
-        slot = self._pool.take(timeout_seconds=BUSY_SECONDS)
-        if slot is None:
+        if not self._pool.wait_for_free(BUSY_SECONDS):
             return False
-        self._serve(slot, hint)
+        claimed = self._claim(hint)
+        if claimed is NoClaim.BUSY:
+            self._stopping.wait(BUSY_SECONDS)
+            return False
+        self._serve(claimed)
         return True
 
     def gpu_states(self) -> list[GpuState]:
         """Every GPU of the host: what it is and does, for which attempt, why it is left alone."""
-        if self._gpus is None:
+        if self._gpus is None or self._park is None:
             return []
-        excluded = find_exclusions(self._gpus.facts, wanted=self._settings.gpus)
-        return self._gpus.states(excluded=excluded, held={})
+        park, newest = self._park, self._gpus.newest
+        return [
+            GpuState(
+                key=key,
+                facts=gpu.facts.model_copy(update={"telemetry": newest(key)}),
+                attempt_id=park.find_attempt(key),
+                excluded=park.find_exclusion(key),
+            )
+            for key, gpu in park.gpus.items()
+        ]
 
     def ask_to_stop(self) -> None:
         """Begin to shut down; safe in a signal handler."""
@@ -158,13 +189,53 @@ class Agent:
         for slot in self._pool.slots:
             slot.bench.launcher.close()
         self._poller.join()
+        if self._checks is not None:
+            self._checks.stop()
         if self._status is not None:
             self._status.halt()
         if self._gpus is not None:
             self._gpus.stop()
+        if self._park is not None:
+            self._park.close()
         self._client.close()
         if self._lock_file is not None:
             self._lock_file.close()
+
+    def _find_gpus(self, host: HostGpus) -> list[HostGpu]:
+        known = join_gpus(
+            self._inventory.gpus,
+            host.facts,
+            wanted=self._settings.gpus,
+            is_hip=is_hip(self._inventory),
+            environ=os.environ,
+        )
+        for gpu in known:
+            if gpu.excluded is not None:
+                log.warning("gpu left alone", gpu=gpu.key, reason=gpu.excluded.message)
+        return known
+
+    def _build_checks(self, spawner: Spawner) -> GpuChecks | None:
+        if self._park is None:
+            return None
+        tests = {
+            bench.slot.gpu.key: SelfTest(
+                self._settings,
+                spawner,
+                SOURCE_DIR,
+                bench.launcher.trainer_environment,
+                self._inventory.torch_version,
+                self._inventory.hip_version,
+            )
+            for bench in (slot.bench for slot in self._pool.slots)
+            if bench.slot.gpu is not None and self._settings.selftest_command
+        }
+        return GpuChecks(self._park, tests, on_change=self._heed_gpus)
+
+    def _heed_gpus(self) -> None:
+        """A GPU was taken in or out: there may be work for it, and others wait to see it."""
+        self._wake.set()
+        if self._status is not None:
+            self._status.hurry()
 
     def _build_bench(self, plan: SlotPlan, spawner: Spawner, cache: DatasetCache) -> Bench:
         launcher = Launcher(self._settings, spawner, slot=plan)
@@ -173,8 +244,10 @@ class Agent:
         )
 
     def _read_gpus_of(self, attempt_id: str) -> Sequence[GpuTelemetry | None]:
-        states = self.gpu_states()
-        return [state.facts.telemetry for state in states if state.attempt_id == attempt_id]
+        if self._gpus is None or self._park is None:
+            return []
+        held = self._park.held
+        return [self._gpus.newest(key) for key in sorted(held) if held[key] == attempt_id]
 
     def _is_out_of_time(self) -> bool:
         grace_seconds = self._settings.shutdown_grace_seconds + REPORT_GRACE_SECONDS
@@ -213,8 +286,9 @@ class Agent:
     def _poll_once(self) -> None:
         self._settings.alive_path.touch()
         self._is_unanswered = self._should_greet and not self._greet()
-        for _ in self._pool.slots:
-            self._look_for_work()
+        while isinstance(claimed := self._claim(hint=None), Claimed):
+            name = claimed.claim.attempt_id
+            threading.Thread(target=self._serve, args=(claimed,), name=name, daemon=True).start()
 
     def _greet(self) -> bool:
         request = HelloRequest(
@@ -249,59 +323,60 @@ class Agent:
             return self._settings.poll_seconds
         return offered if self._settings.broker_url else min(offered, NO_BROKER_POLL_SECONDS)
 
-    def _look_for_work(self) -> None:
-        slot = self._pool.take()
-        if slot is None:
-            return
-        claim = None
-        try:
-            slot.bench.launcher.start_spare()
-            claim = self._claim(slot, hint=None)
-        finally:
-            if claim is None:
-                self._pool.give_back(slot)
-        if claim is not None:
-            threading.Thread(
-                target=self._serve, args=(slot, None, claim), name=claim.attempt_id, daemon=True
-            ).start()
+    def _serve(self, claimed: Claimed | NoClaim) -> None:
+        while isinstance(claimed, Claimed):
+            try:
+                self._run(claimed)
+            finally:
+                self._pool.give_back(*claimed.slots)
+            claimed = self._claim(hint=None)
 
-    def _serve(self, slot: Slot, hint: str | None, claim: ClaimResponse | None = None) -> None:
-        try:
-            claim = claim or self._claim(slot, hint=hint)
-            while claim is not None:
-                self._run(slot, claim)
-                claim = self._claim(slot, hint=None)
-        finally:
-            self._pool.give_back(slot)
-
-    def _run(self, slot: Slot, claim: ClaimResponse) -> None:
-        stop = StopSignal()
+    def _run(self, claimed: Claimed) -> None:
+        claim, slot, stop = claimed.claim, claimed.slots[0], StopSignal()
         self._pool.occupy(slot, stop)
         with structlog.contextvars.bound_contextvars(
             job_id=claim.job_id, attempt_id=claim.attempt_id
         ):
             log.info("attempt starts", number=claim.number)
             try:
-                outcome = Attempt(claim, self._client.attempt(claim), slot.bench, stop).run()
+                client = self._client.attempt(claim)
+                outcome = Attempt(claim, client, slot.bench, stop, claimed.grant).run()
                 log.info("attempt ended", outcome=outcome)
             except Exception:  # whatever it was, the slot must serve the next job
                 log.exception("attempt broke off; its lease will tell the service")
             finally:
                 self._pool.vacate(slot)
 
-    def _claim(self, slot: Slot, *, hint: str | None) -> ClaimResponse | None:
+    def _claim(self, hint: str | None) -> Claimed | NoClaim:
+        """Ask for a job for all that is free, and keep free what it does not need."""
         if self._stopping.is_set() or self._should_greet:
-            return None
-        plan = slot.bench.slot
-        slot.claim_id = slot.claim_id or secrets.token_hex(16)
+            return NoClaim.NO_JOB
+        with self._claiming:
+            offers = offer_slots(self._pool.take_free(), self._park)
+            claimed: Claimed | NoClaim = NoClaim.BUSY
+            try:
+                for offer in offers.ready:
+                    offer.slot.bench.launcher.start_spare()
+                if offers.ready:
+                    claim = self._ask(offers, hint)
+                    claimed = offers.settle(claim, self._park) if claim else NoClaim.NO_JOB
+            finally:
+                kept = claimed.slots if isinstance(claimed, Claimed) else ()
+                self._pool.give_back(*offers.let_go(kept))
+        return claimed
+
+    def _ask(self, offers: Offers, hint: str | None) -> ClaimResponse | None:
+        # A claim whose answer did not arrive is asked again: it may have been given an attempt.
+        self._claim_id = self._claim_id or secrets.token_hex(16)
         request = ClaimRequest(
-            claim_id=slot.claim_id,
+            claim_id=self._claim_id,
             worker_id=self._worker_id,
             boot_id=self._boot_id,
-            devices=[plan.kind],
-            arches=list(plan.arches),
+            devices=offers.kinds,
+            arches=offers.arches,
             hint=hint,
         )
+        claim = None
         try:
             claim = self._client.claim(request)
         except ServiceAway as error:
@@ -311,8 +386,7 @@ class Agent:
             return None
         except ServiceError as error:
             self._heed_refusal(error)
-            claim = None
-        slot.claim_id = None
+        self._claim_id = None
         return claim
 
     def _heed_refusal(self, error: ServiceError) -> None:

@@ -24,6 +24,7 @@ from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.finish import Closing, GaveUp
+from worker.agent.grants import GpuBusy, Grant
 from worker.agent.inventory import SlotPlan, count_cores
 from worker.agent.launch import Launcher, is_nearly_trained
 from worker.agent.recorder import Recorder
@@ -62,6 +63,7 @@ class Attempt:
     client: AttemptClient
     bench: Bench
     stop: StopSignal
+    grant: Grant = field(default_factory=Grant)
     _jobdir: JobDir = field(init=False)
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
@@ -71,6 +73,7 @@ class Attempt:
     _announced: JobFailure | None = None
     _has_result: bool = False
     _has_warm_export: bool = False
+    _memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
         self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
@@ -102,6 +105,7 @@ class Attempt:
             self._uploader.halt()
             self._reporter.halt()
             self.bench.launcher.drop_export()
+            self.grant.close()
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         return outcome
 
@@ -113,7 +117,7 @@ class Attempt:
                 return self._export() if failure is None and self._exports else failure
         except Stopped:
             return explain_stop(self.stop.reason)
-        except DatasetMissing as error:
+        except (DatasetMissing, GpuBusy) as error:
             return error.failure
         except OSError as error:
             return explain_os_error(error)
@@ -132,6 +136,11 @@ class Attempt:
         self._reporter.start()
         self._recorder.start()
         self._uploader.start()
+        self._memory_limit_bytes = self.grant.wait_until_usable(
+            say=self._say_and_show,
+            stop=self.stop,
+            patience_seconds=self.bench.settings.gpu_wait_seconds,
+        )
         dataset = None
         if self.claim.dataset is not None:
             source = DatasetSource(self.client, self.bench.cache, self.stop, self._say)
@@ -151,6 +160,8 @@ class Attempt:
             dataset=dataset,
             device=self.bench.slot.device,
             threads=self.bench.slot.threads,
+            num_gpus=len(self.grant.gpus),
+            memory_limit_bytes=self._memory_limit_bytes,
             resume=resume,
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
         )
@@ -159,12 +170,16 @@ class Attempt:
 
     def _train(self) -> JobFailure | None:
         child = self.bench.launcher.start_trainer(
-            self._jobdir, on_cold=lambda why: self._say(f"the trainer starts cold: {why}")
+            self._jobdir,
+            self.grant,
+            on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
         )
         try:
-            return self._see_through(child, is_complete=self._is_trained)
+            failure = self._see_through(child, is_complete=self._is_trained)
         finally:
             self.bench.launcher.start_spare()
+        self.grant.finish(failure.code if failure else None)
+        return failure
 
     @property
     def _exports(self) -> bool:
@@ -247,6 +262,10 @@ class Attempt:
             self.bench.is_out_of_time,
         )
         return closing.finish(failure)
+
+    def _say_and_show(self, text: str) -> None:
+        self._write(EventKind.PHASE, phase=Phase.PREPARING, text=text)
+        self._say(text)
 
     def _say(self, text: str) -> None:
         self._write(EventKind.MESSAGE, text=text)

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,12 +12,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from redkiln.job import GpuView
 from worker.agent.children import Spawner
-from worker.agent.environment import (
-    HIDE_GPUS,
-    build_child_environment,
-    show_every_gpu,
-    show_one_gpu,
-)
+from worker.agent.environment import HIDE_GPUS, build_child_environment, show_every_gpu
+from worker.agent.host_gpus import HostGpu, show_gpus
 from worker.agent.kernel_cache import build_cache_key
 from worker.settings import WorkerSettings
 
@@ -44,6 +40,7 @@ class SlotPlan:
 
     Attributes:
         device: torch's name of the slot's device within its child.
+        gpu: its own GPU, if it has one.
         device_environment: the variables that show the child that device and no other.
         cache_key: folder of its compiled kernels.
     """
@@ -52,7 +49,7 @@ class SlotPlan:
     kind: Literal["gpu", "cpu"]
     device: str
     threads: int
-    arches: tuple[str, ...] = ()
+    gpu: HostGpu | None = None
     device_environment: Mapping[str, str] = field(default_factory=dict)
     cache_key: str = "default"
 
@@ -91,24 +88,24 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
 
 def plan_slots(
     inventory: Inventory,
+    gpus: Sequence[HostGpu],
     *,
     num_cores: int,
     wanted: int | None,
     threads: int | None,
-    environ: Mapping[str, str],
 ) -> list[SlotPlan]:
     """One slot a GPU, or as many CPU slots as wanted (one) on a host without.
 
     Args:
-        inventory: what torch sees.
+        inventory: what torch is.
+        gpus: those that may be used.
         num_cores: CPU cores to share out.
-        threads: CPU threads of each slot, whatever the cores.
         wanted: fewer slots than GPUs, or more than one on a CPU.
-        environ: the agent's own environment, whose GPU masks the slots' are part of.
+        threads: CPU threads of each slot, whatever the cores.
     """
-    num_slots = min(wanted or len(inventory.gpus), len(inventory.gpus)) or wanted or 1
+    num_slots = min(wanted or len(gpus), len(gpus)) or wanted or 1
     each = threads or max(1, num_cores // num_slots)
-    if not inventory.gpus:
+    if not gpus:
         return [
             SlotPlan(
                 index,
@@ -126,11 +123,11 @@ def plan_slots(
             "gpu",
             "cuda:0",  # the only one that the child sees
             each,
-            arches=(gpu.arch,) if gpu.arch else (),
-            device_environment=show_one_gpu(gpu.index, environ, is_hip=is_hip(inventory)),
+            gpu=gpu,
+            device_environment=show_gpus([gpu]),
             cache_key=_key(inventory, gpu.arch, index),
         )
-        for index, gpu in enumerate(inventory.gpus[:num_slots])
+        for index, gpu in enumerate(gpus[:num_slots])
     ]
 
 

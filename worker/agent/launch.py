@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ import structlog
 
 from worker.agent.children import Child, Spawner
 from worker.agent.environment import HIDE_GPUS, build_child_environment, show_hugging_face
+from worker.agent.grants import Grant
 from worker.agent.inventory import SlotPlan
 from worker.agent.kernel_cache import build_cache_environment
 from worker.agent.spare import Spare
-from worker.jobdir import JobDir
+from worker.jobdir import LEASES_VARIABLE, JobDir
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -51,7 +52,7 @@ class Launcher:
     def start_spare(self) -> None:
         """Have a warm trainer wait for the next job, unless one does or none is wanted."""
         if self._settings.spare:
-            self._trainer.start(self._trainer_environment())
+            self._trainer.start(self.trainer_environment())
 
     def warm_export(self) -> None:
         """Have a warm export child wait for the end of this job's training."""
@@ -62,22 +63,30 @@ class Launcher:
         """End a warm export child that is not needed after all."""
         self._export.drop()
 
-    def start_trainer(self, jobdir: JobDir, *, on_cold: Callable[[str], None]) -> Child:
+    def start_trainer(
+        self, jobdir: JobDir, grant: Grant, *, on_cold: Callable[[str], None]
+    ) -> Child:
         """Start training in a job directory: in the spare if it fits, else in a new process.
 
         Args:
             jobdir: with its order written.
+            grant: the GPUs of the attempt; the process holds their leases as long as it lives.
             on_cold: told why, before a new process is started.
 
         Raises:
             OSError: no process could be started.
         """
-        environment = self._trainer_environment()
-        given = self._trainer.give(jobdir, environment)
+        command, leases = self._settings.trainer_command, grant.descriptors
+        if len(grant.gpus) > 1:
+            on_cold("it uses several GPUs")
+            environment = self.trainer_environment(grant.mask)
+            return self._start(command, jobdir, environment, leases=leases)
+        environment = self.trainer_environment()
+        given = self._trainer.give(jobdir, environment, leases=leases)
         if isinstance(given, Child):
             return given
         on_cold(given if self._settings.spare else "spares are switched off")
-        return self._start(self._settings.trainer_command, jobdir, environment)
+        return self._start(command, jobdir, environment, leases=leases)
 
     def start_export(self, jobdir: JobDir) -> Child:
         """Start the export of what was trained; it sees no GPU.
@@ -90,6 +99,21 @@ class Launcher:
         if isinstance(given, Child):
             return given
         return self._start(self._settings.export_command, jobdir, environment)
+
+    def trainer_environment(self, mask: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What a trainer of this slot runs in.
+
+        Args:
+            mask: shows it the GPUs of a job that uses several; by default the slot's own.
+        """
+        folder = self._settings.resolved_kernel_cache_dir / self._slot.cache_key
+        caches = build_cache_environment(folder, os.environ)
+        own = {**(mask or self._slot.device_environment), **caches, **show_hugging_face(os.environ)}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            log.warning("no cache of compiled kernels", folder=str(folder), error=str(error))
+        return build_child_environment(os.environ, device=own, threads=self._slot.threads)
 
     def close(self) -> None:
         """End what waits, and have nothing wait again."""
@@ -104,24 +128,23 @@ class Launcher:
             log_path=self._settings.worker_dir / f"{name}-{self._slot.index}.log",
         )
 
-    def _trainer_environment(self) -> dict[str, str]:
-        folder = self._settings.resolved_kernel_cache_dir / self._slot.cache_key
-        caches = build_cache_environment(folder, os.environ)
-        own = {**self._slot.device_environment, **caches, **show_hugging_face(os.environ)}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            log.warning("no cache of compiled kernels", folder=str(folder), error=str(error))
-        return build_child_environment(os.environ, device=own, threads=self._slot.threads)
-
     def _export_environment(self) -> dict[str, str]:
         return build_child_environment(os.environ, device=HIDE_GPUS, threads=self._slot.threads)
 
-    def _start(self, command: list[str], jobdir: JobDir, environment: Mapping[str, str]) -> Child:
+    def _start(
+        self,
+        command: list[str],
+        jobdir: JobDir,
+        environment: Mapping[str, str],
+        *,
+        leases: Sequence[int] = (),
+    ) -> Child:
+        named = {LEASES_VARIABLE: ",".join(map(str, leases))} if leases else {}
         with jobdir.log_path.open("ab") as output:
             return self._spawner.spawn(
                 [*command, str(jobdir.root)],
-                environment=environment,
+                environment={**environment, **named},
+                inherited=leases,
                 working_dir=SOURCE_DIR,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -12,13 +12,10 @@ class Slot:
     """Room for one attempt.
 
     Attributes:
-        claim_id: of a claim whose answer did not arrive; it has to be asked for again, as the
-            service may have given an attempt.
         stop: the running attempt's stop signal.
     """
 
     bench: Bench
-    claim_id: str | None = None
     stop: StopSignal | None = None
 
 
@@ -31,16 +28,25 @@ class SlotPool:
         self._changed = threading.Condition()
         self._is_closed = False
 
-    def take(self, *, timeout_seconds: float = 0.0) -> Slot | None:
-        """A free slot; None if there is none in time, or no more are given."""
+    def wait_for_free(self, timeout_seconds: float) -> bool:
+        """Wait for a free slot; whether there is one."""
         with self._changed:
             self._changed.wait_for(lambda: self._free or self._is_closed, timeout_seconds)
-            return None if self._is_closed or not self._free else self._free.pop(0)
+            return bool(self._free) and not self._is_closed
 
-    def give_back(self, slot: Slot) -> None:
-        """The slot is free again."""
+    def take_free(self) -> list[Slot]:
+        """All free slots, which are the caller's until they are given back."""
         with self._changed:
-            self._free.append(slot)
+            if self._is_closed:
+                return []
+            taken, self._free = self._free, []
+            return taken
+
+    def give_back(self, *slots: Slot) -> None:
+        """These slots are free again."""
+        with self._changed:
+            places = {id(slot): place for place, slot in enumerate(self.slots)}
+            self._free = sorted([*self._free, *slots], key=lambda slot: places[id(slot)])
             self._changed.notify_all()
 
     def occupy(self, slot: Slot, stop: StopSignal) -> None:

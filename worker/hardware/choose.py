@@ -1,7 +1,7 @@
 """Which GPUs are trained on, and which of the free ones a job gets: decisions from facts alone."""
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from redkiln.hardware import GpuExclusion, GpuFacts, GpuLink
@@ -13,6 +13,9 @@ SAME_CPU_COST = 24
 UNKNOWN_COST = 32
 """What a pair of GPUs costs by its best path: any number of xGMI hops that a host has is faster
 than PCIe, whose direct paths are better than those that a CPU passes on."""
+
+
+Costs = Mapping[frozenset[str], int]
 
 
 @dataclass(frozen=True)
@@ -60,24 +63,28 @@ def find_exclusions(gpus: Sequence[GpuFacts], *, wanted: str) -> dict[str, GpuEx
 
 
 def choose_gpus(
-    candidates: Sequence[GpuFacts], count: int, *, with_display: Collection[str] = ()
+    candidates: Mapping[str, GpuFacts], count: int, *, with_display: Collection[str] = ()
 ) -> Choice | None:
     """The best of the free GPUs for a job; None when there are too few.
 
     Args:
-        candidates: free GPUs of one architecture, in the order in which they are preferred.
+        candidates: free GPUs of one architecture by key, in the order in which they are preferred.
         count: how many the job needs.
         with_display: keys of those that drive a screen; they are taken last.
     """
     if len(candidates) < count:
         return None
-    ordered = sorted(candidates, key=lambda gpu: gpu_key(gpu) in with_display)
+    ordered = sorted(candidates, key=lambda key: key in with_display)
     if count == 1:
-        return Choice((gpu_key(ordered[0]),), "")
-    groups = [_grow(start, ordered, count) for start in ordered]
-    best = min(groups, key=_spread)
-    keys = tuple(sorted(gpu_key(gpu) for gpu in best))
-    return Choice(keys, _explain(best, keys, num_free=len(candidates)))
+        return Choice((ordered[0],), "")
+    costs = {
+        frozenset((one, other)): _cost(candidates[one], candidates[other])
+        for one, other in itertools.combinations(ordered, 2)
+    }
+    groups = [_grow(start, ordered, count, costs) for start in ordered]
+    keys = tuple(sorted(min(groups, key=lambda group: _spread(group, costs))))
+    worst, _ = _spread(keys, costs)
+    return Choice(keys, _explain(keys, worst, num_free=len(candidates)))
 
 
 def _find_fault(gpu: GpuFacts, entries: frozenset[str]) -> GpuExclusion | None:
@@ -134,20 +141,20 @@ def _exclude_apu(gpu: GpuFacts, *, beside: str) -> GpuExclusion:
     )
 
 
-def _grow(start: GpuFacts, gpus: Sequence[GpuFacts], count: int) -> list[GpuFacts]:
+def _grow(start: str, keys: Sequence[str], count: int, costs: Costs) -> list[str]:
     """From one GPU on, always the one that is joined best to those chosen already."""
-    chosen, left = [start], [gpu for gpu in gpus if gpu is not start]
+    chosen, left = [start], [key for key in keys if key != start]
     while len(chosen) < count:
-        nearest = min(left, key=lambda gpu: sum(_cost(gpu, other) for other in chosen))
+        nearest = min(left, key=lambda key: sum(costs[frozenset((key, one))] for one in chosen))
         chosen.append(nearest)
         left.remove(nearest)
     return chosen
 
 
-def _spread(gpus: Sequence[GpuFacts]) -> tuple[int, int]:
+def _spread(keys: Sequence[str], costs: Costs) -> tuple[int, int]:
     """The worst pair counts first: a collective is as fast as its slowest link."""
-    costs = [_cost(one, other) for one, other in itertools.combinations(gpus, 2)]
-    return max(costs), sum(costs)
+    pairs = [costs[frozenset(pair)] for pair in itertools.combinations(keys, 2)]
+    return max(pairs), sum(pairs)
 
 
 def _cost(one: GpuFacts, other: GpuFacts) -> int:
@@ -176,8 +183,7 @@ def _cpu_nodes(gpu: GpuFacts) -> set[int]:
     }
 
 
-def _explain(gpus: Sequence[GpuFacts], keys: Sequence[str], *, num_free: int) -> str:
-    worst = max(_cost(one, other) for one, other in itertools.combinations(gpus, 2))
+def _explain(keys: Sequence[str], worst: int, *, num_free: int) -> str:
     if worst < PCIE_COST:
         path = f"joined by xGMI, at most {worst} hop{'s' if worst > 1 else ''} apart"
     elif worst < SAME_CPU_COST:

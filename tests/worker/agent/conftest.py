@@ -259,6 +259,10 @@ def settings(tmp_path, service):
         trainer_command=[sys.executable, FAKE_TRAINER, "train"],
         export_command=[sys.executable, FAKE_TRAINER, "export"],
         inventory_command=[sys.executable, FAKE_TRAINER, "inventory"],
+        selftest_command=[],
+        lock_dir=tmp_path / "locks",
+        topology_dir=tmp_path / "no-topology",
+        drm_dir=tmp_path / "no-cards",
         cancel_grace_seconds=1.0,
         shutdown_grace_seconds=5.0,
     )
@@ -280,3 +284,17 @@ def start_agent(settings):
     for agent in agents:
         agent.ask_to_stop()
         agent.join()
+
+
+@pytest.fixture
+def show_gpus(monkeypatch):
+    """Has torch open GPUs (tests.worker.hardware.trees) in the agents that are started then."""
+
+    def show(gpus, *, arch="gfx1100"):
+        views = [
+            {"index": index, "name": "a card", "arch": arch, "pci_address": gpu.pci_address}
+            for index, gpu in enumerate(gpus)
+        ]
+        monkeypatch.setenv("REDKILN_TRAINER_FAKE_GPUS", json.dumps(views))
+
+    return show

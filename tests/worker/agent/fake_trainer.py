@@ -9,8 +9,10 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
@@ -31,7 +33,9 @@ def main():
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if sys.argv[1] == "inventory":
-        print(json.dumps({"torch_version": "2.13.0", "arch_list": [], "gpus": []}))
+        gpus = json.loads(os.environ.get("REDKILN_TRAINER_FAKE_GPUS", "[]"))
+        arches = sorted({gpu["arch"] for gpu in gpus})
+        print(json.dumps({"torch_version": "2.13.0", "arch_list": arches, "gpus": gpus}))
         return
     if sys.argv[1] == "export":
         if sys.argv[2] == "--spare":
@@ -43,9 +47,11 @@ def main():
         return
     if sys.argv[2] == "--spare":
         print("ready", flush=True)
-        line = sys.stdin.readline()
+        with socket.socket(fileno=os.dup(0)) as channel:
+            line, *_ = socket.recv_fds(channel, 4096, 64)
         if not line:
             return
+        line = line.decode()
         jobdir = JobDir(Path(line.strip()))
         log = os.open(jobdir.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(log, 1)
@@ -72,6 +78,9 @@ def train(jobdir, *, is_warm):
     jobdir.checkpoints_dir.mkdir(exist_ok=True)
     print(f"warm={is_warm} start={start} dataset={order.dataset.fingerprint}", flush=True)
     print("secrets", sorted(name for name in os.environ if "KEY" in name or "BROKER" in name))
+    masks = {name: os.environ[name] for name in sorted(os.environ) if "VISIBLE" in name}
+    print(f"masks {masks} gpus={order.num_gpus} limit={order.memory_limit_bytes}")
+    print("leases", sorted(held_locks()), flush=True)
     events.write("phase", phase="training")
     for step in range(start + 1, script.get("steps", 10) + 1):
         if stopped:
@@ -87,9 +96,19 @@ def train(jobdir, *, is_warm):
             checkpoint(jobdir, events, step)
         if step == script.get("die_at") and start < step:
             die(script["how"], events)
+    for path, content in script.get("leave", {}).items():
+        Path(path).write_text(content)
     jobdir.trained_path.write_text("{}")
     if script.get("crash_after"):
         os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def held_locks():
+    """Names of the lock files that this process has open."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if (target := entry.readlink()).suffix == ".lock":
+                yield target.stem
 
 
 def die(how, events):

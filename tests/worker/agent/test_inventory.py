@@ -4,7 +4,8 @@ import pytest
 
 from redkiln.job import GpuView
 from worker.agent.children import Spawner
-from worker.agent.inventory import Inventory, InventoryFailed, ask_inventory, plan_slots
+from worker.agent.host_gpus import join_gpus
+from worker.agent.inventory import Inventory, InventoryFailed, ask_inventory, is_hip, plan_slots
 
 
 def gpu(index, arch):
@@ -12,18 +13,20 @@ def gpu(index, arch):
 
 
 def plan(inventory, **options):
-    given = {"num_cores": 8, "wanted": None, "threads": None, "environ": {}, **options}
-    return plan_slots(inventory, **given)
+    given = {"num_cores": 8, "wanted": None, "threads": None, **options}
+    hip = is_hip(inventory)
+    gpus = join_gpus(inventory.gpus, [], wanted="auto", is_hip=hip, environ={})
+    return plan_slots(inventory, gpus, **given)
 
 
 def test_a_host_without_a_gpu_has_one_slot_with_all_cores():
     (slot,) = plan(Inventory())
-    assert (slot.kind, slot.device, slot.threads, slot.arches) == ("cpu", "cpu", 8, ())
+    assert (slot.kind, slot.device, slot.threads, slot.gpu) == ("cpu", "cpu", 8, None)
 
 
 def test_each_gpu_is_a_slot_that_sees_only_itself():
     slots = plan(Inventory(gpus=[gpu(0, "gfx1100"), gpu(1, "gfx1201")], arch_list=["gfx1100"]))
-    assert [slot.arches for slot in slots] == [("gfx1100",), ("gfx1201",)]
+    assert [slot.gpu.arch for slot in slots] == ["gfx1100", "gfx1201"]
     assert [dict(slot.device_environment) for slot in slots] == [
         {"ROCR_VISIBLE_DEVICES": "0"},
         {"ROCR_VISIBLE_DEVICES": "1"},

@@ -11,7 +11,8 @@ def machine(tmp_path):
 
 
 @pytest.fixture
-def agent(start_agent, machine):
+def agent(start_agent, machine, show_gpus):
+    show_gpus([RX_7900_XTX, RAPHAEL])
     return start_agent(topology_dir=machine.topology_dir, drm_dir=machine.drm_dir)
 
 

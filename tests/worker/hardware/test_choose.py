@@ -69,6 +69,10 @@ def to_cpu(node):
     return GpuLink(to_node=node, kind="pcie", hops=1)
 
 
+def by_key(gpus):
+    return {gpu_key(each): each for each in gpus}
+
+
 def ring(*numbers):
     """xGMI from each to the next; the others further round."""
     size = len(numbers)
@@ -97,7 +101,7 @@ def on_cpu(cpu, *numbers):
     ],
 )
 def test_several_gpus_are_the_ones_joined_best(candidates, count, chosen, words):
-    choice = choose_gpus(candidates, count)
+    choice = choose_gpus(by_key(candidates), count)
     if chosen is None:
         assert choice is None
         return
@@ -106,9 +110,9 @@ def test_several_gpus_are_the_ones_joined_best(candidates, count, chosen, words)
 
 
 def test_a_gpu_that_drives_a_screen_is_taken_last():
-    (key,) = choose_gpus([gpu(1), gpu(2)], 1, with_display={"0000:01:00.0"}).keys
+    (key,) = choose_gpus(by_key([gpu(1), gpu(2)]), 1, with_display={"0000:01:00.0"}).keys
     assert key == "0000:02:00.0"
-    (key,) = choose_gpus([gpu(1)], 1, with_display={"0000:01:00.0"}).keys
+    (key,) = choose_gpus(by_key([gpu(1)]), 1, with_display={"0000:01:00.0"}).keys
     assert key == "0000:01:00.0"
 
 
@@ -116,7 +120,7 @@ def test_a_gpu_that_drives_a_screen_is_taken_last():
 def test_on_a_real_machine_four_of_eight_are_one_hive():
     gpus = discover_gpus(topology_dir=CAPTURES / "mi210-8gpu-xgmi-k8s", drm_dir=None)
     assert not find_exclusions(gpus, wanted="auto")
-    choice = choose_gpus(gpus, 4)
+    choice = choose_gpus(by_key(gpus), 4)
     hives = {gpu.hive_id for gpu in gpus if gpu_key(gpu) in choice.keys}
     assert len(choice.keys) == 4
     assert len(hives) == 1

@@ -1,0 +1,123 @@
+"""What a worker offers when it asks for a job, and which of it the answer takes."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Literal
+
+from redkiln.protocol import ClaimResponse
+from worker.agent.grants import GpuPark, Grant
+from worker.agent.host_gpus import HostGpu
+from worker.agent.slots import Slot
+from worker.hardware.choose import choose_gpus
+from worker.hardware.leases import GpuLease
+
+
+class NoClaim(Enum):
+    """Why there is no attempt."""
+
+    NO_JOB = auto()
+    BUSY = auto()
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """An attempt with all that it runs on.
+
+    Attributes:
+        slots: what it occupies; the children are those of the first.
+    """
+
+    claim: ClaimResponse
+    slots: Sequence[Slot]
+    grant: Grant
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A free slot, and the lease of its GPU if it has one."""
+
+    slot: Slot
+    lease: GpuLease | None = None
+
+    @property
+    def gpu(self) -> HostGpu | None:
+        """The slot's own GPU."""
+        return self.slot.bench.slot.gpu
+
+
+@dataclass
+class Offers:
+    """All that is free now. What is leased here cannot be offered by another worker."""
+
+    ready: list[Offer] = field(default_factory=list)
+    busy: list[Slot] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> list[Literal["gpu", "cpu"]]:
+        """Kinds of the free slots, each once."""
+        kinds: set[Literal["gpu", "cpu"]] = {offer.slot.bench.slot.kind for offer in self.ready}
+        return sorted(kinds)
+
+    @property
+    def arches(self) -> list[str]:
+        """Architectures of the free GPUs, an entry each."""
+        return [offer.gpu.arch or "" for offer in self.ready if offer.gpu is not None]
+
+    def settle(self, claim: ClaimResponse, park: GpuPark | None) -> Claimed:
+        """Choose what the attempt runs on."""
+        resources = claim.spec.get("resources", {})
+        with_gpu = [offer for offer in self.ready if offer.gpu is not None]
+        if not with_gpu or park is None:
+            return Claimed(claim, [self.ready[0].slot], Grant())
+        chosen, reason = choose_offers(
+            with_gpu, count=resources.get("gpus", 1), arches=resources.get("arch", [])
+        )
+        if not chosen:
+            # Only where the answer to an earlier question was lost: less is free by now.
+            shortage = f"the worker has not {resources['gpus']} such GPUs free any more"
+            return Claimed(claim, [self.ready[0].slot], Grant(shortage=shortage))
+        gpus = [offer.gpu for offer in chosen if offer.gpu is not None]
+        leases = [offer.lease for offer in chosen if offer.lease is not None]
+        park.mark(leases, claim.attempt_id)
+        return Claimed(claim, [offer.slot for offer in chosen], Grant(park, gpus, leases, reason))
+
+    def let_go(self, kept: Collection[Slot]) -> list[Slot]:
+        """Give up the leases of all other slots; these slots."""
+        others = [offer for offer in self.ready if not any(offer.slot is slot for slot in kept)]
+        for offer in others:
+            if offer.lease is not None:
+                offer.lease.close()
+        return [*(offer.slot for offer in others), *self.busy]
+
+
+def offer_slots(slots: Sequence[Slot], park: GpuPark | None) -> Offers:
+    """Lease the GPUs of free slots, as far as they can be used and nobody else has them."""
+    offers = Offers()
+    for slot in slots:
+        gpu = slot.bench.slot.gpu
+        lease = park.take(gpu.key) if gpu is not None and park is not None else None
+        if gpu is not None and lease is None:
+            offers.busy.append(slot)
+        else:
+            offers.ready.append(Offer(slot, lease))
+    return offers
+
+
+def choose_offers(
+    offers: Sequence[Offer], *, count: int, arches: Collection[str]
+) -> tuple[list[Offer], str]:
+    """The best offers for a job, all of one architecture, and why; none when there are too few."""
+    alike: dict[str, list[Offer]] = defaultdict(list)
+    for offer in offers:
+        if offer.gpu is not None and (not arches or offer.gpu.arch in arches):
+            alike[offer.gpu.arch or ""].append(offer)
+    for group in alike.values():
+        by_key = {offer.gpu.key: offer for offer in group if offer.gpu is not None}
+        facts = {offer.gpu.key: offer.gpu.facts for offer in group if offer.gpu is not None}
+        screens = [key for key, each in facts.items() if each.drives_display]
+        choice = choose_gpus(facts, count, with_display=screens)
+        if choice is not None:
+            return [by_key[key] for key in choice.keys], choice.reason
+    return [], ""
