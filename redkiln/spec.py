@@ -162,8 +162,10 @@ class Training(StrictModel):
     )
     optimizer: Optimizer = Field(default_factory=AdamW)
     schedule: Schedule = Field(default_factory=Schedule)
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="Compute type of the forward pass; weights stay in float32."
+    precision: Literal["auto", "fp32", "fp16", "bf16"] = Field(
+        "auto",
+        description="Compute type of the forward pass; weights stay in float32. Losses are scaled "
+        "for fp16, and steps whose gradients overflow are skipped.",
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     clip_norm: float | None = Field(

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from redkiln.hardware import PatchOutcome
 from redkiln.protocol import ArtifactKind
 
 LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
@@ -62,6 +63,7 @@ class Order(BaseModel):
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
         progress_seconds: longest time between two progress events while steps are made.
+        patches: what the agent decided; variables are set, switches of torch are the trainer's.
     """
 
     job_id: str
@@ -76,6 +78,7 @@ class Order(BaseModel):
     resume: str | None = None
     cache_dir: str
     progress_seconds: float = 1.0
+    patches: list[PatchOutcome] = Field(default_factory=list)
 
     @property
     def required_dataset(self) -> LocalDataset:

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from redkiln.hardware import PatchOutcome
 from worker.export.confusion import ClassScore
 
 USAGE = """```python
@@ -224,8 +225,30 @@ def _verification(facts: CardFacts) -> str:
 
 
 def _environment(facts: CardFacts) -> str:
-    lines = [f"- {name}: {value}" for name, value in facts.environment.items() if value is not None]
-    return f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines)
+    told = {name: value for name, value in facts.environment.items() if value is not None}
+    patches = [PatchOutcome.model_validate(item) for item in told.pop("patches", ())]
+    lines = [f"- {name}: {value}" for name, value in told.items()]
+    listed = f"\n\n{_patches(patches)}" if patches else ""
+    return f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines) + listed
+
+
+def _patches(outcomes: list[PatchOutcome]) -> str:
+    """What was changed and what was not, those that changed something first."""
+    order = {"applied": 0, "user": 1, "refused": 2, "skipped": 3}
+    rows = [
+        f"| {outcome.name} | {outcome.outcome} | {_escape(outcome.why)}{_changes(outcome)} |"
+        for outcome in sorted(outcomes, key=lambda outcome: order[outcome.outcome])
+    ]
+    return (
+        "### Patches\n\nWhat was changed for this hardware, and what was left and why.\n\n"
+        "| patch | outcome | why |\n|---|---|---|\n" + "\n".join(rows)
+    )
+
+
+def _changes(outcome: PatchOutcome) -> str:
+    changes = {**outcome.environment, **outcome.settings}
+    text = ", ".join(f"`{name}={value}`" for name, value in changes.items())
+    return f": {text}" if text else ""
 
 
 def _percent(value: float | None) -> str:

@@ -2,18 +2,25 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from redkiln.failure import FailureCode
+from redkiln.hardware import PatchOutcome
 from redkiln.version import __version__
 from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.gather import Places, gather
+from worker.hardware.targets import find_target
 from worker.hardware.unavailable import explain_no_gpu
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.patches import has_variable
 from worker.trainer.resolve import DeviceFacts
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+"""What a forward pass computes in; weights are always float32."""
 
 
 def open_device(
@@ -46,8 +53,6 @@ def open_device(
         raise
     except RuntimeError as error:
         raise _no_gpu(f"torch cannot use {name} on this worker", error) from error
-    # Inputs have one shape all through training, so the fastest kernel is worth finding once.
-    torch.backends.cudnn.benchmark = True
     return device
 
 
@@ -70,17 +75,48 @@ def _describe_torch(error: Exception | None) -> Torch:
     )
 
 
-def device_facts(device: torch.device) -> DeviceFacts:
-    """What decisions need to know of a device."""
+def device_facts(device: torch.device, *, patches: Sequence[PatchOutcome] = ()) -> DeviceFacts:
+    """What decisions need to know of a device, as it is under these patches."""
     if device.type == "cpu":
         return DeviceFacts("cpu")
-    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    return DeviceFacts(device.type, has_bf16=has_bf16, is_hip=torch.version.hip is not None)
+    if torch.version.hip is None:
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        return DeviceFacts(device.type, has_bf16=has_bf16)
+    gfx = torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0]
+    suggests_channels_last = has_variable(patches, "PYTORCH_MIOPEN_SUGGEST_NHWC")
+    return describe_target(gfx, suggests_channels_last=suggests_channels_last)
+
+
+def describe_target(gfx: str, *, suggests_channels_last: bool = False) -> DeviceFacts:
+    """What the table knows of an AMD GPU; torch's own answers are not to be trusted there.
+
+    Source: pytorch/pytorch#80410, is_bf16_supported() is always true on ROCm.
+    """
+    target = find_target(gfx)
+    denied = {}
+    if target is None:
+        denied["bf16"] = f"{gfx} is not in the table of targets, so bf16 is not known to work on it"
+    elif not target.has_bf16:
+        denied["bf16"] = (
+            f"{gfx} has no bf16 arithmetic, whatever torch says: training would be slow, or the "
+            "compiler would end the process"
+        )
+    if target is not None and not target.has_fp16:
+        denied["fp16"] = f"{gfx} computes fp16 no faster than fp32"
+    return DeviceFacts(
+        "cuda",
+        has_bf16="bf16" not in denied,
+        is_hip=True,
+        preferred=target.precision if target else "fp32",
+        denied=denied,
+        suggests_channels_last=suggests_channels_last,
+    )
 
 
 def autocast_of(device: torch.device, precision: str) -> torch.autocast:
     """The context in which a forward pass runs at a resolved precision."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+    dtype = DTYPES.get(precision)
+    return torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
 
 
 def synchronize(device: torch.device) -> None:
@@ -89,8 +125,10 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def describe_environment(device: torch.device, *, threads: int) -> dict[str, Any]:
-    """Hardware and versions that numbers depend on, as JSON."""
+def describe_environment(
+    device: torch.device, *, threads: int, patches: Sequence[PatchOutcome] = ()
+) -> dict[str, Any]:
+    """Hardware, versions and patches that numbers depend on, as JSON."""
     environment: dict[str, Any] = {
         "redkiln": __version__,
         "python": platform.python_version(),
@@ -107,6 +145,7 @@ def describe_environment(device: torch.device, *, threads: int) -> dict[str, Any
         environment["gpu_memory_bytes"] = int(properties.total_memory)
         environment["hip"] = torch.version.hip
         environment["cuda"] = torch.version.cuda
+    environment["patches"] = [o.model_dump(exclude_defaults=True) for o in patches]
     return environment
 
 

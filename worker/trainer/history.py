@@ -52,10 +52,14 @@ class LossCurve:
         self.window_count = window_count
 
     def add(self, loss: float, *, step: int) -> float | None:
-        """Take the loss of a step (counted from 1); the mean, when the step closes a window."""
-        self.window_sum += loss
-        self.window_count += 1
-        if step % self.window:
+        """Take the loss of a step (counted from 1); the mean, when the step closes a window.
+
+        One that is not finite, of a step that was left out, does not count.
+        """
+        if math.isfinite(loss):
+            self.window_sum += loss
+            self.window_count += 1
+        if step % self.window or not self.window_count:
             return None
         mean = self.window_sum / self.window_count
         self.window_sum, self.window_count = 0.0, 0

@@ -35,6 +35,7 @@ from worker.trainer.optimizer import (
 )
 from worker.trainer.patience import Patience
 from worker.trainer.report import Report
+from worker.trainer.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
 from worker.trainer.schedule import learning_rate
 from worker.trainer.work import Work
 
@@ -74,6 +75,9 @@ class Loop:
         self._should_stop = should_stop
         self._guard = guard
         self._optimizer = build_optimizer(work.model, self._training.optimizer)
+        self._scaling = LossScaling(
+            work.model, self._optimizer, is_on=self._training.precision == "fp16"
+        )
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
         self._patience = Patience(self._training)
@@ -110,6 +114,8 @@ class Loop:
         self.best_metrics = state["best_metrics"]
         self._evaluated_step = state["evaluated_step"]
         self._is_stalled = self._patience.is_over(self.history)
+        if "scaling" in state:
+            self._scaling.restore(state["scaling"])
         self._curve.window_sum = state["window_sum"]
         self._curve.window_count = state["window_count"]
         self._saved = (self.step, self._evaluated_step)
@@ -170,8 +176,9 @@ class Loop:
             group["lr"] = self._learning_rate()
         self._unread.append(self._accumulate_gradients(inputs, targets))
         if self._training.clip_norm is not None:
+            self._scaling.unscale()
             nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
-        self._optimizer.step()
+        self._scaling.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._ema is not None:
             self._ema.update(self._work.model)
@@ -191,7 +198,7 @@ class Loop:
             loss = self._work.loss(outputs.float(), wanted)
             if parts > 1:
                 loss = loss * (len(wanted) / len(targets))
-            loss.backward()  # type: ignore[no-untyped-call]
+            self._scaling.scale(loss).backward()  # type: ignore[no-untyped-call]
             total = loss.detach() if total is None else total + loss.detach()
         assert total is not None
         return total
@@ -232,6 +239,8 @@ class Loop:
             if not math.isfinite(value):
                 raise self._diverged(f"{name} is {value} after step {self.step}", self.step)
             self._add_point(name, value)
+        if self._scaling.is_on:
+            self._add_point("skipped_steps", self._scaling.num_skipped)
         is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
         if is_best:
             self.best_metrics = metrics
@@ -263,8 +272,11 @@ class Loop:
         first = self.step - len(self._unread) + 1
         losses = torch.stack(self._unread).tolist()
         self._unread.clear()
-        for step, loss in enumerate(losses, start=first):
-            if not math.isfinite(loss):
+        skipped = self._scaling.read_skipped(len(losses))
+        for step, (loss, was_skipped) in enumerate(zip(losses, skipped, strict=True), start=first):
+            if self._scaling.count(was_skipped=was_skipped):
+                raise self._overflowed(step)
+            if not math.isfinite(loss) and not was_skipped:
                 raise self._diverged(f"the loss is {loss} at step {step}", step)
             mean = self._curve.add(loss, step=step)
             if mean is not None:
@@ -373,13 +385,23 @@ class Loop:
             "best_metrics": self.best_metrics,
             "window_sum": self._curve.window_sum,
             "window_count": self._curve.window_count,
+            "scaling": self._scaling.state(),
             "seconds": dict(self._report.settle()),
         }
 
-    def _diverged(self, what: str, step: int) -> TrainingFailed:
+    def _overflowed(self, step: int) -> TrainingFailed:
+        what = (
+            f"{MAX_SKIPPED_IN_A_ROW} steps in a row had gradients too large for fp16, up to step "
+            f"{step}"
+        )
+        return self._diverged(what, step, remedy="Try a lower learning rate, or precision fp32.")
+
+    def _diverged(
+        self, what: str, step: int, *, remedy: str = "Try a lower learning rate."
+    ) -> TrainingFailed:
         good = self._store.manifests()
         last = f"the last good checkpoint is {good[-1].name}" if good else "no checkpoint was made"
-        message = f"training diverged: {what}; {last}. Try a lower learning rate."
+        message = f"training diverged: {what}; {last}. {remedy}"
         return TrainingFailed(
             FailureCode.DIVERGED,
             message,

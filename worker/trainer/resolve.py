@@ -1,12 +1,14 @@
 """What each `auto` of an image-classification spec becomes: pure decisions on facts."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
 from redkiln.failure import FailureCode
+from redkiln.hardware import Precision
 from redkiln.spec import Training
 from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.trainer.failed import TrainingFailed
@@ -31,11 +33,22 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What of the device decides; `kind` is torch's device type."""
+    """What of the device decides.
+
+    Attributes:
+        kind: torch's device type.
+        has_bf16: whether it has bf16 arithmetic; a CPU and NVIDIA's older GPUs emulate it.
+        preferred: what `auto` becomes; by `has_bf16` where it is None.
+        denied: types that are not trained in, each with the reason.
+        suggests_channels_last: whether MIOpen was told to take that layout as it is.
+    """
 
     kind: str
     has_bf16: bool = False
     is_hip: bool = False
+    preferred: Precision | None = None
+    denied: Mapping[str, str] = field(default_factory=dict)
+    suggests_channels_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,10 +88,27 @@ def resolve_spec(
     resolved.model.options.channels = channels
     resolved.training.batch_size = batch_size
     resolved.training.accumulation = min(training.accumulation, batch_size)
-    if training.precision == "auto":
-        resolved.training.precision = "bf16" if _prefers_bf16(device) else "fp32"
+    resolved.training.precision = resolve_precision(training.precision, device=device)
     _check_batch_norm(resolved, size=size, batch_size=batch_size)
     return resolved
+
+
+def resolve_precision(wanted: Literal["auto"] | Precision, *, device: DeviceFacts) -> Precision:
+    """The type of the forward pass.
+
+    Raises:
+        TrainingFailed: the GPU has no such arithmetic, whatever torch says.
+    """
+    if wanted == "auto":
+        by_torch: Precision = "bf16" if device.kind != "cpu" and device.has_bf16 else "fp32"
+        return device.preferred or by_torch
+    if wanted not in device.denied:
+        return wanted
+    message = (
+        f"{device.denied[wanted]}; write precision auto, which is {device.preferred or 'fp32'} "
+        "here, or fp32"
+    )
+    raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/precision")
 
 
 def plan_training(training: Training, *, num_train: int) -> Plan:
@@ -103,19 +133,16 @@ def choose_memory_format(device: DeviceFacts, *, precision: str) -> torch.memory
 
     On a CPU channels-last takes 0.73 of the time of the usual layout (amdnet, batch 64, 32x32,
     2 cores of an EPYC 7003, torch 2.13, medians of 60 interleaved steps, November 2026), and
-    NVIDIA's bf16 kernels want it. MIOpen's were not measured, so AMD GPUs keep the usual one.
+    NVIDIA's half-precision kernels want it. MIOpen's do where a patch says so (`channels_last`).
     """
-    if device.kind == "cpu" or (precision == "bf16" and not device.is_hip):
+    is_wanted = device.suggests_channels_last or not device.is_hip
+    if device.kind == "cpu" or (precision != "fp32" and is_wanted):
         return torch.channels_last
     return torch.contiguous_format
 
 
 def _image_size(data: DataFacts) -> int:
     return max(SMALLEST_SIZE, min(LARGEST_AUTO_SIZE, max(data.image_size)))
-
-
-def _prefers_bf16(device: DeviceFacts) -> bool:
-    return device.kind != "cpu" and device.has_bf16
 
 
 def _check_batch_norm(spec: ImageClassificationSpec, *, size: int, batch_size: int) -> None:

@@ -22,6 +22,7 @@ from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard import build_guard
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
+from worker.trainer.patches import apply_patches
 from worker.trainer.report import Report
 from worker.trainer.tasks import RUN, TRAINED
 from worker.trainer.trained import Trained
@@ -62,7 +63,7 @@ def build_loop(
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
-        environment=describe_environment(device, threads=order.threads),
+        environment=describe_environment(device, threads=order.threads, patches=order.patches),
     )
     store = CheckpointStore(job_dir.checkpoints_dir)
     guard = build_guard(device, model=work.model, report=report)
@@ -75,6 +76,7 @@ def build_loop(
 
 def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
     spec = _parse(order)
+    order = order.model_copy(update={"patches": apply_patches(order.patches)})
     if spec.exports:
         _train(job_dir, order, stop, report)
         return
@@ -162,7 +164,9 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         num_parameters=sum(p.numel() for p in work.model.parameters()),
         first_step_at=loop.first_step_at,
         seconds=dict(report.settle()),
-        environment=describe_environment(torch.device(order.device), threads=order.threads),
+        environment=describe_environment(
+            torch.device(order.device), threads=order.threads, patches=order.patches
+        ),
         first_steps=loop.first_steps,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())

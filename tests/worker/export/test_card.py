@@ -5,7 +5,8 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from worker.export.card import usage_code
+from redkiln.hardware import PatchOutcome
+from worker.export.card import CardFacts, render_card, usage_code
 from worker.trainer.pixels import PixelFormat, to_pixels
 
 SIDE = 8
@@ -55,3 +56,46 @@ def test_the_printed_snippet_sees_what_training_saw(files, monkeypatch, resize, 
         with Image.open(path) as image:
             trained = to_pixels(image, PixelFormat(size=SIDE, channels=channels, resize=resize))
         assert np.abs(seen - trained).max() < 0.01, path.name
+
+
+def card_of(environment):
+    facts = CardFacts.model_construct(
+        job_name="j", job_id="job_1", dataset="d", dataset_notes=[], fingerprint="f",
+        classes=["a"], counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1, best_epoch=1,
+        best_step=1, steps=1, epochs=1, verified=True, misses=[], scores=[], confusions=[],
+        metrics={"test/accuracy": 1.0, "test/accuracy_onnx": 1.0, "test/loss": 0.1},
+        parity={"num_samples": 1, "relative": 0.0, "max_abs": 0.0, "agreement": 1.0},
+        gate={"tolerance": 1e-3, "max_metric_drop": 0.0}, seconds={"training": 1.0},
+        model_file={"opset": 20, "ir_version": 10, "num_nodes": 1, "size_bytes": 1},
+        preprocessing={"resize": "stretch", "size": 8, "resampling": "bilinear",
+                       "channel_order": "RGB", "mean": [0.5], "std": [0.5]},
+        spec={
+            "model": {"name": "amdnet",
+                      "options": {"image_size": 8, "channels": 3, "resize": "stretch"}},
+            "training": {"batch_size": 8, "accumulation": 1, "precision": "fp32",
+                         "label_smoothing": 0, "seed": 0, "augment": {}, "ema": None,
+                         "optimizer": {"name": "sgd"}, "schedule": {"name": "cosine"}},
+        },
+        environment=environment,
+    )  # fmt: skip
+    return render_card(facts)
+
+
+def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason():
+    outcomes = [
+        PatchOutcome(name="sdma", outcome="skipped", why="only some APUs"),
+        PatchOutcome(
+            name="miopen_log", outcome="applied", why="noise", environment={"MIOPEN_LOG_LEVEL": "3"}
+        ),
+    ]
+    dumped = [outcome.model_dump(exclude_defaults=True) for outcome in outcomes]
+    text = card_of({"torch": "2.13", "patches": dumped}).partition("### Patches")[2]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert rows == [
+        "| miopen_log | applied | noise: `MIOPEN_LOG_LEVEL=3` |",
+        "| sdma | skipped | only some APUs |",
+    ]
+
+
+def test_without_patches_the_card_has_no_table_of_them():
+    assert "### Patches" not in card_of({"torch": "2.13", "patches": []})

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -281,3 +282,65 @@ def test_an_early_end_leaves_the_steps_that_were_made(make_job):
     trained = json.loads(job_dir.trained_path.read_text())
     assert trained["steps"] == 2 * trained["steps_per_epoch"]
     assert trained["planned_steps"] == 9 * trained["steps_per_epoch"]
+
+
+@pytest.mark.parametrize("stop_after", [1, 6])
+def test_a_resumed_run_in_fp16_is_the_uninterrupted_one(make_job, start, losses, stop_after):
+    training = {"precision": "fp16"}
+    straight = make_job("straight", training=training)
+    loop, work = start(straight)
+    loop.run()
+    assert loop.history.newest()["skipped_steps"] == 0
+
+    first = make_job("first", training=training)
+    interrupted, _ = start(first, stop_after=stop_after)
+    with pytest.raises(Stopped):
+        interrupted.run()
+    newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
+    assert newest.state["scaling"]["scaler"]["_growth_tracker"] == stop_after
+
+    second = make_job("first", training=training, order={"resume": newest.name})
+    resumed, resumed_work = start(second)
+    resumed.run()
+    assert losses(second) == losses(straight)
+    assert same(weights(resumed_work), weights(work))
+
+
+def test_fp16_trains_as_well_as_fp32(make_job, start, losses):
+    curves = []
+    for precision in ("fp32", "fp16"):
+        job_dir = make_job(precision, training={"precision": precision})
+        start(job_dir)[0].run()
+        curves.append(losses(job_dir))
+    assert curves[0] != curves[1]
+    assert curves[0] == pytest.approx(curves[1], rel=0.05)
+
+
+def spoil(work, *, steps):
+    """The loss overflows at these steps, counted from 0."""
+    made = []
+
+    def loss(outputs, targets, *, own=work.loss):
+        made.append(1)
+        return own(outputs, targets) * (float("inf") if len(made) - 1 in steps else 1.0)
+
+    return replace(work, loss=loss)
+
+
+def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, losses):
+    job_dir = make_job(training={"precision": "fp16"})
+    loop, work = start(job_dir)
+    loop._work = spoil(work, steps={2, 5})
+    loop.run()
+    assert set(losses(job_dir)) == set(range(1, 13)) - {3, 6}
+    assert loop.history.series["skipped_steps"] == [(6, 2), (12, 2)]
+
+
+def test_many_overflows_in_a_row_are_a_divergence_with_the_step(make_job, start):
+    job_dir = make_job(training={"precision": "fp16", "epochs": 5})
+    loop, work = start(job_dir)
+    loop._work = spoil(work, steps=set(range(4, 40)))
+    with pytest.raises(TrainingFailed, match="20 steps in a row") as caught:
+        loop.run()
+    assert caught.value.failure.code is FailureCode.DIVERGED
+    assert caught.value.failure.details["step"] == 24

@@ -4,6 +4,7 @@ import torch
 from redkiln.failure import FailureCode
 from redkiln.spec import Training
 from redkiln.tasks import parse_spec
+from worker.trainer.devices import describe_target
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.resolve import (
     DataFacts,
@@ -83,6 +84,36 @@ def test_auto_precision_follows_the_device(device, precision):
     assert resolve(device=device).training.precision == precision
 
 
+@pytest.mark.parametrize(
+    ("gfx", "auto", "refused"),
+    [
+        ("gfx906", "fp16", {"bf16"}),
+        ("gfx1010", "fp16", {"bf16"}),
+        ("gfx1030", "fp16", {"bf16"}),
+        ("gfx1031", "fp16", {"bf16"}),
+        ("gfx1036", "fp16", {"bf16"}),
+        ("gfx1100", "bf16", set()),
+        ("gfx1151", "bf16", set()),
+        ("gfx1201", "bf16", set()),
+        ("gfx908", "bf16", set()),
+        ("gfx942", "bf16", set()),
+        ("gfx803", "fp32", {"fp16", "bf16"}),
+        ("gfx9999", "fp32", {"bf16"}),
+    ],
+)
+def test_precision_on_amd_follows_the_table_whatever_torch_says(gfx, auto, refused):
+    device = describe_target(gfx)
+    assert resolve(device=device).training.precision == auto
+    for wanted in ("fp32", "fp16", "bf16"):
+        spec = {"training": {"precision": wanted}}
+        if wanted not in refused:
+            assert resolve(spec, device=device).training.precision == wanted
+            continue
+        with pytest.raises(TrainingFailed, match=f"{gfx} .*precision auto, which is") as caught:
+            resolve(spec, device=device)
+        assert caught.value.failure.code is FailureCode.BAD_INPUT
+
+
 def test_nothing_is_left_at_auto():
     assert "auto" not in resolve().model_dump_json()
 
@@ -114,7 +145,10 @@ def test_a_plan_counts_full_batches(training, steps, epochs):
         (CPU, "fp32", torch.channels_last),
         (DeviceFacts("cuda"), "fp32", torch.contiguous_format),
         (DeviceFacts("cuda"), "bf16", torch.channels_last),
-        (DeviceFacts("cuda", is_hip=True), "bf16", torch.contiguous_format),
+        (DeviceFacts("cuda"), "fp16", torch.channels_last),
+        (describe_target("gfx1100"), "bf16", torch.contiguous_format),
+        (describe_target("gfx90a", suggests_channels_last=True), "bf16", torch.channels_last),
+        (describe_target("gfx90a", suggests_channels_last=True), "fp32", torch.contiguous_format),
     ],
 )
 def test_the_memory_layout_follows_device_and_precision(device, precision, layout):

@@ -48,7 +48,9 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
     training, options = resolved.training, resolved.model.options
     assert training.batch_size != "auto"
     decoded = decode_dataset(located, pixel_format_of(options), report=report)
-    memory_format = choose_memory_format(device_facts(device), precision=training.precision)
+    memory_format = choose_memory_format(
+        device_facts(device, patches=order.patches), precision=training.precision
+    )
     images = ResidentImages(
         decoded,
         located.index,
@@ -102,6 +104,9 @@ def _resolve(
     if asked not in ("auto", taken):
         message = f"batch_size is {taken}, not {asked}: the training split has no more images"
         report.warning("batch_size_reduced", message)
+    if resolved.training.precision == "fp16" and device.type == "cpu":
+        message = "fp16 on a CPU trains, and takes many times as long as fp32"
+        report.warning("fp16_on_cpu", message)
     return resolved
 
 

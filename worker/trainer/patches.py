@@ -1,0 +1,33 @@
+"""The switches of torch that the agent's patches ask for, set in the process that trains."""
+
+from collections.abc import Sequence
+
+import torch
+
+from redkiln.hardware import PatchOutcome
+from worker.hardware.torch_settings import apply_settings
+
+
+def apply_patches(outcomes: Sequence[PatchOutcome]) -> list[PatchOutcome]:
+    """Set what is to be set, for as long as the process lives.
+
+    Returns:
+        The outcomes as they are now: one whose switch this torch does not have is skipped.
+    """
+    return [_apply(outcome) for outcome in outcomes]
+
+
+def _apply(outcome: PatchOutcome) -> PatchOutcome:
+    undo, problems = apply_settings(torch, outcome.settings)
+    if not problems:
+        return outcome
+    undo()
+    why = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
+    return outcome.model_copy(
+        update={"outcome": "skipped", "why": f"{why} (wanted: {outcome.why})", "settings": {}}
+    )
+
+
+def has_variable(outcomes: Sequence[PatchOutcome], name: str) -> bool:
+    """Whether a variable is 1 in this process, by a patch or by the user."""
+    return any("1" in (o.environment.get(name), o.user.get(name)) for o in outcomes)
