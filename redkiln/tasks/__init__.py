@@ -14,10 +14,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.spec import JobSpec
-from redkiln.tasks import image_classification
+from redkiln.tasks import benchmark, image_classification
 
 TASKS: dict[str, type[JobSpec]] = {
     image_classification.NAME: image_classification.ImageClassificationSpec,
+    benchmark.NAME: benchmark.BenchmarkSpec,
 }
 DEFAULT_TASK = image_classification.NAME
 """What a spec is read as where neither it nor its data set names a task."""

@@ -14,6 +14,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "curves.png": ("figure", "image/png"),
     "confusion.png": ("figure", "image/png"),
     "report.md": ("report", "text/markdown"),
+    "benchmark.json": ("benchmark", "application/json"),
+    "benchmark.png": ("figure", "image/png"),
     "checkpoint.safetensors": ("checkpoint", "application/octet-stream"),
     "trainer.log": ("log", "text/plain"),
 }
@@ -21,7 +23,7 @@ KINDS: dict[str, tuple[str, str]] = {
 
 
 class Outputs:
-    """Collects the files of one export; what an earlier try left is removed."""
+    """Collects the files of one job; what an earlier try left is removed."""
 
     def __init__(self, job_dir: JobDir) -> None:
         self.folder = job_dir.out_dir

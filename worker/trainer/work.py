@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from redkiln.spec import JobSpec
+from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
 from worker.trainer.resolve import Plan
 
@@ -39,7 +39,7 @@ class Work:
         counts: samples in each split.
     """
 
-    spec: JobSpec
+    spec: TrainingSpec
     plan: Plan
     model: nn.Module
     batches: Batches

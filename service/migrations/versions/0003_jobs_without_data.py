@@ -27,5 +27,6 @@ def _change(*, is_nullable: bool) -> None:
     op.drop_index(_QUEUE_INDEX, table_name="job")
     with op.batch_alter_table("job") as batch:
         batch.alter_column("dataset_id", existing_type=sa.String(), nullable=is_nullable)
-    columns = ["status", sa.literal_column("priority DESC"), "id"]
-    op.create_index(_QUEUE_INDEX, "job", columns, unique=False)
+    op.create_index(
+        _QUEUE_INDEX, "job", ["status", sa.literal_column("priority DESC"), "id"], unique=False
+    )

@@ -12,7 +12,7 @@ import torch
 from redkiln.spec import JobSpec
 from worker.jobdir import JobDir, Order
 from worker.trainer.report import Report
-from worker.trainer.tasks import image_classification
+from worker.trainer.tasks import benchmark, image_classification
 from worker.trainer.work import Work
 
 
@@ -42,5 +42,5 @@ class Run(Protocol):
 
 TRAINED: dict[str, Prepare] = {image_classification.NAME: image_classification.prepare}
 """Tasks whose model is trained by the loop, and exported by the export child."""
-RUN: dict[str, Run] = {}
+RUN: dict[str, Run] = {benchmark.NAME: benchmark.run}
 """Tasks that export nothing (`JobSpec.exports`)."""

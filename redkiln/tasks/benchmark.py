@@ -1,0 +1,70 @@
+"""Options and defaults of the task `benchmark`: nothing is trained, the device is measured."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from redkiln.hardware import Precision
+from redkiln.spec import Auto, JobSpec, StrictModel
+
+NAME: Literal["benchmark"] = "benchmark"
+TestName = Literal["matmul", "convolution", "memory", "training", "copies", "allreduce"]
+
+TESTS: tuple[TestName, ...] = (
+    "matmul",
+    "convolution",
+    "memory",
+    "training",
+    "copies",
+    "allreduce",
+)
+PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16")
+
+
+class Measure(StrictModel):
+    """What is measured, and for how long."""
+
+    tests: list[TestName] = Field(
+        default_factory=lambda: list(TESTS),
+        min_length=1,
+        description="`training` is a step of ResNet-18; `allreduce` needs several GPUs.",
+    )
+    sizes: Auto | Annotated[list[Annotated[int, Field(ge=16, le=32768)]], Field(min_length=1)] = (
+        Field(
+            "auto",
+            description="Sides of the square matrices; `auto` is 1024 to 8192 on a GPU and 256 to "
+            "1024 on a CPU.",
+        )
+    )
+    precisions: list[Precision] = Field(default_factory=lambda: list(PRECISIONS), min_length=1)
+    batch_size: Auto | Annotated[int, Field(ge=1, le=4096)] = Field(
+        "auto",
+        description="Images in a ResNet-18 step and in a convolution; 64 on a GPU, 8 on a CPU.",
+    )
+    image_size: Auto | Annotated[int, Field(ge=32, le=512)] = Field(
+        "auto", description="Side of the step's images; 224 on a GPU, 32 on a CPU."
+    )
+    seconds: float = Field(
+        180.0,
+        ge=1,
+        le=3600,
+        description="Time for the measurements together; each gets its share, and a test that has "
+        "not begun when it is over is left out and listed.",
+    )
+    samples: int = Field(
+        15, ge=3, le=1000, description="Of each test at most; fewer where its time is over."
+    )
+    compare: bool = Field(
+        True,
+        description="Also measure the key tests with and without Redkiln's patches, in processes "
+        "of their own by turns.",
+    )
+
+
+class BenchmarkSpec(JobSpec):
+    """A job that measures what a worker's device can do, and says what follows for training."""
+
+    max_gpus: ClassVar[int] = 64
+
+    task: Literal["benchmark"] = NAME
+    measure: Measure = Field(default_factory=Measure)

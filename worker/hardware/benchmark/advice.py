@@ -1,0 +1,286 @@
+"""What follows from the numbers: pure rules, each naming the numbers that it rests on.
+
+A difference counts when it is larger than both a few per cent and the spread of what is compared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from redkiln.benchmark import (
+    BenchmarkResult,
+    Comparison,
+    Layout,
+    Measurement,
+    Pair,
+    Recommendation,
+)
+from redkiln.hardware import Precision
+from worker.hardware.benchmark.words import number_words
+
+LEAST_GAIN = 0.03
+"""A smaller difference is not worth a setting."""
+LOW_SHARE = 0.4
+"""Of the computed peak; libraries reach more than half of it on large products."""
+LARGE_MATRIX = 2048
+"""Smaller products do not fill a GPU."""
+SLOW_COPY = 1.25
+UNSTEADY_SPREAD = 0.15
+MIN_SAMPLES = 3
+"""A test that was sampled less often supports no advice."""
+LOADER_BOUND = 0.2
+"""Share of a step's time that waiting for data may take."""
+GRADIENT_BYTES = 46_800_000
+"""Of ResNet-18 in float32."""
+HEAVY_ALLREDUCE = 0.25
+
+Rule = Callable[[BenchmarkResult], Iterator[Recommendation]]
+
+
+def recommend(result: BenchmarkResult) -> list[Recommendation]:
+    """All that follows from a result, what changes most first."""
+    return [advice for rule in RULES for advice in rule(result)]
+
+
+def best_rates(result: BenchmarkResult) -> dict[str, float]:
+    """The best of each kind of test: what two machines are first compared by."""
+    units = {"TFLOP/s": "tflops", "GB/s": "gb_per_second", "images/s": "images_per_second"}
+    best: dict[str, float] = {}
+    for measured in result.measurements:
+        if measured.rate is not None:
+            kind = measured.id.split("/")[1] if measured.precision is None else measured.precision
+            kind = measured.id.split("/")[1] if measured.test == "memory" else kind
+            name = f"{measured.test}/{kind}_{units[measured.unit]}"
+            best[name] = max(best.get(name, 0.0), measured.rate.value)
+    return best
+
+
+def recommend_loader(*, step_seconds: float, wait_seconds: float) -> Recommendation | None:
+    """Whether training waits for its data, from the means of one step.
+
+    Args:
+        step_seconds: of a whole step, waiting included.
+        wait_seconds: that the step waited for its batch.
+    """
+    if step_seconds <= 0 or wait_seconds / step_seconds < LOADER_BOUND:
+        return None
+    share = wait_seconds / step_seconds
+    return Recommendation(
+        code="loader_bound",
+        text=f"loader-bound: {share:.0%} of a step waits for data ({1e3 * wait_seconds:.1f} of "
+        f"{1e3 * step_seconds:.1f} ms); decode once into memory, or give the worker more CPU "
+        "threads",
+        numbers={"step_seconds": step_seconds, "wait_seconds": wait_seconds},
+    )
+
+
+def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """Which type trains fastest, by the ResNet-18 step in its best layout."""
+    base = _best_step(result, "fp32")
+    if base is None:
+        return
+    gains = {}
+    for precision in ("bf16", "fp16"):
+        step = _best_step(result, precision)
+        if step is not None:
+            gains[precision] = (_value(step) / _value(base), step)
+    if not gains:
+        return
+    # bf16 needs no scaling of the loss, so a little more speed does not outweigh it.
+    best = max(gains, key=lambda name: gains[name][0] * (1.05 if name == "bf16" else 1.0))
+    words = ", ".join(
+        f"{name} gives {ratio:.2f}x here ({_rates(step, base)})"
+        for name, (ratio, step) in gains.items()
+    )
+    ratio, step = gains[best]
+    is_faster = ratio > 1 + max(LEAST_GAIN, _spread(step, base))
+    chosen = best if is_faster else "fp32"
+    ending = f"train in {best}" if is_faster else "stay with fp32"
+    yield Recommendation(
+        code="use_precision",
+        text=f"{words}: {ending}",
+        setting=f"training.precision: {chosen}",
+        numbers={f"{name}_ratio": ratio for name, (ratio, _) in gains.items()},
+    )
+
+
+def choose_layout(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """Whether channels_last helps the ResNet-18 step, in each type."""
+    for precision in ("fp32", "fp16", "bf16"):
+        plain, last = (_step(result, precision, name) for name in ("contiguous", "channels_last"))
+        if plain is None or last is None:
+            continue
+        ratio = _value(last) / _value(plain)
+        numbers = {"ratio": ratio, "channels_last": _value(last), "contiguous": _value(plain)}
+        rates = _rates(last, plain)
+        if abs(ratio - 1) <= max(LEAST_GAIN, _spread(plain, last)):
+            text = f"channels_last makes no difference in {precision} ({rates})"
+        elif ratio > 1:
+            text = f"channels_last gains {ratio - 1:.0%} in {precision} ({rates}): on"
+        else:
+            text = f"channels_last loses {1 - ratio:.0%} in {precision} ({rates}): off"
+        yield Recommendation(code="channels_last", text=text, numbers=numbers)
+
+
+def pin_memory(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """How much slower copies from pageable memory are."""
+    pinned, unpinned = (_find(result, f"copies/{name}") for name in ("pinned", "unpinned"))
+    if pinned is None or unpinned is None:
+        return
+    ratio = _value(pinned) / _value(unpinned)
+    if ratio >= SLOW_COPY:
+        yield Recommendation(
+            code="pin_memory",
+            text=f"host-to-device copies unpinned are {ratio:.1f}x slower ({_value(unpinned):.1f} "
+            f"against {_value(pinned):.1f} GB/s): pin the memory of batches",
+            numbers={"pinned": _value(pinned), "unpinned": _value(unpinned)},
+        )
+
+
+def watch_peak(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """Large products that stay far below what the card could do."""
+    for precision in ("fp32", "fp16", "bf16"):
+        best = _best_product(result, precision)
+        if best is None or best.share is None or best.share >= LOW_SHARE:
+            continue
+        yield Recommendation(
+            code="low_share_of_peak",
+            text=f"{precision} products reach {best.share:.0%} of the computed peak "
+            f"({_value(best):.3g} of {best.peak:.3g} TFLOP/s): look at the power limit and the "
+            "clocks (`redkiln doctor`), and at which BLAS library is used",
+            numbers={"share": best.share, "tflops": _value(best)},
+        )
+
+
+def weigh_comparisons(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """What patches and other switches did, test by test and in the mean."""
+    for comparison in result.comparisons:
+        if comparison.pairs:
+            yield _weigh(comparison)
+
+
+def weigh_allreduce(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """How much of a step the exchange of gradients would take."""
+    step = _best_step(result, "bf16") or _best_step(result, "fp32")
+    exchange = _find(result, f"allreduce/{GRADIENT_BYTES}")
+    if step is None or step.seconds is None or exchange is None or exchange.seconds is None:
+        return
+    share = exchange.seconds / step.seconds
+    heavy = share > HEAVY_ALLREDUCE
+    ending = "raise the batch size or use accumulation" if heavy else "several GPUs pay"
+    yield Recommendation(
+        code="allreduce",
+        text=f"exchanging ResNet-18's gradients takes {1e3 * exchange.seconds:.1f} ms, {share:.0%} "
+        f"of a step ({1e3 * step.seconds:.1f} ms): {ending}",
+        numbers={"share": share, "allreduce_seconds": exchange.seconds},
+    )
+
+
+def watch_spread(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """Numbers that are not worth much, because something else ran."""
+    unsteady = [m for m in result.measurements if m.rate and m.rate.spread > UNSTEADY_SPREAD]
+    if not unsteady:
+        return
+    worst = max(unsteady, key=lambda m: m.rate.spread if m.rate else 0.0)
+    assert worst.rate is not None
+    yield Recommendation(
+        code="unsteady",
+        text=f"{len(unsteady)} of {len(result.measurements)} tests vary by more than "
+        f"{UNSTEADY_SPREAD:.0%} ({worst.title}: {worst.rate.spread:.0%}): measure again while "
+        "nothing else runs on the machine",
+        numbers={"tests": float(len(unsteady)), "worst_spread": worst.rate.spread},
+    )
+
+
+def want_samples(result: BenchmarkResult) -> Iterator[Recommendation]:
+    """Tests that were too slow for the time that they had."""
+    few = [m for m in result.measurements if m.rate and m.rate.num_samples < MIN_SAMPLES]
+    if few:
+        yield Recommendation(
+            code="few_samples",
+            text=f"{len(few)} tests were too slow to be sampled {MIN_SAMPLES} times ({few[0].title}"
+            f"{', ...' if len(few) > 1 else ''}), so nothing is concluded from them: give it more "
+            "time (measure.seconds)",
+            numbers={"tests": float(len(few))},
+        )
+
+
+RULES: Sequence[Rule] = (
+    choose_precision,
+    choose_layout,
+    weigh_comparisons,
+    pin_memory,
+    weigh_allreduce,
+    watch_peak,
+    want_samples,
+    watch_spread,
+)
+
+
+def _weigh(comparison: Comparison) -> Recommendation:
+    title = comparison.title
+    if comparison.agrees is False:
+        return Recommendation(
+            code=f"{comparison.name}_wrong",
+            text=f"{title}: results differ by {comparison.largest_difference:.1e} of the largest "
+            "output, more than rounding explains: off, and run the self-test",
+            numbers={"largest_difference": comparison.largest_difference or 0.0},
+        )
+    ratio = mean_ratio(comparison.pairs)
+    noise = max(pair.spread for pair in comparison.pairs)
+    numbers = {pair.id: pair.ratio for pair in comparison.pairs}
+    detail = ", ".join(f"{pair.title} {pair.ratio:.2f}x" for pair in comparison.pairs)
+    if abs(ratio - 1) <= max(LEAST_GAIN, noise):
+        text = f"{title} make no difference beyond the noise ({detail})"
+    elif ratio > 1:
+        text = f"{title} gain {ratio - 1:.0%} ({detail}): on"
+    else:
+        text = f"{title} lose {1 - ratio:.0%} ({detail}): off"
+    return Recommendation(code=comparison.name, text=text, numbers={"mean": ratio, **numbers})
+
+
+def mean_ratio(pairs: Sequence[Pair]) -> float:
+    """The geometric mean of some ratios."""
+    product = 1.0
+    for pair in pairs:
+        product *= pair.ratio
+    return float(product ** (1 / len(pairs)))
+
+
+def _step(result: BenchmarkResult, precision: str, layout: Layout | str) -> Measurement | None:
+    return _find(result, f"training/resnet18/{precision}/{layout}")
+
+
+def _find(result: BenchmarkResult, measurement_id: str) -> Measurement | None:
+    found = result.find(measurement_id)
+    if found is None or found.rate is None or found.rate.num_samples < MIN_SAMPLES:
+        return None
+    return found
+
+
+def _best_step(result: BenchmarkResult, precision: Precision | str) -> Measurement | None:
+    steps = [_step(result, precision, layout) for layout in ("contiguous", "channels_last")]
+    return max((step for step in steps if step), key=_value, default=None)
+
+
+def _best_product(result: BenchmarkResult, precision: str) -> Measurement | None:
+    products = [
+        measured
+        for measured in result.measurements
+        if measured.test == "matmul"
+        and measured.precision == precision
+        and measured.rate is not None
+        and (measured.size or 0) >= LARGE_MATRIX
+    ]
+    return max(products, key=_value, default=None)
+
+
+def _value(measured: Measurement) -> float:
+    assert measured.rate is not None
+    return measured.rate.value
+
+
+def _rates(one: Measurement, other: Measurement) -> str:
+    return f"{number_words(_value(one))} against {number_words(_value(other))} {one.unit}"
+
+
+def _spread(*measured: Measurement) -> float:
+    return max(item.rate.spread for item in measured if item.rate is not None)

@@ -1,0 +1,41 @@
+"""Processes that a benchmark starts: gone when it is, whatever ends it."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+SOURCE_DIR = Path(__file__).resolve().parents[3]
+"""Where the package `worker` lies: the folder that the processes run in."""
+
+
+@contextmanager
+def start_child(
+    module: str, arguments: Sequence[str], *, environ: Mapping[str, str]
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run a module in a process with pipes, which is killed on leaving if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        env=dict(environ),
+        cwd=SOURCE_DIR,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                _close(pipe)
+
+
+def _close(pipe: object) -> None:
+    try:
+        pipe.close()  # type: ignore[attr-defined]
+    except BrokenPipeError:
+        return

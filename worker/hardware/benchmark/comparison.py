@@ -1,0 +1,193 @@
+"""Key tests without and with something in the environment: two processes that live by turns.
+
+Each process (`module`) makes its tests and its outputs, says `{"outputs": {id: numbers}}` on a
+line of its own, and from then on answers each line that it reads with a line
+`{"seconds": {id: seconds}}`, one sample of each test. While one measures the other waits.
+"""
+
+import json
+import math
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from redkiln.benchmark import Comparison, Pair, summarise
+from redkiln.hardware import PatchOutcome, Precision
+from worker.hardware.benchmark.children import start_child
+from worker.hardware.benchmark.plan import SCALE, Case
+
+ALLOWED_DIFFERENCE: dict[Precision, float] = {"fp32": 1e-3, "fp16": 2e-2, "bf16": 8e-2}
+"""Largest difference of outputs, relative to the largest one, that is still called rounding.
+
+Source: 24, 11 and 8 bits of mantissa; through the 18 layers of a ResNet roundings of half a unit
+add up to some ten units."""
+INFINITE = 1e9
+MIN_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is compared.
+
+    Attributes:
+        without: environment of the one process.
+        with_: of the other one.
+        module: what both processes run.
+        arguments: of both.
+        with_arguments: of the other one beside them.
+        variables: what the other one has, for whoever reads it.
+        patches: what the other one has, by the patches that decided.
+    """
+
+    name: str
+    title: str
+    module: str
+    without: Mapping[str, str]
+    with_: Mapping[str, str]
+    arguments: Sequence[str] = ()
+    with_arguments: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    patches: Sequence[PatchOutcome] = ()
+
+
+class ChildFailed(Exception):  # noqa: N818  # reads as what it is
+    """A process of a comparison ended before its work was done."""
+
+
+def run_contest(
+    contest: Contest,
+    cases: Sequence[Case],
+    *,
+    rounds: int,
+    seconds: float,
+    on_round: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Comparison:
+    """Measure both sides by turns, the one that begins changing from round to round."""
+    try:
+        said, samples = _measure(
+            contest, rounds=rounds, seconds=seconds, on_round=on_round, clock=clock
+        )
+    except ChildFailed as error:
+        return skip_contest(contest.name, contest.title, str(error))
+    differences = find_differences(said[0]["outputs"], said[1]["outputs"])
+    allowed = {case.id: ALLOWED_DIFFERENCE[case.precision or "fp32"] for case in cases}
+    return Comparison(
+        name=contest.name,
+        title=contest.title,
+        pairs=pair_up(cases, samples[0], samples[1]),
+        variables=dict(contest.variables),
+        largest_difference=max(differences.values(), default=0.0),
+        agrees=all(gap <= allowed[name] for name, gap in differences.items()),
+        patches=list(contest.patches),
+    )
+
+
+def skip_contest(
+    name: str, title: str, why: str, *, patches: Sequence[PatchOutcome] = ()
+) -> Comparison:
+    """A comparison that is not made."""
+    return Comparison(name=name, title=title, skipped=why, patches=list(patches))
+
+
+def pair_up(
+    cases: Sequence[Case],
+    without: Sequence[Mapping[str, float]],
+    with_: Sequence[Mapping[str, float]],
+) -> list[Pair]:
+    """Rates of each test on both sides, from the seconds of their rounds."""
+    pairs = []
+    for case in cases:
+        work = case.work / SCALE[case.unit]
+        sides = [
+            [work / round_[case.id] for round_ in rounds if case.id in round_]
+            for rounds in (without, with_)
+        ]
+        if not all(sides):
+            continue
+        before, after = (summarise(side) for side in sides)
+        pairs.append(
+            Pair(
+                id=case.id,
+                title=case.title,
+                unit=case.unit,
+                without=before.value,
+                with_=after.value,
+                spread=max(before.spread, after.spread),
+                num_samples=min(before.num_samples, after.num_samples),
+            )
+        )
+    return pairs
+
+
+def find_differences(
+    one: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]]
+) -> dict[str, float]:
+    """Between two sets of outputs, relative to the largest output of each test.
+
+    What is missing on one side, or not finite, differs by 1e9: JSON has no infinity.
+    """
+    names = [*one, *(name for name in other if name not in one)]
+    return {name: _difference(one.get(name, ()), other.get(name, ())) for name in names}
+
+
+def _difference(one: Sequence[float], other: Sequence[float]) -> float:
+    if not one or len(one) != len(other):
+        return INFINITE
+    scale = max(abs(value) for value in one) or 1.0
+    gap = max(abs(a - b) for a, b in zip(one, other, strict=True)) / scale
+    return gap if math.isfinite(gap) and math.isfinite(scale) else INFINITE
+
+
+def _measure(
+    contest: Contest,
+    *,
+    rounds: int,
+    seconds: float,
+    on_round: Callable[[], None],
+    clock: Callable[[], float],
+) -> tuple[list[dict[str, Any]], tuple[list[dict[str, float]], list[dict[str, float]]]]:
+    began = clock()
+    samples: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    with ExitStack() as held:
+        sides = []
+        said = []
+        for environ, further in ((contest.without, ()), (contest.with_, contest.with_arguments)):
+            arguments = [*contest.arguments, *further]
+            child = held.enter_context(start_child(contest.module, arguments, environ=environ))
+            sides.append(child)
+            on_round()
+            said.append(_listen(child))  # one after the other: neither disturbs the other's start
+        for number in range(rounds):
+            if number >= MIN_ROUNDS and clock() - began > seconds:
+                break
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                on_round()
+                samples[side].append(_ask(sides[side]))
+    return said, samples
+
+
+def _ask(child: "subprocess.Popen[str]") -> dict[str, float]:
+    assert child.stdin is not None
+    try:
+        child.stdin.write("\n")
+        child.stdin.flush()
+    except BrokenPipeError:
+        pass  # its last words tell why
+    seconds: dict[str, float] = _listen(child)["seconds"]
+    return seconds
+
+
+def _listen(child: "subprocess.Popen[str]") -> dict[str, Any]:
+    assert child.stdout is not None
+    assert child.stderr is not None
+    for line in child.stdout:
+        if line.startswith("{"):  # libraries print what they like
+            said: dict[str, Any] = json.loads(line)
+            return said
+    status = child.wait()
+    last = (child.stderr.read().strip().splitlines() or ["no word"])[-1]
+    raise ChildFailed(f"a process of the comparison ended with status {status}: {last[:300]}")

@@ -1,0 +1,116 @@
+"""The measurements of one process: group after group, each within its share of the time."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from redkiln.benchmark import Measurement, summarise
+from redkiln.hardware import GpuFacts
+from worker.hardware.benchmark.device import synchronize
+from worker.hardware.benchmark.operations import BuildModel, Call, build_call
+from worker.hardware.benchmark.plan import SCALE, Case, Group
+from worker.hardware.benchmark.timing import Budget, Clock, time_by_turns
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every group is measured with.
+
+    Attributes:
+        gpu: facts of the device, for its peaks; None on a CPU.
+        rounds: samples of each test at most.
+        on_round: called before each sample, so that somebody hears that all is well.
+    """
+
+    device: torch.device
+    build_model: BuildModel
+    gpu: GpuFacts | None
+    rounds: int
+    on_round: Callable[[], None] = lambda: None
+    clock: Clock = time.perf_counter
+
+
+def measure_group(group: Group, bench: Bench, *, seconds: float) -> list[Measurement]:
+    """Measure the members of a group by turns; what fails says why."""
+    failed: dict[str, str] = {}
+    calls = _build_calls(group.cases, bench, failed)
+    samples: dict[str, list[float]] = {}
+    if calls:
+        samples = time_by_turns(
+            calls,
+            synchronize=lambda: synchronize(bench.device),
+            budget=Budget(seconds, bench.rounds),
+            on_round=bench.on_round,
+            clock=bench.clock,
+        )
+    calls.clear()
+    if bench.device.type == "cuda":
+        torch.cuda.empty_cache()
+    return [
+        describe(case, samples.get(case.id), peak=find_peak(case, bench.gpu), failed=failed)
+        for case in group.cases
+    ]
+
+
+def describe(
+    case: Case,
+    seconds: Sequence[float] | None,
+    *,
+    peak: float | None,
+    failed: dict[str, str],
+) -> Measurement:
+    """A case with the rate of its samples, or with why there is none."""
+    measured = Measurement(
+        id=case.id,
+        test=case.test,
+        title=case.title,
+        unit=case.unit,
+        precision=case.precision,
+        layout=case.layout,
+        size=case.size,
+        peak=peak,
+        skipped=case.skipped or failed.get(case.id),
+    )
+    if not seconds:
+        return measured
+    work = case.work / SCALE[case.unit]
+    rate = summarise([work / each for each in seconds])
+    return measured.model_copy(update={"rate": rate, "seconds": work / rate.value})
+
+
+def find_peak(case: Case, gpu: GpuFacts | None) -> float | None:
+    """What the device could do at most in the unit of a case; None when that is unknown."""
+    if gpu is None:
+        return None
+    if case.unit == "TFLOP/s":
+        return gpu.peak_tflops.get(case.precision or "")
+    if case.test == "memory" and gpu.memory_bandwidth_bytes_per_second is not None:
+        return gpu.memory_bandwidth_bytes_per_second / 1e9
+    return None
+
+
+def _build_calls(cases: Sequence[Case], bench: Bench, failed: dict[str, str]) -> dict[str, Call]:
+    """The calls of the members that can be made: each is tried once."""
+    calls: dict[str, Call] = {}
+    for case in cases:
+        if case.skipped is not None:
+            continue
+        try:
+            call = build_call(case, device=bench.device, build_model=bench.build_model)
+            call()
+            synchronize(bench.device)
+        except torch.OutOfMemoryError as error:
+            failed[case.id] = f"left out: out of memory ({_first_line(error)})"
+        except torch.AcceleratorError:
+            raise  # the device is lost; whatever follows would fail as well
+        except RuntimeError as error:
+            failed[case.id] = f"not supported: {_first_line(error)}"
+        else:
+            calls[case.id] = call
+    return calls
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
