@@ -7,7 +7,7 @@ needs float32; a narrower type that is wrong is not used.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from redkiln.hardware import GpuExclusion, Precision, SelfTestReport, SelfTestResult
@@ -40,7 +40,7 @@ class Verdict:
 
     Attributes:
         action: `restrict` uses it without some types or kernels; `switch_blas` wants the test to be
-            repeated with `environment` before it is believed.
+            repeated with `environment`, and jobs to run with it, before the GPU is used.
         reason: what was wrong, with numbers; empty when nothing was.
         environment: variables that every process on this GPU gets.
         blocked_precisions: types that nothing is trained in here.
@@ -58,22 +58,38 @@ class Verdict:
     @property
     def exclusion(self) -> GpuExclusion | None:
         """Why the GPU is left alone; None when it is used."""
-        if self.action != "exclude":
-            return None
-        return GpuExclusion(code=self.code, message=self.reason)
+        if self.action == "exclude":
+            return GpuExclusion(code=self.code, message=self.reason)
+        if self.action == "switch_blas":
+            listed = " ".join(f"{name}={value}" for name, value in self.environment.items())
+            return GpuExclusion(
+                code=self.code, message=f"{self.reason}. Fix: set {listed} for the worker."
+            )
+        return None
 
 
 def judge_report(report: SelfTestReport) -> Verdict:
-    """The decision that a report leads to."""
+    """The decision that a report leads to.
+
+    A report of a test that ran under the variables of `switch_blas` decides for good: the library
+    that is avoided was tested by itself all the same, and what it does counts no more.
+    """
     if report.status == "error":
         return refuse_untested(report.cause)
-    if not report.results:
+    has_switched = avoids_hipblaslt(report.settings)
+    used = [r for r in report.results if not (has_switched and r.library in LT_LIBRARIES)]
+    if not used:
         return refuse_untested("it reported no result")
-    if can_switch_blas(report):
-        reason = f"the other BLAS library is used: {_list_worst(report.bad)}"
+    if not has_switched and can_switch_blas(report):
+        reason = f"wrong numbers by one of two BLAS libraries: {_list_worst(report.bad)}"
         return Verdict("switch_blas", reason, environment=AVOID_HIPBLASLT)
-    attention = _only_fused_attention(report)
-    rest = [result for result in report.bad if result not in attention]
+    return _judge_used(used)
+
+
+def _judge_used(results: Sequence[SelfTestResult]) -> Verdict:
+    wrong = [result for result in results if result.verdict != "passed"]
+    attention = _only_fused_attention(wrong)
+    rest = [result for result in wrong if result not in attention]
     if fatal := [result for result in rest if result.precision == "fp32"]:
         return Verdict("exclude", f"wrong numbers: {_list_worst(fatal)}. {FIX}")
     blocked = tuple(sorted({result.precision for result in rest}))
@@ -83,26 +99,9 @@ def judge_report(report: SelfTestReport) -> Verdict:
         return Verdict("use")
     return Verdict(
         "restrict",
-        f"{', '.join(parts)}: {_list_worst(report.bad)}",
+        f"{', '.join(parts)}: {_list_worst(wrong)}",
         blocked_precisions=blocked,
         has_plain_attention=bool(attention),
-    )
-
-
-def judge_repeated(report: SelfTestReport, *, first: Verdict) -> Verdict:
-    """The decision after a test that was repeated with the variables of `first`.
-
-    The library that is avoided now is still tested; what it does counts no more.
-    """
-    used = [result for result in report.results if result.library not in LT_LIBRARIES]
-    again = judge_report(report.model_copy(update={"results": used}))
-    if again.action == "exclude":
-        return replace(again, reason=f"with either BLAS library {again.reason}")
-    return replace(
-        again,
-        action="restrict",
-        reason="; ".join(filter(None, (first.reason, again.reason))),
-        environment=first.environment,
     )
 
 
@@ -116,6 +115,11 @@ def can_switch_blas(report: SelfTestReport) -> bool:
     plain = [r for r in report.results if r.area in PRODUCTS and r.library not in LT_LIBRARIES]
     has_choice = any(result.library in LT_LIBRARIES for result in report.results)
     return bool(wrong) and has_choice and all(r.verdict == "passed" for r in plain)
+
+
+def avoids_hipblaslt(settings: Mapping[str, str]) -> bool:
+    """Whether a process under these variables keeps away from the -Lt library."""
+    return all(settings.get(name) == value for name, value in AVOID_HIPBLASLT.items())
 
 
 def refuse_untested(cause: str) -> Verdict:
@@ -133,9 +137,9 @@ FIX = (
 )
 
 
-def _only_fused_attention(report: SelfTestReport) -> list[SelfTestResult]:
-    wrong = [r for r in report.bad if r.area in ATTENTION_AREAS]
-    return wrong if all(result.library in FUSED_ATTENTION for result in wrong) else []
+def _only_fused_attention(wrong: Sequence[SelfTestResult]) -> list[SelfTestResult]:
+    found = [result for result in wrong if result.area in ATTENTION_AREAS]
+    return found if all(result.library in FUSED_ATTENTION for result in found) else []
 
 
 def _list_worst(results: Sequence[SelfTestResult]) -> str:

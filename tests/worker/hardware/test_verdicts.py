@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from redkiln.hardware import SelfTestReport, SelfTestResult
-from worker.hardware.verdicts import judge_repeated, judge_report, refuse_untested
+from worker.hardware.verdicts import judge_report, refuse_untested
 
 
 def result(area, precision, library=None, *, is_good=True, zeros=0.0, nan=0, error="", shape="s"):
@@ -131,7 +131,7 @@ def test_what_follows_from_a_report(results, action, blocked, plain, words):
     assert verdict.has_plain_attention is plain
     assert words in verdict.reason
     assert bool(verdict.environment) is (action == "switch_blas")
-    assert (verdict.exclusion is not None) is (action == "exclude")
+    assert (verdict.exclusion is not None) is (action in ("exclude", "switch_blas"))
 
 
 def test_the_reason_of_an_exclusion_says_what_to_do():
@@ -162,25 +162,34 @@ def test_a_gpu_that_could_not_be_tested_is_left_alone(given, words):
     assert refuse_untested("x").action == "exclude"
 
 
-def test_with_the_other_library_a_gpu_is_used_and_keeps_its_variables():
+AVOIDED = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"}
+
+
+def repeated(*results, settings=AVOIDED):
+    return report(*results).model_copy(update={"settings": settings})
+
+
+def test_with_the_other_library_a_gpu_is_used_whatever_the_avoided_one_does():
     first = judge_report(report(*WRONG_LT, *REST))
-    verdict = judge_repeated(report(*WRONG_LT, *REST), first=first)
-    assert verdict.action == "restrict"
-    assert verdict.environment == {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"}
-    assert "93% zeros" in verdict.reason
+    assert first.environment == AVOIDED
+    assert "93% zeros" in first.exclusion.message
+    assert "set TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1" in first.exclusion.message
+    assert judge_report(repeated(*WRONG_LT, *REST)).action == "use"
+
+
+def test_one_of_the_two_variables_is_no_switch():
+    half = {"TORCH_BLAS_PREFER_HIPBLASLT": "0"}
+    assert judge_report(repeated(*WRONG_LT, *REST, settings=half)).action == "switch_blas"
 
 
 def test_what_stays_wrong_with_the_other_library_takes_the_gpu_out():
-    first = judge_report(report(*WRONG_LT, result("linear", "fp32", "rocblas", is_good=False)))
-    assert first.action == "switch_blas"
-    again = report(*WRONG_LT, result("linear", "fp32", "rocblas", is_good=False))
-    verdict = judge_repeated(again, first=first)
+    wrong = [*WRONG_LT, result("linear", "fp32", "rocblas", is_good=False)]
+    assert judge_report(report(*wrong)).action == "switch_blas"
+    verdict = judge_report(repeated(*wrong))
     assert verdict.action == "exclude"
-    assert "with either BLAS library" in verdict.reason
+    assert "linear in fp32 by rocblas" in verdict.reason
 
 
 def test_a_narrow_type_that_stays_wrong_is_blocked_beside_the_other_library():
-    first = judge_report(report(*WRONG_LT))
-    verdict = judge_repeated(report(*WRONG_LT, result("sgd", "bf16", nan=1)), first=first)
+    verdict = judge_report(repeated(*WRONG_LT, result("sgd", "bf16", nan=1)))
     assert (verdict.action, verdict.blocked_precisions) == ("restrict", ("bf16",))
-    assert verdict.environment
