@@ -61,8 +61,9 @@ def test_the_printed_snippet_sees_what_training_saw(files, monkeypatch, resize, 
 def card_of(environment):
     facts = CardFacts.model_construct(
         job_name="j", job_id="job_1", dataset="d", dataset_notes=[], fingerprint="f",
-        classes=["a"], counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1, best_epoch=1,
-        best_step=1, steps=1, epochs=1, verified=True, misses=[], scores=[], confusions=[],
+        classes=["a"], counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1,
+        best_epoch=1, best_step=1, steps=1, epochs=1, verified=True, misses=[], scores=[],
+        confusions=[],
         metrics={"test/accuracy": 1.0, "test/accuracy_onnx": 1.0, "test/loss": 0.1},
         parity={"num_samples": 1, "relative": 0.0, "max_abs": 0.0, "agreement": 1.0},
         gate={"tolerance": 1e-3, "max_metric_drop": 0.0}, seconds={"training": 1.0},

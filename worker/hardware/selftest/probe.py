@@ -47,9 +47,10 @@ def probe(device: torch.device) -> ProbeOutput:
 
 def _convolve(images: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """A convolution and both of its gradients, as one row of numbers."""
-    leaves = [images.requires_grad_(), weight.requires_grad_()]
-    out = functional.conv2d(*leaves, padding=1)
-    gradients = torch.autograd.grad(out.square().mean(), leaves)
+    images.requires_grad_()
+    weight.requires_grad_()
+    out = functional.conv2d(images, weight, padding=1)
+    gradients = torch.autograd.grad(out.square().mean(), [images, weight])
     scaled = [tensor / tensor.detach().square().mean().sqrt() for tensor in (out, *gradients)]
     return torch.cat([tensor.detach().flatten() for tensor in scaled])
 
