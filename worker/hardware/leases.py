@@ -60,9 +60,9 @@ class GpuLease:
 
     def close(self) -> None:
         """Give this process's hold up; the lease ends when nobody else has inherited it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 class LeaseFolder:
@@ -75,9 +75,10 @@ class LeaseFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         make_shared_dir(root)
-        self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # systemd-tmpfiles leaves a locked folder alone.
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        self._descriptor: int | None = descriptor
 
     def take(self, keys: Iterable[str]) -> list[GpuLease] | None:
         """Lease all of these GPUs, or none.
@@ -114,7 +115,9 @@ class LeaseFolder:
 
     def close(self) -> None:
         """Let go of the folder; leases live on."""
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _path(self, key: str) -> Path:
         return self.root / f"{key}.lock"

@@ -110,6 +110,16 @@ def test_a_given_up_lease_is_not_passed_on(folder):
         lease.fileno()
 
 
+def test_a_folder_may_be_closed_twice_and_its_leases_live_on(folder):
+    (lease,) = folder.take([CARDS[0]])
+    folder.close()
+    folder.close()
+    other = LeaseFolder(folder.root)
+    assert other.take([CARDS[0]]) is None
+    lease.close()
+    other.close()
+
+
 def test_users_of_one_host_share_the_folder_whatever_their_umask(tmp_path):
     before = os.umask(0o077)
     try:
