@@ -29,18 +29,21 @@ from redkiln.errors import (
     TransferError,
     WaitTimeout,
 )
+from redkiln.hardware import WorkerGpu
 from redkiln.job import (
     ArtifactView,
     CheckpointView,
     CreatedKey,
     DatasetStatus,
     DatasetView,
+    Estimates,
     EventView,
     JobSummary,
     JobView,
     KeyView,
     Page,
     Series,
+    TelemetrySeries,
     WorkerView,
 )
 from redkiln.packing import Package, open_package
@@ -79,8 +82,8 @@ class TaskInfo(BaseModel):
     description: str = ""
 
 
-class DryRun(BaseModel):
-    """What a spec would run as: defaults filled in, `auto` left as it is."""
+class DryRun(Estimates):
+    """What a spec would run as, defaults filled in and `auto` left as it is, and what it takes."""
 
     dataset_id: str | None = None
     spec: dict[str, Any]
@@ -358,6 +361,30 @@ class Client:
         body = self._connection.request("GET", f"/v1/jobs/{job_id}/metrics", params=params).json()
         return [Series.model_validate(item) for item in body["series"]]
 
+    def telemetry(
+        self,
+        job_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        after_ms: int | None = None,
+        max_points: int | None = None,
+    ) -> list[TelemetrySeries]:
+        """What a job's GPUs and its processes did over time.
+
+        Args:
+            job_id: of the job.
+            names: only these series (`gpu/0/power_watts`, `host/cpu_ratio`, ...).
+            after_ms: only what is newer (milliseconds since 1970).
+            max_points: thin each series for display to so many points.
+        """
+        params = {
+            "names": ",".join(names) if names else None,
+            "after_ms": after_ms,
+            "max_points": max_points,
+        }
+        body = self._connection.request("GET", f"/v1/jobs/{job_id}/telemetry", params=params).json()
+        return [TelemetrySeries.model_validate(item) for item in body["series"]]
+
     def artifacts(self, job_id: str) -> list[ArtifactView]:
         """The published files of a job; none before it has succeeded."""
         return list(self._pages(f"/v1/jobs/{job_id}/artifacts", ArtifactView))
@@ -498,6 +525,23 @@ class Client:
     def workers(self) -> list[WorkerView]:
         """The workers that the service knows, live or not."""
         return list(self._pages("/v1/workers", WorkerView))
+
+    def worker(self, worker_id: str) -> WorkerView:
+        """A worker by its id.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self._get(f"/v1/workers/{worker_id}", WorkerView)
+
+    def gpus(self, *, worker: str | None = None, arch: str | None = None) -> list[WorkerGpu]:
+        """The GPUs of the live workers: what they are, what they do now and for which job.
+
+        Args:
+            worker: only this one's, by its id.
+            arch: only those of one architecture (`gfx1100`).
+        """
+        return list(self._pages("/v1/gpus", WorkerGpu, {"worker": worker, "arch": arch}))
 
     def keys(self) -> list[KeyView]:
         """API keys, without their secrets; needs an admin key."""

@@ -2,7 +2,19 @@
 
 import typer
 
-from redkiln.cli import artifacts, datasets, jobs, keys, records, steering, tasks, train, workers
+from redkiln.cli import (
+    artifacts,
+    bench,
+    datasets,
+    gpus,
+    jobs,
+    keys,
+    records,
+    steering,
+    tasks,
+    train,
+    workers,
+)
 from redkiln.cli.command import Json, Key, Session, Url, command, example_text
 from redkiln.cli.exit_codes import MEANINGS
 from redkiln.errors import RedkilnError
@@ -41,7 +53,9 @@ def build_app() -> typer.Typer:
         epilog=_EPILOG,
     )
     app.callback()(_root)
-    for group in (train, jobs, steering, records, artifacts, datasets, tasks, workers, keys):
+    for group in (
+        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, bench, keys
+    ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)
     return app

@@ -14,6 +14,7 @@ from redkiln.cli import words
 from redkiln.cli.command import print_json
 from redkiln.cli.naming import find_dataset_name
 from redkiln.cli.panel import STYLES, JobPanel, metric_words, queue_words, shown_metrics
+from redkiln.cli.sensors import MAX_POINTS, SensorFeed
 from redkiln.cli.watched import Line, Watched
 from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
 from redkiln.job import EventView, JobStatus, JobView
@@ -77,7 +78,7 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
         watched.refresh(ask_patiently(lambda: client.job(job_id), on_change=apply))
         screen.show(None, [])
 
-    with screen.open(watched):
+    with screen.open(watched), _feed(client, watched, screen):
         polls = 0
         while watched.status == JobStatus.QUEUED:  # the stream says nothing of the position
             time.sleep(QUEUE_POLL_SECONDS[min(polls, len(QUEUE_POLL_SECONDS) - 1)])
@@ -87,6 +88,17 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
             apply(update)
         refresh()
     return watched.job
+
+
+def _feed(client: Client, watched: Watched, screen: Screen) -> AbstractContextManager[object]:
+    """What keeps the sensors up to date, where they are shown."""
+    if not isinstance(screen, PanelScreen):
+        return nullcontext()
+    job_id = watched.job.id
+    return SensorFeed(
+        watched.sensors,
+        lambda after_ms: client.telemetry(job_id, after_ms=after_ms, max_points=MAX_POINTS),
+    )
 
 
 class PanelScreen:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from redkiln.cli import words
+from redkiln.cli.sensors import Sensors
 from redkiln.cli.watched import Line, Watched
 from redkiln.job import MAX_QUEUE_POSITION, JobStatus, Phase
 from redkiln.tasks import exports_model
@@ -75,6 +76,8 @@ class JobPanel:
             _bar(watched),
             _numbers(watched, is_plain=is_plain),
         ]
+        if watched.status == JobStatus.RUNNING and watched.sensors.current():
+            rows += [Text(), _hardware(watched.sensors, is_plain=is_plain)]
         if watched.lines:
             *older, newest = watched.lines
             rows += [Text(), *(_line(line) for line in older), _line(newest, is_whole=True)]
@@ -207,6 +210,45 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     row.add_column(justify="right")
     row.add_row(left, right)
     return row
+
+
+_SENSORS = (
+    ("busy_ratio", "cpu_ratio"),
+    ("vram_used_bytes", "memory_used_bytes"),
+    ("power_watts",),
+    ("junction_celsius", "edge_celsius"),
+    ("core_clock_hz",),
+)
+"""What is shown of each GPU and of the host, from the left: of each entry the first there is."""
+
+
+def _hardware(sensors: Sensors, *, is_plain: bool) -> RenderableType:
+    """A line for each GPU of the job, and one for its processes."""
+    current = sensors.current()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    for _ in _SENSORS:
+        table.add_column(justify="right", no_wrap=True)
+    table.add_column(style="cyan", no_wrap=True)
+    for place in dict.fromkeys(name.rpartition("/")[0] for name in sorted(current)):
+        cells = [_sensor(current, place, names) for names in _SENSORS]
+        busy = [c for name in _SENSORS[0] for c in sensors.courses.get(f"{place}/{name}", ())]
+        course = "" if is_plain else words.sparkline(busy, _SPARK_WIDTH // 2)
+        label = "cpu" if place == "host" else place.replace("/", " ")
+        table.add_row(label, *(plain_words(cell, is_plain=is_plain) for cell in cells), course)
+    return table
+
+
+def _sensor(current: dict[str, float], place: str, names: tuple[str, ...]) -> str:
+    for name in names:
+        if (value := current.get(f"{place}/{name}")) is not None:
+            return words.reading(name, value)
+    return ""
+
+
+def plain_words(text: str, *, is_plain: bool) -> str:
+    """A reading as a terminal without unicode can show it: `71 C`."""
+    return text.replace("°", "") if is_plain else text
 
 
 def preparing_words(watched: Watched) -> str:

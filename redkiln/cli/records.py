@@ -1,6 +1,7 @@
 """Commands on what a job wrote down: logs, events, metrics."""
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -14,9 +15,11 @@ from redkiln.cli.panel import STYLES
 from redkiln.cli.tables import Column, print_table
 from redkiln.cli.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
-from redkiln.job import EventView, Series
+from redkiln.job import EventView, Series, TelemetrySeries
 
 _SPARK_WIDTH = 20
+Say = Callable[[str, float], str]
+"""A value in words, by the name of its series."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +36,7 @@ def register(app: typer.Typer) -> None:
     command(app, "metrics", rich_help_panel="Jobs", examples=(
         "redkiln metrics last",
         "redkiln metrics last --name val/accuracy --json",
+        "redkiln metrics last --telemetry             # GPUs, processor, memory",
     ))(metrics)  # fmt: skip
 
 
@@ -94,16 +98,23 @@ def metrics(
     max_points: Annotated[
         int, typer.Option("--points", min=3, help="Thin each series to so many points.")
     ] = 500,
+    is_telemetry: Annotated[
+        bool, typer.Option("--telemetry", help="What GPUs and host did, instead of the metrics.")
+    ] = False,
 ) -> None:
-    """Show the course of a job's metrics."""
+    """Show the course of a job's metrics, or of its hardware with --telemetry."""
     job_id = find_job_id(session.client, job)
-    series = session.client.metrics(job_id, names=names, max_points=max_points)
+    series: Sequence[Series | TelemetrySeries] = (
+        session.client.telemetry(job_id, names=names, max_points=max_points)
+        if is_telemetry
+        else session.client.metrics(job_id, names=names, max_points=max_points)
+    )
     if session.is_json:
         session.emit(series)
     elif not series:
-        session.note("No metrics yet.")
+        session.note("No telemetry yet." if is_telemetry else "No metrics yet.")
     else:
-        _print_series(session, series)
+        _print_series(session, series, say=words.reading if is_telemetry else words.metric)
 
 
 def _print_event(session: Session, event: EventView) -> None:
@@ -119,9 +130,11 @@ def _print_event(session: Session, event: EventView) -> None:
         session.say(text)
 
 
-def _print_series(session: Session, series: list[Series]) -> None:
+def _print_series(
+    session: Session, series: Sequence[Series | TelemetrySeries], *, say: Say
+) -> None:
     columns = (
-        Column("metric", when_narrow="cut"),
+        Column("series", when_narrow="cut"),
         Column("points", is_right=True),
         Column("first", is_right=True),
         Column("last", is_right=True),
@@ -129,15 +142,15 @@ def _print_series(session: Session, series: list[Series]) -> None:
         Column("highest", is_right=True),
         Column("course", when_narrow="drop"),
     )
-    rows = [row for item in series if (row := _series_row(item))]
+    rows = [row for item in series if (row := _series_row(item, say))]
     print_table(session.out, columns, rows)
 
 
-def _series_row(item: Series) -> tuple[str, ...] | None:
+def _series_row(item: Series | TelemetrySeries, say: Say) -> tuple[str, ...] | None:
     values = [value for value in item.values if value is not None]
     if not values:
         return None
     shown = (values[0], values[-1], min(values), max(values))
-    numbers = (words.metric(item.name, value) for value in shown)
+    numbers = (say(item.name, value) for value in shown)
     course = words.sparkline(values, _SPARK_WIDTH)
     return (item.name, words.count(item.num_points), *numbers, course)

@@ -35,13 +35,20 @@ def print_table(
     console: Console, columns: Sequence[Column], rows: Iterable[Sequence[Text | str]]
 ) -> None:
     """Print a table with a rule under its heads and nothing else."""
+    console.print(build_table(columns, rows, room=console.width))
+
+
+def build_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Text | str]], *, room: int
+) -> Table:
+    """The table that `print_table` prints, for a given number of terminal columns."""
     listed = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
     widths = [
         max([len(column.head), *(row[index].cell_len for row in listed)])
         for index, column in enumerate(columns)
     ]
-    shown = choose_columns(columns, widths, room=console.width)
-    given = share_room(columns, widths, shown, room=console.width)
+    shown = choose_columns(columns, widths, room=room)
+    given = share_room(columns, widths, shown, room=room)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for index in shown:
         column = columns[index]
@@ -55,7 +62,7 @@ def print_table(
         )
     for row in listed:
         table.add_row(*(row[index] for index in shown))
-    console.print(table)
+    return table
 
 
 def choose_columns(columns: Sequence[Column], widths: Sequence[int], *, room: int) -> list[int]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redkiln.cli import words
+from redkiln.cli.sensors import Sensors
 from redkiln.client import Disconnected, Reconnected, Snapshot, Update
 from redkiln.events import EventKind
 from redkiln.job import EventView, JobView, Phase, Progress
@@ -40,6 +41,7 @@ class Watched:
         lines: the newest messages.
         result: data of the last `result` event.
         lost_connection: why the stream is broken at the moment.
+        sensors: what its hardware does.
     """
 
     job: JobView
@@ -53,6 +55,7 @@ class Watched:
     lines: deque[Line] = field(default_factory=lambda: deque(maxlen=NUM_LINES))
     result: dict[str, Any] | None = None
     lost_connection: str | None = None
+    sensors: Sensors = field(default_factory=Sensors)
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:

@@ -54,6 +54,27 @@ def metric(name: str, value: float) -> str:
     return percent(value) if "accuracy" in name else number(value)
 
 
+def memory(num_bytes: float) -> str:
+    """Memory as cards are sold by it: `23.5 GiB` (powers of 1024)."""
+    return f"{num_bytes / 2**30:.1f} GiB"
+
+
+def reading(name: str, value: float) -> str:
+    """What a sensor says, by the unit in its name: `97 %`, `212 W`, `71 °C`, `2.40 GHz`."""
+    match name.rpartition("_")[2]:
+        case "ratio":
+            return f"{100 * value:.0f} %"
+        case "bytes":
+            return memory(value)
+        case "watts":
+            return f"{value:.0f} W"
+        case "celsius":
+            return f"{value:.0f} °C"
+        case "hz":
+            return f"{value / 1e9:.2f} GHz"
+    return number(value)
+
+
 def ago(moment: datetime, now: datetime | None = None) -> str:
     """`just now`, `5 min ago`, `3 h ago`, `2 d ago`, then the date."""
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()

@@ -6,7 +6,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.command import Session, command
 from redkiln.cli.tables import Column, print_table
-from redkiln.job import WorkerView
+from redkiln.job import GpuView, WorkerView
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +32,7 @@ def workers(session: Session) -> None:
         Column("slots", is_right=True),
         Column("busy", is_right=True),
         Column("hardware", when_narrow="fold"),
+        Column("doctor", when_narrow="drop"),
         Column("id", when_narrow="drop"),
     )
     print_table(session.out, columns, [_row(item) for item in listed])
@@ -45,11 +46,22 @@ def _row(item: WorkerView) -> tuple[Text | str, ...]:
         str(item.slots),
         str(len(item.attempts)),
         _hardware(item),
+        _doctor(item),
         Text(item.id, style="dim"),
     )
 
 
 def _hardware(worker: WorkerView) -> str:
     torch = f", torch {worker.torch_version}" if worker.torch_version else ""
-    gpus = ", ".join(f"{gpu.name} ({gpu.arch})" if gpu.arch else gpu.name for gpu in worker.gpus)
-    return (gpus or "CPU") + torch
+    return (", ".join(map(_gpu, worker.gpus)) or "CPU") + torch
+
+
+def _gpu(gpu: GpuView) -> str:
+    text = f"{gpu.name} ({gpu.arch})" if gpu.arch else gpu.name
+    return text if gpu.excluded is None else f"{text}, left alone: {gpu.excluded.code}"
+
+
+def _doctor(worker: WorkerView) -> Text:
+    styles = {"ok": "green", "slow": "yellow", "blocked": "red"}
+    verdict = worker.doctor_verdict
+    return Text(verdict or "-", style=styles.get(verdict or "", "dim"))

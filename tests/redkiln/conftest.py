@@ -46,6 +46,7 @@ class FakeService:
     failures: list = field(default_factory=list)
     requests: list = field(default_factory=list)
     steered: list = field(default_factory=list)
+    estimates: list = field(default_factory=list)
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     submitted: list = field(default_factory=list)
@@ -162,7 +163,9 @@ def build_app(fake):
             entries = [vars(item) for item in error.problems]
             return problem(422, "invalid_spec", str(error), entries)
         if request.query_params.get("dry_run"):
-            return JSONResponse({"spec": parsed.model_dump(mode="json"), "warnings": []})
+            estimates = {"estimates": fake.estimates, "unknown": ["memory: it was not measured"]}
+            spec = parsed.model_dump(mode="json")
+            return JSONResponse({"spec": spec, "warnings": [], **estimates})
         fake.submitted.append((spec, request.headers.get("idempotency-key")))
         return JSONResponse(fake.view(), 202)
 
@@ -244,6 +247,31 @@ def build_app(fake):
             "downsampled": False,
         }
         return JSONResponse({"series": [series]})
+
+    async def telemetry(request):
+        watts = {
+            "name": "gpu/0/power_watts",
+            "at_ms": [1000, 2000],
+            "values": [200.0, 312.0],
+            "num_points": 2,
+            "downsampled": False,
+        }
+        after_ms = int(request.query_params.get("after_ms", 0))
+        return JSONResponse({"series": [watts] if after_ms < 2000 else []})
+
+    async def gpus(request):
+        facts = {"name": "Radeon RX 7900 XTX", "gfx": "gfx1100", "vram_bytes": 24 * 2**30}
+        gpu = {
+            "id": "wrk_1/0000:03:00.0",
+            "worker_id": "wrk_1",
+            "hostname": "box",
+            "key": "0000:03:00.0",
+            "facts": facts,
+            "telemetry": {"busy_ratio": 0.98, "power_watts": 312.0},
+            "job_id": JOB_ID,
+        }
+        wanted = request.query_params.get("arch", "gfx1100")
+        return page([gpu] if wanted == "gfx1100" else [])
 
     async def artifacts(request):
         return page(fake.artifacts())
@@ -352,6 +380,7 @@ def build_app(fake):
             Route(f"{of_job}/events", job_or_404(events)),
             Route(f"{of_job}/logs", job_or_404(logs)),
             Route(f"{of_job}/metrics", job_or_404(metrics)),
+            Route(f"{of_job}/telemetry", job_or_404(telemetry)),
             Route(f"{of_job}/artifacts", job_or_404(artifacts)),
             Route("/v1/artifacts/{artifact_id}/content", content),
             Route("/v1/datasets", push, methods=["POST"]),
@@ -361,6 +390,7 @@ def build_app(fake):
             Route("/v1/tasks", tasks),
             Route("/v1/tasks/{task}/schema", schema),
             Route("/v1/workers", workers),
+            Route("/v1/gpus", gpus),
             Route("/v1/keys", keys, methods=["GET", "POST"]),
             Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),
         ]

@@ -96,6 +96,9 @@ def test_every_list_is_typed(client):
     assert next(client.jobs(metadata={"team": "blue"})).name == "flowers"
     assert client.workers()[0].is_live
     assert client.metrics(JOB_ID)[0].values == [2.0, 1.0, 0.5]
+    assert client.telemetry(JOB_ID, names=["gpu/0/power_watts"])[0].at_ms == [1000, 2000]
+    assert client.gpus()[0].telemetry.power_watts == 312.0
+    assert client.gpus(arch="gfx942") == []
     assert [event.seq for event in client.events(JOB_ID, after_seq=4)] == [5, 6]
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from redkiln.cli.panel import JobPanel, shown_metrics
 from redkiln.cli.watched import Line, Watched, describe_event
-from redkiln.job import EventView, JobView
+from redkiln.job import EventView, JobView, TelemetrySeries
 from redkiln.watching import Disconnected, Reconnected, Snapshot
 
 NOW = datetime.now(UTC)
@@ -81,6 +81,42 @@ def test_a_running_job_is_seen_at_a_glance(watched):
 @pytest.mark.parametrize("width", [50, 80, 200])
 def test_the_panel_leaves_room_for_ctrl_c_on_its_last_line(watched, width):
     assert max(len(line) for line in draw(watched, width=width).splitlines()) <= width - 3
+
+
+def sensor(name, *values):
+    places = list(range(len(values)))
+    return TelemetrySeries(
+        name=name, at_ms=places, values=values, num_points=len(values), downsampled=False
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_what_the_hardware_does_is_seen_below_the_numbers(watched, width):
+    watched.sensors.take(
+        [
+            sensor("gpu/0/busy_ratio", 0.2, 0.5, 0.97),
+            sensor("gpu/0/vram_used_bytes", 18.2 * 2**30),
+            sensor("gpu/0/power_watts", 312.0),
+            sensor("gpu/0/edge_celsius", 71.0),
+            sensor("host/cpu_ratio", 0.5),
+        ]
+    )
+    gpu = next(line for line in draw(watched, width=width).splitlines() if "gpu 0" in line)
+    for words in ("97 %", "18.2 GiB", "312 W", "71 °C", "█"):
+        assert words in gpu
+    assert "cpu" in draw(watched)
+    assert "71 C" in draw(watched, encoding="ascii")
+    watched.refresh(job(status="succeeded"))
+    assert "gpu 0" not in draw(watched)
+
+
+def test_sensors_that_fell_silent_are_not_shown(watched):
+    now = [0.0]
+    watched.sensors.clock = lambda: now[0]
+    watched.sensors.take([sensor("gpu/0/power_watts", 312.0)])
+    assert "312 W" in draw(watched)
+    now[0] = 100.0
+    assert "312 W" not in draw(watched)
 
 
 def test_a_terminal_without_unicode_gets_plain_signs(watched):

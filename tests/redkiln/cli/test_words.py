@@ -79,3 +79,18 @@ def test_a_sparkline_goes_from_the_lowest_to_the_highest_bar():
 )
 def test_plurals(amount, noun, expected):
     assert words.plural(amount, noun) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("gpu/0/busy_ratio", 0.974, "97 %"),
+        ("host/memory_used_bytes", 3 * 2**30, "3.0 GiB"),
+        ("gpu/0/power_watts", 211.6, "212 W"),
+        ("gpu/0/junction_celsius", 71.2, "71 °C"),
+        ("gpu/0/core_clock_hz", 2_480_000_000, "2.48 GHz"),
+        ("gpu/0/fan_rpm", 1200.0, "1200"),
+    ],
+)
+def test_readings_have_the_unit_of_their_name(name, value, expected):
+    assert words.reading(name, value) == expected

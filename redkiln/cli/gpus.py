@@ -1,0 +1,158 @@
+"""The command that lists GPUs: what they are, what they do, who uses them."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from typing import Annotated
+
+import typer
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from redkiln.cli import words
+from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.panel import plain_words
+from redkiln.cli.tables import Column, build_table
+from redkiln.hardware import GpuTelemetry, WorkerGpu
+
+REFRESH_SECONDS = 2.0
+HOT_CELSIUS = 95.0
+"""From about here on cards throttle; it is shown in red."""
+
+_COLUMNS = (
+    Column("gpu", when_narrow="cut"),
+    Column("arch", when_narrow="drop"),
+    Column("busy", is_right=True),
+    Column("memory", is_right=True),
+    Column("power", is_right=True),
+    Column("temp", is_right=True),
+    Column("clock", is_right=True, when_narrow="drop"),
+    Column("use", when_narrow="cut"),
+    Column("host", when_narrow="drop"),
+    Column("address", when_narrow="drop"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    command(app, "gpus", rich_help_panel="Service", examples=(
+        "redkiln gpus",
+        "redkiln gpus --watch                         # until Ctrl-C",
+        "redkiln gpus --arch gfx1100 --json",
+    ))(gpus)  # fmt: skip
+
+
+def gpus(
+    session: Session,
+    is_watched: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C; with --json a line a look.")
+    ] = False,
+    worker: Annotated[
+        str | None, typer.Option("--worker", help="Only this worker's, by its id.")
+    ] = None,
+    arch: Annotated[str | None, typer.Option("--arch", help="Only these, as gfx1100.")] = None,
+) -> None:
+    """List the GPUs of all live workers: what they do now, for which job, or why for none."""
+
+    def look() -> list[WorkerGpu]:
+        return session.client.gpus(worker=worker, arch=arch)
+
+    if is_watched:
+        with suppress(KeyboardInterrupt):
+            _watch(session, look)
+    elif session.is_json:
+        session.emit(look())
+    else:
+        session.out.print(GpuTable(look()))
+
+
+def _watch(session: Session, look: Callable[[], list[WorkerGpu]]) -> None:
+    is_lively = session.out.is_terminal and not session.is_json
+    with Live(console=session.live, auto_refresh=False) if is_lively else nullcontext() as live:
+        while True:
+            if live is not None:
+                live.update(GpuTable(look()), refresh=True)
+            elif session.is_json:
+                print_json(look())
+            else:
+                session.out.print(GpuTable(look()))
+            time.sleep(REFRESH_SECONDS)
+
+
+class GpuTable:
+    """GPUs as a table, and below it why some are left alone."""
+
+    def __init__(self, listed: Sequence[WorkerGpu]) -> None:
+        self._listed = listed
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What rich draws."""
+        if not self._listed:
+            yield Text("No live worker has a GPU. redkiln workers lists who is there.")
+            return
+        rows = [_row(gpu, is_plain=options.ascii_only) for gpu in self._listed]
+        table = build_table(_COLUMNS, rows, room=options.max_width)
+        reasons = [_reason(gpu) for gpu in self._listed if gpu.excluded]
+        parts: list[RenderableType] = [table, *reasons]
+        yield Group(*parts)
+
+
+def _row(gpu: WorkerGpu, *, is_plain: bool) -> tuple[Text | str, ...]:
+    telemetry = gpu.telemetry or GpuTelemetry()
+    return (
+        Text(gpu.facts.name or gpu.facts.gfx or gpu.key, style="bold"),
+        _arch(gpu),
+        _say("busy_ratio", telemetry.busy_ratio),
+        _memory(gpu, telemetry),
+        _say("power_watts", telemetry.power_watts),
+        _temperature(telemetry, is_plain=is_plain),
+        _say("core_clock_hz", telemetry.core_clock_hz),
+        _use(gpu),
+        Text(gpu.hostname, style="dim"),
+        Text(gpu.key, style="dim"),
+    )
+
+
+def _arch(gpu: WorkerGpu) -> str:
+    arch = gpu.facts.gfx or "-"
+    return f"{arch}?" if gpu.facts.is_gfx_inferred else arch
+
+
+def _say(sensor: str, value: float | None) -> str:
+    return "-" if value is None else words.reading(sensor, value)
+
+
+def _memory(gpu: WorkerGpu, telemetry: GpuTelemetry) -> str:
+    """Used and all of it; an APU's is the host's."""
+    used = telemetry.gtt_used_bytes if gpu.facts.is_apu else telemetry.vram_used_bytes
+    total = gpu.facts.vram_bytes
+    if total is None:
+        return _say("bytes", used)
+    whole = ("~" if gpu.facts.is_memory_approximate else "") + words.memory(total)
+    return whole if used is None else f"{used / 2**30:.1f}/{whole}"
+
+
+def _temperature(telemetry: GpuTelemetry, *, is_plain: bool) -> Text | str:
+    """The hottest place that the card tells of."""
+    known = (telemetry.junction_celsius, telemetry.edge_celsius, telemetry.memory_celsius)
+    hottest = max((value for value in known if value is not None), default=None)
+    if hottest is None:
+        return "-"
+    text = plain_words(words.reading("celsius", hottest), is_plain=is_plain)
+    return Text(text, style="bold red" if hottest >= HOT_CELSIUS else "")
+
+
+def _use(gpu: WorkerGpu) -> Text:
+    if gpu.job_id is not None:
+        return Text(gpu.job_id, style="cyan")
+    if gpu.excluded is not None:
+        return Text("left alone", style="yellow")
+    return Text("free", style="green")
+
+
+def _reason(gpu: WorkerGpu) -> Text:
+    assert gpu.excluded is not None
+    return Text.assemble(
+        (f"{gpu.key} of {gpu.hostname}: ", "yellow"), (gpu.excluded.message, "dim")
+    )
