@@ -147,6 +147,28 @@ class CheckpointView(BaseModel):
     created_at: datetime
 
 
+class Estimate(BaseModel):
+    """What a job would take on a device, by one that ran there.
+
+    Attributes:
+        seconds: from its first phase to its last, waiting excluded; None when it is not known.
+        memory_bytes: of the GPU, or of the host on a CPU, at its peak; None when it is not known.
+        measured_by: the job that it was measured on.
+    """
+
+    device: str
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    measured_by: str
+
+
+class Estimates(BaseModel):
+    """What a spec would take, device by device, and what cannot be said."""
+
+    estimates: list[Estimate] = Field(default_factory=list)
+    unknown: list[str] = Field(default_factory=list)
+
+
 class DatasetStatus(StrEnum):
     """Whether a data set can be trained on."""
 

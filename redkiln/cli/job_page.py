@@ -12,7 +12,7 @@ from redkiln.cli import words
 from redkiln.cli.panel import metric_words, position_words, shown_metrics, status_text
 from redkiln.cli.result import Result, print_result
 from redkiln.cli.tables import Column, print_table
-from redkiln.job import AttemptView, JobView
+from redkiln.job import AttemptView, Estimates, JobView
 
 
 def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
@@ -36,6 +36,18 @@ def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
 def spec_text(spec: dict[str, Any]) -> str:
     """A spec as YAML that can be submitted again, without the fields that are not set."""
     return yaml.safe_dump(_without_nulls(spec), sort_keys=False, allow_unicode=True).rstrip()
+
+
+def estimate_lines(found: Estimates) -> list[str]:
+    """What a spec would take on each device, and what is not known, for people."""
+    lines = []
+    for item in found.estimates:
+        parts = [words.duration(item.seconds)] if item.seconds is not None else []
+        parts += [words.size(item.memory_bytes)] if item.memory_bytes is not None else []
+        if parts:
+            took = ", ".join(parts)
+            lines.append(f"About {took} on {item.device}, by what {item.measured_by} took.")
+    return lines + [f"Not known: {text}." for text in found.unknown]
 
 
 def _without_nulls(value: Any) -> Any:

@@ -11,7 +11,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.job_page import print_job, spec_text
+from redkiln.cli.job_page import estimate_lines, print_job, spec_text
 from redkiln.cli.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.naming import find_dataset_name, find_job_id
 from redkiln.cli.panel import status_text
@@ -66,7 +66,10 @@ def submit(
         bool, typer.Option("--watch", "-w", help="Show the job until it has ended.")
     ] = False,
     is_dry: Annotated[
-        bool, typer.Option("--dry-run", help="Check the spec and print it with its defaults.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check the spec, print it with its defaults and what it will take."
+        ),
     ] = False,
 ) -> None:
     """Queue a job from a spec file.
@@ -83,6 +86,8 @@ def submit(
             session.emit(checked)
         else:
             session.say(spec_text(checked.spec))
+            for line in estimate_lines(checked):
+                session.note(line)
         return
     queued = session.client.submit(source.value)
     if is_watched:

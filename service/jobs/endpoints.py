@@ -1,6 +1,5 @@
 """Jobs over HTTP."""
 
-import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -16,17 +15,17 @@ from redkiln.job import (
     Page,
     Series,
     TelemetrySeries,
-    Warned,
 )
 from redkiln.tasks import SpecProblem
 from service.access import Caller, require_user
 from service.attempts.logs import log_path
 from service.errors import Unprocessable, UnsupportedMedia
 from service.jobs import rules
+from service.jobs.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
-from service.jobs.submit import Checked, check, submit
+from service.jobs.submit import submit
 from service.jobs.views import list_summaries
 from service.metrics.job_series import render_job_series, render_job_telemetry
 from service.parameters import refuse_unknown_parameters
@@ -53,7 +52,9 @@ _METADATA_PREFIX = "metadata."
     "",
     status_code=202,
     response_model=JobView,
-    responses={200: {"description": "A dry run's spec with its defaults, and warnings."}},
+    responses={
+        200: {"description": "A dry run's spec with its defaults, warnings, and what it will take."}
+    },
 )
 def submit_job(
     body: Annotated[Any, Body(description="A job spec; GET /v1/tasks/{task}/schema describes it.")],
@@ -67,8 +68,8 @@ def submit_job(
         raise UnsupportedMedia("send the spec as application/json")
     settings, database = services.settings, services.database
     if dry_run:
-        checked = database.read(lambda session: check(session, settings, body))
-        return Response(_dry_run(checked), 200, media_type="application/json")
+        answer = database.read(lambda session: render_dry_run(session, settings, body))
+        return Response(answer, 200, media_type="application/json")
     require_free(settings.state_dir, settings.min_free_bytes)
     submitted = database.write(
         lambda session: submit(
@@ -245,18 +246,6 @@ def get_telemetry(
 
 def _split_names(names: list[str] | None) -> list[str]:
     return [name for item in names or [] for name in item.split(",") if name]
-
-
-def _dry_run(checked: Checked) -> str:
-    warnings: list[Warned] = checked.warnings
-    return json.dumps(
-        {
-            "dry_run": True,
-            "dataset_id": None if checked.dataset is None else checked.dataset.id,
-            "spec": checked.spec.model_dump(mode="json"),
-            "warnings": [warning.model_dump() for warning in warnings],
-        }
-    )
 
 
 def _metadata_filter(request: Request) -> dict[str, str]:

@@ -79,6 +79,13 @@ def test_a_dry_run_prints_a_spec_that_can_be_submitted(redkiln, fake, spec_file)
     assert redkiln("submit", "full.yaml").code == 0
 
 
+def test_a_dry_run_says_what_the_job_will_take_and_what_is_not_known(redkiln, fake, spec_file):
+    fake.estimates = [{"device": "MI210", "seconds": 185.0, "measured_by": "job_7"}]
+    done = redkiln("submit", spec_file("dataset: flowers\n"), "--dry-run")
+    assert "About 3 min 05 s on MI210, by what job_7 took." in " ".join(done.err.split())
+    assert "Not known: memory: it was not measured." in " ".join(done.err.split())
+
+
 def test_watching_shows_the_job_to_its_end(redkiln, fake, spec_file):
     fake.is_verified = False
     done = redkiln("submit", spec_file("dataset: flowers\n"), "--watch")

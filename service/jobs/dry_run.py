@@ -1,0 +1,33 @@
+"""What a spec would run as, and what it would take, without running it."""
+
+import json
+from typing import Any
+
+from sqlmodel import Session
+
+from redkiln.job import Estimates
+from redkiln.spec import TrainingSpec
+from service.jobs.estimate import estimate
+from service.jobs.submit import check
+from service.settings import Settings
+
+
+def render_dry_run(session: Session, settings: Settings, body: Any) -> str:
+    """A checked spec with its defaults filled in, warnings and estimates, as JSON.
+
+    Raises:
+        Unprocessable: with every problem that was found.
+    """
+    checked = check(session, settings, body)
+    estimates = Estimates(unknown=["time and memory: only trainings are estimated"])
+    if isinstance(checked.spec, TrainingSpec):
+        estimates = estimate(session, checked.spec, checked.dataset)
+    return json.dumps(
+        {
+            "dry_run": True,
+            "dataset_id": None if checked.dataset is None else checked.dataset.id,
+            "spec": checked.spec.model_dump(mode="json"),
+            "warnings": [warning.model_dump() for warning in checked.warnings],
+            **estimates.model_dump(mode="json"),
+        }
+    )

@@ -1,0 +1,203 @@
+"""What a job will take, by what jobs like it took here; what was not measured is said, not guessed.
+
+A job is like another if it trained the same model. Its time per sample is taken over; its memory
+only if the batch was of the same size, as memory follows the batch in no simple way.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from redkiln.job import AttemptStatus, Estimate, Estimates, JobStatus, Phase
+from redkiln.spec import TrainingSpec
+from service.attempts.tables import Attempt
+from service.datasets.tables import Dataset
+from service.jobs.tables import Job
+from service.metrics.chunks import load_points
+from service.metrics.tables import TELEMETRY_CHUNK
+
+LOOKED_AT = 50
+"""Newest jobs of the task that are looked at; older ones ran with other versions."""
+TRAINED = (Phase.TRAINING, Phase.EVALUATING)
+MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
+"""Series of telemetry that tell a job's memory; the first that there is."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What decides how long a job takes.
+
+    Attributes:
+        model: as its owner wrote it, `auto` and all.
+        samples: that training goes through, all epochs together; None when the data set is not
+            counted yet, or the batch that `steps` are made of is not chosen.
+        batch_size: None while it is `auto`.
+    """
+
+    dataset_id: str | None
+    model: dict[str, Any]
+    samples: int | None
+    batch_size: int | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a job took that succeeded.
+
+    Attributes:
+        device: name of its GPU, or of its CPU.
+        model: as resolved.
+        asked_model: as its owner wrote it.
+        training_seconds: steps and evaluations.
+        other_seconds: everything before and after.
+        peak_memory_bytes: None where no sensor told it.
+    """
+
+    job_id: str
+    dataset_id: str | None
+    device: str
+    model: dict[str, Any]
+    asked_model: dict[str, Any]
+    samples: int
+    batch_size: int
+    training_seconds: float
+    other_seconds: float
+    peak_memory_bytes: int | None
+
+
+def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
+    """What a spec would take on each device on which jobs like it ran."""
+    wanted = describe(spec, dataset)
+    measured = list(_load_measured(session, spec.task))
+    return predict(wanted, measured)
+
+
+def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
+    """The newest measurement on each device, scaled to what is wanted.
+
+    Args:
+        wanted: the job to come.
+        measured: jobs that ran, the newest first.
+    """
+    chosen: dict[str, Measured] = {}
+    for job in sorted(measured, key=lambda job: not _is_same(wanted, job)):
+        if _is_same(wanted, job) or _is_alike(wanted, job):
+            chosen.setdefault(job.device, job)
+    unknown = []
+    if not chosen:
+        unknown.append("time and memory: no job with this model has succeeded here yet")
+    elif wanted.samples is None:
+        unknown.append("time: how many samples training goes through is not known yet")
+    estimates = []
+    for device, job in chosen.items():
+        memory_bytes, why = _predict_memory(wanted, job)
+        if why:
+            unknown.append(f"memory on {device}: {why}")
+        if not _is_same(wanted, job):
+            unknown.append(
+                f"how this data set differs from that of {job.job_id}, which the time on {device} "
+                "is taken from"
+            )
+        estimates.append(
+            Estimate(
+                device=device,
+                seconds=_predict_seconds(wanted, job),
+                memory_bytes=memory_bytes,
+                measured_by=job.job_id,
+            )
+        )
+    return Estimates(estimates=estimates, unknown=unknown)
+
+
+def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
+    """What of a spec decides how long it takes."""
+    training = spec.training
+    batch_size = None if training.batch_size == "auto" else training.batch_size
+    samples = None
+    if training.steps is not None and batch_size is not None:
+        samples = training.steps * batch_size
+    elif training.epochs is not None and dataset is not None:
+        num_train = sum(dataset.report.get("counts", {}).get("train", {}).values())
+        kept = num_train * (1 - training.validation_fraction)
+        samples = round(training.epochs * kept) or None
+    model = spec.model_dump(mode="json").get("model", {})
+    return Wanted(None if dataset is None else dataset.id, model, samples, batch_size)
+
+
+def _is_same(wanted: Wanted, job: Measured) -> bool:
+    return wanted.model == job.asked_model and wanted.dataset_id == job.dataset_id
+
+
+def _is_alike(wanted: Wanted, job: Measured) -> bool:
+    name = wanted.model.get("name")
+    return name not in (None, "auto") and name == job.model.get("name")
+
+
+def _predict_seconds(wanted: Wanted, job: Measured) -> float | None:
+    if wanted.samples is None:
+        return None
+    return job.training_seconds / job.samples * wanted.samples + job.other_seconds
+
+
+def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
+    if job.peak_memory_bytes is None:
+        return None, "it was not measured"
+    if wanted.batch_size not in (None, job.batch_size) or (
+        wanted.batch_size is None and not _is_same(wanted, job)
+    ):
+        return None, f"it was measured with a batch of {job.batch_size}"
+    return job.peak_memory_bytes, ""
+
+
+def _load_measured(session: Session, task: str) -> Iterator[Measured]:
+    statement = (
+        select(Job, Attempt)
+        .join(Attempt, col(Attempt.job_id) == col(Job.id))
+        .where(
+            Job.task == task,
+            Job.status == JobStatus.SUCCEEDED,
+            # What a resumed job took is spread over its attempts.
+            Attempt.status == AttemptStatus.SUCCEEDED,
+            col(Attempt.resumed_from_step).is_(None),
+        )
+        .order_by(col(Job.id).desc())
+        .limit(LOOKED_AT)
+    )
+    for job, attempt in session.exec(statement):
+        measured = _measure(session, job, attempt)
+        if measured is not None:
+            yield measured
+
+
+def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
+    timings = attempt.details.get("result", {}).get("timings", {})
+    training_seconds = sum(timings.get(phase, 0.0) for phase in TRAINED)
+    progress, resolved = job.progress or {}, job.resolved_spec or {}
+    batch_size = resolved.get("training", {}).get("batch_size")
+    samples = progress.get("step", 0) * (batch_size or 0)
+    if not (training_seconds and samples and batch_size):
+        return None
+    environment = job.environment or {}
+    return Measured(
+        job_id=job.id,
+        dataset_id=job.dataset_id,
+        device=environment.get("gpu") or environment.get("cpu") or "an unknown device",
+        model=resolved.get("model", {}),
+        asked_model=job.spec.get("model", {}),
+        samples=samples,
+        batch_size=batch_size,
+        training_seconds=training_seconds,
+        other_seconds=sum(timings.values()) - training_seconds,
+        peak_memory_bytes=_peak_memory(session, job.id),
+    )
+
+
+def _peak_memory(session: Session, job_id: str) -> int | None:
+    series = load_points(session, job_id, names=MEMORY, after_step=None, table=TELEMETRY_CHUNK)
+    for name in MEMORY:
+        peaks = [points[:, 1].max() for points in series.get(name, {}).values() if len(points)]
+        if peaks:
+            return int(max(peaks))
+    return None

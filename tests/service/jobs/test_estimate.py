@@ -1,0 +1,136 @@
+import pytest
+
+from redkiln.job import Estimates
+from redkiln.tasks import parse_spec
+from service.datasets.tables import Dataset
+from service.jobs.estimate import Measured, Wanted, describe, predict
+
+MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}
+RESOLVED = {"name": "resnet18", "options": {"image_size": 32}}
+
+
+def measured(job_id="job_1", **fields):
+    facts = {
+        "dataset_id": "ds_1",
+        "device": "AMD Radeon RX 7900 XTX",
+        "model": RESOLVED,
+        "asked_model": MODEL,
+        "samples": 10_000,
+        "batch_size": 128,
+        "training_seconds": 20.0,
+        "other_seconds": 5.0,
+        "peak_memory_bytes": 2**31,
+    }
+    return Measured(job_id=job_id, **{**facts, **fields})
+
+
+def wanted(**fields):
+    facts = {"dataset_id": "ds_1", "model": MODEL, "samples": 30_000, "batch_size": None}
+    return Wanted(**{**facts, **fields})
+
+
+def test_the_same_job_for_longer_takes_longer_and_the_rest_stays():
+    found = predict(wanted(), [measured()])
+    (item,) = found.estimates
+    assert item.seconds == pytest.approx(65.0)
+    assert item.memory_bytes == 2**31
+    assert item.measured_by == "job_1"
+    assert found.unknown == []
+
+
+def test_each_device_has_its_own_and_the_newest_counts():
+    jobs = [measured("job_3", device="MI210"), measured("job_2"), measured("job_1")]
+    found = predict(wanted(), jobs)
+    assert [item.measured_by for item in found.estimates] == ["job_3", "job_2"]
+
+
+def test_the_same_data_set_counts_more_than_a_newer_job_on_another():
+    jobs = [measured("job_2", dataset_id="ds_2"), measured("job_1")]
+    found = predict(wanted(), jobs)
+    assert [item.measured_by for item in found.estimates] == ["job_1"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "job", "words"),
+    [
+        ({}, {"peak_memory_bytes": None}, "it was not measured"),
+        ({"batch_size": 64}, {}, "it was measured with a batch of 128"),
+        ({"dataset_id": "ds_2"}, {}, "it was measured with a batch of 128"),
+    ],
+)
+def test_memory_that_was_not_measured_is_not_guessed(asked, job, words):
+    found = predict(wanted(**asked), [measured(**job)])
+    assert found.estimates[0].memory_bytes is None
+    assert any(words in text for text in found.unknown)
+
+
+def test_memory_of_the_same_batch_is_taken_over():
+    found = predict(wanted(batch_size=128), [measured()])
+    assert found.estimates[0].memory_bytes == 2**31
+
+
+def test_another_data_set_is_said():
+    found = predict(wanted(dataset_id="ds_2"), [measured()])
+    assert found.estimates[0].seconds == pytest.approx(65.0)
+    assert "how this data set differs from that of job_1" in found.unknown[-1]
+
+
+@pytest.mark.parametrize(
+    "model", [{"name": "amdnet", "options": {}}, {"name": "auto", "options": {}}, {}]
+)
+def test_a_model_that_never_ran_has_no_estimate(model):
+    found = predict(wanted(model=model), [measured()])
+    assert found == Estimates(
+        unknown=["time and memory: no job with this model has succeeded here yet"]
+    )
+
+
+def test_time_without_a_number_of_samples_is_unknown():
+    found = predict(wanted(samples=None), [measured()])
+    assert found.estimates[0].seconds is None
+    assert found.unknown[0].startswith("time: how many samples")
+
+
+@pytest.mark.parametrize(
+    ("training", "samples"),
+    [
+        ({"epochs": 2}, 180),
+        ({"epochs": 2, "validation_fraction": 0}, 200),
+        ({"steps": 7, "batch_size": 16}, 112),
+        ({"steps": 7}, None),
+    ],
+)
+def test_samples_follow_epochs_or_steps(training, samples):
+    dataset = Dataset(
+        id="ds_1", name="x", status="ready", kind="archive", created_at=None,
+        report={"counts": {"train": {"a": 60, "b": 40}, "test": {"a": 9}}},
+    )  # fmt: skip
+    spec = parse_spec({"dataset": "x", "training": training}, default_task="image-classification")
+    assert describe(spec, dataset).samples == samples
+
+
+def test_a_dry_run_tells_what_a_job_like_it_took(client, submit, worker):
+    spec = {"dataset": "builtin:digits", "model": "amdnet"}
+    first = client.post("/v1/jobs?dry_run=true", json=spec).json()
+    assert first["estimates"] == []
+    assert "no job with this model" in first["unknown"][0]
+
+    submit(model="amdnet")
+    attempt = worker.claim()
+    resolved = {"model": {"name": "amdnet"}, "training": {"batch_size": 64}}
+    timings = {"preparing": 1.0, "training": 8.0, "evaluating": 2.0, "exporting": 3.0}
+    attempt.report(
+        ("resolved", {"spec": resolved, "environment": {"cpu": "EPYC"}}),
+        ("progress", {"step": 100, "steps": 100, "fraction": 1.0}),
+        ("result", {"metrics": {}, "verified": True, "timings": timings}),
+        telemetry={"host/memory_used_bytes": [[1000, 5e8], [2000, 7e8]]},
+    )
+    attempt.succeed()
+    answer = client.post(
+        "/v1/jobs?dry_run=true",
+        json={**spec, "training": {"steps": 200, "batch_size": 64}},
+    ).json()
+    (item,) = answer["estimates"]
+    assert (item["device"], item["memory_bytes"]) == ("EPYC", 700_000_000)
+    assert item["seconds"] == pytest.approx(24.0)
+    assert item["measured_by"] == attempt.job_id
