@@ -4,7 +4,6 @@ import typer
 
 from redkiln.cli import (
     artifacts,
-    bench,
     datasets,
     gpus,
     jobs,
@@ -54,7 +53,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, bench, keys
+        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, keys
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)
