@@ -177,7 +177,8 @@ def _positive(told: Mapping[str, int], key: str) -> int | None:
 
 def _within(told: Mapping[str, int], key: str, allowed: range) -> int | None:
     value = told.get(key)
-    return value if value in allowed else None
+    # None is no integer, so that a range would be gone through one by one.
+    return value if value is not None and value in allowed else None
 
 
 def _divide(total: int | None, each: int | None) -> int | None:
