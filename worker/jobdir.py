@@ -60,6 +60,8 @@ class Order(BaseModel):
         threads: intra-op CPU threads; a resumed run repeats exactly only with the same number.
         num_gpus: GPUs that the run has; its process sees these alone.
         memory_limit_bytes: what it may take of each one's memory; None: all that there is.
+        denied: what its GPUs were found to compute wrongly (`bf16`, `fused_attention`), with the
+            numbers; the job does without.
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
         progress_seconds: longest time between two progress events while steps are made.
@@ -75,6 +77,7 @@ class Order(BaseModel):
     threads: int
     num_gpus: int = 0
     memory_limit_bytes: int | None = None
+    denied: dict[str, str] = Field(default_factory=dict)
     resume: str | None = None
     cache_dir: str
     progress_seconds: float = 1.0

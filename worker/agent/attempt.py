@@ -162,6 +162,7 @@ class Attempt:
             threads=self.bench.slot.threads,
             num_gpus=len(self.grant.gpus),
             memory_limit_bytes=self._memory_limit_bytes,
+            denied=self.grant.denied,
             resume=resume,
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
         )

@@ -16,13 +16,13 @@ from worker.agent.spool import read_tail
 from worker.hardware.driver import read_driver_version
 from worker.hardware.health import (
     GpuRecord,
-    exclude_tested,
     is_due,
     is_held,
     name_versions,
 )
 from worker.hardware.leases import GpuLease
 from worker.hardware.selftest_cache import select_settings
+from worker.hardware.verdicts import Verdict, avoids_hipblaslt, judge_report
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -53,6 +53,20 @@ class SelfTest:
         settings = sorted(select_settings(self.environment()).items())
         named = ",".join(f"{name}={value}" for name, value in settings)
         return name_versions(self.torch_version, self.hip_version, read_driver_version(), named)
+
+    def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> Verdict:
+        """Test the GPU, and decide; once more if its trainers get other variables since.
+
+        A patch that avoids a library reads what the test found, so that the environment may be
+        another one after it.
+
+        Raises:
+            OSError: no process could be started.
+        """
+        verdict = judge_report(self.run(lease, again=again, stopping=stopping))
+        if verdict.action == "switch_blas" and avoids_hipblaslt(self.environment()):
+            verdict = judge_report(self.run(lease, again=again, stopping=stopping))
+        return verdict
 
     def run(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestReport:
         """Test the GPU, which the child holds as long as it lives.
@@ -165,19 +179,17 @@ class GpuChecks:
             if not self._needs_test(key, record):
                 return  # another worker was faster
             again = record.excluded is not None
-            report = self._tests[key].run(lease, again=again, stopping=self._stopping)
+            verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
             if not self._stopping.is_set():
-                self._judge(key, record, report)
+                self._heed(key, record, verdict)
         finally:
             lease.close()
 
-    def _judge(self, key: str, record: GpuRecord, report: SelfTestReport) -> None:
-        versions = self._park.versions[key]
-        why = exclude_tested(report)
-        if why is None:
-            log.info("gpu passed its self-test", gpu=key, seconds=report.seconds)
-            passed = record.readmit().model_copy(update={"tested": versions})
-            self._park.health.save(key, passed)
+    def _heed(self, key: str, record: GpuRecord, verdict: Verdict) -> None:
+        if verdict.exclusion is None:
+            log.info("gpu passed its self-test", gpu=key, without=verdict.reason or None)
+            fields = {"tested": self._park.versions[key], "denied": verdict.denied}
+            self._park.health.save(key, record.readmit().model_copy(update=fields))
         else:
-            self._park.exclude(key, why, needs="self_test")
+            self._park.exclude(key, verdict.exclusion, needs="self_test")
         self._on_change()

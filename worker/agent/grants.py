@@ -167,6 +167,14 @@ class Grant:
         """The variable that shows a child these GPUs and no other."""
         return show_gpus(self.gpus)
 
+    @property
+    def denied(self) -> dict[str, str]:
+        """What one of these GPUs computes wrongly, with the numbers; the job does without."""
+        if self.park is None:
+            return {}
+        records = [self.park.health.load(gpu.key) for gpu in self.gpus]
+        return {name: why for record in records for name, why in record.denied.items()}
+
     def wait_until_usable(
         self, *, say: Callable[[str], None], stop: StopSignal, patience_seconds: float
     ) -> int | None:

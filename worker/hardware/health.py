@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from redkiln.failure import FailureCode
-from redkiln.hardware import GpuExclusion, GpuFacts, GpuTelemetry, SelfTestReport
+from redkiln.hardware import GpuExclusion, GpuFacts, GpuTelemetry
 from worker.hardware.leases import make_shared_dir, open_shared
 
 GIB = 1024**3
@@ -68,6 +68,8 @@ class GpuRecord(BaseModel):
         checked_at: when it was looked at last.
         num_failed: looks in a row that changed nothing.
         tested: versions under which it passed its self-test last.
+        denied: what it was found to compute wrongly, beside what it does right: a precision, or
+            `fused_attention`, each with the numbers. Jobs do without.
     """
 
     excluded: GpuExclusion | None = None
@@ -76,6 +78,7 @@ class GpuRecord(BaseModel):
     checked_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     num_failed: int = 0
     tested: str | None = None
+    denied: dict[str, str] = Field(default_factory=dict)
 
     def exclude(
         self, why: GpuExclusion, *, needs: Need, limit_bytes: int | None = None
@@ -88,11 +91,12 @@ class GpuRecord(BaseModel):
             limit_bytes=limit_bytes,
             num_failed=self.num_failed + 1 if is_again else 0,
             tested=None if needs == "self_test" else self.tested,
+            denied=self.denied,
         )
 
     def readmit(self) -> "GpuRecord":
         """The record of the GPU once it can be used again."""
-        return GpuRecord(tested=self.tested)
+        return GpuRecord(tested=self.tested, denied=self.denied)
 
 
 class HealthFolder:
@@ -196,22 +200,6 @@ def exclude_after(code: FailureCode | None) -> GpuExclusion | None:
     return None
 
 
-def exclude_tested(report: SelfTestReport) -> GpuExclusion | None:
-    """Why a GPU is taken out after a self-test, with its numbers; None when it passed."""
-    if report.status == "passed":
-        return None
-    if report.status == "error":
-        text = f"Its self-test could not run: {report.cause or 'no cause was told'}"
-        return GpuExclusion(code="self_test_error", message=text)
-    numbers = [
-        f"{bad.area} {bad.precision}: error {_number(bad.max_rel_error)}, allowed {bad.tolerance:g}"
-        for bad in report.bad[:3]
-    ]
-    more = f", and {len(report.bad) - 3} more" if len(report.bad) > 3 else ""
-    text = f"It computes wrong numbers ({'; '.join(numbers)}{more}). {report.cause}".strip()
-    return GpuExclusion(code="self_test_failed", message=text)
-
-
 def is_due(record: GpuRecord, *, now: datetime) -> bool:
     """Whether an excluded GPU should be looked at again."""
     pause = MEMORY_CHECK_SECONDS
@@ -228,7 +216,3 @@ def format_bytes(count: int) -> str:
 def name_versions(*parts: str | None) -> str:
     """Under what a self-test counts: torch's, ROCm's and the driver's version."""
     return " ".join(part or "none" for part in parts)
-
-
-def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.3g}"

@@ -14,7 +14,7 @@ from redkiln.hardware import GpuExclusion, Precision, SelfTestReport, SelfTestRe
 from worker.hardware.selftest_words import describe_result, share_of_allowed
 
 FAILED_CODE = "self_test_failed"
-BROKEN_CODE = "self_test_broken"
+BROKEN_CODE = "self_test_error"
 
 AVOID_HIPBLASLT: Mapping[str, str] = {
     "TORCH_BLAS_PREFER_HIPBLASLT": "0",
@@ -54,6 +54,15 @@ class Verdict:
     blocked_precisions: tuple[Precision, ...] = ()
     has_plain_attention: bool = False
     code: str = FAILED_CODE
+
+    @property
+    def denied(self) -> dict[str, str]:
+        """What jobs have to do without, each with the reason."""
+        names = [
+            *self.blocked_precisions,
+            *(["fused_attention"] if self.has_plain_attention else []),
+        ]
+        return dict.fromkeys(names, self.reason)
 
     @property
     def exclusion(self) -> GpuExclusion | None:

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,6 +54,13 @@ def open_device(
     except RuntimeError as error:
         raise _no_gpu(f"torch cannot use {name} on this worker", error) from error
     return device
+
+
+def switch_off_denied(denied: Mapping[str, str]) -> None:
+    """Leave out kernels of torch's that were found wrong on this GPU; plain ones do their work."""
+    if "fused_attention" in denied:
+        torch.backends.cuda.enable_flash_sdp(False)
+        torch.backends.cuda.enable_mem_efficient_sdp(False)
 
 
 def _no_gpu(what: str, error: Exception | None) -> TrainingFailed:

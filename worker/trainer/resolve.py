@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 import torch
 
@@ -109,6 +109,20 @@ def resolve_precision(wanted: Literal["auto"] | Precision, *, device: DeviceFact
         "here, or fp32"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/precision")
+
+
+def deny(device: DeviceFacts, denied: Mapping[str, str]) -> DeviceFacts:
+    """The device without the types that it was found to compute wrongly, each with the reason."""
+    wrong = {name: why for name, why in denied.items() if name in get_args(Precision)}
+    if not wrong:
+        return device
+    chosen = resolve_precision("auto", device=device)
+    return replace(
+        device,
+        has_bf16=device.has_bf16 and "bf16" not in wrong,
+        preferred="fp32" if chosen in wrong else chosen,
+        denied={**device.denied, **wrong},
+    )
 
 
 def plan_training(training: Training, *, num_train: int) -> Plan:

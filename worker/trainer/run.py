@@ -17,7 +17,7 @@ from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
 from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import CheckpointStore, write_durably
-from worker.trainer.devices import describe_environment, open_device
+from worker.trainer.devices import describe_environment, open_device, switch_off_denied
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard import build_guard
 from worker.trainer.headroom import leave_headroom
@@ -60,6 +60,7 @@ def build_loop(
     report.enter(Phase.PREPARING)
     spec = _parse(order)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
+    switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
     work = TRAINED[spec.task](order, spec, device=device, report=report)
     report.write(
@@ -84,6 +85,7 @@ def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> Non
         return
     report.enter(Phase.PREPARING)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
+    switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
     RUN[spec.task](job_dir, order, spec, device=device, report=report)
     report.flush_points()

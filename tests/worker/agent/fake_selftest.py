@@ -1,4 +1,8 @@
-"""A self-test whose verdict is written in a file: `passed`, `failed` or `dies`."""
+"""A self-test whose verdict is written in a file.
+
+`passed`; `failed` (in fp32), `fp16` (wrong in it alone), `hipblaslt` (wrong by that library, tested
+whatever is preferred), or `dies`.
+"""
 
 # ruff: noqa: T201  a program
 
@@ -16,9 +20,30 @@ with verdict_path.with_suffix(".calls").open("a") as calls:
 if verdict == "dies":
     print("testing gemm fp32", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGSEGV)
-bad = {
-    "area": "gemm_tall_skinny", "precision": "fp16", "shape": "8x8", "reduction_length": 8,
-    "max_rel_error": 0.93, "tolerance": 0.01, "verdict": "failed", "seconds": 0.1,
-}  # fmt: skip
-report = {"at": "2026-11-21T00:00:00Z", "device": "cuda:0", "status": verdict}
-print(json.dumps({**report, "results": [bad] if verdict == "failed" else []}))
+
+
+def result(precision, *, is_good, library=None):
+    return {
+        "area": "gemm_tall_skinny", "precision": precision, "library": library, "shape": "8x8",
+        "reduction_length": 8, "max_rel_error": 1e-7 if is_good else 0.93, "tolerance": 0.01,
+        "verdict": "passed" if is_good else "failed", "seconds": 0.1,
+    }  # fmt: skip
+
+
+results = [
+    result("fp32", is_good=verdict != "failed", library="rocblas"),
+    result("fp32", is_good=verdict not in ("failed", "hipblaslt"), library="hipblaslt"),
+    result("fp16", is_good=verdict != "fp16", library="rocblas"),
+]
+names = ("TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT")
+print(
+    json.dumps(
+        {
+            "at": "2026-11-21T00:00:00Z",
+            "device": "cuda:0",
+            "settings": {name: os.environ[name] for name in names if name in os.environ},
+            "status": "passed" if verdict == "passed" else "failed",
+            "results": results,
+        }
+    )
+)

@@ -18,6 +18,7 @@ from tests.worker.hardware.trees import (
     write_machine,
 )
 from worker.hardware.leases import LeaseFolder
+from worker.hardware.verdicts import AVOID_HIPBLASLT
 
 FAKE_SELFTEST = str(Path(__file__).parent / "fake_selftest.py")
 FAULT = "say:Memory access fault by GPU node-1 on address 0x7f: Page not present"
@@ -224,7 +225,10 @@ def test_a_faulted_gpu_is_left_alone_until_it_passes_its_self_test(service, make
     key = RX_7900_XTX.pci_address
     service.wait_for(lambda: bench.exclusions() == {key: "self_test_failed"})
     (state,) = bench.agent.gpu_states()
-    assert "gemm_tall_skinny fp16: error 0.93, allowed 0.01" in state.excluded.message
+    assert (
+        "gemm tall skinny in fp32 by rocblas, 8x8: error 0.93, allowed 0.01"
+        in state.excluded.message
+    )
     waiting = service.add_job(steps=3)
     service.wait_for(lambda: len(calls_of(verdict)) >= 4)
     assert not service.events.get(waiting)
@@ -244,6 +248,35 @@ def test_a_test_that_dies_takes_the_gpu_out_with_its_last_words(service, make_be
     (state,) = bench.agent.gpu_states()
     assert "status -11 and said: testing gemm fp32" in state.excluded.message
     assert not service.claims
+
+
+def test_a_gpu_that_is_wrong_in_one_type_trains_in_the_others(service, make_bench, verdict):
+    verdict.write_text("fp16")
+    bench = make_bench([RX_7900_XTX])
+    start_with(bench, verdict)
+    attempt_id = service.add_job(steps=3)
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    (denied,) = json.loads(line(service, attempt_id, "denied")).items()
+    assert denied[0] == "fp16"
+    assert "error 0.93, allowed 0.01" in denied[1]
+
+
+def test_a_wrong_library_keeps_a_gpu_out_until_it_is_avoided(
+    service, make_bench, verdict, monkeypatch
+):
+    verdict.write_text("hipblaslt")
+    bench = make_bench([RX_7900_XTX])
+    first = start_with(bench, verdict)
+    service.wait_for(lambda: "self_test_failed" in bench.exclusions().values())
+    (state,) = bench.agent.gpu_states()
+    assert "set TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1" in state.excluded.message
+    first.ask_to_stop()
+    first.join()
+    for name, value in AVOID_HIPBLASLT.items():
+        monkeypatch.setenv(name, value)
+    start_with(bench, verdict)
+    attempt_id = service.add_job(steps=3)
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
 
 
 def test_a_tested_gpu_is_not_tested_again_by_the_next_worker(service, make_bench, verdict):

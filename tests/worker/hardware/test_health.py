@@ -8,8 +8,6 @@ from redkiln.hardware import (
     GpuExclusion,
     GpuFacts,
     GpuTelemetry,
-    SelfTestReport,
-    SelfTestResult,
 )
 from worker.hardware.health import (
     GIB,
@@ -18,7 +16,6 @@ from worker.hardware.health import (
     Memory,
     exclude_after,
     exclude_held,
-    exclude_tested,
     is_due,
     is_held,
     limit_of,
@@ -94,28 +91,6 @@ def test_only_a_fault_or_a_hang_of_a_training_takes_its_gpu_out(code):
     expected = {FailureCode.GPU_FAULT: "faulted", FailureCode.NO_PROGRESS: "hung"}.get(code)
     why = exclude_after(code)
     assert (why.code if why else None) == expected
-
-
-def report(status, *bad, **fields):
-    results = [
-        SelfTestResult(
-            area=area, precision="fp32", shape="8x8", reduction_length=8, max_rel_error=error,
-            tolerance=1e-5, verdict="failed", seconds=0.1,
-        )
-        for area, error in bad
-    ]  # fmt: skip
-    return SelfTestReport(at=NOW, device="cuda:0", status=status, results=results, **fields)
-
-
-def test_a_failed_self_test_is_told_with_its_numbers():
-    assert exclude_tested(report("passed")) is None
-    bad = [("gemm", 0.93), ("sgd", None), ("linear", 1.0), ("attention_forward", 2.0)]
-    why = exclude_tested(report("failed", *bad))
-    assert why.code == "self_test_failed"
-    for words in ("gemm fp32: error 0.93, allowed 1e-05", "sgd fp32: error not finite", "1 more"):
-        assert words in why.message
-    why = exclude_tested(report("error", cause="no kernel image"))
-    assert (why.code, "no kernel image" in why.message) == ("self_test_error", True)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from worker.trainer.resolve import (
     DeviceFacts,
     auto_batch_size,
     choose_memory_format,
+    deny,
     plan_training,
     resolve_spec,
 )
@@ -153,3 +154,28 @@ def test_a_plan_counts_full_batches(training, steps, epochs):
 )
 def test_the_memory_layout_follows_device_and_precision(device, precision, layout):
     assert choose_memory_format(device, precision=precision) is layout
+
+
+WRONG = "bf16: wrong numbers on this GPU, error 4.2"
+
+
+@pytest.mark.parametrize(
+    ("device", "denied", "precision"),
+    [
+        (DeviceFacts("cuda", has_bf16=True), {}, "bf16"),
+        (DeviceFacts("cuda", has_bf16=True), {"bf16": WRONG}, "fp32"),
+        (DeviceFacts("cuda", has_bf16=True), {"fp16": WRONG}, "bf16"),
+        (DeviceFacts("cuda", has_bf16=True), {"fused_attention": WRONG}, "bf16"),
+        (describe_target("gfx1030"), {"fp16": WRONG}, "fp32"),
+    ],
+)
+def test_auto_avoids_what_a_gpu_was_found_to_compute_wrongly(device, denied, precision):
+    resolved = resolve({"training": {"precision": "auto"}}, device=deny(device, denied))
+    assert resolved.training.precision == precision
+
+
+def test_asking_for_a_type_that_is_wrong_on_this_gpu_is_refused_with_the_numbers():
+    device = deny(DeviceFacts("cuda", has_bf16=True), {"bf16": WRONG})
+    with pytest.raises(TrainingFailed, match=r"error 4\.2"):
+        resolve({"training": {"precision": "bf16"}}, device=device)
+    assert resolve({"training": {"precision": "fp16"}}, device=device).training.precision == "fp16"

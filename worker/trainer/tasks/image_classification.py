@@ -1,6 +1,6 @@
 """Behaviour of the task `image-classification`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from worker.trainer.report import Report
 from worker.trainer.resolve import (
     DataFacts,
     choose_memory_format,
+    deny,
     plan_training,
     resolve_spec,
 )
@@ -44,7 +45,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
     if not located.index.splits["test"]:
         message = "the data set has no test images; training needs some to score the model on"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
-    resolved = _resolve(spec, located, device=device, report=report)
+    resolved = _resolve(spec, located, device=device, denied=order.denied, report=report)
     training, options = resolved.training, resolved.model.options
     assert training.batch_size != "auto"
     decoded = decode_dataset(located, pixel_format_of(options), report=report)
@@ -94,12 +95,13 @@ def _resolve(
     located: LocatedDataset,
     *,
     device: torch.device,
+    denied: Mapping[str, str],
     report: Report,
 ) -> ImageClassificationSpec:
     index = located.index
     rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
     data = DataFacts(index.image_size, index.channels, num_train=len(rows["train"]))
-    resolved = resolve_spec(spec, data=data, device=device_facts(device))
+    resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
     asked, taken = spec.training.batch_size, resolved.training.batch_size
     if asked not in ("auto", taken):
         message = f"batch_size is {taken}, not {asked}: the training split has no more images"
