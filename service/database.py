@@ -30,6 +30,8 @@ log = structlog.get_logger()
 MIGRATIONS_DIR = Path(__file__).with_name("migrations")
 FIXED_SQLITE = (3, 51, 3)
 """First release without the WAL-reset bug. Source: sqlite.org/changes.html."""
+MIGRATION_LOCK = 0x7265646B696C6E
+"""Number of PostgreSQL's advisory lock: the package's name in ASCII."""
 _BUSY_MS = 1000
 _TRANSIENT_PG = {"40001", "40P01", "55P03", "57P01", "57P03"}
 _FULL_PG = {"53100"}
@@ -162,10 +164,16 @@ class Database:
             raise
 
     def upgrade(self, revision: str = "head") -> None:
-        """Bring the schema to a revision (the newest), in one writing transaction."""
+        """Bring the schema to a revision (the newest), in one writing transaction.
+
+        Whoever else starts on the same database waits, and finds it done: SQLite has one writer,
+        PostgreSQL gets a lock for this alone.
+        """
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS_DIR))
         with self._writer.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
 
