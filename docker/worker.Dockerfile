@@ -1,7 +1,7 @@
 # The worker. Build from the repository's root.
 #   docker build -f docker/worker.Dockerfile .                  on AMD's image for every arch
 #   docker build -f docker/worker.Dockerfile --target slim .    on Ubuntu, with torch for one arch
-# docs/decisions/base-images.md says why these bases.
+# docs/decisions/0006-base-images.md says why these bases.
 ARG BASE_IMAGE=rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0
 ARG SLIM_BASE_IMAGE=ubuntu:24.04
 

@@ -6,6 +6,8 @@ from tests.acceptance.stack import find_free_address
 
 pytestmark = pytest.mark.acceptance
 
+SHORT = {"steps": 20, "batch_size": 16}
+
 
 @pytest.fixture
 def published(running, gateway):
@@ -47,6 +49,8 @@ def test_a_remote_worker_goes_on_with_what_another_began(
     assert second["resumed_from_step"] >= committed
     artifacts = published.artifacts(job_id)
     assert artifacts["model.onnx"]["verified"]
+    fresh = published.wait_for_success(published.submit(dataset="builtin:digits", training=SHORT))
+    assert [each["worker_id"] for each in fresh["attempts"]] == [second["worker_id"]]
     networks = set(remote.inspect("worker")["NetworkSettings"]["Networks"])
     assert networks.isdisjoint(published.inspect("service")["NetworkSettings"]["Networks"])
     mounts = {mount.get("Name") for mount in remote.inspect("worker")["Mounts"]}
