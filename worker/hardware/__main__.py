@@ -18,6 +18,7 @@ class Command(Protocol):
 
 
 COMMANDS = {
+    "doctor": "say what keeps this machine from training on its GPUs, and what to type",
     "facts": "print what is known of the GPUs of this machine, or of a captured tree",
 }
 """Modules of `worker.hardware.commands` and what they do; each is imported when it is asked for."""

@@ -101,14 +101,14 @@ ROWS = (
     Row(
         13,
         "kernels_kept",
-        "compiled kernels are kept",
+        "compiled kernels",
         "the first steps of every job take minutes",
         check_warm,
     ),
     Row(
         14,
         "databases_sound",
-        "the databases of kernels are sound",
+        "databases of kernels",
         "`database disk image is malformed`, `database is locked`",
         check_databases,
     ),

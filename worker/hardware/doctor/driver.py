@@ -134,6 +134,8 @@ def _judge_runtime(evidence: Evidence, versions: str) -> Finding:
         return ok(f"torch opens {torch.num_devices} devices; no override is set; {versions}")
     if not evidence.gpus:
         return unknown("no GPU to start the runtime on")
+    if not evidence.is_rocm:
+        return unknown(f"only a ROCm build of torch can tell; no override is set; {versions}")
     return unknown(f"torch was not asked for its devices; no override is set; {versions}")
 
 
@@ -199,28 +201,28 @@ ROWS = (
     Row(
         6,
         "runtime_starts",
-        "ROCm's runtime starts",
+        "ROCm's runtime",
         "`hsa_init` fails with `HSA_STATUS_ERROR_OUT_OF_RESOURCES`",
         check_runtime,
     ),
     Row(
         9,
         "no_memory_fault",
-        "no memory faults",
+        "memory faults",
         "`Memory access fault by GPU node-1 ... Page not present`",
         check_memory_fault,
     ),
     Row(
         10,
         "no_hang",
-        "no hangs",
+        "hangs",
         "`HW Exception by GPU node-1 ... GPU Hang`, `MES failed to respond`",
         check_hang,
     ),
     Row(
         12,
         "pcie_atomics",
-        "PCIe atomics reach the GPU",
+        "PCIe atomics",
         "`PCI rejects atomics`, `Pcie atomics not enabled`",
         check_atomics,
     ),

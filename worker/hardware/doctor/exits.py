@@ -23,7 +23,7 @@ ROWS = (
     Row(
         18,
         "clean_exit",
-        "processes leave cleanly",
+        "exits after the work",
         "exit status 139 after a job that has finished",
         check_exits,
     ),

@@ -44,7 +44,7 @@ ROWS = (
     Row(
         21,
         "peer_transfers",
-        "GPUs reach each other",
+        "transfers between GPUs",
         "several GPUs hang at their first all-reduce",
         check_links,
     ),

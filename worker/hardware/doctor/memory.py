@@ -138,14 +138,14 @@ ROWS = (
     Row(
         16,
         "gpu_memory",
-        "the GPU's memory is there for jobs",
+        "the GPU's memory",
         "`HIP out of memory` below the size of the card",
         check_gpu_memory,
     ),
     Row(
         17,
         "shared_memory",
-        "shared memory is large enough",
+        "shared memory",
         "`DataLoader worker is killed by signal: Bus error`",
         check_shared_memory,
     ),

@@ -1,0 +1,107 @@
+"""A doctor's report on the terminal: what was seen, why it is so, and what to type."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from redkiln.hardware import DoctorCheck, DoctorReport, DoctorVerdict
+
+STYLES: dict[str, tuple[str, str]] = {
+    "blocks": ("✗", "bold red"),
+    "slows": ("!", "bold yellow"),
+    "note": ("i", "bold blue"),
+    "unknown": ("?", "magenta"),
+    "ok": ("✓", "green"),
+}
+VERDICTS: dict[DoctorVerdict, tuple[str, str]] = {
+    "blocked": ("something blocks", "bold red"),
+    "slow": ("works, and something slows it", "bold yellow"),
+    "ok": ("nothing is in the way", "bold green"),
+}
+_TITLE_WIDTH = 26
+
+
+def print_report(console: Console, report: DoctorReport, *, name: str | None = None) -> None:
+    """Print one machine's report.
+
+    Args:
+        console: where to.
+        report: as the doctor orders it.
+        name: what the machine is called, if not by its host name.
+    """
+    words, style = VERDICTS[report.verdict]
+    _line(console, Text.assemble((name or report.hostname, "bold"), "  ", (words, style)))
+    if versions := _versions(report):
+        _line(console, Text(versions, style="dim"))
+    for check in report.checks:
+        if check.row == 0 and check.verdict == "ok":
+            _line(console, Text(check.evidence))
+    faults = [check for check in report.checks if check.verdict == "bad"]
+    for check in faults:
+        console.print()
+        _print_fault(console, check)
+    rest = [check for check in report.checks if check.verdict != "bad" and check.row]
+    if rest:
+        console.print()
+    for check in rest:
+        _print_rest(console, check)
+
+
+def kind_of(check: DoctorCheck) -> str:
+    """How a check is shown: by its severity when it is bad, else by its verdict."""
+    return check.severity if check.verdict == "bad" else check.verdict
+
+
+def _print_fault(console: Console, check: DoctorCheck) -> None:
+    mark, style = STYLES[kind_of(check)]
+    row = f"  row {check.row}" if check.row else ""
+    _line(
+        console,
+        Text.assemble(
+            (f"{mark} {check.title}", style), (f"  {_severity_words(check)}{row}", "dim")
+        ),
+    )
+    for name, text, text_style in (
+        ("seen", check.evidence, ""),
+        ("cause", check.cause, ""),
+        ("fix", check.fix, "bold cyan"),
+    ):
+        if text:
+            _entry(console, name, Text(text, style=text_style))
+
+
+def _print_rest(console: Console, check: DoctorCheck) -> None:
+    mark, style = STYLES[kind_of(check)]
+    head = Text.assemble((f"{mark} ", style), f"{check.title:<{_TITLE_WIDTH}}  ")
+    if check.verdict == "ok":
+        line = head + Text(check.evidence, style="dim")
+        line.truncate(max(console.width, 60), overflow="ellipsis")
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=False)
+        return
+    _line(console, head + Text(check.evidence, style="dim"))
+    if check.fix:
+        _entry(console, "see", Text(check.fix, style="cyan"))
+
+
+def _entry(console: Console, name: str, text: Text) -> None:
+    head = Text(f"{name:<7}", style="dim")
+    if console.is_terminal and name != "fix":
+        console.print(Padding(head + text, (0, 0, 0, 4)))
+    else:
+        # What is to be copied is never broken over lines.
+        _line(console, Text("    ") + head + text)
+
+
+def _severity_words(check: DoctorCheck) -> str:
+    return {"blocks": "blocks", "slows": "slows", "note": "to know"}[check.severity]
+
+
+def _versions(report: DoctorReport) -> str:
+    told: Iterable[tuple[str, str | None]] = report.versions.items()
+    return ", ".join(f"{name} {version}" for name, version in told if version)
+
+
+def _line(console: Console, text: Text) -> None:
+    console.print(text, soft_wrap=True)

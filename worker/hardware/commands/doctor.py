@@ -1,0 +1,119 @@
+"""`python -m worker.hardware doctor`: what keeps this machine from training, and what to type.
+
+Exit status: 0 when nothing is in the way, 1 when something slows it, 2 when something blocks it.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from redkiln.cli.doctor_page import print_report
+from redkiln.doctor import EXIT_STATUSES
+from redkiln.hardware import DoctorReport
+from worker.hardware.doctor.bundle import write_bundle
+from worker.hardware.doctor.evidence import Evidence, Torch
+from worker.hardware.doctor.examine import examine
+from worker.hardware.doctor.gather import Places, ask_torch, gather, read_torch
+from worker.settings import WorkerSettings
+
+PIPE_WIDTH = 200
+"""Columns where the output is no terminal: nothing is to be cut there."""
+
+MIOPEN_PLACE = "MIOPEN_USER_DB_PATH"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to look, and how to tell."""
+    parser.epilog = (
+        "Exit status: 0 when nothing is in the way, 1 when it is slowed, 2 when it is blocked."
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--bundle", type=Path, metavar="FILE", help="write a .tar.gz for a bug report, no secrets"
+    )
+    parser.add_argument(
+        "--topology", type=Path, metavar="DIR", help="read the GPUs from a copied KFD topology"
+    )
+    parser.add_argument("--drm", type=Path, metavar="DIR", help="read the cards from a copy")
+    parser.add_argument(
+        "--inventory",
+        type=Path,
+        metavar="FILE",
+        help="what torch says, as `python -m worker.trainer.inventory` prints it: it is not asked",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, tell, and return the exit status."""
+    try:
+        settings = WorkerSettings()
+    except ValidationError as error:
+        sys.stderr.write(f"The worker's settings are wrong, so that it cannot start:\n{error}\n")
+        return EXIT_STATUSES["blocked"]
+    evidence = gather(
+        find_places(settings, topology_dir=arguments.topology, drm_dir=arguments.drm),
+        environment=os.environ,
+        torch=_find_torch(settings, arguments.inventory),
+    )
+    report = examine(evidence)
+    if arguments.json:
+        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
+    else:
+        _print(report, copied=arguments.topology or arguments.drm)
+    if arguments.bundle is not None:
+        _write_bundle(arguments.bundle, report, evidence, settings)
+    return EXIT_STATUSES[report.verdict]
+
+
+def find_places(
+    settings: WorkerSettings, *, topology_dir: Path | None = None, drm_dir: Path | None = None
+) -> Places:
+    """Where this worker keeps what the doctor looks at."""
+    miopen = os.environ.get(MIOPEN_PLACE)
+    caches = [settings.resolved_kernel_cache_dir, *([Path(miopen)] if miopen else [])]
+    worker_dir = settings.worker_dir.absolute()
+    return Places(
+        topology_dir=topology_dir or settings.topology_dir,
+        drm_dir=drm_dir or settings.drm_dir,
+        worker_dir=worker_dir,
+        cache_dirs=[path.expanduser().absolute() for path in caches],
+        lock_dir=settings.lock_dir,
+        self_test_dir=settings.lock_dir,
+    )
+
+
+def _find_torch(settings: WorkerSettings, inventory: Path | None) -> Torch:
+    if inventory is not None:
+        return read_torch(json.loads(inventory.read_text()))
+    return ask_torch(settings.inventory_command, environment=os.environ)
+
+
+def _print(report: DoctorReport, *, copied: Path | None) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    print_report(console, report)
+    if copied is not None:
+        console.print(
+            f"\nGPUs are those of {copied}; all else is this machine's.",
+            style="dim",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _write_bundle(
+    path: Path, report: DoctorReport, evidence: Evidence, settings: WorkerSettings
+) -> None:
+    write_bundle(
+        path,
+        report,
+        evidence,
+        topology_dir=settings.topology_dir,
+        drm_dir=settings.drm_dir,
+        secrets=[key] if (key := settings.load_key()) else [],
+    )
+    sys.stderr.write(f"Wrote {path}: look through it before you send it.\n")
