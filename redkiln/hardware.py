@@ -119,6 +119,12 @@ class GpuFacts(HardwareModel):
     telemetry: GpuTelemetry | None = None
 
 
+PASSING_EXCLUSIONS = frozenset({"memory_held", "self_test_running", "faulted", "hung"})
+"""Codes of reasons that end by themselves, or with a test that is run soon: a job may wait."""
+UNWANTED = "not_wanted"
+"""Code of the reason that is its owner's choice: to a job such a GPU is none."""
+
+
 class GpuExclusion(HardwareModel):
     """Why a GPU is not trained on.
 

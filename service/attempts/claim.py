@@ -1,6 +1,6 @@
 """Giving a worker the best job that it can run: priority, then age."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,8 +20,8 @@ from service.ids import new_id
 from service.jobs.rules import get_job, move
 from service.jobs.tables import JOB, Job
 from service.settings import Settings
-from service.workers.eligibility import devices_for, fits
-from service.workers.rules import live_machines
+from service.workers.eligibility import devices_for, fits, holds_back
+from service.workers.rules import live_machines, usable_arches
 from service.workers.tables import Worker
 
 _BATCH = 100
@@ -45,7 +45,8 @@ def claim(
         return _answer(session, settings, known, secret=secret)
     if worker.version != __version__:
         return None
-    job = _find_best(session, settings, request)
+    usable = usable_arches(session, worker)
+    job = _find_best(session, settings, request, usable=usable, now=now)
     if job is None:
         return None
     attempt = _start(session, settings, job, request, now=now)
@@ -61,14 +62,25 @@ def _require_current(session: Session, request: ClaimRequest, now: datetime) -> 
     return worker
 
 
-def _find_best(session: Session, settings: Settings, request: ClaimRequest) -> Job | None:
+def _find_best(
+    session: Session,
+    settings: Settings,
+    request: ClaimRequest,
+    *,
+    usable: Sequence[str | None],
+    now: datetime,
+) -> Job | None:
     any_live_gpu = any(machine.has_gpu for machine in live_machines(session, settings))
     devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
     for job in _queued(session, devices):
-        if fits(job.spec["resources"], slots=request.devices, arches=request.arches):
+        resources = job.spec["resources"]
+        waited_seconds = (now - job.created_at).total_seconds()
+        if fits(resources, slots=request.devices, arches=request.arches):
             locked = _lock_queued(session, job.id)
             if locked is not None:
                 return locked
+        elif holds_back(resources, waited_seconds=waited_seconds, usable=usable):
+            return None
     return None
 
 

@@ -8,13 +8,17 @@ from typing import Any
 from redkiln.spec import Resources
 from redkiln.tasks import SpecProblem
 
+HOLD_BACK_SECONDS = 60.0
+"""How long a job of several GPUs lets younger ones pass it."""
+
 
 @dataclass(frozen=True)
 class Machine:
     """What a live worker has.
 
     Attributes:
-        arches: of its usable GPUs, an entry each; None for one that torch does not name.
+        arches: of its GPUs that are usable, or soon will be, an entry each; None for one that
+            torch does not name.
         exclusions: why it trains on no more than these, a sentence for each further GPU.
     """
 
@@ -54,7 +58,8 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
 def _explain_no_gpu(machines: Sequence[Machine]) -> str:
     exclusions = [sentence for machine in machines for sentence in machine.exclusions]
     if exclusions:
-        return f"every GPU of the live workers is left alone: {'; '.join(exclusions[:3])}"
+        every = f"every GPU of the live workers is left alone: {'; '.join(exclusions[:3])}"
+        return f"{every}; device cpu trains without one"
     return "no live worker has a GPU; start one that has, or use device any or cpu"
 
 
@@ -88,6 +93,23 @@ def fits(
         return bool(device == "any")
     # A spec from before this field asks for one.
     return bool(most_alike(arches, resources["arch"]) >= resources.get("gpus", 1))
+
+
+def holds_back(
+    resources: Mapping[str, Any], *, waited_seconds: float, usable: Sequence[str | None]
+) -> bool:
+    """Whether a worker gets no younger job before this one, which does not fit just now.
+
+    The GPUs of a job of several would never be free together if each was given away when it is.
+
+    Args:
+        resources: of the job's spec, as JSON.
+        waited_seconds: since the job was submitted.
+        usable: architectures of the worker's GPUs, busy ones too, an entry each.
+    """
+    gpus = resources.get("gpus", 1)
+    is_due = gpus > 1 and waited_seconds >= HOLD_BACK_SECONDS
+    return bool(is_due and most_alike(usable, resources["arch"]) >= gpus)
 
 
 def most_alike(arches: Iterable[str | None], wanted: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 import structlog
 from sqlmodel import Session, col, select
 
+from redkiln.hardware import PASSING_EXCLUSIONS, UNWANTED
 from redkiln.job import AttemptStatus, WorkerView
 from redkiln.protocol import PROTOCOL_VERSION, HelloRequest
 from redkiln.version import __version__
@@ -84,7 +85,7 @@ def get_worker(session: Session, settings: Settings, worker_id: str) -> WorkerVi
 
 
 def live_machines(session: Session, settings: Settings) -> list[Machine]:
-    """What the live workers have, without the GPUs that they leave alone."""
+    """What the live workers have, without the GPUs that they leave alone for good."""
     oldest = read_now(session) - timedelta(seconds=live_seconds(settings))
     statement = (
         select(Worker.hostname, Worker.gpus, WorkerStatus.exclusions)
@@ -95,6 +96,13 @@ def live_machines(session: Session, settings: Settings) -> list[Machine]:
         _machine(hostname, gpus, exclusions or {})
         for hostname, gpus, exclusions in session.exec(statement)
     ]
+
+
+def usable_arches(session: Session, worker: Worker) -> list[str | None]:
+    """Architectures of the GPUs that a worker can use now, busy ones too, an entry each."""
+    told = session.get(WorkerStatus, worker.id)
+    exclusions = told.exclusions if told is not None and told.boot_id == worker.boot_id else {}
+    return [gpu.get("arch") for gpu in worker.gpus if exclusion_of(gpu, exclusions) is None]
 
 
 def exclusion_of(gpu: Mapping[str, Any], exclusions: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -111,16 +119,15 @@ def exclusion_of(gpu: Mapping[str, Any], exclusions: Mapping[str, Any]) -> dict[
 def _machine(
     hostname: str, gpus: Sequence[Mapping[str, Any]], exclusions: Mapping[str, Any]
 ) -> Machine:
-    reasons = [exclusion_of(gpu, exclusions) for gpu in gpus]
-    both = list(zip(gpus, reasons, strict=True))
-    return Machine(
-        tuple(gpu.get("arch") for gpu, reason in both if reason is None),
-        tuple(
-            f"{gpu.get('name')} of {hostname}: {reason['message']}"
-            for gpu, reason in both
-            if reason is not None
-        ),
-    )
+    arches: list[str | None] = []
+    lasting: list[str] = []
+    for gpu in gpus:
+        reason = exclusion_of(gpu, exclusions)
+        if reason is None or reason["code"] in PASSING_EXCLUSIONS:
+            arches.append(gpu.get("arch"))
+        elif reason["code"] != UNWANTED:
+            lasting.append(f"{gpu.get('name')} of {hostname}: {reason['message']}")
+    return Machine(tuple(arches), tuple(lasting))
 
 
 def live_seconds(settings: Settings) -> float:

@@ -1,11 +1,12 @@
 import pytest
 
 from redkiln.spec import Resources
-from service.workers.eligibility import Machine, devices_for, find_obstacle, fits
+from service.workers.eligibility import Machine, devices_for, find_obstacle, fits, holds_back
 
 CPU = Machine()
 RX7900 = Machine(("gfx1100",))
 NAMELESS = Machine((None,))
+BROKEN = Machine((), ("RX 7900 of bench: it computes wrong numbers",))
 MIXED = Machine(("gfx1100", "gfx1100", "gfx1201"))
 
 
@@ -31,6 +32,10 @@ MIXED = Machine(("gfx1100", "gfx1100", "gfx1201"))
         ({"device": "gpu", "gpus": 2}, [RX7900, RX7900], "/resources/gpus"),
         ({"device": "any", "gpus": 2}, [CPU], None),
         ({"device": "gpu", "gpus": 2}, [], None),
+        ({"device": "gpu"}, [BROKEN], "/resources/device"),
+        ({"device": "any"}, [BROKEN, CPU], None),
+        ({"device": "any"}, [BROKEN, RX7900], None),
+        ({"device": "cpu"}, [BROKEN], None),
     ],
 )
 def test_a_job_that_no_live_worker_could_ever_run_is_told_where(resources, machines, pointer):
@@ -76,3 +81,18 @@ def test_free_slots_run_what_their_gpus_are_enough_for(resources, slots, arches,
 
 def test_a_spec_from_before_the_number_of_gpus_asks_for_one():
     assert fits({"device": "gpu", "arch": []}, slots=["gpu"], arches=["gfx1100"])
+
+
+@pytest.mark.parametrize(
+    ("resources", "waited_seconds", "usable", "does"),
+    [
+        ({"gpus": 2}, 60, ["gfx1100", "gfx1100"], True),
+        ({"gpus": 2}, 59, ["gfx1100", "gfx1100"], False),
+        ({"gpus": 2}, 60, ["gfx1100", "gfx1201"], False),
+        ({"gpus": 2, "arch": ["gfx1201"]}, 60, ["gfx1100", "gfx1100"], False),
+        ({"gpus": 1}, 3600, ["gfx1100"], False),
+    ],
+)
+def test_a_job_of_several_gpus_is_not_overtaken_for_ever(resources, waited_seconds, usable, does):
+    asked = Resources(**resources).model_dump(mode="json")
+    assert holds_back(asked, waited_seconds=waited_seconds, usable=usable) is does
