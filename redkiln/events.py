@@ -24,7 +24,8 @@ class EventKind(StrEnum):
     METRICS: `points`, `{name: [[step, value], ...]}` in rising steps.
     MESSAGE: `text`, for people.
     WARNING: `code` and `message`; goes into the job's warnings.
-    RESOLVED: `spec`, what each `auto` became, and `environment`.
+    RESOLVED: `spec`, what each `auto` became, and `environment`; again, perhaps without the latter,
+        when something of the spec had to change.
     CHECKPOINT: `step`, `epoch`, `file` (below `checkpoints/`), `is_best`, `metrics`.
     RESULT: `metrics` on the test split, `verified`, `timings` (seconds by phase).
     FAILURE: a `redkiln.failure.JobFailure`; the process ends after it.

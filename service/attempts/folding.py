@@ -25,7 +25,7 @@ class _MetricsData(BaseModel):
 
 class _ResolvedData(BaseModel):
     spec: dict[str, Any]
-    environment: dict[str, Any] = Field(default_factory=dict)
+    environment: dict[str, Any] | None = None
 
 
 class _CheckpointData(BaseModel):
@@ -110,7 +110,8 @@ def _fold_one(folded: Folded, event: Event, data: BaseModel) -> None:
         case Warned():
             folded.warnings.append(data)
         case _ResolvedData():
-            folded.resolved_spec, folded.environment = data.spec, data.environment
+            folded.resolved_spec = data.spec
+            folded.environment = data.environment or folded.environment
         case _CheckpointData():
             folded.last_step = data.step
         case _ if event.kind is EventKind.RESULT:

@@ -86,7 +86,8 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
     if folded.last_step is not None:
         attempt.last_step = folded.last_step
     if folded.resolved_spec is not None:
-        job.resolved_spec, job.environment = folded.resolved_spec, folded.environment
+        job.resolved_spec = folded.resolved_spec
+        job.environment = folded.environment or job.environment
     if folded.result is not None:
         attempt.details = {**attempt.details, "result": folded.result}
     job.warnings = add_warnings(job.warnings, folded.warnings)

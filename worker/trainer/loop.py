@@ -22,10 +22,11 @@ from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase, Progress
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
-from worker.trainer.devices import autocast_of
 from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.guard import FirstSteps, Guard
+from worker.trainer.findings import FirstSteps
+from worker.trainer.gradients import Gradients
+from worker.trainer.guard import Guard
 from worker.trainer.history import History, LossCurve
 from worker.trainer.lifetime import Stopped
 from worker.trainer.optimizer import (
@@ -78,6 +79,9 @@ class Loop:
         self._scaling = LossScaling(
             work.model, self._optimizer, is_on=self._training.precision == "fp16"
         )
+        self._gradients = Gradients(
+            work, self._training, scaling=self._scaling, device=device, on_split=self._tell_split
+        )
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
         self._patience = Patience(self._training)
@@ -114,6 +118,9 @@ class Loop:
         self.best_metrics = state["best_metrics"]
         self._evaluated_step = state["evaluated_step"]
         self._is_stalled = self._patience.is_over(self.history)
+        # Memory that ran out once would run out again.
+        split = state["spec"]["training"]["accumulation"]
+        self._training.accumulation = max(self._training.accumulation, split)
         if "scaling" in state:
             self._scaling.restore(state["scaling"])
         self._curve.window_sum = state["window_sum"]
@@ -174,7 +181,7 @@ class Loop:
             self._guard.check_batch(inputs, targets)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
-        self._unread.append(self._accumulate_gradients(inputs, targets))
+        self._unread.append(self._gradients.compute(inputs, targets))
         if self._training.clip_norm is not None:
             self._scaling.unscale()
             nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
@@ -186,22 +193,10 @@ class Loop:
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
 
-    def _accumulate_gradients(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Forward and backward, in micro steps; the mean loss, still on the device."""
-        parts = self._training.accumulation
-        total: torch.Tensor | None = None
-        for some, wanted in zip(
-            inputs.tensor_split(parts), targets.tensor_split(parts), strict=True
-        ):
-            with autocast_of(self._device, self._training.precision):
-                outputs = self._work.model(some)
-            loss = self._work.loss(outputs.float(), wanted)
-            if parts > 1:
-                loss = loss * (len(wanted) / len(targets))
-            self._scaling.scale(loss).backward()  # type: ignore[no-untyped-call]
-            total = loss.detach() if total is None else total + loss.detach()
-        assert total is not None
-        return total
+    def _tell_split(self, text: str) -> None:
+        self._report.warning("out_of_memory", f"step {self.step + 1}: {text}")
+        spec = self._work.spec.model_dump(mode="json")
+        self._report.write(EventKind.RESOLVED, spec=spec)
 
     def _learning_rate(self) -> float:
         training = self._training

@@ -36,7 +36,18 @@ def test_a_batch_is_summed_up_by_what_is_newest():
     assert folded.points["lr"] == [(3, 0.1)]
     assert [warned.code for warned in folded.warnings] == ["slow"]
     assert folded.resolved_spec == {"a": 1}
+    assert folded.environment == {"torch": "2"}
     assert folded.result == {"metrics": {"accuracy": 1.0}}
+
+
+def test_a_spec_that_had_to_change_keeps_what_is_known_of_its_environment():
+    folded = fold(
+        [
+            event(EventKind.RESOLVED, spec={"a": 1}, environment={"torch": "2"}),
+            event(EventKind.RESOLVED, spec={"a": 2}),
+        ]
+    )
+    assert (folded.resolved_spec, folded.environment) == ({"a": 2}, {"torch": "2"})
 
 
 def test_progress_and_metrics_are_not_kept_as_events():

@@ -1,8 +1,8 @@
-"""A device that stands in for a GPU where there is none.
+"""A job's loop in this process, and a device that stands in for a GPU where there is none.
 
-Its tensors are torch's own: `meta` has shapes and no numbers, and everything that moves between it
-and the CPU goes through the same operators as with a GPU; `cpu` has numbers too. Its clock and the
-counts of its memory are what a test says.
+The device's tensors are torch's own: `meta` has shapes and no numbers, and everything that moves
+between it and the CPU goes through the same operators as with a GPU; `cpu` has numbers too. Its
+clock and the counts of its memory are what a test says.
 """
 
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ import torch
 
 from redkiln.events import EventWriter
 from worker.trainer.report import Report
+from worker.trainer.run import build_loop
 
 
 @dataclass
@@ -62,5 +63,30 @@ def make_report(tmp_path):
         return Report(writers[-1], progress_seconds=1000.0)
 
     yield make
+    for writer in writers:
+        writer.close()
+
+
+@pytest.fixture
+def start():
+    """Prepares a job's loop in this process."""
+    writers = []
+
+    def build(job_dir, *, stop_after=None, progress_seconds=0.0):
+        writer = EventWriter(job_dir.events_path)
+        writers.append(writer)
+        report = Report(writer, progress_seconds=progress_seconds)
+        order = job_dir.load_order()
+        box = []
+        loop, work = build_loop(
+            job_dir,
+            order,
+            report=report,
+            should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
+        )
+        box.append(loop)
+        return loop, work
+
+    yield build
     for writer in writers:
         writer.close()

@@ -4,39 +4,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from redkiln.events import EventWriter
 from redkiln.failure import FailureCode
 from worker.jobdir import EXIT_FAILED
 from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped, StopSignal
-from worker.trainer.report import Report
-from worker.trainer.run import build_loop, run_job
-
-
-@pytest.fixture
-def start():
-    """Prepares a job's loop in this process."""
-    writers = []
-
-    def build(job_dir, *, stop_after=None, progress_seconds=0.0):
-        writer = EventWriter(job_dir.events_path)
-        writers.append(writer)
-        report = Report(writer, progress_seconds=progress_seconds)
-        order = job_dir.load_order()
-        box = []
-        loop, work = build_loop(
-            job_dir,
-            order,
-            report=report,
-            should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
-        )
-        box.append(loop)
-        return loop, work
-
-    yield build
-    for writer in writers:
-        writer.close()
+from worker.trainer.run import run_job
 
 
 def weights(work):
@@ -330,7 +303,7 @@ def spoil(work, *, steps):
 def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, losses):
     job_dir = make_job(training={"precision": "fp16"})
     loop, work = start(job_dir)
-    loop._work = spoil(work, steps={2, 5})
+    loop._gradients._work = spoil(work, steps={2, 5})
     loop.run()
     assert set(losses(job_dir)) == set(range(1, 13)) - {3, 6}
     assert loop.history.series["skipped_steps"] == [(6, 2), (12, 2)]
@@ -339,7 +312,7 @@ def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, 
 def test_many_overflows_in_a_row_are_a_divergence_with_the_step(make_job, start):
     job_dir = make_job(training={"precision": "fp16", "epochs": 5})
     loop, work = start(job_dir)
-    loop._work = spoil(work, steps=set(range(4, 40)))
+    loop._gradients._work = spoil(work, steps=set(range(4, 40)))
     with pytest.raises(TrainingFailed, match="20 steps in a row") as caught:
         loop.run()
     assert caught.value.failure.code is FailureCode.DIVERGED

@@ -1,0 +1,111 @@
+"""Memory that runs out in the middle of training, on a device that is made to have too little."""
+
+import pytest
+import torch
+
+from redkiln.failure import FailureCode
+from worker.jobdir import EXIT_FAILED
+from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.models.amdnet import AmdNet
+from worker.trainer.run import run_job
+
+
+def shrink(model, *, limit, from_call=1, until_call=10**9):
+    """Let the model run out of memory with more than `limit` samples at once."""
+    forward, calls = model.forward, [0]
+
+    def limited(images):
+        calls[0] += model.training
+        if model.training and from_call <= calls[0] <= until_call and len(images) > limit:
+            raise torch.OutOfMemoryError(f"HIP out of memory with {len(images)} samples")
+        return forward(images)
+
+    model.forward = limited
+
+
+def run(start, job_dir, **memory):
+    loop, work = start(job_dir)
+    if memory:
+        shrink(work.model, **memory)
+    loop.run()
+    return loop, work
+
+
+@pytest.mark.parametrize("from_call", [1, 4])
+@pytest.mark.parametrize(("limit", "parts"), [(4, 2), (2, 4), (1, 8)])
+def test_a_batch_is_split_until_it_fits_and_the_curve_stays(
+    make_job, start, losses, events, limit, parts, from_call
+):
+    model = {"name": "amdnet"}
+    undisturbed = make_job("undisturbed", model=model)
+    run(start, undisturbed)
+    job_dir = make_job("small", model=model)
+    _, work = run(start, job_dir, limit=limit, from_call=from_call)
+    assert losses(job_dir) == pytest.approx(losses(undisturbed), rel=1e-4)
+    assert work.spec.training.accumulation == parts
+    assert work.spec.training.batch_size == 8
+    resolved = events(job_dir, "resolved")
+    assert resolved[-1]["data"]["spec"]["training"]["accumulation"] == parts
+    warnings = [e["data"] for e in events(job_dir, "warning")]
+    assert [w["code"] for w in warnings] == ["out_of_memory"] * (parts.bit_length() - 1)
+    assert f"{parts} micro steps of {8 // parts} samples" in warnings[-1]["message"]
+    assert warnings[0]["message"].startswith(f"step {from_call}:")
+
+
+def test_where_batch_norm_sees_the_parts_it_is_said(make_job, start, events):
+    job_dir = make_job(model={"name": "mnist-cnn"})
+    run(start, job_dir, limit=4)
+    (warning,) = [e["data"] for e in events(job_dir, "warning")]
+    assert "batch norm now sees one micro step" in warning["message"]
+
+
+def test_a_resumed_run_does_not_run_out_again(make_job, start, events):
+    model = {"name": "amdnet"}
+    first = make_job("job", model=model, training={"epochs": 4})
+    loop, work = start(first)
+    shrink(work.model, limit=4)
+    loop.advance(9)
+    newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
+    before = len(events(first, "warning"))
+    second = make_job("job", model=model, training={"epochs": 4}, order={"resume": newest.name})
+    resumed, work = start(second)
+    shrink(work.model, limit=4)
+    resumed.run()
+    assert work.spec.training.accumulation == 2
+    assert len(events(second, "warning")) == before
+
+
+@pytest.mark.parametrize(("model", "limit"), [("amdnet", 0), ("mnist-cnn", 1)])
+def test_what_cannot_be_split_further_fails_with_what_to_do(
+    make_job, events, monkeypatch, model, limit
+):
+    forward = torch.nn.functional.cross_entropy
+
+    def limited(outputs, *rest, **options):
+        if len(outputs) > limit and torch.is_grad_enabled():
+            raise torch.OutOfMemoryError("HIP out of memory")
+        return forward(outputs, *rest, **options)
+
+    monkeypatch.setattr("torch.nn.functional.cross_entropy", limited)
+    job_dir = make_job(model={"name": model})
+    assert run_job(job_dir, StopSignal()) == EXIT_FAILED
+    (failure,) = [e["data"] for e in events(job_dir, "failure")]
+    assert failure["code"] == FailureCode.OUT_OF_MEMORY
+    assert "smaller batch_size" in failure["message"]
+
+
+def test_memory_of_the_failed_try_is_let_go(make_job, start):
+    job_dir = make_job(model={"name": "amdnet"})
+    loop, work = start(job_dir)
+    assert isinstance(work.model, AmdNet)
+    seen = []
+
+    def note(_module, _inputs):
+        seen.append(all(p.grad is None for p in work.model.parameters()))
+
+    work.model.register_forward_pre_hook(note)
+    shrink(work.model, limit=4, from_call=2)
+    loop.advance(2)
+    # Step 1 whole, step 2 whole (runs out), then step 2 in parts from fresh gradients.
+    assert seen == [True, True, True, False]

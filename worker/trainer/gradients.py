@@ -1,0 +1,101 @@
+"""The gradients of a batch, in as many micro steps as the device's memory asks for.
+
+A batch that does not fit is split into twice as many parts and made again; the update that follows
+is that of the whole batch all the same. Only batch norm, which sees one part at a time, differs.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from redkiln.spec import Training
+from worker.trainer.devices import autocast_of
+from worker.trainer.scaling import LossScaling
+from worker.trainer.work import Work
+
+
+class Gradients:
+    """Makes gradients, batch after batch.
+
+    Args:
+        work: whose model and loss.
+        training: of its spec; `accumulation` rises when memory runs out.
+        scaling: of the loss.
+        device: that it runs on.
+        on_split: told what happened when memory ran out.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        training: Training,
+        *,
+        scaling: LossScaling,
+        device: torch.device,
+        on_split: Callable[[str], None],
+    ) -> None:
+        self._work = work
+        self._training = training
+        self._scaling = scaling
+        self._device = device
+        self._on_split = on_split
+
+    def compute(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Add a batch's gradients to its model's; the mean loss, still on the device.
+
+        Raises:
+            torch.OutOfMemoryError: not even the smallest micro step fits.
+        """
+        while True:
+            loss = self._try(inputs, targets)
+            if loss is not None:
+                return loss
+            # Behind the handler of the error, which keeps every tensor of the step alive.
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()
+            self._split(len(inputs))
+
+    def _try(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | None:
+        try:
+            return self._accumulate(inputs, targets)
+        except torch.OutOfMemoryError:
+            if 2 * self._training.accumulation > len(inputs) // self._smallest_part():
+                raise
+            self._work.model.zero_grad(set_to_none=True)
+            return None
+
+    def _accumulate(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        parts = self._training.accumulation
+        total: torch.Tensor | None = None
+        for some, wanted in zip(
+            inputs.tensor_split(parts), targets.tensor_split(parts), strict=True
+        ):
+            with autocast_of(self._device, self._training.precision):
+                outputs = self._work.model(some)
+            loss = self._work.loss(outputs.float(), wanted)
+            if parts > 1:
+                loss = loss * (len(wanted) / len(targets))
+            self._scaling.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total = loss.detach() if total is None else total + loss.detach()
+        assert total is not None
+        return total
+
+    def _split(self, batch_size: int) -> None:
+        self._training.accumulation *= 2
+        parts = self._training.accumulation
+        text = (
+            f"the device's memory was not enough: a step is now made of {parts} micro steps of "
+            f"{-(-batch_size // parts)} samples, and its batch is {batch_size} as before"
+        )
+        if self._has_batch_norm():
+            text += "; batch norm now sees one micro step at a time, so results differ a little"
+        self._on_split(text)
+
+    def _smallest_part(self) -> int:
+        # Batch norm cannot normalise a single value.
+        return 2 if self._has_batch_norm() else 1
+
+    def _has_batch_norm(self) -> bool:
+        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+        return any(isinstance(module, kinds) for module in self._work.model.modules())
