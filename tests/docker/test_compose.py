@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from service.settings import Settings
 from worker.settings import WorkerSettings
@@ -26,7 +27,7 @@ def test_every_variable_of_the_compose_files_is_explained():
 def test_every_setting_can_be_set_or_is_fixed_by_the_image():
     text = (ROOT / "compose.yaml").read_text()
     named = set(re.findall(r"^ +REDKILN_([A-Z_]+):", text, re.MULTILINE))
-    commands = {"trainer_command", "export_command", "inventory_command", "selftest_command"}  # image
+    commands = {name for name in WorkerSettings.model_fields if name.endswith("_command")}  # image
     fixed = {
         "worker_dir",
         "kernel_cache_dir",
@@ -39,6 +40,24 @@ def test_every_setting_can_be_set_or_is_fixed_by_the_image():
     }  # image, secret, service
     wanted = set(Settings.model_fields) | set(WorkerSettings.model_fields) - commands
     assert {field for field in wanted if field.upper() not in named} <= fixed
+
+
+OF_CONTAINERS = {"REDKILN_BIND", "REDKILN_SERVICE_URL"}
+"""Whose line shows an address on the host, or an example."""
+
+
+@pytest.mark.parametrize("settings", [Settings, WorkerSettings])
+def test_the_example_shows_the_defaults(settings):
+    text = (ROOT / ".env.example").read_text()
+    shown = dict(re.findall(r"^#(REDKILN_[A-Z_]+)=(.*)$", text, re.MULTILINE))
+    wrong = {}
+    for name, field in settings.model_fields.items():
+        variable = f"REDKILN_{name.upper()}"
+        if variable in shown.keys() - OF_CONTAINERS and field.default is not None:
+            value = TypeAdapter(field.annotation).validate_strings(shown[variable])
+            if value != field.default:
+                wrong[variable] = shown[variable], field.default
+    assert not wrong
 
 
 @pytest.mark.parametrize("name", ["cuda", "cdi", "wsl"])
