@@ -6,6 +6,8 @@ from pydantic import BaseModel
 
 from redkiln.hardware import PatchOutcome
 from worker.export.confusion import ClassScore
+from worker.trainer.evidence import describe_work
+from worker.trainer.findings import FirstSteps, describe_finding
 
 USAGE = """```python
 import json
@@ -75,6 +77,7 @@ class CardFacts(BaseModel):
     confusions: list[tuple[str, str, int]]
     preprocessing: dict[str, Any]
     environment: dict[str, Any]
+    first_steps: FirstSteps | None = None
     seconds: dict[str, float]
 
 
@@ -228,8 +231,10 @@ def _environment(facts: CardFacts) -> str:
     told = {name: value for name, value in facts.environment.items() if value is not None}
     patches = [PatchOutcome.model_validate(item) for item in told.pop("patches", ())]
     lines = [f"- {name}: {value}" for name, value in told.items()]
-    listed = f"\n\n{_patches(patches)}" if patches else ""
-    return f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines) + listed
+    parts = [f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines)]
+    parts += [_patches(patches)] if patches else []
+    parts += [_first_steps(facts.first_steps)] if facts.first_steps else []
+    return "\n\n".join(parts)
 
 
 def _patches(outcomes: list[PatchOutcome]) -> str:
@@ -242,6 +247,23 @@ def _patches(outcomes: list[PatchOutcome]) -> str:
     return (
         "### Patches\n\nWhat was changed for this hardware, and what was left and why.\n\n"
         "| patch | outcome | why |\n|---|---|---|\n" + "\n".join(rows)
+    )
+
+
+def _first_steps(found: FirstSteps) -> str:
+    """The evidence that the GPU did the work, and what made it wait."""
+    text = f"### First steps on the GPU\n\nEvidence: {describe_work(found.work)}."
+    if not found.audited_steps:
+        return text
+    if not found.findings:
+        return (
+            f"{text} No operator of {found.audited_steps} steps worked on a large tensor on the "
+            "CPU or made the host wait."
+        )
+    lines = "\n".join(f"- {_escape(describe_finding(finding))}" for finding in found.findings)
+    return (
+        f"{text}\n\nOperators of {found.audited_steps} steps that worked on the CPU, or made the "
+        f"host wait for the GPU:\n\n{lines}"
     )
 
 

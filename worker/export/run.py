@@ -276,6 +276,7 @@ def _write_report(
         confusions=worst_confusions(matrix, context.classes, limit=NUM_CONFUSIONS),
         preprocessing=context.preprocessing,
         environment=trained.environment,
+        first_steps=trained.first_steps,
         seconds=seconds,
     )
     outputs.path("report.md").write_text(card.render_card(facts))

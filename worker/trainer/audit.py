@@ -12,13 +12,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
-from pydantic import BaseModel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-Kind = Literal["cpu_operation", "host_synchronisation"]
+from worker.trainer.findings import BACKWARD, Finding, Kind
 
 LARGE_BYTES = 1 << 20
 """A tensor on the CPU from this size on is worth telling: below it, a GPU would not be faster."""
@@ -49,24 +48,6 @@ NO_WORK = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_e
 
 SOURCE_DIR = Path(__file__).resolve().parents[2]
 TORCH_DIR = str(Path(torch.__file__).parent)
-BACKWARD = "in the backward pass"
-
-
-class Finding(BaseModel):
-    """Something that makes the device wait.
-
-    Attributes:
-        what: the operator, with the direction of a copy.
-        where: the line of Python that led to it.
-        count: over all audited steps.
-        bytes: of the largest tensor it worked on.
-    """
-
-    kind: Kind
-    what: str
-    where: str
-    count: int = 0
-    bytes: int = 0
 
 
 class OperatorAudit:

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from pydantic import BaseModel
 from torch import nn
 
 from redkiln.failure import FailureCode
 from worker.trainer import placement
-from worker.trainer.audit import BACKWARD, Finding, Kind, OperatorAudit
+from worker.trainer.audit import OperatorAudit
 from worker.trainer.device_layer import DeviceLayer, Mark, TorchDevice
 from worker.trainer.evidence import DeviceWork, describe_work, find_idleness
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.findings import Finding, FirstSteps, Kind, describe_finding
 from worker.trainer.optimizer import AnyOptimizer
 from worker.trainer.report import Report
 
@@ -35,14 +35,6 @@ EFFECTS: dict[Kind, tuple[str, str]] = {
         "operators made the host wait for the GPU, which then has nothing queued",
     ),
 }
-
-
-class FirstSteps(BaseModel):
-    """What the guard found, for the report."""
-
-    work: DeviceWork
-    audited_steps: int
-    findings: list[Finding]
 
 
 class Guard:
@@ -154,12 +146,6 @@ def build_guard(device: torch.device, *, model: nn.Module, report: Report) -> Gu
     if device.type == "cpu":
         return None
     return Guard(TorchDevice(device), model=model, report=report)
-
-
-def describe_finding(finding: Finding) -> str:
-    """A finding in words: `nonzero x4 (512 KiB) at worker/trainer/loop.py:160 in _train_step`."""
-    place = BACKWARD if finding.where == BACKWARD else f"at {finding.where}"
-    return f"{finding.what} x{finding.count} ({finding.bytes / 1024:,.0f} KiB) {place}"
 
 
 def _idle(work: DeviceWork, why: str) -> TrainingFailed:

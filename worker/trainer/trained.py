@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from worker.trainer.guard import FirstSteps
+from worker.trainer.findings import FirstSteps
 
 
 class Trained(BaseModel):

@@ -7,6 +7,8 @@ from PIL import Image
 
 from redkiln.hardware import PatchOutcome
 from worker.export.card import CardFacts, render_card, usage_code
+from worker.trainer.evidence import DeviceWork
+from worker.trainer.findings import Finding, FirstSteps
 from worker.trainer.pixels import PixelFormat, to_pixels
 
 SIDE = 8
@@ -58,7 +60,7 @@ def test_the_printed_snippet_sees_what_training_saw(files, monkeypatch, resize, 
         assert np.abs(seen - trained).max() < 0.01, path.name
 
 
-def card_of(environment):
+def card_of(environment, **changes):
     facts = CardFacts.model_construct(
         job_name="j", job_id="job_1", dataset="d", dataset_notes=[], fingerprint="f",
         classes=["a"], counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1,
@@ -79,7 +81,7 @@ def card_of(environment):
         },
         environment=environment,
     )  # fmt: skip
-    return render_card(facts)
+    return render_card(facts.model_copy(update=changes))
 
 
 def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason():
@@ -100,3 +102,28 @@ def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason
 
 def test_without_patches_the_card_has_no_table_of_them():
     assert "### Patches" not in card_of({"torch": "2.13", "patches": []})
+
+
+WORK = DeviceWork(
+    device="cuda:0", steps=3, wall_seconds=0.5, device_seconds=0.5, gradient_bytes=8,
+    allocated_bytes=80, peak_bytes=1 << 20, used_bytes=1 << 30, device_operators=90,
+    cpu_operators=2,
+)  # fmt: skip
+
+
+def test_the_card_has_the_evidence_that_the_gpu_worked_and_what_made_it_wait():
+    finding = Finding(
+        kind="host_synchronisation", what="nonzero", where="a_b.py:3 in f", count=4, bytes=2048
+    )
+    steps = FirstSteps(work=WORK, audited_steps=2, findings=[finding])
+    text = card_of({}, first_steps=steps).partition("### First steps on the GPU")[2]
+    assert "the first 3 steps ran on cuda:0: 90 operators there, 2 on the CPU" in text
+    assert "- nonzero x4 (2 KiB) at a\\_b.py:3 in f" in text
+
+
+def test_a_card_without_findings_says_so_and_one_of_a_cpu_says_nothing():
+    quiet = FirstSteps(work=WORK, audited_steps=2, findings=[])
+    assert "No operator of 2 steps" in card_of({}, first_steps=quiet)
+    unaudited = FirstSteps(work=WORK, audited_steps=0, findings=[])
+    assert "No operator" not in card_of({}, first_steps=unaudited)
+    assert "First steps" not in card_of({})

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.guard import Guard, build_guard, describe_finding
+from worker.trainer.findings import describe_finding
+from worker.trainer.guard import Guard, build_guard
 from worker.trainer.run import build_loop
 
 META = torch.device("meta")
