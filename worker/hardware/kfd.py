@@ -25,6 +25,9 @@ from worker.hardware.sysfs import (
 
 TOPOLOGY_DIR = Path("/sys/class/kfd/kfd/topology")
 
+NODES_DIRS = ("", "nodes", "topology/nodes", "kfd/topology/nodes", "kfd/kfd/topology/nodes")
+"""Where nodes lie below a topology, below a capture of one, and below what is above it."""
+
 FRAMEBUFFER_HEAPS = (1, 2)
 """`heap_type` of memory banks that are the GPU's own: visible to the CPU, or not."""
 
@@ -98,11 +101,11 @@ def read_nodes(root: Path, *, read: Read = read_file) -> list[Node]:
 
 def find_nodes_dir(root: Path) -> Path | None:
     """The folder of numbered nodes in a tree; None when it has none."""
-    for inner in ("nodes", "topology/nodes", "kfd/topology/nodes", "kfd/kfd/topology/nodes"):
-        if list_numbers(str(root / inner)):
+    for inner in NODES_DIRS:
+        numbers = list_numbers(str(root / inner))
+        if numbers and (inner or root.name == "nodes" or _is_node(root / str(numbers[0]))):
             return root / inner
-    is_nodes = any((root / str(n) / "properties").exists() for n in list_numbers(str(root))[:1])
-    return root if root.name == "nodes" or is_nodes else None
+    return None
 
 
 def name_gfx(version: int) -> str:
@@ -115,6 +118,10 @@ def name_pci_address(location_id: int, *, domain: int) -> str:
     """The PCI address of a `location_id`: 34304 is 0000:86:00.0."""
     bus, device, function = location_id >> 8 & 0xFF, location_id >> 3 & 0x1F, location_id & 7
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
+
+
+def _is_node(directory: Path) -> bool:
+    return (directory / "properties").exists() or (directory / "gpu_id").exists()
 
 
 def _read_node(directory: str, *, number: int, read: Read) -> Node:
