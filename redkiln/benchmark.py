@@ -8,6 +8,7 @@ with a default; one that changes its meaning raises `SCHEMA_VERSION`.
 import statistics
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -170,6 +171,22 @@ class BenchmarkResult(ResultModel):
         return None
 
 
+def load_result(path: Path) -> BenchmarkResult:
+    """Read `benchmark.json`.
+
+    Raises:
+        ValueError: it is none, or of a schema that this release does not know.
+        OSError: it cannot be read.
+    """
+    result = BenchmarkResult.model_validate_json(path.read_bytes())
+    if result.schema_version > SCHEMA_VERSION:
+        raise ValueError(
+            f"it has schema {result.schema_version}, and {SCHEMA_VERSION} is the newest known "
+            "here; update redkiln"
+        )
+    return result
+
+
 class SideBySide(ResultModel):
     """One test on two machines. `ratio` is the second by the first; None unless both have it."""
 
@@ -213,3 +230,17 @@ def compare_results(first: BenchmarkResult, second: BenchmarkResult) -> list[Sid
             )
         )
     return rows
+
+
+def amount_words(value: float, unit: Unit) -> str:
+    """A rate with its unit; the products of a CPU read better in GFLOP/s."""
+    if unit == "TFLOP/s" and value < 1:
+        return f"{number_words(1e3 * value)} GFLOP/s"
+    return f"{number_words(value)} {unit}"
+
+
+def number_words(value: float) -> str:
+    """Three significant digits, thousands apart: `0.0123`, `81.2`, `1,234`."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -4,6 +4,7 @@ import typer
 
 from redkiln.cli import (
     artifacts,
+    bench,
     datasets,
     gpus,
     jobs,
@@ -53,7 +54,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, keys
+        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, bench, keys
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

@@ -1,6 +1,6 @@
 """Options and defaults of the task `benchmark`: nothing is trained, the device is measured."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,15 @@ TESTS: tuple[TestName, ...] = (
     "allreduce",
 )
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16")
+
+
+QUICK: dict[str, Any] = {
+    "tests": ["matmul", "memory", "training", "copies"],
+    "seconds": 30.0,
+    "samples": 7,
+    "compare": False,
+}
+"""What `--quick` measures: enough to see that a card does what it should."""
 
 
 class Measure(StrictModel):

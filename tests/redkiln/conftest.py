@@ -33,11 +33,14 @@ class FakeService:
         failures: (status, headers) that the next requests are answered with.
         requests: (method, path, headers) of all that came.
         corrupt: artifacts arrive with a flipped byte.
+        files: name -> (kind, content) of the artifacts; a model and its report if it is None.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """
 
     url: str = ""
     status: str = "succeeded"
+    task: str = "image-classification"
+    files: dict | None = None
     is_verified: bool = True
     reason: dict | None = None
     events: list = field(default_factory=list)
@@ -62,7 +65,7 @@ class FakeService:
         return {
             "id": job_id,
             "name": self.job_names[job_id],
-            "task": "image-classification",
+            "task": self.task,
             "status": self.status,
             "is_terminal": is_terminal,
             "reason": self.reason,
@@ -83,7 +86,7 @@ class FakeService:
             "worker_id": "wrk_1",
             "started_at": STARTED_AT.isoformat(),
         }
-        spec = {"dataset": "flowers", "task": "image-classification"}
+        spec = {"dataset": "flowers", "task": self.task}
         return {
             **self.summary(job_id),
             "warnings": self.warnings,
@@ -94,6 +97,8 @@ class FakeService:
     def artifacts(self):
         if self.status != "succeeded":
             return []
+        if self.files is not None:
+            return [artifact(name, kind, body) for name, (kind, body) in self.files.items()]
         return [
             artifact("model.onnx", "model", MODEL, verified=self.is_verified),
             artifact("report.md", "report", b"# Report\n"),
@@ -278,7 +283,8 @@ def build_app(fake):
 
     async def content(request):
         item = next(a for a in fake.artifacts() if a["id"] == request.path_params["artifact_id"])
-        body = {"model.onnx": MODEL, "report.md": b"# Report\n"}[item["name"]]
+        made = {"model.onnx": MODEL, "report.md": b"# Report\n"}
+        body = fake.files[item["name"]][1] if fake.files else made[item["name"]]
         if fake.corrupt:
             body = b"X" + body[1:]
         start, status = 0, 200

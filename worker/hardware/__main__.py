@@ -18,6 +18,7 @@ class Command(Protocol):
 
 
 COMMANDS = {
+    "bench": "measure what this machine can do, and say what follows for training",
     "doctor": "say what keeps this machine from training on its GPUs, and what to type",
     "facts": "print what is known of the GPUs of this machine, or of a captured tree",
 }

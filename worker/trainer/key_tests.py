@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--cases", type=json.loads, required=True)
     parser.add_argument("--settings", type=json.loads, default={})
+    parser.add_argument("--layout", choices=("contiguous", "channels_last"))
     options = parser.parse_args(arguments)
     yield_while_waiting()
     device = open_device(options.device, threads=options.threads)
@@ -42,6 +44,8 @@ def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
     for name, why in problems.items():
         sys.stderr.write(f"{name}: {why}\n")
     cases = [Case(**item) for item in options.cases]
+    if options.layout is not None:
+        cases = [replace(case, layout=options.layout) for case in cases]
     calls = {case.id: _build(case, device) for case in cases}
     outputs = {name: take_outputs(call()) for name, call in calls.items()}
     _say({"outputs": outputs})

@@ -12,9 +12,9 @@ from redkiln.benchmark import (
     Measurement,
     Pair,
     Recommendation,
+    number_words,
 )
 from redkiln.hardware import Precision
-from worker.hardware.benchmark.words import number_words
 
 LEAST_GAIN = 0.03
 """A smaller difference is not worth a setting."""
@@ -176,14 +176,15 @@ def weigh_allreduce(result: BenchmarkResult) -> Iterator[Recommendation]:
 
 def watch_spread(result: BenchmarkResult) -> Iterator[Recommendation]:
     """Numbers that are not worth much, because something else ran."""
-    unsteady = [m for m in result.measurements if m.rate and m.rate.spread > UNSTEADY_SPREAD]
+    measured = [m for m in result.measurements if m.rate]
+    unsteady = [m for m in measured if m.rate and m.rate.spread > UNSTEADY_SPREAD]
     if not unsteady:
         return
     worst = max(unsteady, key=lambda m: m.rate.spread if m.rate else 0.0)
     assert worst.rate is not None
     yield Recommendation(
         code="unsteady",
-        text=f"{len(unsteady)} of {len(result.measurements)} tests vary by more than "
+        text=f"{len(unsteady)} of {len(measured)} tests vary by more than "
         f"{UNSTEADY_SPREAD:.0%} ({worst.title}: {worst.rate.spread:.0%}): measure again while "
         "nothing else runs on the machine",
         numbers={"tests": float(len(unsteady)), "worst_spread": worst.rate.spread},
@@ -196,9 +197,8 @@ def want_samples(result: BenchmarkResult) -> Iterator[Recommendation]:
     if few:
         yield Recommendation(
             code="few_samples",
-            text=f"{len(few)} tests were too slow to be sampled {MIN_SAMPLES} times ({few[0].title}"
-            f"{', ...' if len(few) > 1 else ''}), so nothing is concluded from them: give it more "
-            "time (measure.seconds)",
+            text=f"too slow to be sampled {MIN_SAMPLES} times, so that nothing is concluded: "
+            f"{', '.join(m.title for m in few)}; give it more time (measure.seconds)",
             numbers={"tests": float(len(few))},
         )
 

@@ -2,8 +2,13 @@
 
 from collections.abc import Iterable
 
-from redkiln.benchmark import BenchmarkResult, Comparison, Measurement
-from worker.hardware.benchmark.words import amount_words, number_words
+from redkiln.benchmark import (
+    BenchmarkResult,
+    Comparison,
+    Measurement,
+    amount_words,
+    number_words,
+)
 
 TITLES = {
     "matmul": "Matrix products",

@@ -7,10 +7,13 @@ line of its own, and from then on answers each line that it reads with a line
 
 import json
 import math
+import queue
 import subprocess
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +29,9 @@ Source: 24, 11 and 8 bits of mantissa; through the 18 layers of a ResNet roundin
 add up to some ten units."""
 INFINITE = 1e9
 MIN_ROUNDS = 3
+LOOK_SECONDS = 0.5
+START_SECONDS = 300.0
+"""Importing torch, compiling kernels and tuning products may take minutes the first time."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,62 @@ def _difference(one: Sequence[float], other: Sequence[float]) -> float:
     return gap if math.isfinite(gap) and math.isfinite(scale) else INFINITE
 
 
+class _Side:
+    """One process, listened to by a thread for each of its pipes, so that none of them fills."""
+
+    def __init__(self, child: "subprocess.Popen[str]") -> None:
+        self._child = child
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._errors: deque[str] = deque(maxlen=20)
+        for listen in (self._read_lines, self._read_errors):
+            threading.Thread(target=listen, daemon=True).start()
+
+    def ask(self) -> None:
+        """Have it take a sample."""
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):  # its last words tell why
+            self._child.stdin.write("\n")
+            self._child.stdin.flush()
+
+    def listen(self, *, seconds: float, on_wait: Callable[[], None]) -> dict[str, Any]:
+        """Its next word.
+
+        Raises:
+            ChildFailed: it ended, or said nothing for so long.
+        """
+        for _ in range(max(1, math.ceil(seconds / LOOK_SECONDS))):
+            on_wait()
+            try:
+                line = self._lines.get(timeout=LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            if line is None:
+                raise ChildFailed(self._last_words())
+            said: dict[str, Any] = json.loads(line)
+            return said
+        raise ChildFailed(f"a process of the comparison did not answer within {seconds:.0f} s")
+
+    def _last_words(self) -> str:
+        status = self._child.wait()
+        words = self._errors[-1] if self._errors else "no word"
+        return f"a process of the comparison ended with status {status}: {words[:300]}"
+
+    def _read_lines(self) -> None:
+        assert self._child.stdout is not None
+        with suppress(ValueError):  # closed while it was read: nobody listens any more
+            for line in self._child.stdout:
+                if line.startswith("{"):  # libraries print what they like
+                    self._lines.put(line)
+        self._lines.put(None)
+
+    def _read_errors(self) -> None:
+        assert self._child.stderr is not None
+        with suppress(ValueError):
+            for line in self._child.stderr:
+                if line.strip():
+                    self._errors.append(line.strip())
+
+
 def _measure(
     contest: Contest,
     *,
@@ -150,44 +212,26 @@ def _measure(
     on_round: Callable[[], None],
     clock: Callable[[], float],
 ) -> tuple[list[dict[str, Any]], tuple[list[dict[str, float]], list[dict[str, float]]]]:
-    began = clock()
+    patience = max(START_SECONDS, seconds)
     samples: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
     with ExitStack() as held:
-        sides = []
+        sides: list[_Side] = []
         said = []
-        for environ, further in ((contest.without, ()), (contest.with_, contest.with_arguments)):
+        for environ, further in (
+            (contest.without, ()),
+            (contest.with_, contest.with_arguments),
+        ):
             arguments = [*contest.arguments, *further]
             child = held.enter_context(start_child(contest.module, arguments, environ=environ))
-            sides.append(child)
-            on_round()
-            said.append(_listen(child))  # one after the other: neither disturbs the other's start
+            sides.append(_Side(child))
+            # One after the other: neither disturbs the other's start.
+            said.append(sides[-1].listen(seconds=patience, on_wait=on_round))
+        began = clock()
         for number in range(rounds):
             if number >= MIN_ROUNDS and clock() - began > seconds:
                 break
-            for side in (0, 1) if number % 2 == 0 else (1, 0):
-                on_round()
-                samples[side].append(_ask(sides[side]))
+            for place in (0, 1) if number % 2 == 0 else (1, 0):
+                sides[place].ask()
+                answer = sides[place].listen(seconds=patience, on_wait=on_round)
+                samples[place].append(answer["seconds"])
     return said, samples
-
-
-def _ask(child: "subprocess.Popen[str]") -> dict[str, float]:
-    assert child.stdin is not None
-    try:
-        child.stdin.write("\n")
-        child.stdin.flush()
-    except BrokenPipeError:
-        pass  # its last words tell why
-    seconds: dict[str, float] = _listen(child)["seconds"]
-    return seconds
-
-
-def _listen(child: "subprocess.Popen[str]") -> dict[str, Any]:
-    assert child.stdout is not None
-    assert child.stderr is not None
-    for line in child.stdout:
-        if line.startswith("{"):  # libraries print what they like
-            said: dict[str, Any] = json.loads(line)
-            return said
-    status = child.wait()
-    last = (child.stderr.read().strip().splitlines() or ["no word"])[-1]
-    raise ChildFailed(f"a process of the comparison ended with status {status}: {last[:300]}")

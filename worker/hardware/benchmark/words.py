@@ -1,8 +1,8 @@
-"""Measurements in words: lines of a log, and numbers of a table."""
+"""Measurements in words: lines of a log."""
 
 from collections.abc import Iterable, Iterator
 
-from redkiln.benchmark import Comparison, Measurement, Unit
+from redkiln.benchmark import Comparison, Measurement, amount_words
 
 
 def describe_group(measurements: Iterable[Measurement]) -> Iterator[str]:
@@ -25,17 +25,3 @@ def rate_words(measured: Measurement) -> str:
         return measured.skipped or "not measured"
     share = "" if measured.share is None else f", {100 * measured.share:.0f} % of the peak"
     return f"{amount_words(measured.rate.value, measured.unit)}{share}"
-
-
-def amount_words(value: float, unit: Unit) -> str:
-    """A rate with its unit; the products of a CPU read better in GFLOP/s."""
-    if unit == "TFLOP/s" and value < 1:
-        return f"{number_words(1e3 * value)} GFLOP/s"
-    return f"{number_words(value)} {unit}"
-
-
-def number_words(value: float) -> str:
-    """Three significant digits, thousands apart: `0.0123`, `81.2`, `1,234`."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

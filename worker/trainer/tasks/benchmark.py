@@ -22,7 +22,7 @@ from worker.hardware.benchmark.plan import describe_limits, resolve_measure
 from worker.hardware.benchmark.run import Bench
 from worker.hardware.benchmark.session import Listener, Session, run_session
 from worker.jobdir import JobDir, Order
-from worker.trainer.contests import list_contests
+from worker.trainer.contests import find_kernel_cache_dir, list_contests, save_trials
 from worker.trainer.devices import describe_environment
 from worker.trainer.key_tests import build_resnet18
 from worker.trainer.report import Report
@@ -54,6 +54,7 @@ def run(
     report.enter(Phase.MEASURING)
     result = run_session(session, teller.listener())
     _write_files(result, order, Outputs(job_dir))
+    _keep_trials(result, order, report)
     for item in result.recommendations:
         report.message(item.text)
     report.write(
@@ -94,7 +95,7 @@ def _prepare(
             outcomes=order.patches,
             environ=environ,
             is_hip=torch.version.hip is not None,
-            tunings_dir=Path(order.cache_dir),
+            tunings_dir=find_kernel_cache_dir(order.patches) or Path(order.cache_dir),
         ),
         environ=environ,
     )
@@ -126,6 +127,19 @@ class _Teller:
             activity=title,
         )
         self._report.progress(self._now)
+
+
+def _keep_trials(result: BenchmarkResult, order: Order, report: Report) -> None:
+    folder = find_kernel_cache_dir(order.patches)
+    if folder is None:
+        return
+    try:
+        kept = save_trials(result, folder)
+    except OSError as error:
+        report.warning("trials_not_kept", f"later jobs do not hear of the comparisons: {error}")
+        return
+    if kept:
+        report.message(f"later jobs on this GPU go by the comparison of {' and '.join(kept)}")
 
 
 def _write_files(result: BenchmarkResult, order: Order, outputs: Outputs) -> None:

@@ -1,0 +1,131 @@
+"""The command that measures: what a GPU can do, and what follows for training."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from redkiln.benchmark import FILE_NAME, BenchmarkResult, compare_results
+from redkiln.benchmark import load_result as load_benchmark
+from redkiln.cli.artifacts import fetch
+from redkiln.cli.benchmark_page import print_benchmark, print_side_by_side
+from redkiln.cli.command import Session, command
+from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.jobs import Assignments, say_detached
+from redkiln.cli.live import follow_job, screen_for
+from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.problems import UsageError
+from redkiln.cli.result import Result, load_result, print_result
+from redkiln.cli.specfile import SpecSource
+from redkiln.tasks.benchmark import NAME, QUICK
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    command(app, "bench", rich_help_panel="Service", examples=(
+        "redkiln bench                                # three minutes, everything",
+        "redkiln bench --quick                        # half a minute, the essentials",
+        "redkiln bench --gpus 2 -o two-cards          # also the all-reduce",
+        "redkiln bench --set measure.seconds=600      # steadier numbers",
+        "redkiln bench --json > here.json             # for --compare, or a program",
+        "redkiln bench --compare here.json there.json # two machines side by side",
+    ))(bench)  # fmt: skip
+
+
+def bench(
+    session: Session,
+    num_gpus: Annotated[
+        int, typer.Option("--gpus", min=1, max=64, help="GPUs of one worker, for the all-reduce.")
+    ] = 1,
+    is_quick: Annotated[
+        bool, typer.Option("--quick", help="The essentials only, in half a minute.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="Folder for JSON, picture and report; ./out/NAME of the job if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--compare", metavar="A.json B.json", help="Measure nothing; set two results side by "
+            "side.", show_default=False,
+        ),
+    ] = None,
+    assignments: Assignments = None,
+) -> None:  # fmt: skip
+    """Measure what a GPU can do, and say what follows for training.
+
+    Queues a benchmark as a job, so that nothing else runs beside it, shows
+    it live, prints its numbers with what follows from them, and downloads
+    them with a picture. Ctrl-C detaches: the job goes on.
+    """
+    if compare is not None:
+        _compare(session, *compare)
+        return
+    result, target = _measure(session, build_spec(assignments, num_gpus, is_quick=is_quick), folder)
+    measured = _load(target / FILE_NAME)
+    if session.is_json:
+        session.emit(measured.model_dump(mode="json", by_alias=True))
+    else:
+        print_benchmark(session.out, measured)
+        session.say("")
+        session.say(f"files  {target}/")
+    raise typer.Exit(result.exit_code)
+
+
+def build_spec(assignments: Assignments, num_gpus: int, *, is_quick: bool) -> SpecSource:
+    """The spec that the options stand for."""
+    spec: dict[str, Any] = {"task": NAME}
+    if is_quick:
+        spec["measure"] = dict(QUICK)
+    if num_gpus > 1:
+        spec["resources"] = {"gpus": num_gpus}
+    source = SpecSource(spec, {"/resources/gpus": "--gpus", "/measure": "--quick"})
+    source.assign(assignments or ())
+    return source
+
+
+def _measure(session: Session, source: SpecSource, folder: Path | None) -> tuple[Result, Path]:
+    session.locate = source.locate
+    job = session.client.submit(source.value)
+    try:
+        ended = follow_job(session.client, job.id, screen_for(session.live))
+    except KeyboardInterrupt:
+        say_detached(session, job.id)
+        session.note(f"Its numbers, when it has ended: redkiln download {job.id}")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    result = load_result(session.client, ended)
+    if result.exit_code is not ExitCode.OK:
+        print_result(session.live, result)
+        raise typer.Exit(result.exit_code)
+    target = folder or choose_folder(Path("out"), ended)
+    fetch(session, ended, result.artifacts, target)
+    return result, target
+
+
+def _compare(session: Session, first: Path, second: Path) -> None:
+    results = (_load(first), _load(second))
+    if session.is_json:
+        rows = compare_results(*results)
+        session.emit([row.model_dump(mode="json") | {"ratio": row.ratio} for row in rows])
+    else:
+        print_side_by_side(session.out, *results)
+
+
+def _load(path: Path) -> BenchmarkResult:
+    try:
+        return load_benchmark(path)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = "/".join(str(part) for part in first["loc"])
+        reason = f"{place}: {first['msg']}" if place else first["msg"]
+        raise UsageError(f"{path} is no benchmark of redkiln ({reason})") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read: {reason}") from error
