@@ -50,16 +50,11 @@ BROKEN_INSTALLATION = r"(ModuleNotFoundError|ImportError): "
 
 LAST_WORDS: dict[str, tuple[FailureCode, str]] = {
     OUT_OF_GPU_MEMORY: (
-    StopReason.PAUSED: (FailureCode.PAUSED, "The job was paused."),
         FailureCode.OUT_OF_MEMORY,
         "The GPU's memory was not enough; use a smaller batch_size or image size, or accumulation.",
     ),
     GPU_FAULT: (
         FailureCode.GPU_FAULT,
-WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN)
-"""What somebody asked for: the last words say nothing about it."""
-
-
         "The GPU faulted or hung; its driver log (dmesg) says more.",
     ),
     NO_GPU: (
@@ -95,8 +90,11 @@ STOPS = {
     StopReason.REFUSED: (FailureCode.INTERNAL, "The service refused what the worker reported."),
     StopReason.SHUTDOWN: (FailureCode.WORKER_SHUTDOWN, "The worker was shut down."),
     StopReason.CANCELLED: (FailureCode.CANCELLED, "The job was cancelled."),
+    StopReason.PAUSED: (FailureCode.PAUSED, "The job was paused."),
     StopReason.SUPERSEDED: (FailureCode.SUPERSEDED, "The attempt was given to another worker."),
 }
+WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN)
+"""What somebody asked for: the last words say nothing about it."""
 
 
 def judge(death: Death) -> JobFailure | None:
@@ -131,13 +129,6 @@ def _from_last_words(death: Death) -> JobFailure | None:
         return None
     for pattern, (code, message) in LAST_WORDS.items():
         if re.search(pattern, death.tail):
-    details = _evidence(death)
-    if death.tail and code not in WANTED:
-        details["tail"] = death.tail[-MAX_TAIL:]
-    return JobFailure.of(code, message, **details)
-
-
-def _evidence(death: Death) -> dict[str, object]:
             return _failure(death, code, message)
     return None
 
@@ -169,7 +160,7 @@ def _failure(death: Death, code: FailureCode, message: str) -> JobFailure:
         details = {"signal": signal.Signals(-death.status).name}
     if death.last_step is not None:
         details["step"] = death.last_step
-    if death.tail and code not in (FailureCode.CANCELLED, FailureCode.WORKER_SHUTDOWN):
+    if death.tail and code not in WANTED:
         details["tail"] = death.tail[-2000:]
     return JobFailure.of(code, message, **details)
 
