@@ -97,6 +97,9 @@ def _find_fault(gpu: GpuFacts, entries: frozenset[str]) -> GpuExclusion | None:
 def _is_hidden(gpu: GpuFacts, _: frozenset[str]) -> GpuExclusion | None:
     if gpu.is_accessible:
         return None
+    if gpu.node is None:
+        text = "The driver shows its card, but does not offer it for computing (no KFD node)."
+        return GpuExclusion(code="not_offered", message=text)
     node = "renderD*" if gpu.render_minor is None else f"renderD{gpu.render_minor}"
     return GpuExclusion(
         code="inaccessible",

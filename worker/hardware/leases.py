@@ -10,13 +10,16 @@ Source: flock(2); Linux Documentation/admin-guide/sysctl/fs.rst (protected_regul
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
+from worker.jobdir import LEASES_VARIABLE
+
+LOCK_SUFFIX = ".lock"
 SHARED_FILE_MODE = 0o666
 SHARED_DIR_MODE = 0o1777
 """Workers of one host may run as different users."""
@@ -120,7 +123,7 @@ class LeaseFolder:
             os.close(descriptor)
 
     def _path(self, key: str) -> Path:
-        return self.root / f"{key}.lock"
+        return self.root / f"{key}{LOCK_SUFFIX}"
 
     def _try(self, key: str) -> GpuLease | None:
         path = self._path(key)
@@ -138,6 +141,12 @@ def release(leases: Iterable[GpuLease]) -> None:
     """Close all of them."""
     for lease in leases:
         lease.close()
+
+
+def inherited_leases(environ: Mapping[str, str]) -> tuple[int, ...]:
+    """The leases that this process was started with: `pass_fds` of what it starts on its GPUs."""
+    entries = environ.get(LEASES_VARIABLE, "").split(",")
+    return tuple(number for number in map(int, filter(str.isdecimal, entries)) if _is_open(number))
 
 
 def make_shared_dir(path: Path) -> None:
@@ -174,6 +183,14 @@ def _lock(descriptor: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_open(descriptor: int) -> bool:
+    """Whether the process has it: a variable may come further than what it names."""
+    try:
+        return Path(f"/proc/self/fd/{descriptor}").readlink().suffix == LOCK_SUFFIX
+    except OSError:
+        return False
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -15,9 +15,11 @@ from torch.nn import functional
 
 from redkiln.spec import AdamW
 from redkiln.tasks.image_classification import Model, Options
-from worker.jobdir import JobDir
+from worker.jobdir import LEASES_VARIABLE, JobDir
+from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.models import build_model
 from worker.trainer.optimizer import build_optimizer
+from worker.trainer.resolve import resolve_precision
 
 WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
     ("mnist-cnn", 1, 28, 128),
@@ -29,7 +31,9 @@ MAX_LEASES = 64
 
 
 def warm_up() -> None:
-    """Make a few steps on the CPU."""
+    """Make a few steps on the CPU, at the precision that it takes by itself."""
+    device = torch.device("cpu")
+    precision = resolve_precision("auto", device=device_facts(device))
     for name, channels, size, batch in WARM_SHAPES:
         options = Options(image_size=size, channels=channels)  # type: ignore[arg-type]
         model = build_model(Model(name=name, options=options), num_classes=10)  # type: ignore[arg-type]
@@ -38,7 +42,9 @@ def warm_up() -> None:
         images = torch.zeros(batch, channels, size, size)
         images = images.contiguous(memory_format=torch.channels_last)
         labels = torch.zeros(batch, dtype=torch.int64)
-        functional.cross_entropy(model(images), labels).backward()  # type: ignore[no-untyped-call]
+        with autocast_of(device, precision):
+            outputs = model(images)
+        functional.cross_entropy(outputs.float(), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 
@@ -46,7 +52,7 @@ def wait_for_job() -> JobDir | None:
     """Say `ready` and wait for a job directory on stdin; None when stdin ends first.
 
     With it come, where stdin is a socket, the descriptors of the job's GPU leases. They stay open
-    for as long as this process lives, and are inherited by those that it starts with them.
+    for as long as this process lives, and its environment names them for those that it starts.
     """
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -55,15 +61,15 @@ def wait_for_job() -> JobDir | None:
 
 
 def _receive() -> str:
-    received = b""
+    received, held = b"", list[int]()
     with socket.socket(fileno=os.dup(0)) as channel:
         while not received.endswith(b"\n"):
             piece, leases, _, _ = socket.recv_fds(channel, MAX_LINE_BYTES, MAX_LEASES)
             if not piece:
                 break
             received += piece
-            for lease in leases:
-                os.set_inheritable(lease, True)
+            held += leases
+    os.environ[LEASES_VARIABLE] = ",".join(map(str, held))
     return received.decode()
 
 

@@ -86,8 +86,13 @@ def test_after_the_end_none_waits_again(spare):
 HOLD = """
 import sys
 sys.path.insert(0, sys.argv[1])
+import os, subprocess
 from worker.trainer.spare import wait_for_job
+from worker.hardware.leases import inherited_leases
 print(wait_for_job().root, flush=True)
+rank = subprocess.Popen(["true"], pass_fds=inherited_leases(os.environ))
+assert rank.wait() == 0
+assert inherited_leases(os.environ)
 with open(sys.argv[2]) as fifo:
     fifo.read()
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.hardware.leases import Holder, LeaseFolder, release
+from worker.hardware.leases import Holder, LeaseFolder, inherited_leases, release
 
 ROOT = Path(__file__).parents[3]
 CARDS = [f"0000:0{number}:00.0" for number in range(1, 5)]
@@ -118,6 +118,13 @@ def test_a_folder_may_be_closed_twice_and_its_leases_live_on(folder):
     assert other.take([CARDS[0]]) is None
     lease.close()
     other.close()
+
+
+def test_a_process_passes_on_the_leases_that_it_was_started_with(folder):
+    one, two = folder.take(CARDS[:2])
+    named = {"REDKILN_TRAINER_LEASES": f"{one.fileno()},{two.fileno()},0,999"}
+    assert inherited_leases(named) == (one.fileno(), two.fileno())
+    assert inherited_leases({}) == ()
 
 
 def test_users_of_one_host_share_the_folder_whatever_their_umask(tmp_path):

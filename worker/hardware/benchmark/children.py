@@ -1,10 +1,13 @@
 """Processes that a benchmark starts: gone when it is, whatever ends it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from worker.hardware.leases import inherited_leases
 
 SOURCE_DIR = Path(__file__).resolve().parents[3]
 """Where the package `worker` lies: the folder that the processes run in."""
@@ -14,7 +17,10 @@ SOURCE_DIR = Path(__file__).resolve().parents[3]
 def start_child(
     module: str, arguments: Sequence[str], *, environ: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Run a module in a process with pipes, which is killed on leaving if it still runs."""
+    """Run a module in a process with pipes, which is killed on leaving if it still runs.
+
+    It holds the leases of the GPUs, as we do.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         env=dict(environ),
@@ -23,6 +29,7 @@ def start_child(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        pass_fds=inherited_leases(os.environ),
     )
     try:
         yield process
