@@ -24,6 +24,7 @@ from worker.agent.client import (
     ServiceError,
     Superseded,
 )
+from worker.agent.doctor import DoctorRounds
 from worker.agent.gpu_checks import GpuChecks, SelfTest
 from worker.agent.grants import GpuPark
 from worker.agent.host_gpus import HostGpu, join_gpus
@@ -87,6 +88,7 @@ class Agent:
         self._park: GpuPark | None = None
         self._checks: GpuChecks | None = None
         self._status: StatusTeller | None = None
+        self._doctor: DoctorRounds | None = None
         self.fatal: str | None = None
 
     @property
@@ -127,6 +129,13 @@ class Agent:
             read_gpus=self.gpu_states,
             read_cost=lambda: self._gpus.cost_seconds if self._gpus else None,
         )
+        self._doctor = DoctorRounds(
+            spawner,
+            worker_dir=settings.worker_dir.resolve(),
+            inventory=self._inventory,
+            tell=self._status.tell_doctor,
+            source_dir=SOURCE_DIR,
+        )
         cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
         self._pool = SlotPool([self._build_bench(plan, spawner, cache) for plan in plans])
         self._checks = self._build_checks(spawner)
@@ -135,6 +144,7 @@ class Agent:
         if self._checks is not None:
             self._checks.start()
         self._status.start()
+        self._doctor.start()
         self._poller.start()
 
     def answer(self, hint: str | None) -> bool:
@@ -191,6 +201,8 @@ class Agent:
         self._poller.join()
         if self._checks is not None:
             self._checks.stop()
+        if self._doctor is not None:
+            self._doctor.halt()
         if self._status is not None:
             self._status.halt()
         if self._gpus is not None:

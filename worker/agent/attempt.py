@@ -23,6 +23,7 @@ from worker.agent.children import Child
 from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
+from worker.agent.dead import write_down
 from worker.agent.finish import Closing, GaveUp
 from worker.agent.grants import GpuBusy, Grant
 from worker.agent.inventory import SlotPlan, count_cores
@@ -32,6 +33,8 @@ from worker.agent.report import URGENT, Reporter
 from worker.agent.spool import read_tail
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.agent.watch import Limits, Watch
+from worker.hardware.deaths import about_gpus
+from worker.hardware.kernel_log import KernelLog
 from worker.jobdir import JobDir, Order
 from worker.settings import WorkerSettings
 
@@ -198,6 +201,8 @@ class Attempt:
 
     def _see_through(self, child: Child, *, is_complete: Callable[[], bool]) -> JobFailure | None:
         oom_kills = count_oom_kills()
+        # Whose child uses no GPU is not told what became of one.
+        kernel_log = KernelLog() if self.grant.gpus else None
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
         try:
             watch = Watch(child, self._jobdir.events_path, self.stop, self._limits(), self._heed)
@@ -212,14 +217,28 @@ class Attempt:
             stopped_for=self.stop.reason,
             tail=read_tail(self._jobdir.log_path),
             oom_kills=count_oom_kills() - oom_kills,
+            kernel_log=self._read_kernel_log(kernel_log),
             last_step=self._last_step,
         )
         failure = judge(death)
+        write_down(
+            death,
+            failure,
+            attempt_id=self.claim.attempt_id,
+            worker_dir=self.bench.settings.worker_dir,
+        )
         log.info("child ended", status=status, failure=failure and failure.code)
         if failure is None and status != 0:
             text = f"A process ended with status {status} after its work was done."
             self._write(EventKind.WARNING, code="crash_on_exit", message=text)
         return failure
+
+    def _read_kernel_log(self, log: KernelLog | None) -> tuple[str, ...]:
+        if log is None:
+            return ()
+        ours = [address for gpu in self.grant.gpus if (address := gpu.facts.pci_address)]
+        with log:
+            return tuple(about_gpus(log.read(), pci_addresses=ours))
 
     def _limits(self) -> Limits:
         settings = self.bench.settings

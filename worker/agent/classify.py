@@ -1,12 +1,12 @@
 """What a child's death means: from its exit status, its last words and what we did to it."""
 
-import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 from redkiln.failure import FailureCode, JobFailure
 from worker.agent.stopping import StopReason
+from worker.hardware.deaths import Cause, find_line, recognise, recognise_kernel, to_failure
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 
 
@@ -21,6 +21,7 @@ class Death:
         stopped_for: why we stopped it, if we did.
         tail: the last lines of its output.
         oom_kills: processes that the kernel killed for memory on this host meanwhile.
+        kernel_log: what the kernel said of this child's GPUs meanwhile, where it may be read.
         last_step: optimiser step that it was at.
     """
 
@@ -30,51 +31,11 @@ class Death:
     stopped_for: StopReason | None = None
     tail: str = ""
     oom_kills: int = 0
+    kernel_log: tuple[str, ...] = ()
     last_step: int | None = None
 
 
-OUT_OF_GPU_MEMORY = r"(HIP|CUDA) out of memory|torch\.(cuda\.)?OutOfMemoryError|hipErrorOutOfMemory"
-GPU_FAULT = (
-    r"Memory access fault by GPU|HW Exception by GPU|GPU Hang|GPU core dump"
-    r"|an illegal memory access was encountered|unspecified launch failure"
-    r"|HSA_STATUS_ERROR_(EXCEPTION|MEMORY_FAULT|ILLEGAL_INSTRUCTION)"
-)
-NO_GPU = (
-    r"invalid device function|no kernel image is available|hipErrorNoBinaryForGpu"
-    r"|hipErrorInvalidImage|No (HIP|CUDA) GPUs are available|no ROCm-capable device"
-    r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES"
-)
-DISK_FULL = r"No space left on device|Disk quota exceeded|\[Errno (28|122)\]"
-OUT_OF_MAIN_MEMORY = r"MemoryError|Cannot allocate memory|can't allocate memory|std::bad_alloc"
-BROKEN_INSTALLATION = r"(ModuleNotFoundError|ImportError): "
-
-LAST_WORDS: dict[str, tuple[FailureCode, str]] = {
-    OUT_OF_GPU_MEMORY: (
-        FailureCode.OUT_OF_MEMORY,
-        "The GPU's memory was not enough; use a smaller batch_size or image size, or accumulation.",
-    ),
-    GPU_FAULT: (
-        FailureCode.GPU_FAULT,
-        "The GPU faulted or hung; its driver log (dmesg) says more.",
-    ),
-    NO_GPU: (
-        FailureCode.NO_GPU,
-        "The GPU is not visible to the worker, or this build of torch has no kernels for it.",
-    ),
-    DISK_FULL: (
-        FailureCode.DISK_FULL,
-        "The worker's disk is full; make room in its folder (REDKILN_WORKER_DIR).",
-    ),
-    OUT_OF_MAIN_MEMORY: (
-        FailureCode.HOST_OUT_OF_MEMORY,
-        "The worker's main memory was not enough for this job.",
-    ),
-    BROKEN_INSTALLATION: (
-        FailureCode.INTERNAL,
-        "The worker's installation is incomplete: a library could not be imported.",
-    ),
-}
-"""Pattern -> cause; the first that matches. Source: ROCm, torch and kernel messages in issues."""
+MAX_TAIL = 2000
 
 CRASHES = {
     signal.SIGSEGV: "Segmentation fault in native code.",
@@ -89,10 +50,12 @@ STOPS = {
     StopReason.TOO_LONG: (FailureCode.MAX_DURATION, "The job ran longer than it was allowed to."),
     StopReason.REFUSED: (FailureCode.INTERNAL, "The service refused what the worker reported."),
     StopReason.SHUTDOWN: (FailureCode.WORKER_SHUTDOWN, "The worker was shut down."),
-    StopReason.CANCELLED: (FailureCode.CANCELLED, "The job was cancelled."),
     StopReason.PAUSED: (FailureCode.PAUSED, "The job was paused."),
+    StopReason.CANCELLED: (FailureCode.CANCELLED, "The job was cancelled."),
     StopReason.SUPERSEDED: (FailureCode.SUPERSEDED, "The attempt was given to another worker."),
 }
+
+
 WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN)
 """What somebody asked for: the last words say nothing about it."""
 
@@ -101,12 +64,13 @@ def judge(death: Death) -> JobFailure | None:
     """Why the child's work is not done; None if it is, even if it crashed on its way out."""
     if death.is_complete and death.announced is None:
         return None
+    if death.stopped_for is StopReason.STALLED:
+        return _from_kernel(death) or _failure(death, *STOPS[StopReason.STALLED])
     if death.stopped_for is not None:
-        code, message = STOPS[death.stopped_for]
-        return _failure(death, code, message)
+        return _failure(death, *STOPS[death.stopped_for])
     if death.announced is not None:
         return death.announced
-    return _from_last_words(death) or _from_status(death)
+    return _from_last_words(death) or _from_kernel(death) or _from_status(death)
 
 
 def explain_stop(reason: StopReason | None) -> JobFailure:
@@ -127,10 +91,22 @@ def count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:
 def _from_last_words(death: Death) -> JobFailure | None:
     if death.status in (EXIT_DONE, EXIT_STOPPED):
         return None
-    for pattern, (code, message) in LAST_WORDS.items():
-        if re.search(pattern, death.tail):
-            return _failure(death, code, message)
-    return None
+    cause = recognise(death.tail)
+    if cause is None:
+        return None
+    return _of_cause(death, cause, line=find_line(cause, death.tail.splitlines()))
+
+
+def _from_kernel(death: Death) -> JobFailure | None:
+    """A process that a hung GPU ends, or keeps from going on, need not have said a word."""
+    if death.status in (EXIT_DONE, EXIT_STOPPED):
+        return None
+    found = recognise_kernel(death.kernel_log)
+    return None if found is None else _of_cause(death, found[0], line=found[1][-1])
+
+
+def _of_cause(death: Death, cause: Cause, *, line: str) -> JobFailure:
+    return to_failure(cause, line=line, **_evidence(death), tail=death.tail[-MAX_TAIL:])
 
 
 def _from_status(death: Death) -> JobFailure:
@@ -155,14 +131,19 @@ def _from_status(death: Death) -> JobFailure:
 
 
 def _failure(death: Death, code: FailureCode, message: str) -> JobFailure:
+    details = _evidence(death)
+    if death.tail and code not in WANTED:
+        details["tail"] = death.tail[-MAX_TAIL:]
+    return JobFailure.of(code, message, **details)
+
+
+def _evidence(death: Death) -> dict[str, object]:
     details: dict[str, object] = {"exit_status": death.status}
     if death.status < 0:
         details = {"signal": signal.Signals(-death.status).name}
     if death.last_step is not None:
         details["step"] = death.last_step
-    if death.tail and code not in WANTED:
-        details["tail"] = death.tail[-2000:]
-    return JobFailure.of(code, message, **details)
+    return details
 
 
 def _last_line(tail: str) -> str:

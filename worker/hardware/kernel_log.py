@@ -7,6 +7,7 @@ usually may not read it (EPERM): then there is nothing, and nothing is concluded
 import os
 import re
 from pathlib import Path
+from typing import Self
 
 KMSG = Path("/dev/kmsg")
 MAX_LINES = 2000
@@ -32,6 +33,12 @@ class KernelLog:
                 os.lseek(self._fd, 0, os.SEEK_END)
         except OSError:
             self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def is_readable(self) -> bool:
@@ -62,11 +69,8 @@ class KernelLog:
 
 def read_kernel_log(path: Path = KMSG) -> tuple[str, ...] | None:
     """All that the kernel still knows of its GPUs; None where it may not be read."""
-    log = KernelLog(path, from_start=True)
-    try:
+    with KernelLog(path, from_start=True) as log:
         return tuple(log.read()) if log.is_readable else None
-    finally:
-        log.close()
 
 
 def to_lines(text: str) -> list[str]:

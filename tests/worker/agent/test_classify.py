@@ -14,6 +14,7 @@ NO_KERNELS = "RuntimeError: HIP error: invalid device function"
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 NO_SPACE_IN_WORDS = "safetensors_rust.SafetensorError: No space left on device (os error 28)"
 CPU_MEMORY = "RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory"
+RING_TIMEOUT = "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=7"
 IMPORT = "ModuleNotFoundError: No module named 'torch'"
 
 
@@ -55,6 +56,35 @@ IMPORT = "ModuleNotFoundError: No module named 'torch'"
 def test_a_death_is_named_by_its_cause(death, code):
     failure = judge(death)
     assert (failure and failure.code) == code
+
+
+def test_a_process_that_the_driver_ended_without_a_word_is_explained_by_the_kernel():
+    death = Death(-signal.SIGSEGV, kernel_log=(RING_TIMEOUT,))
+    failure = judge(death)
+    assert (failure.code, failure.retryable) == (FailureCode.GPU_FAULT, True)
+    assert (failure.details["doctor_row"], failure.details["line"]) == (10, RING_TIMEOUT)
+
+
+def test_its_own_words_count_more_than_the_kernels():
+    failure = judge(Death(1, tail=NO_SPACE, kernel_log=(RING_TIMEOUT,)))
+    assert failure.code == FailureCode.DISK_FULL
+
+
+def test_a_stall_under_a_hung_gpu_is_a_fault_of_the_gpu():
+    death = Death(-signal.SIGKILL, stopped_for=StopReason.STALLED, kernel_log=(RING_TIMEOUT,))
+    assert judge(death).code == FailureCode.GPU_FAULT
+
+
+def test_a_known_death_names_its_row_and_what_to_do():
+    failure = judge(Death(-signal.SIGABRT, tail=f"{GPU_FAULT}\nAborted", last_step=7))
+    assert failure.details["doctor_row"] == 9
+    assert failure.details["fix"] in failure.message
+    assert failure.details["line"] == GPU_FAULT
+    assert failure.details["step"] == 7
+
+
+def test_a_build_without_kernels_for_the_gpu_is_not_tried_again():
+    assert not judge(Death(1, tail=NO_KERNELS)).retryable
 
 
 def test_the_evidence_goes_along():

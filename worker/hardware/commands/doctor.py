@@ -83,7 +83,7 @@ def find_places(
         worker_dir=worker_dir,
         cache_dirs=[path.expanduser().absolute() for path in caches],
         lock_dir=settings.lock_dir,
-        self_test_dir=settings.lock_dir,
+        self_test_dir=settings.selftest_dir.absolute(),
     )
 
 

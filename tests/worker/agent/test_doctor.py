@@ -1,0 +1,91 @@
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from redkiln.hardware import DoctorReport
+from worker.agent import doctor
+from worker.agent.children import Spawner
+from worker.agent.doctor import DoctorRounds, drop_secrets
+from worker.agent.inventory import Inventory
+from worker.hardware.death_book import NAME
+
+ROOT = Path(__file__).parents[3]
+REPORT = '{"at": "2026-05-01T00:00:00Z", "hostname": "station", "checks": []}'
+
+
+@pytest.fixture
+def build(tmp_path):
+    rounds = []
+
+    def build(script, tell=lambda _: None):
+        made = DoctorRounds(
+            Spawner(),
+            worker_dir=tmp_path,
+            inventory=Inventory(torch_version="2.13.0", hip_version="7.2"),
+            tell=tell,
+            source_dir=ROOT,
+            command=[sys.executable, "-c", script],
+        )
+        rounds.append(made)
+        return made
+
+    yield build
+    for made in rounds:
+        made.halt()
+
+
+def test_what_the_child_prints_is_the_report_and_nothing_is_left_behind(build, tmp_path):
+    assert build(f"print('''{REPORT}''')").look().hostname == "station"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_child_is_told_what_torch_says(build):
+    script = (
+        "import json, sys; told = json.load(open(sys.argv[-1])); "
+        f"print({REPORT!r}) if told['torch_version'] == '2.13.0' else None"
+    )
+    assert build(script).look() is not None
+
+
+@pytest.mark.parametrize("script", ["print('nonsense')", "raise SystemExit(2)"])
+def test_a_child_that_says_nothing_readable_is_no_report(build, script):
+    assert build(script).look() is None
+
+
+def test_a_death_is_a_reason_to_look_at_once(build, tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(doctor, "CHANGE_SECONDS", 0.02)
+    told = []
+    rounds = build(f"print('''{REPORT}''')", tell=told.append)
+    rounds.start()
+    wait_for(lambda: len(told) == 1)
+    (tmp_path / NAME).write_text("{}\n")
+    wait_for(lambda: len(told) == 2)
+    assert all(isinstance(report, DoctorReport) for report in told)
+
+
+def test_secrets_are_kept_from_the_child():
+    assert drop_secrets({"REDKILN_WORKER_KEY": "x", "HF_TOKEN": "y", "HSA_X": "z"}) == {
+        "HSA_X": "z"
+    }
+
+
+def test_the_real_doctor_looks(tmp_path):
+    rounds = DoctorRounds(
+        Spawner(),
+        worker_dir=tmp_path,
+        inventory=Inventory(torch_version="2.13.0+cpu"),
+        tell=lambda _: None,
+        source_dir=ROOT,
+    )
+    report = rounds.look()
+    assert report.versions["torch"] == "2.13.0+cpu"
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
