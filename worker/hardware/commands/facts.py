@@ -171,7 +171,8 @@ def _explain_nothing(
 
 def _explain_topology(topology_dir: Path, *, is_here: bool) -> str:
     if find_nodes_dir(topology_dir) is not None:
-        return f"{len(read_nodes(topology_dir))} nodes, none of them a GPU."
+        count = len(read_nodes(topology_dir))
+        return f"{count} node{'s' * (count > 1)}, and no GPU among them."
     if topology_dir.is_dir():
         return "holds no topology; name the folder that holds `nodes`, or one above it."
     if not is_here:
