@@ -20,6 +20,7 @@ APU = gpu(9, gfx="gfx1103", is_apu=True)
 DECK = gpu(9, gfx="gfx1033", is_apu=True)
 HIDDEN = gpu(5, is_accessible=False, render_minor=129)
 UNKNOWN = gpu(6, gfx=None)
+CARD_ALONE = gpu(5, node=None, is_accessible=False)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ UNKNOWN = gpu(6, gfx=None)
         ([CARD, OTHER, APU], "0000:04:00.0, gpu-00000000000000AB", {9: "not_wanted"}),
         ([HIDDEN, APU], "auto", {5: "inaccessible"}),
         ([HIDDEN, APU], "all", {5: "inaccessible"}),
-        ([gpu(None, pci_address="0000:05:00.0", is_accessible=False)], "auto", {5: "not_offered"}),
+        ([CARD_ALONE], "auto", {5: "not_offered"}),
         ([UNKNOWN, APU], "auto", {9: "apu_beside_discrete"}),
         ([DECK], "all", {9: "trains_wrong"}),
         ([DECK], "0000:09:00.0", {9: "trains_wrong"}),
