@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import structlog
 from anyio import to_thread
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 from sqlmodel import Session
 
 from redkiln import __version__
@@ -34,6 +35,9 @@ from service.keys.ring import KeyRing
 from service.limits import BodyLimitMiddleware
 from service.pages import install_pages
 from service.problems import RequestMiddleware, install_problem_handlers
+from service.prometheus import endpoints as prometheus
+from service.prometheus.requests import MeterMiddleware, RequestMeter
+from service.prometheus.state import StateCollector
 from service.queue import Doorbell
 from service.services import Services
 from service.settings import Settings
@@ -65,16 +69,19 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.changes = Changes()
+    app.state.registry = CollectorRegistry()
     install_problem_handlers(app)
     install_pages(app)
     for room in (jobs, steering, artifacts, datasets, workers, gpus, attempts, keys):
         app.include_router(room.router)
     app.include_router(tasks)
     app.include_router(health)
+    app.include_router(prometheus.router)
     # The last one added is the first to see a request.
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(AccessMiddleware, settings=settings)
     app.add_middleware(RequestMiddleware)
+    app.add_middleware(MeterMiddleware, meter=RequestMeter(app.state.registry))
     return app
 
 
@@ -112,9 +119,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     housekeeping = Housekeeping(services)
     await to_thread.run_sync(_start, services, housekeeping)
     app.state.services = services
+    gauges = StateCollector(services)
+    app.state.registry.register(gauges)
     try:
         yield
     finally:
+        app.state.registry.unregister(gauges)
         await to_thread.run_sync(_stop, services, housekeeping)
 
 

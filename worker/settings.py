@@ -37,6 +37,12 @@ class WorkerSettings(BaseSettings):
     poll_seconds: float | None = Field(
         None, gt=0, description="How often to ask for work; what the service says if unset."
     )
+    metrics_bind: str | None = Field(
+        None,
+        pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$",
+        description="Address and port where Prometheus reads this worker's metrics; nowhere if "
+        "unset.",
+    )
     stall_seconds: float = Field(
         600.0, gt=0, description="A trainer that writes no event for so long is killed."
     )

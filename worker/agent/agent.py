@@ -25,6 +25,7 @@ from worker.agent.client import (
     Superseded,
 )
 from worker.agent.doctor import DoctorRounds
+from worker.agent.exposition import WorkerState, serve_metrics
 from worker.agent.gpu_checks import GpuChecks, SelfTest
 from worker.agent.grants import GpuPark
 from worker.agent.host_gpus import HostGpu, join_gpus
@@ -89,6 +90,7 @@ class Agent:
         self._checks: GpuChecks | None = None
         self._status: StatusTeller | None = None
         self._doctor: DoctorRounds | None = None
+        self._stop_metrics: Callable[[], None] | None = None
         self.fatal: str | None = None
 
     @property
@@ -102,7 +104,7 @@ class Agent:
         Raises:
             FolderInUse: another agent works in the folder.
             InventoryFailed: torch could not be asked.
-            OSError: the folder cannot be made or written.
+            OSError: the folder cannot be made or written, or the address of the metrics is taken.
         """
         settings = self._settings
         settings.prepare_dirs()
@@ -139,6 +141,8 @@ class Agent:
         cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
         self._pool = SlotPool([self._build_bench(plan, spawner, cache) for plan in plans])
         self._checks = self._build_checks(spawner)
+        if settings.metrics_bind is not None:
+            self._stop_metrics = serve_metrics(settings.metrics_bind, self._describe)
         threading.Thread(target=self._await_stop, name="stopper", daemon=True).start()
         self._gpus.start()
         if self._checks is not None:
@@ -205,6 +209,8 @@ class Agent:
             self._doctor.halt()
         if self._status is not None:
             self._status.halt()
+        if self._stop_metrics is not None:
+            self._stop_metrics()
         if self._gpus is not None:
             self._gpus.stop()
         if self._park is not None:
@@ -212,6 +218,15 @@ class Agent:
         self._client.close()
         if self._lock_file is not None:
             self._lock_file.close()
+
+    def _describe(self) -> WorkerState:
+        return WorkerState(
+            worker_id=self._worker_id,
+            gpus=self.gpu_states(),
+            slots=self.num_slots,
+            busy_slots=self._pool.num_busy,
+            sampling_seconds=self._gpus.cost_seconds if self._gpus else 0.0,
+        )
 
     def _find_gpus(self, host: HostGpus) -> list[HostGpu]:
         known = join_gpus(
@@ -246,6 +261,9 @@ class Agent:
     def _heed_gpus(self) -> None:
         """A GPU was taken in or out: there may be work for it, and others wait to see it."""
         self._wake.set()
+        self._tell_status()
+
+    def _tell_status(self) -> None:
         if self._status is not None:
             self._status.hurry()
 
@@ -346,6 +364,7 @@ class Agent:
     def _run(self, claimed: Claimed) -> None:
         claim, slot, stop = claimed.claim, claimed.slots[0], StopSignal()
         self._pool.occupy(slot, stop)
+        self._tell_status()
         with structlog.contextvars.bound_contextvars(
             job_id=claim.job_id, attempt_id=claim.attempt_id
         ):
@@ -358,6 +377,7 @@ class Agent:
                 log.exception("attempt broke off; its lease will tell the service")
             finally:
                 self._pool.vacate(slot)
+                self._tell_status()
 
     def _claim(self, hint: str | None) -> Claimed | NoClaim:
         """Ask for a job for all that is free, and keep free what it does not need."""

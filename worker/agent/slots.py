@@ -28,6 +28,12 @@ class SlotPool:
         self._changed = threading.Condition()
         self._is_closed = False
 
+    @property
+    def num_busy(self) -> int:
+        """Slots in which an attempt runs."""
+        with self._changed:
+            return sum(slot.stop is not None for slot in self.slots)
+
     def wait_for_free(self, timeout_seconds: float) -> bool:
         """Wait for a free slot; whether there is one."""
         with self._changed:

@@ -1,0 +1,1 @@
+"""What monitoring scrapes: requests, the queue, workers, GPUs, storage."""
