@@ -72,6 +72,11 @@ class WorkerSettings(BaseSettings):
         default_factory=lambda: [sys.executable, "-m", "worker.hardware.selftest"],
         description="JSON list; tests the GPU that it sees and prints its report as JSON.",
     )
+    override_probe_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "worker.hardware.selftest.probe"],
+        description="JSON list; computes a little on the GPU that it sees and prints how wrong it "
+        "is: what an override of its target has to pass.",
+    )
     gpus: str = Field(
         "auto",
         description="GPUs to train on: `auto`, `all`, or PCI addresses and uuids, with commas.",

@@ -39,6 +39,7 @@ from worker.agent.inventory import (
 )
 from worker.agent.launch import SOURCE_DIR, Launcher
 from worker.agent.offers import Claimed, NoClaim, Offers, offer_slots
+from worker.agent.patching import Patching
 from worker.agent.sensors import HostGpus, find_host_gpus
 from worker.agent.slots import SlotPool
 from worker.agent.status import StatusTeller
@@ -268,7 +269,8 @@ class Agent:
             self._status.hurry()
 
     def _build_bench(self, plan: SlotPlan, spawner: Spawner, cache: DatasetCache) -> Bench:
-        launcher = Launcher(self._settings, spawner, slot=plan)
+        patching = Patching(self._settings, self._inventory)
+        launcher = Launcher(self._settings, spawner, slot=plan, patching=patching)
         return Bench(
             self._settings, plan, launcher, cache, self._is_out_of_time, self._read_gpus_of
         )

@@ -11,7 +11,7 @@ PREFIXES = (
     "LC_", "LD_", "PYTHON", "XDG_", "MPL", "SSL_CERT_",
     "HSA_", "HIP_", "ROCR_", "ROCM_", "ROCBLAS_", "HIPBLASLT_", "MIOPEN_", "RCCL_", "AMD_", "GPU_",
     "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_",
-    "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
+    "DISABLE_ADDMM_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
     "REDKILN_TRAINER_",
 )  # fmt: skip
 HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN"})

@@ -14,7 +14,7 @@ from redkiln.job import GpuView
 from worker.agent.children import Spawner
 from worker.agent.environment import HIDE_GPUS, build_child_environment, show_every_gpu
 from worker.agent.host_gpus import HostGpu, show_gpus
-from worker.agent.kernel_cache import build_cache_key
+from worker.hardware.kernel_cache import build_cache_key
 from worker.settings import WorkerSettings
 
 INVENTORY_SECONDS = 300.0

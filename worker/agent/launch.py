@@ -8,12 +8,15 @@ from typing import Any
 
 import structlog
 
+from redkiln.hardware import PatchOutcome
 from worker.agent.children import Child, Spawner
 from worker.agent.environment import HIDE_GPUS, build_child_environment, show_hugging_face
 from worker.agent.grants import Grant
+from worker.agent.host_gpus import HostGpu, show_gpus
 from worker.agent.inventory import SlotPlan
-from worker.agent.kernel_cache import build_cache_environment
+from worker.agent.patching import Patching
 from worker.agent.spare import Spare
+from worker.hardware.patches import merge_environment
 from worker.jobdir import LEASES_VARIABLE, JobDir
 from worker.settings import WorkerSettings
 
@@ -37,10 +40,13 @@ def is_nearly_trained(progress: Mapping[str, Any]) -> bool:
 class Launcher:
     """Starts the children of one slot; a warm trainer waits for the next job."""
 
-    def __init__(self, settings: WorkerSettings, spawner: Spawner, *, slot: SlotPlan) -> None:
+    def __init__(
+        self, settings: WorkerSettings, spawner: Spawner, *, slot: SlotPlan, patching: Patching
+    ) -> None:
         self._settings = settings
         self._spawner = spawner
         self._slot = slot
+        self._patching = patching
         self._trainer = self._spare("spare", settings.trainer_command)
         self._export = self._spare("export-spare", settings.export_command)
 
@@ -79,7 +85,7 @@ class Launcher:
         command, leases = self._settings.trainer_command, grant.descriptors
         if len(grant.gpus) > 1:
             on_cold("it uses several GPUs")
-            environment = self.trainer_environment(grant.mask)
+            environment = self.trainer_environment(grant.gpus)
             return self._start(command, jobdir, environment, leases=leases)
         environment = self.trainer_environment()
         given = self._trainer.give(jobdir, environment, leases=leases)
@@ -100,15 +106,20 @@ class Launcher:
             return given
         return self._start(self._settings.export_command, jobdir, environment)
 
-    def trainer_environment(self, mask: Mapping[str, str] | None = None) -> dict[str, str]:
+    def decide_patches(self, gpus: Sequence[HostGpu] = ()) -> list[PatchOutcome]:
+        """What is changed for a job on these GPUs; by default on the slot's own."""
+        return self._patching.decide(gpus or self._own_gpus, cache_dir=self._kernel_cache_dir)
+
+    def trainer_environment(self, gpus: Sequence[HostGpu] = ()) -> dict[str, str]:
         """What a trainer of this slot runs in.
 
         Args:
-            mask: shows it the GPUs of a job that uses several; by default the slot's own.
+            gpus: those of a job that uses several; by default the slot's own.
         """
-        folder = self._settings.resolved_kernel_cache_dir / self._slot.cache_key
-        caches = build_cache_environment(folder, os.environ)
-        own = {**(mask or self._slot.device_environment), **caches, **show_hugging_face(os.environ)}
+        folder = self._kernel_cache_dir
+        mask = show_gpus(gpus) if gpus else self._slot.device_environment
+        patches = merge_environment(self.decide_patches(gpus))
+        own = {**mask, **patches, **show_hugging_face(os.environ)}
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -119,6 +130,14 @@ class Launcher:
         """End what waits, and have nothing wait again."""
         self._trainer.close()
         self._export.close()
+
+    @property
+    def _own_gpus(self) -> Sequence[HostGpu]:
+        return () if self._slot.gpu is None else (self._slot.gpu,)
+
+    @property
+    def _kernel_cache_dir(self) -> Path:
+        return self._settings.resolved_kernel_cache_dir.resolve() / self._slot.cache_key
 
     def _spare(self, name: str, command: list[str]) -> Spare:
         return Spare(

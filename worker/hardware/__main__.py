@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": "measure what this machine can do, and say what follows for training",
     "doctor": "say what keeps this machine from training on its GPUs, and what to type",
     "facts": "print what is known of the GPUs of this machine, or of a captured tree",
+    "run": "run a program of your own with the patches for this hardware",
 }
 """Modules of `worker.hardware.commands` and what they do; each is imported when it is asked for."""
 

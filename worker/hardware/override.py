@@ -6,17 +6,22 @@ numbers, for this target and these versions.
 """
 
 import hashlib
-import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
+SOURCE_DIR = Path(__file__).resolve().parents[2]
+"""Where the package `worker` lies, which the probe is a part of."""
 PROBE_SECONDS = 300.0
 """A cold import of torch from a slow disk, and the first kernels, take minutes."""
+RETRY_AFTER = timedelta(days=1)
+"""How long a failure is believed: it may have had another cause than the override."""
 ALLOWED_ERROR = 1e-3
 """Relative to the root mean square; float32 rounds some hundred times finer, wrong kernels do not
 come near."""
@@ -57,6 +62,12 @@ class ProbeKey(BaseModel):
         """A name of its own."""
         digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
         return f"override-{self.gfx}-{digest}.json"
+
+
+class _KeptResult(BaseModel):
+    key: ProbeKey
+    result: ProbeResult
+    at: datetime
 
 
 def variable_of(node: int) -> str:
@@ -105,6 +116,7 @@ def run_probe(command: Sequence[str], *, environment: Mapping[str, str]) -> Prob
         done = subprocess.run(
             command,
             env=dict(environment),
+            cwd=SOURCE_DIR,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             timeout=PROBE_SECONDS,
@@ -117,15 +129,50 @@ def run_probe(command: Sequence[str], *, environment: Mapping[str, str]) -> Prob
     return judge_probe(status=done.returncode, stdout=done.stdout)
 
 
-def find_result(folder: Path, key: ProbeKey) -> ProbeResult | None:
+def prove_override(
+    gfx: str,
+    candidate: Mapping[str, str],
+    *,
+    versions: tuple[str | None, str | None],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cache_dir: Path,
+    now: datetime,
+) -> ProbeResult:
+    """What is known of an override, or what its child says now.
+
+    Args:
+        gfx: the GPU's own target.
+        candidate: the variable, as it would be set.
+        versions: of torch, and of ROCm.
+        command: of the probe.
+        environment: shows the child the one GPU.
+        cache_dir: where verdicts are kept.
+        now: the time.
+    """
+    value = " ".join(sorted(candidate.values()))
+    key = ProbeKey(gfx=gfx, value=value, torch=versions[0], hip=versions[1])
+    known = find_result(cache_dir, key, now=now)
+    if known is not None:
+        return known
+    result = run_probe(command, environment={**environment, **candidate})
+    with suppress(OSError):  # the verdict stands, and is found again next time
+        save_result(cache_dir, key, result, now=now)
+    return result
+
+
+def find_result(folder: Path, key: ProbeKey, *, now: datetime) -> ProbeResult | None:
     """What was found out before; None when it has to be found out."""
     try:
-        return ProbeResult.model_validate_json((folder / key.file_name).read_bytes())
+        kept = _KeptResult.model_validate_json((folder / key.file_name).read_bytes())
     except (OSError, ValidationError):
         return None
+    if kept.result.verdict == "failed" and now - kept.at > RETRY_AFTER:
+        return None
+    return kept.result
 
 
-def save_result(folder: Path, key: ProbeKey, result: ProbeResult) -> None:
+def save_result(folder: Path, key: ProbeKey, result: ProbeResult, *, now: datetime) -> None:
     """Keep a verdict.
 
     Raises:
@@ -134,7 +181,7 @@ def save_result(folder: Path, key: ProbeKey, result: ProbeResult) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / key.file_name
     partial = path.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps({**key.model_dump(), **result.model_dump()}, indent=1))
+    partial.write_text(_KeptResult(key=key, result=result, at=now).model_dump_json(indent=1))
     partial.replace(path)
 
 

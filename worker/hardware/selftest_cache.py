@@ -70,6 +70,16 @@ class CachedReports:
         except (OSError, ValidationError):
             return None
 
+    def load_all(self) -> list[SelfTestReport]:
+        """Every readable report, in the order of their time."""
+        found = []
+        for path in sorted(self._folder.glob("selftest-*.json")):
+            try:
+                found.append(SelfTestReport.model_validate_json(path.read_bytes()))
+            except (OSError, ValidationError):
+                continue
+        return sorted(found, key=lambda report: report.at)
+
     def save(self, key: SelfTestKey, report: SelfTestReport) -> None:
         """Keep a report; it is there whole or not at all.
 

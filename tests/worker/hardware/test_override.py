@@ -1,10 +1,12 @@
 import json
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from worker.hardware.override import (
     ProbeKey,
+    ProbeResult,
     find_result,
     judge_probe,
     run_probe,
@@ -12,6 +14,7 @@ from worker.hardware.override import (
     variable_of,
 )
 
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 KEY = ProbeKey(gfx="gfx1031", value="10.3.0", torch="2.10", hip="7.2")
 
 
@@ -70,8 +73,15 @@ def test_the_real_probe_says_that_there_is_no_gpu():
 
 def test_a_verdict_is_kept_by_target_and_versions(tmp_path):
     result = judge_probe(status=-6, stdout=b"")
-    assert find_result(tmp_path, KEY) is None
-    save_result(tmp_path / "new", KEY, result)
-    assert find_result(tmp_path / "new", KEY) == result
+    assert find_result(tmp_path, KEY, now=NOW) is None
+    save_result(tmp_path / "new", KEY, result, now=NOW)
+    assert find_result(tmp_path / "new", KEY, now=NOW) == result
     for change in ({"hip": "7.3"}, {"torch": "2.11"}, {"value": "11.0.0"}, {"gfx": "gfx1032"}):
-        assert find_result(tmp_path / "new", KEY.model_copy(update=change)) is None
+        assert find_result(tmp_path / "new", KEY.model_copy(update=change), now=NOW) is None
+
+
+def test_a_failure_is_believed_for_a_day_and_a_proof_for_good(tmp_path):
+    later = NOW + timedelta(days=2)
+    for verdict, found in (("failed", False), ("passed", True)):
+        save_result(tmp_path, KEY, ProbeResult(verdict=verdict, detail="x"), now=NOW)
+        assert (find_result(tmp_path, KEY, now=later) is not None) is found

@@ -14,7 +14,6 @@ from worker.hardware.patches.facts import PatchFacts
 
 SCOPE: Scope = "rocm"
 VARIABLES = ("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",)
-AREAS = {"attention_forward", "attention_backward"}
 
 
 def decide(facts: PatchFacts) -> Decision:
@@ -25,10 +24,16 @@ def decide(facts: PatchFacts) -> Decision:
         if "yes" in support:
             return skip(f"{names}: fused attention needs no switch")
         return skip(f"{names or 'these GPUs'}: there are no fused kernels for attention")
-    failed = facts.failed_areas() & AREAS
-    if failed:
-        return refuse(f"{names}: the self-test found wrong numbers: {', '.join(sorted(failed))}")
+    wrong = find_fault(facts)
+    if wrong is not None:
+        return refuse(f"{names}: {wrong}")
     return apply(
         f"{names}: fused attention is behind this switch; the self-test watches its numbers",
         environment={"TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL": "1"},
     )
+
+
+def find_fault(facts: PatchFacts) -> str | None:
+    """What a self-test found wrong with fused attention; None where it found nothing."""
+    wrong = [verdict.reason for verdict in facts.verdicts if verdict.has_plain_attention]
+    return wrong[-1] if wrong else None

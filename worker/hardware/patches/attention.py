@@ -9,7 +9,7 @@ Evidence: ROCm/TheRock#1925 (gfx101x and gfx103x have no kernels).
 Remove when: AOTriton has kernels for all targets of the table.
 """
 
-from worker.hardware.patches.aotriton import AREAS
+from worker.hardware.patches.aotriton import find_fault
 from worker.hardware.patches.decision import Decision, Scope, apply, skip
 from worker.hardware.patches.facts import PatchFacts
 
@@ -24,10 +24,9 @@ PLAIN = {
 
 def decide(facts: PatchFacts) -> Decision:
     """Plain products where fused kernels are missing or wrong."""
-    failed = facts.failed_areas() & AREAS
-    if failed:
-        found = ", ".join(sorted(failed))
-        return apply(f"the self-test found wrong numbers: {found}", settings=PLAIN)
+    wrong = find_fault(facts)
+    if wrong is not None:
+        return apply(wrong, settings=PLAIN)
     lacking = [target.gfx for target in facts.targets if target.aotriton == "none"]
     if lacking:
         return apply(f"{', '.join(lacking)}: no fused kernels for attention", settings=PLAIN)

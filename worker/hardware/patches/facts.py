@@ -10,6 +10,7 @@ from redkiln.hardware import GpuFacts, SelfTestReport
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches.trials import Trial
 from worker.hardware.targets import Target, find_target
+from worker.hardware.verdicts import Verdict, judge_report
 
 FIRST_THEROCK = (7, 9)
 """The first ROCm that is built as wheels for each architecture; 7.2 is the last of the old kind.
@@ -32,7 +33,7 @@ class PatchFacts:
         cache_dir: folder of the kernels that are compiled or tuned for these GPUs and versions.
         probes: what a child found out about an override, by the GPU's own target.
         trials: measurements of patches against their absence, by the patch's name.
-        self_tests: newest results on these GPUs.
+        self_tests: reports on these GPUs under these versions.
         has_fixed_shapes: whether inputs keep one shape; None for a program that is not known.
         has_tunings: whether TunableOp has written results into the folder.
     """
@@ -71,14 +72,10 @@ class PatchFacts:
         """What an outcome depends on, for whoever reads it later."""
         return {"torch": self.torch, "rocm": self.hip}
 
-    def failed_areas(self, *, library: str | None = None) -> set[str]:
-        """Areas in which a self-test found wrong numbers, of one library or of all."""
-        return {
-            result.area
-            for report in self.self_tests
-            for result in report.bad
-            if library is None or result.library == library
-        }
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What follows from the self-tests."""
+        return tuple(judge_report(report) for report in self.self_tests)
 
 
 def parse_version(text: str) -> tuple[int, int]:

@@ -78,6 +78,8 @@ def _find_objection(gpu: GpuFacts, facts: PatchFacts) -> Decision | None:
             f"this torch has no kernels for {gpu.gfx}, nor for {rule.needs}, which could stand in"
             f"{_remedy(facts)}"
         )
+    if any(name.startswith(VARIABLES[0].rstrip("*")) for name in facts.user):
+        return skip("an override is set already")
     if gpu.node is None:
         return refuse(f"{gpu.gfx} has no KFD node here, and only a node can be overridden alone")
     return None

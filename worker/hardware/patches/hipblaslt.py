@@ -14,6 +14,7 @@ gone from the table.
 
 from worker.hardware.patches.decision import Decision, Scope, apply, skip
 from worker.hardware.patches.facts import PatchFacts
+from worker.hardware.verdicts import AVOID_HIPBLASLT
 
 SCOPE: Scope = "rocm"
 VARIABLES = ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT", "DISABLE_ADDMM_CUDA_LT")
@@ -24,10 +25,7 @@ def decide(facts: PatchFacts) -> Decision:
     """Off where it is known, or was found, to be wrong; else torch's own choice."""
     reason = find_fault(facts)
     if reason is not None:
-        return apply(
-            reason,
-            environment={"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"},
-        )
+        return apply(reason, environment=AVOID_HIPBLASLT)
     if not any(target.has_hipblaslt for target in facts.targets):
         return skip("hipBLASLt has no kernels for these GPUs; torch takes rocBLAS by itself")
     return skip("nothing is known to be wrong with hipBLASLt here; torch chooses by itself")
@@ -39,7 +37,5 @@ def find_fault(facts: PatchFacts) -> str | None:
         for defect in target.defects:
             if defect.code == DEFECT:
                 return f"{target.gfx}: {defect.text}"
-    failed = facts.failed_areas(library="hipblaslt")
-    if failed:
-        return f"the self-test found wrong numbers of hipBLASLt: {', '.join(sorted(failed))}"
-    return None
+    wrong = [verdict.reason for verdict in facts.verdicts if verdict.action == "switch_blas"]
+    return wrong[-1] if wrong else None

@@ -26,4 +26,9 @@ def decide(facts: PatchFacts) -> Decision:
         denied = "" if target.has_bf16 else "; bf16 is refused, whatever torch says"
         scaled = " with scaled losses" if target.precision == "fp16" else ""
         parts.append(f"{target.gfx}: auto is {target.precision}{scaled}{denied}")
+    parts += [
+        f"not in {precision}: {verdict.reason}"
+        for verdict in facts.verdicts
+        for precision in verdict.blocked_precisions
+    ]
     return apply("; ".join(parts))

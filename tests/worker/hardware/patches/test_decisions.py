@@ -159,7 +159,7 @@ def test_hipblaslt_is_left_only_where_it_is_wrong(gfx, self_tests, wanted):
         ("gfx1010", (), "skipped", "applied"),
         ("gfx1100", (), "skipped", "skipped"),
         ("gfx1151", (), "applied", "skipped"),
-        ("gfx1151", self_test("attention_backward"), "refused", "applied"),
+        ("gfx1151", self_test("attention_backward", library="flash"), "refused", "applied"),
         ("gfx90a", (), "skipped", "skipped"),
     ],
 )

@@ -1,0 +1,28 @@
+"""docs/patches.md says of each patch what its file says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from worker.hardware.patches import PATCHES, name_of
+
+PAGE = Path(__file__).parents[4] / "docs" / "patches.md"
+
+
+def section(patch):
+    """What the page has to say of a patch; copy it from here when the test fails."""
+    title, *rest = patch.__doc__.strip().split("\n\n")
+    facts = re.split(r"\n(?=[A-Z][a-z ]+: )", "\n".join(rest))
+    lines = [re.sub(r"^([A-Z][a-z ]+):", r"- **\1:**", " ".join(f.split())) for f in facts]
+    return "\n".join([f"### {name_of(patch)}", "", " ".join(title.split()), "", *lines])
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=name_of)
+def test_the_page_says_what_the_patch_says(patch):
+    assert section(patch) in PAGE.read_text(), f"docs/patches.md lacks:\n\n{section(patch)}\n"
+
+
+def test_the_page_lists_no_other_patch():
+    listed = PAGE.read_text().partition("## The patches")[2].partition("\n## ")[0]
+    assert re.findall(r"^### (\w+)$", listed, re.M) == [name_of(patch) for patch in PATCHES]

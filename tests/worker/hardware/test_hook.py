@@ -1,0 +1,76 @@
+"""The hook in programs of its own: what it sets, and that nothing else changes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from redkiln.hardware import PatchOutcome
+from worker.hardware.commands.run import HOOK_DIR, build_environment
+
+FAKE_TORCH = """
+from types import SimpleNamespace as N
+backends = N(cudnn=N(benchmark=False))
+"""
+SETTINGS = {"torch.backends.cudnn.benchmark": "True"}
+
+
+def run(script, tmp_path, *, settings=SETTINGS, paths=()):
+    fake = tmp_path / "fake" / "torch"
+    fake.mkdir(parents=True, exist_ok=True)
+    (fake / "__init__.py").write_text(FAKE_TORCH)
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(HOOK_DIR), *map(str, paths), str(fake.parent)]),
+    }
+    if settings is not None:
+        environment["REDKILN_TORCH_SETTINGS"] = json.dumps(settings)
+    return subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+
+
+SAYS = "import torch; print(torch.backends.cudnn.benchmark)"
+
+
+def test_torch_is_set_right_after_a_program_imports_it(tmp_path):
+    assert run(SAYS, tmp_path).stdout == "True\n"
+    assert run(SAYS, tmp_path, settings=None).stdout == "False\n"
+
+
+def test_what_the_program_sets_itself_wins(tmp_path):
+    script = f"import torch; torch.backends.cudnn.benchmark = 'mine'; {SAYS}"
+    assert run(script, tmp_path).stdout == "mine\n"
+
+
+def test_a_program_that_never_imports_torch_is_not_made_to(tmp_path):
+    script = "import sys, json; print('torch' in sys.modules)"
+    assert run(script, tmp_path).stdout == "False\n"
+
+
+def test_processes_that_a_program_starts_are_set_too(tmp_path):
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SAYS!r}])"
+    assert run(script, tmp_path).stdout == "True\n"
+
+
+def test_a_sitecustomize_of_the_users_still_runs(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "sitecustomize.py").write_text("print('mine')")
+    assert run(SAYS, tmp_path, paths=[mine]).stdout == "mine\nTrue\n"
+
+
+def test_a_setting_that_this_torch_lacks_is_told_and_no_error(tmp_path):
+    done = run(SAYS, tmp_path, settings={"torch.no.such": "True", **SETTINGS})
+    assert done.stdout == "True\n"
+    assert "torch.no.such" in done.stderr
+
+
+def test_the_hook_is_there_only_where_torch_is_to_be_set():
+    variable = PatchOutcome(name="a", outcome="applied", why="x", environment={"A": "1"})
+    setting = PatchOutcome(name="b", outcome="applied", why="x", settings=SETTINGS)
+    assert build_environment([variable], {"PYTHONPATH": "/p"}) == {"PYTHONPATH": "/p", "A": "1"}
+    both = build_environment([variable, setting], {"PYTHONPATH": "/p"})
+    assert both["PYTHONPATH"] == os.pathsep.join([str(HOOK_DIR), "/p"])
+    assert json.loads(both["REDKILN_TORCH_SETTINGS"]) == SETTINGS
+    assert Path(HOOK_DIR, "sitecustomize.py").exists()

@@ -1,0 +1,119 @@
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from redkiln.hardware import GpuFacts
+from worker.hardware.program import (
+    TorchFacts,
+    ask_torch,
+    decide_for_program,
+    decide_for_torch,
+    find_interpreter,
+    pick_visible,
+)
+
+GPUS = [
+    GpuFacts(gfx="gfx1031", node=1, uuid="GPU-aa", is_apu=False),
+    GpuFacts(gfx="gfx1100", node=2, uuid="GPU-bb", is_apu=False),
+    GpuFacts(gfx="gfx1036", node=3, is_apu=True),
+]
+ROCM = TorchFacts(version="2.10.0", hip="7.2.1", arch_list=("gfx1030", "gfx1100"), num_gpus=3)
+PASSES = [sys.executable, "-c", 'print(\'{"errors": {"product": 0.0}}\')']
+
+
+@pytest.mark.parametrize(
+    ("command", "interpreter"),
+    [
+        (["/venv/bin/python3.12", "train.py"], "/venv/bin/python3.12"),
+        (["python", "-m", "train"], "python"),
+        (["torchrun", "train.py"], sys.executable),
+        ([], sys.executable),
+    ],
+)
+def test_a_programs_own_interpreter_is_asked(command, interpreter):
+    assert find_interpreter(command) == interpreter
+
+
+def test_the_real_torch_of_this_interpreter_answers():
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
+    found = ask_torch(sys.executable, environ=hidden)
+    assert found.problem == ""
+    assert found.version
+    assert found.num_gpus == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("raise ImportError('No module named torch')", "No module named torch"),
+        ("", "has no attribute"),
+    ],
+)
+def test_an_interpreter_without_torch_is_a_problem_and_no_error(tmp_path, script, problem):
+    (tmp_path / "torch.py").write_text(script)
+    found = ask_torch(sys.executable, environ={"PYTHONPATH": str(tmp_path)})
+    assert problem in found.problem
+    assert found.num_gpus == 0
+
+
+def test_no_interpreter_is_a_problem_too():
+    assert "could not be asked" in ask_torch("/no/such/python", environ={}).problem
+
+
+@pytest.mark.parametrize(
+    ("environ", "places"),
+    [
+        ({}, [0, 1, 2]),
+        ({"ROCR_VISIBLE_DEVICES": "1,0"}, [1, 0]),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-BB"}, [1]),
+        ({"ROCR_VISIBLE_DEVICES": "1,2", "HIP_VISIBLE_DEVICES": "1"}, [2]),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, [0]),
+        ({"HIP_VISIBLE_DEVICES": "-1"}, []),
+        ({"HIP_VISIBLE_DEVICES": "7"}, []),
+    ],
+)
+def test_masks_are_applied_as_the_runtime_does(environ, places):
+    assert pick_visible(GPUS, environ) == [GPUS[place] for place in places]
+
+
+def decide(tmp_path, environ, *, torch=ROCM, probe=PASSES):
+    outcomes = decide_for_program(
+        torch, environ=environ, cache_dir=tmp_path, probe_command=probe, gpus=GPUS
+    )
+    return {outcome.name: outcome for outcome in outcomes}
+
+
+def test_a_program_gets_the_override_that_a_child_has_proved(tmp_path):
+    outcomes = decide(tmp_path, {"ROCR_VISIBLE_DEVICES": "0"})
+    assert outcomes["gfx_override"].environment == {"HSA_OVERRIDE_GFX_VERSION_1": "10.3.0"}
+    crashed = decide(
+        tmp_path / "other", {"ROCR_VISIBLE_DEVICES": "0"}, probe=[sys.executable, "-c", "1/0"]
+    )
+    assert crashed["gfx_override"].outcome == "refused"
+
+
+def test_it_is_not_known_whether_a_programs_shapes_stay(tmp_path):
+    outcomes = decide(tmp_path, {"ROCR_VISIBLE_DEVICES": "1"})
+    assert outcomes["convolution_search"].outcome == "skipped"
+    assert (
+        outcomes["kernel_caches"]
+        .environment["TRITON_CACHE_DIR"]
+        .startswith(f"{tmp_path}/gfx1100/torch-2.10.0-rocm-7.2.1/")
+    )
+
+
+def test_a_program_on_the_cpu_is_not_told_of_gpus_that_it_does_not_open(tmp_path):
+    outcomes = decide(tmp_path, {}, torch=TorchFacts(version="2.13.0"))
+    assert set(outcomes) == {"kernel_caches", "others"}
+
+
+def test_hip_is_not_started_to_decide_for_a_process():
+    def forbidden(*_):
+        raise AssertionError("this would start HIP")
+
+    cuda = SimpleNamespace(is_available=forbidden, device_count=forbidden, get_arch_list=forbidden)
+    torch = SimpleNamespace(__version__="2.13.0", version=SimpleNamespace(hip="10.0.1"), cuda=cuda)
+    found = {o.name: o for o in decide_for_torch(torch, environ={}, gpus=GPUS[1:2])}
+    assert found["miopen_log"].outcome == "applied"
+    assert found["gfx_override"].outcome == "skipped"

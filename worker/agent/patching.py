@@ -1,0 +1,107 @@
+"""The patches of a slot's trainers: facts gathered, overrides proved once, decisions as values."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from redkiln.hardware import PatchOutcome, SelfTestReport
+from worker.agent.environment import build_child_environment
+from worker.agent.host_gpus import HostGpu, show_gpus
+from worker.agent.inventory import Inventory, is_hip
+from worker.hardware.override import ProbeResult, prove_override
+from worker.hardware.patches import decide_all
+from worker.hardware.patches.facts import PatchFacts
+from worker.hardware.patches.gfx_override import find_candidate
+from worker.hardware.patches.trials import load_trials
+from worker.hardware.selftest_cache import CachedReports
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+
+class Patching:
+    """Decides for the GPUs of a job, whenever one starts: self-tests and trials may have come.
+
+    Args:
+        inventory: what torch is.
+    """
+
+    def __init__(self, settings: WorkerSettings, inventory: Inventory) -> None:
+        self._settings = settings
+        self._inventory = inventory
+        self._probes: dict[tuple[str, str], ProbeResult] = {}
+
+    def decide(self, gpus: Sequence[HostGpu], *, cache_dir: Path) -> list[PatchOutcome]:
+        """What becomes of each patch for a job on these GPUs; none is a job on the CPU.
+
+        Args:
+            gpus: in the order in which the job sees them.
+            cache_dir: its folder of compiled and tuned kernels.
+        """
+        facts = self._gather(gpus, cache_dir)
+        return decide_all(replace(facts, probes=self._prove(gpus, facts)))
+
+    def _gather(self, gpus: Sequence[HostGpu], cache_dir: Path) -> PatchFacts:
+        return PatchFacts(
+            backend=self._backend(gpus),
+            gpus=tuple(gpu.facts for gpu in gpus),
+            torch=self._inventory.torch_version,
+            hip=self._inventory.hip_version,
+            arch_list=tuple(self._inventory.arch_list),
+            user=os.environ,
+            cache_dir=cache_dir,
+            trials=load_trials(cache_dir),
+            self_tests=tuple(self._find_reports(gpus)),
+            has_fixed_shapes=True,
+            has_tunings=any(cache_dir.glob("tunableop*.csv")),
+        )
+
+    def _backend(self, gpus: Sequence[HostGpu]) -> Literal["rocm", "cuda", "cpu"]:
+        if not gpus:
+            return "cpu"
+        return "rocm" if is_hip(self._inventory) else "cuda"
+
+    def _find_reports(self, gpus: Sequence[HostGpu]) -> list[SelfTestReport]:
+        """All of these GPUs and versions.
+
+        Under whatever variables: a fault that was found once stays known when its patch hides it.
+        """
+        addresses = {gpu.facts.pci_address for gpu in gpus} - {None}
+        versions = (self._inventory.torch_version, self._inventory.hip_version)
+        return [
+            report
+            for report in CachedReports(self._settings.selftest_dir).load_all()
+            if report.pci_address in addresses
+            and (report.versions.get("torch"), report.versions.get("hip")) == versions
+        ]
+
+    def _prove(self, gpus: Sequence[HostGpu], facts: PatchFacts) -> dict[str, ProbeResult]:
+        proofs = {}
+        for gpu in gpus:
+            candidate = find_candidate(gpu.facts, facts)
+            if candidate is None:
+                continue
+            assert gpu.facts.gfx is not None, "a target has the rule"
+            proofs[gpu.facts.gfx] = self._prove_one(gpu, gpu.facts.gfx, candidate)
+        return proofs
+
+    def _prove_one(self, gpu: HostGpu, gfx: str, candidate: Mapping[str, str]) -> ProbeResult:
+        key = (gpu.key, gfx)
+        if key not in self._probes:
+            log.info("a child tries an override", gpu=gpu.key, gfx=gfx, **candidate)
+            self._probes[key] = prove_override(
+                gfx,
+                candidate,
+                versions=(self._inventory.torch_version, self._inventory.hip_version),
+                command=self._settings.override_probe_command,
+                environment=build_child_environment(os.environ, device=show_gpus([gpu]), threads=1),
+                cache_dir=self._settings.selftest_dir,
+                now=datetime.now(UTC),
+            )
+            log.info("the override was tried", gpu=gpu.key, **self._probes[key].model_dump())
+        return self._probes[key]

@@ -1,0 +1,75 @@
+"""Sets switches of torch right after a program has imported it, whoever wrote the program.
+
+Python runs this file at its start where `python -m worker.hardware run` has put the folder on
+PYTHONPATH. It runs in the program's interpreter, so it needs the standard library alone; and it
+goes on to the `sitecustomize` that would have run without it.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+VARIABLE = "REDKILN_TORCH_SETTINGS"
+HERE = Path(__file__).resolve().parent
+
+
+class AfterTorch(importlib.abc.MetaPathFinder):
+    """Lets torch be found as ever, and adds a step to the end of its import."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._settings = settings
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Torch's own spec, whose loader ends with our step; nothing for any other module."""
+        del path, target
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        loader = spec.loader if spec else None
+        if loader is not None:
+            own = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                own(module)
+                _apply(module, self._settings)
+
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _apply(torch: ModuleType, settings: dict[str, str]) -> None:
+    door = _load("redkiln_torch_settings", HERE.parent / "torch_settings.py")
+    _, problems = door.apply_settings(torch, settings)
+    for name, problem in problems.items():
+        sys.stderr.write(f"redkiln: {name}: {problem}\n")
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run_the_next() -> None:
+    others = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+if VARIABLE in os.environ:
+    sys.meta_path.insert(0, AfterTorch(json.loads(os.environ[VARIABLE])))
+_run_the_next()
