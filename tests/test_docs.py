@@ -9,6 +9,7 @@ from redkiln.failure import RETRYABLE, FailureCode
 from redkiln.tasks import TASKS, task_schema
 from service.app import create_app
 from service.settings import Settings
+from worker.hardware.targets import load_targets
 from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +59,28 @@ def test_every_field_of_a_spec_is_documented(task):
     text = (DOCS / "job-spec.md").read_text()
     missing = [path for path in field_paths(task_schema(task)) if f"| `{path}` |" not in text]
     assert not missing
+
+
+@pytest.mark.parametrize("target", load_targets().values(), ids=lambda target: target.gfx)
+def test_every_target_is_documented_as_the_table_has_it(target):
+    text = (DOCS / "hardware.md").read_text()
+    rule = target.override
+    (row,) = re.findall(rf"^\| {target.gfx} \|.*$", text, re.M)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:3] == [target.family, target.cards]
+    assert ("classic" in cells[3].split("ROCm")[0]) == bool(
+        target.in_classic_wheels or target.classic_rocm_until
+    )
+    assert ("AMD's" in cells[3]) == target.in_therock
+    assert cells[4:] == [
+        "refused" if target.blocking else target.precision,
+        f"{rule.value} (as {rule.needs})" if rule.value else "never",
+        target.aotriton,
+        target.onnx_provider,
+        ", ".join(f"`{defect.code}`" for defect in target.defects),
+    ]
+    for defect in target.defects:
+        assert f"| {defect.text} | {defect.fix} | {defect.source} |" in text
 
 
 def test_links_between_pages_lead_somewhere():

@@ -1,4 +1,6 @@
 import re
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +88,19 @@ def test_decisions_rest_on_the_target(gfx, precision, override):
 def test_feature_suffixes_do_not_change_the_target():
     assert find_target("gfx90a:sramecc+:xnack-") is find_target("gfx90a")
     assert find_target("sm_90") is None
+
+
+def patterns_of(function):
+    """The patterns by which the `case` of a function of `./up` says yes."""
+    text = (Path(__file__).parents[3] / "up").read_text()
+    body = text[text.index(f"{function}() {{") :]
+    body = body[: body.index("esac")]
+    arms = re.findall(r"(?:in|^ *)\s*(gfx[^)]*)\) return 0", body, re.M)
+    return [pattern.strip() for arm in arms for pattern in arm.split("|")]
+
+
+@each_target
+def test_the_script_that_starts_containers_agrees(target):
+    refused, built = patterns_of("is_blocked"), patterns_of("has_wheel")
+    assert any(fnmatchcase(target.gfx, name) for name in refused) == bool(target.blocking)
+    assert any(fnmatchcase(target.gfx, name) for name in built) == target.in_therock
