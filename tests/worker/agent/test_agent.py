@@ -26,6 +26,27 @@ def test_a_job_runs_from_claim_to_finish(service, start_agent, settings):
     service.wait_for(lambda: not any(settings.jobs_dir.iterdir()))
 
 
+def test_a_task_that_exports_nothing_ends_with_what_its_trainer_left(service, start_agent):
+    attempt_id = service.add_job(steps=10, task="benchmark")
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure) == ("succeeded", None)
+    assert {artifact.name for artifact in finish.artifacts} == {
+        "model.onnx", "report.md", "trainer.log",
+    }  # fmt: skip
+    phases = [e.data["phase"] for e in service.events[attempt_id] if e.kind == "phase"]
+    assert phases == ["preparing", "training", "uploading"]
+    assert b"dataset=None" in service.log[attempt_id]
+    assert "message" not in service.kinds(attempt_id)  # no export child was started
+
+
+def test_a_trainer_that_leaves_without_its_result_has_failed(service, start_agent):
+    attempt_id = service.add_job(steps=10, task="benchmark", die_at=5, how="SIGKILL")
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert finish.outcome == "failed"
+
+
 def test_checkpoints_are_committed_while_training_goes_on(service, start_agent):
     attempt_id = service.add_job(steps=20, checkpoint_every=5, step_seconds=0.02)
     start_agent()
@@ -243,6 +264,7 @@ def test_a_killed_spare_is_replaced_and_the_job_starts_all_the_same(service, sta
     launcher = agent._pool.slots[0].bench.launcher
     pid = service.wait_for(lambda: launcher.spare_pid)
     os.kill(pid, signal.SIGKILL)
+    service.wait_for(lambda: launcher.spare_pid != pid)
     attempt_id = service.add_job(steps=2)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
 
