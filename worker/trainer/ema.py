@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 
 import torch
 from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 
 class Ema:
     """The average of the weights, and of the buffers beside them, over the steps so far.
+
+    torch's own `AveragedModel` keeps its count in a tensor, and the host waits for the device at
+    each step to read it.
 
     Args:
         model: whose weights are averaged; a copy of it is kept.
@@ -17,21 +21,28 @@ class Ema:
     """
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
-        averaging = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-        self._average = AveragedModel(model, multi_avg_fn=averaging, use_buffers=True)
+        self._average = deepcopy(model)
+        self._blend = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        self._has_begun = False
 
     def update(self, model: nn.Module) -> None:
         """Take in the weights after a step; the first ones are taken as they are."""
-        self._average.update_parameters(model)
+        mine, news = (_group_by_type(_tensors_of(one)) for one in (self._average, model))
+        for dtype, averages in mine.items():
+            if self._has_begun:
+                self._blend(averages, news[dtype], None)
+            else:
+                torch._foreach_copy_(averages, news[dtype])
+        self._has_begun = True
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The average, by the names of the model's own state."""
-        return dict(self._average.module.state_dict())
+        return dict(self._average.state_dict())
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
         """Go on from what `tensors` gave."""
-        self._average.module.load_state_dict(tensors)
-        self._average.n_averaged.fill_(1)
+        self._average.load_state_dict(tensors)
+        self._has_begun = True
 
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
@@ -42,3 +53,14 @@ class Ema:
             yield
         finally:
             model.load_state_dict(own)
+
+
+def _tensors_of(model: nn.Module) -> list[torch.Tensor]:
+    return [tensor.detach() for tensor in (*model.parameters(), *model.buffers())]
+
+
+def _group_by_type(tensors: list[torch.Tensor]) -> dict[torch.dtype, list[torch.Tensor]]:
+    groups: dict[torch.dtype, list[torch.Tensor]] = {}
+    for tensor in tensors:
+        groups.setdefault(tensor.dtype, []).append(tensor)
+    return groups

@@ -175,32 +175,60 @@ def test_a_cpu_needs_no_guard(make_report):
     assert build_guard(torch.device("cpu"), model=build("cpu"), report=make_report()) is None
 
 
+@pytest.fixture
+def run_guarded(make_job, make_report, fake_device, monkeypatch):
+    """Runs a job whose CPU plays the GPU: whatever reads from it would make a host wait."""
+
+    def run(name, **training):
+        monkeypatch.setattr(
+            "worker.trainer.run.build_guard",
+            lambda device, *, model, report: Guard(
+                fake_device(device=device), model=model, report=report
+            ),
+        )
+        return run_job(make_job(name, training=training), make_report, name)
+
+    return run
+
+
+def run_job(job_dir, make_report, name):
+    report = make_report(f"{name}/events.jsonl")
+    loop, work = build_loop(job_dir, job_dir.load_order(), report=report, should_stop=lambda: False)
+    loop.run()
+    report.flush_points()
+    return job_dir, loop, [p.clone() for p in work.model.parameters()]
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_a_guarded_run_makes_the_same_numbers(
-    make_job, losses, make_report, fake_device, monkeypatch, optimizer
+    make_job, losses, make_report, run_guarded, optimizer
 ):
-    curves, weights = [], []
-    for name in ("plain", "guarded"):
-        if name == "guarded":
-            monkeypatch.setattr(
-                "worker.trainer.run.build_guard",
-                lambda device, *, model, report: Guard(
-                    fake_device(device=device), model=model, report=report
-                ),
-            )
-        job_dir = make_job(name, training={"optimizer": optimizer})
-        report = make_report(f"{name}/events.jsonl")
-        loop, work = build_loop(
-            job_dir, job_dir.load_order(), report=report, should_stop=lambda: False
-        )
-        loop.run()
-        report.flush_points()
-        curves.append(losses(job_dir))
-        weights.append([p.clone() for p in work.model.parameters()])
+    plain, _, weights = run_job(
+        make_job("plain", training={"optimizer": optimizer}), make_report, "plain"
+    )
+    guarded, loop, same = run_guarded("guarded", optimizer=optimizer)
     assert loop.first_steps.work.device_operators > 0
-    assert len(curves[0]) == 12
-    assert curves[0] == curves[1]
-    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
+    assert len(losses(plain)) == 12
+    assert losses(plain) == losses(guarded)
+    assert all(torch.equal(a, b) for a, b in zip(weights, same, strict=True))
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"optimizer": "adamw"},
+        {"optimizer": "sgd", "clip_norm": 1.0, "ema": 0.9},
+        {"optimizer": "muon"},
+        {"precision": "fp16"},
+        {"precision": "bf16", "accumulation": 2},
+        {"augment": {"flip": True, "rotate_degrees": 10, "crop": 0.1}},
+    ],
+    ids=str,
+)
+def test_no_training_step_makes_the_host_wait(run_guarded, training):
+    _, loop, _ = run_guarded("job", **training, epochs=1)
+    assert loop.first_steps.audited_steps == 2
+    assert loop.first_steps.findings == []
 
 
 @pytest.mark.gpu

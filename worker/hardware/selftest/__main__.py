@@ -17,6 +17,8 @@ import torch
 from rich.console import Console
 
 from redkiln.hardware import Precision, SelfTestReport
+from worker.hardware.doctor.evidence import Torch
+from worker.hardware.doctor.gather import Places, gather
 from worker.hardware.driver import read_driver_version
 from worker.hardware.selftest.run import describe_device, run_self_test
 from worker.hardware.selftest.table import render_report
@@ -26,6 +28,7 @@ from worker.hardware.selftest_cache import (
     key_of_report,
     select_settings,
 )
+from worker.hardware.unavailable import explain_no_gpu
 
 EXIT_STATUSES = {"passed": 0, "failed": 1, "error": 2}
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16")
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
     try:
         report = _find_or_run(options, _open(options, environ))
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with a GPU
-        report = _blank(options.device, options, environ, f"{type(error).__name__}: {error}"[:1000])
+        report = _blank(options.device, options, environ, _explain(error, environ))
     if options.json:
         sys.stdout.write(report.model_dump_json(indent=1) + "\n")
     else:
@@ -74,6 +77,16 @@ def _open(options: argparse.Namespace, environ: Mapping[str, str]) -> SelfTestRe
     if device.type == "cuda":
         torch.zeros(1, device=device)
     return _blank(str(device), options, environ).model_copy(update=describe_device(device))
+
+
+def _explain(error: Exception, environ: Mapping[str, str]) -> str:
+    said = f"{type(error).__name__}: {error}"[:1000]
+    if torch.cuda.is_available():
+        return said
+    told = Torch(
+        torch.__version__, torch.version.hip, torch.version.cuda, num_devices=0, error=said
+    )
+    return str(explain_no_gpu(gather(Places(), environment=environ, torch=told)))
 
 
 def _find_or_run(options: argparse.Namespace, blank: SelfTestReport) -> SelfTestReport:

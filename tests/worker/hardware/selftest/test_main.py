@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from redkiln.hardware import SelfTestReport
@@ -33,15 +34,24 @@ def test_wrong_numbers_leave_with_1_and_are_listed(capsys, monkeypatch):
     assert "0 of 21 passed" in printed
 
 
-def test_a_device_that_cannot_be_opened_leaves_with_2_and_the_cause(capsys, monkeypatch):
-    def refuse(*_args, **_kwargs):
-        raise RuntimeError("No HIP GPUs are available")
-
-    monkeypatch.setattr("torch.zeros", refuse)
-    assert main(["--json", "--device", "cuda:0"], environ={}) == 2
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU here")
+def test_a_device_that_is_not_there_leaves_with_2_and_is_explained(capsys):
+    environ = {"CUDA_VISIBLE_DEVICES": "-1"}
+    assert main(["--json", "--device", "cuda:0"], environ=environ) == 2
     report = SelfTestReport.model_validate_json(capsys.readouterr().out)
     assert (report.status, report.results) == ("error", [])
-    assert "No HIP GPUs" in report.cause
+    assert "unset CUDA_VISIBLE_DEVICES" in report.cause
+
+
+def test_a_device_that_cannot_be_used_leaves_with_2_and_its_own_words(capsys, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise RuntimeError("HIP error: invalid device function")
+
+    monkeypatch.setattr("torch.zeros", refuse)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert main(["--json", "--device", "cuda:0"], environ={}) == 2
+    report = SelfTestReport.model_validate_json(capsys.readouterr().out)
+    assert "invalid device function" in report.cause
 
 
 def test_a_report_is_kept_and_found_until_one_asks_again(capsys, tmp_path, monkeypatch):
