@@ -1,9 +1,9 @@
 """What the operators of a training step do that makes a GPU wait: large work on the CPU, and reads.
 
 A dispatch mode sees every operator below autograd, forward and backward. It runs each one as it is
-and looks at its arguments, so it changes no number. It is on for a few steps only: an operator takes
-up to 0.1 ms longer (188 operators a step, 2 busy cores, torch 2.13, medians of 200 interleaved
-steps, November 2026).
+and looks at its arguments, so it changes no number. It is on for a few steps only, in which an
+operator takes up to 0.1 ms longer (188 operators a step, 2 busy cores, torch 2.13, medians of 200
+interleaved steps, November 2026).
 
 What it cannot see: waits inside a kernel's own code (`torch.cuda.synchronize`, a library's), and
 what a compiled function does inside.
