@@ -31,6 +31,13 @@ def test_only_jobs_that_waited_long_are_rung_for_again(submit, worker, services,
     assert published > services.database.read(lambda s: s.get(Job, waiting).created_at)
 
 
+def test_a_job_that_reads_no_data_set_is_rung_for_again_and_never_failed_for_one(client, services):
+    assert client.post("/v1/jobs", json={"task": "benchmark"}).status_code == 202
+    services.settings.republish_seconds = 1e-6
+    assert housekeeping.republish(services) == 1
+    assert housekeeping.fail_jobs_of_invalid_datasets(services) == 0
+
+
 def test_a_job_whose_data_set_is_invalid_fails_with_bad_input(submit, services, job, kinds):
     job_id = submit()["id"]
 

@@ -21,6 +21,16 @@ class TestClaim:
         assert view["started_at"] is not None
         assert view["attempts"][0]["worker_id"] == worker.id
 
+    def test_a_job_that_reads_no_data_set_is_claimed_without_one(self, client, worker):
+        worker.hello()
+        job_id = client.post("/v1/jobs", json={"task": "benchmark"}).json()["id"]
+        attempt = worker.claim()
+        assert (attempt.job_id, attempt.claimed["dataset"]) == (job_id, None)
+        assert attempt.claimed["spec"]["measure"]["seconds"] == 180
+        for path in ("dataset", "dataset/index"):
+            url = f"/v1/attempts/{attempt.id}/{path}"
+            assert client.get(url, headers=attempt.headers).status_code == 404
+
     def test_the_best_job_is_given_not_the_one_that_rang(self, submit, worker):
         first = submit()["id"]
         urgent = submit(priority=1)["id"]

@@ -21,6 +21,25 @@ def test_the_shortest_spec_is_queued_with_every_default(client):
     assert client.get(f"/v1/jobs/{job['id']}").json() == job
 
 
+def test_a_task_that_reads_no_data_set_is_queued_under_its_own_name(client):
+    response = client.post("/v1/jobs", json={"task": "benchmark"})
+    job = response.json()
+    assert response.status_code == 202
+    assert (job["task"], job["dataset_id"]) == ("benchmark", None)
+    assert job["name"].startswith("benchmark-")
+    assert "dataset" not in job["spec"]
+    assert client.get(f"/v1/jobs/{job['id']}").json() == job
+    assert client.get("/v1/jobs").json()["data"][0]["dataset_id"] is None
+    (submitted,) = client.get(f"/v1/jobs/{job['id']}/events").json()["data"]
+    assert "dataset_id" not in submitted["data"]
+
+
+def test_a_data_set_for_a_task_that_reads_none_is_one_mistake(client):
+    body = {"task": "benchmark", "dataset": "nowhere"}
+    (error,) = client.post("/v1/jobs", json=body).json()["errors"]
+    assert (error["pointer"], error["code"]) == ("/dataset", "unknown_field")
+
+
 def test_a_dry_run_fills_defaults_in_and_creates_nothing(client):
     response = client.post("/v1/jobs?dry_run=true", json={**SPEC, "model": "resnet18"})
     assert response.status_code == 200

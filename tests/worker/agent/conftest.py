@@ -22,6 +22,7 @@ from worker.agent.agent import Agent
 from worker.settings import WorkerSettings
 
 KEY = "rk_worker_key"
+DIGITS = {"id": "builtin:digits", "name": "digits", "kind": "builtin"}
 FAKE_TRAINER = str(Path(__file__).parent / "fake_trainer.py")
 
 
@@ -66,7 +67,7 @@ class FakeService:
             "fence": 1,
             "token": f"token-{attempt_id}",
             "spec": script,
-            "dataset": dataset or {"id": "builtin:digits", "name": "digits", "kind": "builtin"},
+            "dataset": None if script.get("task") == "benchmark" else dataset or DIGITS,
             "checkpoints": list(checkpoints),
             "lease_seconds": 5,
             "report_seconds": self.report_seconds,

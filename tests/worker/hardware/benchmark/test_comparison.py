@@ -4,6 +4,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from worker.hardware.benchmark import comparison
@@ -69,6 +70,18 @@ def test_a_side_that_dies_leaves_its_last_words_and_no_numbers(fake_side):
 def test_no_round_begins_when_the_time_is_over_but_three_are_made(fake_side):
     made = run_contest(contest("1.0", "2.0"), [PRODUCT], rounds=50, seconds=0)
     assert made.pairs[0].num_samples == 3
+
+
+def test_a_cancel_while_it_waits_leaves_no_process_behind(fake_side):
+    rounds = iter(range(4))
+
+    def cancel_later():
+        if next(rounds) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_contest(contest("1.0", "2.0"), [PRODUCT], rounds=5, seconds=60, on_round=cancel_later)
+    assert not [c for c in psutil.Process().children() if FAKE in c.cmdline()]
 
 
 @pytest.mark.parametrize(
