@@ -269,8 +269,11 @@ def _first_steps(found: FirstSteps) -> str:
 
 def _changes(outcome: PatchOutcome) -> str:
     changes = {**outcome.environment, **outcome.settings}
-    text = ", ".join(f"`{name}={value}`" for name, value in changes.items())
-    return f": {text}" if text else ""
+    # Folders of the worker's say nothing to a reader of the card.
+    texts = [
+        name if value.startswith("/") else f"{name}={value}" for name, value in changes.items()
+    ]
+    return f": {', '.join(f'`{text}`' for text in texts)}" if texts else ""
 
 
 def _percent(value: float | None) -> str:

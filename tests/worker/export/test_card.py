@@ -87,6 +87,7 @@ def card_of(environment, **changes):
 def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason():
     outcomes = [
         PatchOutcome(name="sdma", outcome="skipped", why="only some APUs"),
+        PatchOutcome(name="caches", outcome="applied", why="kept", environment={"DIR": "/data/x"}),
         PatchOutcome(
             name="miopen_log", outcome="applied", why="noise", environment={"MIOPEN_LOG_LEVEL": "3"}
         ),
@@ -95,6 +96,7 @@ def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason
     text = card_of({"torch": "2.13", "patches": dumped}).partition("### Patches")[2]
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert rows == [
+        "| caches | applied | kept: `DIR` |",
         "| miopen_log | applied | noise: `MIOPEN_LOG_LEVEL=3` |",
         "| sdma | skipped | only some APUs |",
     ]

@@ -71,10 +71,10 @@ def decide_all(facts: PatchFacts) -> list[PatchOutcome]:
     """What becomes of each patch; those that have no meaning here are one line together."""
     fitting = [patch for patch in PATCHES if patch.SCOPE in SCOPES[facts.backend]]
     outcomes = [_decide(patch, facts) for patch in fitting]
-    others = [name_of(patch) for patch in PATCHES if patch not in fitting]
-    if others:
+    num_others = len(PATCHES) - len(fitting)
+    if num_others:
         what = "no GPU" if facts.backend == "cpu" else "no AMD GPU"
-        why = f"{what}: nothing to do for {', '.join(others)}"
+        why = f"{what}, so the other {num_others} patches have nothing to do"
         outcomes.append(PatchOutcome(name="others", outcome="skipped", why=why))
     return outcomes
 

@@ -2,7 +2,8 @@
 
 Problem: on targets whose AOTriton kernels are called experimental torch computes attention by plain
 products, which takes memory by the square of the sequence's length.
-Applies to: targets that the table marks so; not where a self-test found wrong attention.
+Applies to: targets that the table marks so, and, before torch 2.13, all of RDNA that has such
+kernels; not where a self-test found wrong attention.
 Effect: TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, read once by torch at the first attention.
 Evidence: PyTorch's aten/src/ATen/native/transformers/cuda/sdp_utils.cpp; ROCm/TheRock#1925 (targets
 without any kernel). The worker's self-test compares the results with float64.
@@ -10,18 +11,19 @@ Remove when: torch has no such switch, or no target of the table needs it.
 """
 
 from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip
-from worker.hardware.patches.facts import PatchFacts
+from worker.hardware.patches.facts import PatchFacts, parse_version
+from worker.hardware.targets import Target
 
 SCOPE: Scope = "rocm"
 VARIABLES = ("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",)
+FIRST_IN_TABLE = (2, 13)
 
 
 def decide(facts: PatchFacts) -> Decision:
     """On where there are such kernels and nothing is known against them."""
     names = ", ".join(facts.gfx_names)
-    support = {target.aotriton for target in facts.targets}
-    if "experimental" not in support:
-        if "yes" in support:
+    if not any(_needs_switch(target, facts.torch) for target in facts.targets):
+        if any(target.aotriton != "none" for target in facts.targets):
             return skip(f"{names}: fused attention needs no switch")
         return skip(f"{names or 'these GPUs'}: there are no fused kernels for attention")
     wrong = find_fault(facts)
@@ -37,3 +39,10 @@ def find_fault(facts: PatchFacts) -> str | None:
     """What a self-test found wrong with fused attention; None where it found nothing."""
     wrong = [verdict.reason for verdict in facts.verdicts if verdict.has_plain_attention]
     return wrong[-1] if wrong else None
+
+
+def _needs_switch(target: Target, torch: str | None) -> bool:
+    """As the table knows torch 2.13; in earlier ones all of RDNA's kernels were experimental."""
+    is_early = torch is not None and parse_version(torch) < FIRST_IN_TABLE
+    is_listed_later = target.aotriton == "yes" and target.family.startswith("rdna")
+    return target.aotriton == "experimental" or (is_early and is_listed_later)

@@ -36,6 +36,6 @@ def find_fault(facts: PatchFacts) -> str | None:
     for target in facts.targets:
         for defect in target.defects:
             if defect.code == DEFECT:
-                return f"{target.gfx}: {defect.text}"
+                return f"{target.gfx}: {defect.text.rstrip('.')}"
     wrong = [verdict.reason for verdict in facts.verdicts if verdict.action == "switch_blas"]
     return wrong[-1] if wrong else None

@@ -7,7 +7,7 @@ import pytest
 
 from redkiln.hardware import GpuFacts, SelfTestReport, SelfTestResult
 from worker.hardware.override import ProbeResult
-from worker.hardware.patches import decide_all, merge_environment, merge_settings
+from worker.hardware.patches import PATCHES, decide_all, merge_environment, merge_settings
 from worker.hardware.patches.facts import PatchFacts, parse_version
 from worker.hardware.patches.gfx_override import find_candidate
 from worker.hardware.patches.trials import Trial, load_trials, save_trial
@@ -159,17 +159,33 @@ def test_hipblaslt_is_left_only_where_it_is_wrong(gfx, self_tests, wanted):
         ("gfx1010", (), "skipped", "applied"),
         ("gfx1100", (), "skipped", "skipped"),
         ("gfx1151", (), "applied", "skipped"),
+        ("gfx1103", (), "skipped", "applied"),
         ("gfx1151", self_test("attention_backward", library="flash"), "refused", "applied"),
         ("gfx90a", (), "skipped", "skipped"),
     ],
 )
 def test_attention_uses_the_kernels_that_there_are(gfx, self_tests, experimental, plain):
-    facts = facts_of(gfx, self_tests=self_tests)
+    facts = facts_of(gfx, versions=THEROCK, self_tests=self_tests)
     assert outcome(facts, "aotriton").outcome == experimental
     found = outcome(facts, "attention")
     assert found.outcome == plain
     wanted = "False" if plain == "applied" else None
     assert found.settings.get("torch.backends.cuda.enable_flash_sdp") == wanted
+
+
+@pytest.mark.parametrize(
+    ("gfx", "torch", "wanted"),
+    [
+        ("gfx1100", "2.13.0", "skipped"),
+        ("gfx1100", "2.9.1", "applied"),
+        ("gfx1201", "2.12.0", "applied"),
+        ("gfx90a", "2.9.1", "skipped"),
+        ("gfx1151", "2.13.0", "applied"),
+    ],
+)
+def test_earlier_releases_had_more_attention_behind_the_switch(gfx, torch, wanted):
+    facts = facts_of(gfx, versions={"torch": torch, "hip": "7.2.1"})
+    assert outcome(facts, "aotriton").outcome == wanted
 
 
 @pytest.mark.parametrize(
@@ -288,7 +304,7 @@ def test_without_an_amd_gpu_the_rest_is_one_line(backend, what):
     assert len(outcomes) <= 3
     assert outcomes[-1].name == "others"
     assert what in outcomes[-1].why
-    assert "gfx_override" in outcomes[-1].why
+    assert f"the other {len(PATCHES) - len(outcomes) + 1} patches" in outcomes[-1].why
     assert not any(name.startswith("MIOPEN") for name in merge_environment(outcomes))
     assert bool(merge_settings(outcomes)) is (backend == "cuda")
 
