@@ -23,6 +23,7 @@ import httpx
 from pydantic import BaseModel, Field
 
 from redkiln.connection import Connection, RetryPolicy
+from redkiln.doctor import Diagnosis
 from redkiln.errors import (
     ConnectionFailed,
     DatasetInvalid,
@@ -542,6 +543,10 @@ class Client:
             arch: only those of one architecture (`gfx1100`).
         """
         return list(self._pages("/v1/gpus", WorkerGpu, {"worker": worker, "arch": arch}))
+
+    def doctor(self) -> Diagnosis:
+        """What keeps jobs from running, on the service and its live workers, and what to type."""
+        return self._get("/v1/doctor", Diagnosis)
 
     def keys(self) -> list[KeyView]:
         """API keys, without their secrets; needs an admin key."""

@@ -22,6 +22,7 @@ from service.datasets import endpoints as datasets
 from service.datasets.rules import ensure_builtins
 from service.datasets.tables import Dataset
 from service.datasets.validator import Validator
+from service.doctor import endpoints as doctor
 from service.gpus import endpoints as gpus
 from service.health import router as health
 from service.housekeeping import Housekeeping
@@ -72,7 +73,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.registry = CollectorRegistry()
     install_problem_handlers(app)
     install_pages(app)
-    for room in (jobs, steering, artifacts, datasets, workers, gpus, attempts, keys):
+    for room in (jobs, steering, artifacts, datasets, workers, gpus, doctor, attempts, keys):
         app.include_router(room.router)
     app.include_router(tasks)
     app.include_router(health)

@@ -6,6 +6,7 @@ from redkiln.cli import (
     artifacts,
     bench,
     datasets,
+    doctor,
     gpus,
     jobs,
     keys,
@@ -54,7 +55,8 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, bench, keys
+        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, doctor, bench,
+        keys,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

@@ -33,6 +33,7 @@ class FakeService:
         failures: (status, headers) that the next requests are answered with.
         requests: (method, path, headers) of all that came.
         corrupt: artifacts arrive with a flipped byte.
+        diagnosis: what the doctor answers.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """
@@ -49,6 +50,7 @@ class FakeService:
     failures: list = field(default_factory=list)
     requests: list = field(default_factory=list)
     steered: list = field(default_factory=list)
+    diagnosis: dict = field(default_factory=dict)
     estimates: list = field(default_factory=list)
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
@@ -278,6 +280,9 @@ def build_app(fake):
         wanted = request.query_params.get("arch", "gfx1100")
         return page([gpu] if wanted == "gfx1100" else [])
 
+    async def doctor(request):
+        return JSONResponse(fake.diagnosis)
+
     async def artifacts(request):
         return page(fake.artifacts())
 
@@ -397,6 +402,7 @@ def build_app(fake):
             Route("/v1/tasks/{task}/schema", schema),
             Route("/v1/workers", workers),
             Route("/v1/gpus", gpus),
+            Route("/v1/doctor", doctor),
             Route("/v1/keys", keys, methods=["GET", "POST"]),
             Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),
         ]

@@ -1,0 +1,113 @@
+"""Gathers what the service knows of itself and of its workers, and has it judged."""
+
+import platform
+import shutil
+import socket
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Session, col, func, select
+
+from redkiln.doctor import Diagnosis, WorkerDoctor, worst_verdict
+from redkiln.hardware import DoctorCheck, DoctorReport
+from redkiln.job import JobStatus
+from redkiln.version import __version__
+from service.database import read_now
+from service.doctor.checks import ServiceFacts, WorkerFacts, examine_service, find_skew
+from service.jobs.tables import Job
+from service.settings import Settings
+from service.workers.rules import SAME_BOOT, live_seconds
+from service.workers.tables import Worker, WorkerStatus
+
+_RANKS = {"blocks": 0, "slows": 1, "note": 2}
+
+
+def diagnose(session: Session, settings: Settings, *, broker: str) -> Diagnosis:
+    """What keeps jobs from running, on the service and on each live worker.
+
+    Args:
+        session: to read in.
+        settings: the service's.
+        broker: state of the doorbell.
+    """
+    now = read_now(session)
+    rows = _list_live(session, settings, now=now)
+    facts = _gather(session, settings, rows, broker=broker)
+    service = DoctorReport(
+        at=now,
+        hostname=socket.gethostname(),
+        versions={"redkiln": __version__, "python": platform.python_version()},
+        checks=sorted(examine_service(facts), key=_rank),
+    )
+    workers = [_describe(worker, status) for worker, status in rows]
+    reports = [worker.report for worker in workers if worker.report is not None]
+    return Diagnosis(verdict=worst_verdict([service, *reports]), service=service, workers=workers)
+
+
+def _list_live(
+    session: Session, settings: Settings, *, now: datetime
+) -> list[tuple[Worker, WorkerStatus | None]]:
+    oldest = now - timedelta(seconds=live_seconds(settings))
+    statement = select(Worker, WorkerStatus).join(WorkerStatus, SAME_BOOT, isouter=True)
+    live = statement.where(col(Worker.last_seen_at) >= oldest)
+    found = session.exec(live.order_by(col(Worker.hostname), col(Worker.id))).all()
+    return [(worker, status) for worker, status in found]
+
+
+def _gather(
+    session: Session,
+    settings: Settings,
+    rows: list[tuple[Worker, WorkerStatus | None]],
+    *,
+    broker: str,
+) -> ServiceFacts:
+    queued = sa.select(func.count()).where(col(Job.status) == JobStatus.QUEUED)
+    return ServiceFacts(
+        broker=broker,
+        free_bytes=shutil.disk_usage(settings.state_dir).free,
+        least_free_bytes=settings.min_free_bytes,
+        state_dir=str(settings.state_dir),
+        workers=[
+            WorkerFacts(worker.hostname, worker.version, _find_skew(status))
+            for worker, status in rows
+        ],
+        num_known=session.scalar(sa.select(func.count()).select_from(Worker)) or 0,
+        num_queued=session.scalar(queued) or 0,
+    )
+
+
+def _find_skew(status: WorkerStatus | None) -> float | None:
+    if status is None:
+        return None
+    report = _load_report(status)
+    return find_skew(
+        told_at=status.at,
+        said=list(_read_times(status.gpus)),
+        looked_at=None if report is None else report.at,
+    )
+
+
+def _read_times(gpus: list[dict[str, Any]]) -> Iterator[datetime]:
+    for gpu in gpus:
+        telemetry = gpu.get("facts", {}).get("telemetry") or {}
+        if at := telemetry.get("at"):
+            yield datetime.fromisoformat(at)
+
+
+def _describe(worker: Worker, status: WorkerStatus | None) -> WorkerDoctor:
+    return WorkerDoctor(
+        worker_id=worker.id,
+        hostname=worker.hostname,
+        told_at=None if status is None else status.at,
+        report=None if status is None else _load_report(status),
+    )
+
+
+def _load_report(status: WorkerStatus) -> DoctorReport | None:
+    return None if status.doctor is None else DoctorReport.model_validate(status.doctor)
+
+
+def _rank(check: DoctorCheck) -> int:
+    return _RANKS[check.severity] if check.verdict == "bad" else len(_RANKS)

@@ -1,0 +1,66 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from redkiln.version import __version__
+from service.doctor.checks import GIB, ServiceFacts, WorkerFacts, examine_service, find_skew
+
+AT = datetime(2026, 5, 1, tzinfo=UTC)
+WORKER = WorkerFacts("station", __version__, skew_seconds=-0.4)
+FINE = ServiceFacts("up", 80 * GIB, GIB, "/state", [WORKER], num_known=1)
+
+RED = [
+    ("workers", {"workers": [], "num_queued": 3}, "blocks", "docker compose up --detach worker"),
+    ("workers", {"workers": [], "num_known": 0}, "blocks", "make up"),
+    ("disk", {"free_bytes": GIB // 2}, "blocks", "redkiln delete"),
+    ("disk", {"free_bytes": 3 * GIB}, "slows", "redkiln delete"),
+    ("broker", {"broker": "away"}, "slows", "docker compose up --detach redis"),
+    ("releases", {"workers": [WorkerFacts("old", "0.0.1")]}, "blocks", "--build"),
+    ("releases", {"workers": [WORKER, WorkerFacts("old", "0.0.1")]}, "slows", "--build"),
+    ("clocks", {"workers": [replace(WORKER, skew_seconds=-95.0)]}, "slows", "set-ntp"),
+]
+
+
+def checks(**changes):
+    return {check.id: check for check in examine_service(replace(FINE, **changes))}
+
+
+def test_a_service_that_works_is_green():
+    assert {check.verdict for check in checks().values()} == {"ok"}
+    assert checks(broker="off")["broker"].verdict == "ok"
+
+
+def test_every_check_is_shown_red():
+    assert {case[0] for case in RED} == set(checks())
+
+
+@pytest.mark.parametrize(("name", "changes", "severity", "fix"), RED)
+def test_what_is_wrong_is_red_and_says_what_to_type(name, changes, severity, fix):
+    check = checks(**changes)[name]
+    assert (check.verdict, check.severity) == ("bad", severity)
+    assert fix in check.fix
+    assert check.cause
+
+
+def test_without_any_time_told_clocks_are_not_judged():
+    assert checks(workers=[replace(WORKER, skew_seconds=None)])["clocks"].verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("said", "looked", "skew"),
+    [
+        ([], None, None),
+        ([90.0, 88.0], None, 90.0),
+        ([-40.0], 5.0, -40.0),
+        ([], 70.0, 70.0),
+        ([], -600.0, 0.0),
+    ],
+)
+def test_a_clock_is_compared_by_what_its_worker_told(said, looked, skew):
+    found = find_skew(
+        told_at=AT,
+        said=[AT + timedelta(seconds=seconds) for seconds in said],
+        looked_at=None if looked is None else AT + timedelta(seconds=looked),
+    )
+    assert found == skew

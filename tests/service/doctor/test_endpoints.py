@@ -1,0 +1,87 @@
+"""What keeps jobs from running, as the API tells it."""
+
+from datetime import UTC, datetime, timedelta
+
+from redkiln.doctor import Diagnosis
+
+BLOCKED = {
+    "id": "nodes_open",
+    "row": 4,
+    "title": "permission on the nodes",
+    "verdict": "bad",
+    "severity": "blocks",
+    "evidence": "/dev/kfd: Permission denied",
+    "cause": "this process is not in the group",
+    "fix": 'group_add: ["992"]',
+}
+
+
+def report(*checks, at=None):
+    at = at or datetime.now(UTC).isoformat()
+    return {"at": at, "hostname": "station", "versions": {}, "checks": list(checks)}
+
+
+def tell(worker, seq, **fields):
+    body = {"worker_id": worker.id, "boot_id": worker.boot_id, "seq": seq, "gpus": [], **fields}
+    response = worker.client.post("/v1/workers/status", json=body, headers=worker.headers)
+    assert response.status_code == 200, response.text
+
+
+def diagnose(client):
+    response = client.get("/v1/doctor")
+    assert response.status_code == 200, response.text
+    return Diagnosis.model_validate_json(response.content)
+
+
+def checks_of(diagnosis):
+    return {check.id: check for check in diagnosis.service.checks}
+
+
+def test_a_service_without_workers_is_blocked_and_says_how_to_start_one(client):
+    diagnosis = diagnose(client)
+    assert diagnosis.verdict == "blocked"
+    assert diagnosis.workers == []
+    first = diagnosis.service.checks[0]
+    assert (first.id, first.verdict) == ("workers", "bad")
+    assert "worker" in first.fix
+
+
+def test_a_worker_that_has_not_told_yet_is_listed_without_a_report(client, worker):
+    (told,) = diagnose(client).workers
+    assert (told.worker_id, told.hostname, told.report) == (worker.id, "bench", None)
+
+
+def test_the_report_of_a_live_worker_is_passed_on_and_counts(client, worker):
+    tell(worker, 1, doctor=report(BLOCKED))
+    diagnosis = diagnose(client)
+    (told,) = diagnosis.workers
+    assert told.report.checks[0].fix == BLOCKED["fix"]
+    assert diagnosis.verdict == "blocked"
+    assert checks_of(diagnosis)["workers"].verdict == "ok"
+
+
+def test_a_report_stays_until_the_next_one(client, worker):
+    tell(worker, 1, doctor=report(BLOCKED))
+    tell(worker, 2)
+    assert diagnose(client).workers[0].report.is_blocked
+    tell(worker, 3, doctor=report())
+    assert not diagnose(client).workers[0].report.is_blocked
+
+
+def test_what_a_former_process_told_is_gone(client, worker):
+    tell(worker, 1, doctor=report(BLOCKED))
+    worker.boot_id = "boot-2"
+    worker.hello()
+    assert diagnose(client).workers[0].report is None
+
+
+def test_a_clock_that_is_ahead_is_found(client, worker):
+    ahead = (datetime.now(UTC) + timedelta(minutes=9)).isoformat()
+    tell(worker, 1, doctor=report(at=ahead))
+    clocks = checks_of(diagnose(client))["clocks"]
+    assert clocks.verdict == "bad"
+    assert "+5" in clocks.evidence
+
+
+def test_parameters_are_refused(client):
+    assert client.get("/v1/doctor", params={"x": 1}).status_code == 422
