@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from redkiln.hardware import GpuExclusion, GpuFacts, GpuState, WorkerGpu
+from redkiln.hardware import GpuFacts, GpuState, WorkerGpu
 from redkiln.job import AttemptStatus
 from service.attempts.tables import Attempt
 from service.database import read_now
 from service.settings import Settings
-from service.workers.rules import SAME_BOOT, exclusion_of, live_seconds
+from service.workers.rules import SAME_BOOT, live_seconds
 from service.workers.status import STALE_STATUSES
 from service.workers.tables import Worker, WorkerStatus
 
@@ -75,12 +75,12 @@ def describe_gpus(
 
 
 def list_states(worker: Worker, status: WorkerStatus | None) -> list[GpuState]:
-    """What a worker told of its GPUs, and those that torch alone sees (they are not AMD's)."""
+    """What a worker told of its GPUs; before it has told anything, what its torch sees."""
     told = [] if status is None else [GpuState.model_validate(gpu) for gpu in status.gpus]
-    return told or [_from_torch(gpu, status) for gpu in worker.gpus]
+    return told or [_from_torch(gpu) for gpu in worker.gpus]
 
 
-def _from_torch(gpu: dict[str, Any], status: WorkerStatus | None) -> GpuState:
+def _from_torch(gpu: dict[str, Any]) -> GpuState:
     address = gpu.get("pci_address")
     facts = GpuFacts(
         gfx=gpu.get("arch"),
@@ -88,9 +88,7 @@ def _from_torch(gpu: dict[str, Any], status: WorkerStatus | None) -> GpuState:
         vram_bytes=gpu.get("memory_bytes"),
         pci_address=address,
     )
-    reason = exclusion_of(gpu, {} if status is None else status.exclusions)
-    excluded = None if reason is None else GpuExclusion.model_validate(reason)
-    return GpuState(key=address or f"torch:{gpu.get('index', 0)}", facts=facts, excluded=excluded)
+    return GpuState(key=address or f"gpu-{gpu.get('index', 0)}", facts=facts)
 
 
 def _live_workers(

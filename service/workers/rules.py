@@ -1,5 +1,6 @@
 """Who works here: hello, signs of life, and which machines are live."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -100,20 +101,30 @@ def live_machines(session: Session, settings: Settings) -> list[Machine]:
 
 def usable_arches(session: Session, worker: Worker) -> list[str | None]:
     """Architectures of the GPUs that a worker can use now, busy ones too, an entry each."""
-    told = session.get(WorkerStatus, worker.id)
-    exclusions = told.exclusions if told is not None and told.boot_id == worker.boot_id else {}
-    return [gpu.get("arch") for gpu in worker.gpus if exclusion_of(gpu, exclusions) is None]
+    told = select(WorkerStatus.exclusions).where(
+        WorkerStatus.worker_id == worker.id, WorkerStatus.boot_id == worker.boot_id
+    )
+    exclusions = session.exec(told).first() or {}
+    return [gpu.get("arch") for gpu, why in pair_exclusions(worker.gpus, exclusions) if why is None]
 
 
-def exclusion_of(gpu: Mapping[str, Any], exclusions: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Why a GPU that torch names is left alone, if it is.
+def pair_exclusions(
+    gpus: Sequence[Mapping[str, Any]], exclusions: Mapping[str, Any]
+) -> list[tuple[Mapping[str, Any], dict[str, Any] | None]]:
+    """Each of the GPUs that torch names, with why it is left alone, if it is.
 
     Args:
-        gpu: a `redkiln.job.GpuView`.
-        exclusions: by key, as its worker told them.
+        gpus: `redkiln.job.GpuView` of each; partitions of a card have one address, and their order.
+        exclusions: by key, as their worker told them.
     """
-    found: dict[str, Any] | None = exclusions.get(gpu.get("pci_address") or "")
-    return found
+    seen: Counter[str] = Counter()
+    pairs = []
+    for gpu in gpus:
+        address = gpu.get("pci_address") or f"gpu-{gpu.get('index')}"
+        partition = f"{address}-p{seen[address]}"
+        seen[address] += 1
+        pairs.append((gpu, exclusions.get(address) or exclusions.get(partition)))
+    return pairs
 
 
 def _machine(
@@ -121,8 +132,7 @@ def _machine(
 ) -> Machine:
     arches: list[str | None] = []
     lasting: list[str] = []
-    for gpu in gpus:
-        reason = exclusion_of(gpu, exclusions)
+    for gpu, reason in pair_exclusions(gpus, exclusions):
         if reason is None or reason["code"] in PASSING_EXCLUSIONS:
             arches.append(gpu.get("arch"))
         elif reason["code"] != UNWANTED:
@@ -158,7 +168,9 @@ def _view(
     return WorkerView.model_validate(
         {
             **facts,
-            "gpus": [{**gpu, "excluded": exclusion_of(gpu, exclusions)} for gpu in worker.gpus],
+            "gpus": [
+                {**gpu, "excluded": why} for gpu, why in pair_exclusions(worker.gpus, exclusions)
+            ],
             "is_live": lag_seconds <= live_seconds(settings),
             "lag_seconds": round(lag_seconds, 3),
             "attempts": attempts,

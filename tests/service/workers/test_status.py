@@ -2,6 +2,8 @@
 
 import pytest
 
+from service.workers.rules import pair_exclusions
+
 CARD = "0000:03:00.0"
 INVENTORY = [
     {"index": 0, "name": "RX 7900 XTX", "arch": "gfx1100", "pci_address": CARD},
@@ -147,6 +149,12 @@ def test_a_worker_says_which_of_its_gpus_are_left_alone(client, gpu_worker):
     assert [gpu["excluded"] for gpu in worker["gpus"]] == [HOT, None]
     assert client.get("/v1/workers").json()["data"][0]["gpus"] == worker["gpus"]
     assert client.get("/v1/workers/wrk_99999999").status_code == 404
+
+
+def test_partitions_of_a_card_are_told_apart_by_their_order():
+    gpus = [{"index": n, "pci_address": CARD} for n in range(3)]
+    assert [why for _, why in pair_exclusions(gpus, {f"{CARD}-p1": HOT})] == [None, HOT, None]
+    assert pair_exclusions([{"index": 4}], {"gpu-4": HOT}) == [({"index": 4}, HOT)]
 
 
 @pytest.mark.parametrize(
