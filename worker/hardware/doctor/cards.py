@@ -85,7 +85,7 @@ def check_numbers(evidence: Evidence) -> Finding:
         return unknown(
             f"{name_of(untested[0])} has not been tested with these versions"
             + (f"; known of it: {known[0]}" if known else ""),
-            fix="python -m worker.hardware selftest",
+            fix="python -m worker.hardware.selftest",
         )
     return ok(f"{len(passed)} tested: agree with the CPU in float64")
 
@@ -126,7 +126,7 @@ def _judge_failed(report: SelfTestReport) -> Finding:
         else "the GPU, or a library on it, computes wrong numbers without an error",
         fix="TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1"
         if is_hipblaslt
-        else "another ROCm and torch build, then: python -m worker.hardware selftest   "
+        else "another ROCm and torch build, then: python -m worker.hardware.selftest   "
         "(until it passes, the GPU is left out)",
     )
 

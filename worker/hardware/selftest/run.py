@@ -17,6 +17,7 @@ from worker.hardware.selftest.cases import Case, build_cases
 from worker.hardware.selftest.compare import Difference, compare
 from worker.hardware.selftest.sgd import BATCH, DTYPES, SIDE, STEPS, train
 from worker.hardware.selftest.tolerance import allowed_error
+from worker.hardware.verdicts import LT_LIBRARIES, avoids_hipblaslt
 
 SEED = 20
 SGD_LAYERS = 9
@@ -52,10 +53,9 @@ def run_self_test(
         torch.OutOfMemoryError: somebody else holds the device's memory.
     """
     began = time.perf_counter()
-    device = torch.device(blank.device)
     results: list[SelfTestResult] = []
     try:
-        for result in _run_all(device, precisions, is_quick=blank.is_quick, say=say):
+        for result in _run_all(blank, precisions, say):
             results.append(result)  # noqa: PERF402  what was found before a loss of the device stays
     except torch.AcceleratorError:
         say("the device is lost; what would follow is left out")
@@ -89,48 +89,50 @@ def describe_device(device: torch.device) -> dict[str, str | None]:
 
 
 def _run_all(
-    device: torch.device, precisions: Sequence[Precision], *, is_quick: bool, say: Say
+    blank: SelfTestReport, precisions: Sequence[Precision], say: Say
 ) -> Iterator[SelfTestResult]:
+    device = torch.device(blank.device)
+    has_lt = not avoids_hipblaslt(blank.settings)
     with _exact_float32():
         for precision in precisions:
-            for case in build_cases(is_quick=is_quick):
-                yield from _run_case(case, device, precision, say)
+            for case in build_cases(is_quick=blank.is_quick):
+                for library in list_libraries(case, device, has_lt=has_lt):
+                    yield from _run_case(case, library, device, precision, say)
             say(f"{precision} sgd")
             yield from _run_sgd(device, precision)
 
 
 def _run_case(
-    case: Case, device: torch.device, precision: Precision, say: Say
+    case: Case, library: str | None, device: torch.device, precision: Precision, say: Say
 ) -> Iterator[SelfTestResult]:
+    say(f"{precision} {' '.join(case.reduction_lengths)} {library or ''} {case.shape}")
     inputs = _draw_inputs(case, precision)
     want = case.compute([t.double() for t in inputs])
-    for library in _libraries(case, device):
-        say(f"{precision} {' '.join(case.reduction_lengths)} {library or ''} {case.shape}")
-        began = time.perf_counter()
-        try:
-            with _choose(case, library):
-                got = case.compute([t.clone().to(device) for t in inputs])
-                found = {area: compare(got[area], want[area]) for area in want}
-        except torch.OutOfMemoryError:
-            raise  # it says nothing of the numbers
-        except RuntimeError as error:
-            if not any(words in str(error) for words in NOT_OFFERED):
-                yield from _broken(case, library, precision, error)
-            if isinstance(error, torch.AcceleratorError):
-                raise
-            continue
-        seconds = (time.perf_counter() - began) / len(found)
-        for area, difference in found.items():
-            yield _judge(
-                difference,
-                area=area,
-                precision=precision,
-                library=library,
-                shape=case.shape,
-                reduction_length=case.reduction_lengths[area],
-                depth=case.depth,
-                seconds=seconds,
-            )
+    began = time.perf_counter()
+    try:
+        with _choose(case, library):
+            got = case.compute([t.clone().to(device) for t in inputs])
+            found = {area: compare(got[area], want[area]) for area in want}
+    except torch.OutOfMemoryError:
+        raise  # it says nothing of the numbers
+    except RuntimeError as error:
+        if not any(words in str(error) for words in NOT_OFFERED):
+            yield from _broken(case, library, precision, error)
+        if isinstance(error, torch.AcceleratorError):
+            raise
+        return
+    seconds = (time.perf_counter() - began) / len(found)
+    for area, difference in found.items():
+        yield _judge(
+            difference,
+            area=area,
+            precision=precision,
+            library=library,
+            shape=case.shape,
+            reduction_length=case.reduction_lengths[area],
+            depth=case.depth,
+            seconds=seconds,
+        )
 
 
 def _run_sgd(device: torch.device, precision: Precision) -> Iterator[SelfTestResult]:
@@ -199,20 +201,25 @@ def _draw_inputs(case: Case, precision: Precision) -> list[torch.Tensor]:
     return tested + [torch.randn(size, generator=generator) for size in case.parameters]
 
 
-def _libraries(case: Case, device: torch.device) -> list[str | None]:
+def list_libraries(case: Case, device: torch.device, *, has_lt: bool) -> list[str | None]:
+    """By what a case is computed; a library that every process here avoids is not tested."""
     if case.chosen_by == "attention":
         return list(ATTENTION_BACKENDS)
     if case.chosen_by == "blas" and device.type == "cuda":
         names = BLAS_NAMES[torch.version.hip is not None]
-        return [name for name, choice in zip(names, BLAS_CHOICES, strict=True) if _takes(choice)]
+        choices = [name for name, choice in zip(names, BLAS_CHOICES, strict=True) if _takes(choice)]
+        return [name for name in choices if has_lt or name not in LT_LIBRARIES] or [None]
     return [None]
 
 
 def _takes(choice: str) -> bool:
-    """Whether torch keeps a choice of BLAS; it falls back from what the GPU is not supported by."""
-    with _blas(choice):
-        kept = str(torch.backends.cuda.preferred_blas_library())
-        return kept.rpartition(".")[2].lower() == choice
+    """Whether torch keeps a choice of BLAS: it falls back from what the GPU is not supported by."""
+    try:
+        with _blas(choice):
+            kept = str(torch.backends.cuda.preferred_blas_library())
+    except RuntimeError:
+        return False  # this build has no such library at all
+    return kept.rpartition(".")[2].lower() == choice
 
 
 @contextlib.contextmanager

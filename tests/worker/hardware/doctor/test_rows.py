@@ -356,7 +356,7 @@ RED = [
         19,
         {"self_tests": (self_test(status="failed", results=[failed_result()]),)},
         "blocks",
-        "worker.hardware selftest",
+        "worker.hardware.selftest",
         "error 9.7e-01, allowed 4.0e-03, 93% zeros",
     ),
     (
@@ -433,6 +433,7 @@ GREEN = [
 
 UNKNOWN = [
     (1, {"torch": None}),
+    (1, {"torch": replace(ROCM, arch_list=())}),
     (2, {"torch": None}),
     (3, {"kfd": None, "gpus": (), "pci_gpus": (), "has_driver": False}),
     (4, {"kfd": None, "render_nodes": ()}),

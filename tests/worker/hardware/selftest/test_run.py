@@ -8,9 +8,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from redkiln.hardware import SelfTestReport
 from worker.hardware.selftest.cases import build_cases
-from worker.hardware.selftest.run import run_self_test
+from worker.hardware.selftest.run import list_libraries, run_self_test
 from worker.hardware.selftest.sgd import train
-from worker.hardware.verdicts import judge_report
+from worker.hardware.verdicts import LT_LIBRARIES, judge_report
 
 aten = torch.ops.aten
 
@@ -156,9 +156,26 @@ def test_the_short_run_learns_and_repeats_exactly():
     assert runs[0].losses[-1] < 0.7 * runs[0].losses[0]
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch has both libraries here")
+def test_a_library_that_this_build_lacks_is_left_out():
+    case = next(build_cases(is_quick=True))
+    before = torch.backends.cuda.preferred_blas_library()
+    assert list_libraries(case, torch.device("cuda"), has_lt=True) == ["cublas"]
+    assert torch.backends.cuda.preferred_blas_library() == before
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
 def test_a_gpu_that_is_sound_passes():
     report = run(("fp32", "fp16"), device="cuda:0", is_quick=False)
     assert [r for r in report.results if r.verdict != "passed"] == []
     assert {"rocblas", "hipblaslt", "cublas", "cublaslt"} & {r.library for r in report.results}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+def test_a_library_that_is_avoided_is_not_tested():
+    case = next(build_cases(is_quick=True))
+    device = torch.device("cuda")
+    everything = list_libraries(case, device, has_lt=True)
+    assert set(list_libraries(case, device, has_lt=False)) == set(everything) - LT_LIBRARIES
