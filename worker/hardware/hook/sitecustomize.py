@@ -43,7 +43,10 @@ class AfterTorch(importlib.abc.MetaPathFinder):
                 own(module)
                 _apply(module, self._settings)
 
-            loader.exec_module = exec_module  # type: ignore[method-assign]
+            try:
+                loader.exec_module = exec_module  # type: ignore[method-assign]
+            except AttributeError as error:
+                sys.stderr.write(f"redkiln: torch's switches stay as they are: {error}\n")
         return spec
 
 
