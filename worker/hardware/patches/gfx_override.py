@@ -4,7 +4,7 @@ Problem: torch's classic wheels lack kernels for some targets whose instruction 
 shares, and then every operation ends in "invalid device function".
 Applies to: targets with a rule in the table (gfx1031 as gfx1030, say) where torch has the other
 target's kernels and not the GPU's own; never where torch has its own.
-Effect: HSA_OVERRIDE_GFX_VERSION_<KFD node> for this GPU alone, after a child under it came back
+Effect: HSA_OVERRIDE_GFX_VERSION_N for this GPU (KFD node N) alone, after a child under it came back
 with right numbers; the global variable is never set, it would break the other GPUs.
 Evidence: ROCm/ROCm#1756, #1797, #2353 (gfx1031 and gfx1032 run as gfx1030); ROCm/ROCm#887 and
 unslothai/unsloth#8480 (crashes where the rule is broken); libhsakmt topology.c (per node).
