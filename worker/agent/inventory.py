@@ -30,6 +30,7 @@ class Inventory(BaseModel):
 
     torch_version: str | None = None
     hip_version: str | None = None
+    cuda_version: str | None = None
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
 

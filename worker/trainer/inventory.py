@@ -1,7 +1,7 @@
 """What this worker's torch can use, printed as JSON: read by the agent, which never imports torch.
 
-`python -m worker.trainer.inventory` prints {"torch_version", "hip_version", "arch_list",
-"gpus": [GpuView]}.
+`python -m worker.trainer.inventory` prints {"torch_version", "hip_version",
+"cuda_version", "arch_list", "gpus": [GpuView]}.
 """
 
 import json
@@ -20,13 +20,22 @@ def detect_gpus() -> list[GpuView]:
     return [_view(index) for index in range(torch.cuda.device_count())]
 
 
+def list_arches() -> list[str]:
+    """What torch has kernels for, also where it opens no GPU and by itself says nothing."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_arch_list()
+    read_flags = getattr(torch._C, "_cuda_getArchFlags", None)  # a build for CPUs has none
+    flags = read_flags() if read_flags is not None else None
+    return flags.split() if flags else []
+
+
 def main() -> None:
     """Print the inventory."""
-    arch_list = torch.cuda.get_arch_list() if torch.cuda.is_available() else []
     inventory = {
         "torch_version": torch.__version__,
         "hip_version": torch.version.hip,
-        "arch_list": arch_list,
+        "cuda_version": torch.version.cuda,
+        "arch_list": list_arches(),
         "gpus": [gpu.model_dump() for gpu in detect_gpus()],
     }
     sys.stdout.write(json.dumps(inventory) + "\n")

@@ -21,6 +21,8 @@ def check_arch(evidence: Evidence) -> Finding:
         seen = ""
     if torch is None or torch.hip is None or not gpus:
         return unknown(seen or "needs a ROCm build of torch and a GPU whose architecture is known")
+    if not torch.arch_list and not _device_wheels(evidence):
+        return unknown(f"torch {torch.version} does not tell what it has kernels for")
     missing = [gpu for gpu in _to_train_on(gpus) if not _is_built_for(gpu, evidence)]
     if not missing:
         names = ", ".join(sorted({gpu.gfx or "" for gpu in gpus}))
