@@ -61,3 +61,20 @@ def test_a_report_is_kept_and_found_until_one_asks_again(capsys, tmp_path, monke
         assert main([*arguments, *more], environ={}) == 0
         reports.append(SelfTestReport.model_validate_json(capsys.readouterr().out))
     assert reports[0].at == reports[1].at < reports[2].at
+
+
+def test_a_report_of_a_card_whose_place_is_not_known_answers_for_no_other(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("torch.zeros", lambda *_args, **_kwargs: None)
+    monkeypatch.setattr(
+        "worker.hardware.selftest.__main__.describe_device",
+        lambda device: {"name": "a card", "gfx": "gfx1100", "pci_address": None},
+    )
+    monkeypatch.setattr(
+        "worker.hardware.selftest.__main__.run_self_test",
+        lambda blank, **_kwargs: blank.model_copy(update={"status": "passed"}),
+    )
+    arguments = ["--json", "--device", "cuda:0", "--cache-dir", str(tmp_path)]
+    assert main(arguments, environ={}) == 0
+    assert list(tmp_path.iterdir()) == []
