@@ -34,6 +34,12 @@ def test_a_task_that_reads_no_data_set_is_queued_under_its_own_name(client):
     assert "dataset_id" not in submitted["data"]
 
 
+def test_a_dry_run_of_a_task_that_reads_no_data_set_names_none(client):
+    answer = client.post("/v1/jobs?dry_run=true", json={"task": "benchmark"}).json()
+    assert answer["dataset_id"] is None
+    assert answer["spec"]["measure"]["sizes"] == "auto"
+
+
 def test_a_data_set_for_a_task_that_reads_none_is_one_mistake(client):
     body = {"task": "benchmark", "dataset": "nowhere"}
     (error,) = client.post("/v1/jobs", json=body).json()["errors"]

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,15 @@ from rich.console import Console
 from redkiln.benchmark import FILE_NAME, load_result
 from redkiln.cli.benchmark_page import print_benchmark
 from redkiln.events import EventKind
+from redkiln.hardware import PatchOutcome
 from redkiln.tasks.benchmark import NAME, QUICK
-from worker.hardware.benchmark.children import SOURCE_DIR
+from worker.hardware.commands.run import CACHE_DIR
+from worker.hardware.patches import merge_environment
+from worker.hardware.program import TorchFacts, ask_torch, decide_for_program, probe_command_of
 from worker.jobdir import EXIT_DONE, JobDir, Order, OutputFile
 
+SOURCE_DIR = Path(__file__).resolve().parents[3]
+"""Where the package `worker` lies: the folder that the trainer runs in."""
 LOOK_SECONDS = 0.1
 PIPE_WIDTH = 200
 """Columns where the output is no terminal: nothing is to be cut there."""
@@ -44,33 +49,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print; 1 when it failed."""
+    torch = ask_torch(sys.executable, environ=os.environ)
+    if torch.problem:
+        sys.stderr.write(f"{torch.problem}\n")
+        return 1
+    device = arguments.device or ("cuda:0" if torch.num_gpus else "cpu")
+    patches = [] if device == "cpu" else _decide(torch, os.environ)
     with tempfile.TemporaryDirectory(prefix="redkiln-bench-") as folder:
         job_dir = JobDir(Path(folder))
-        device = arguments.device or find_device()
-        order = build_order(arguments, device=device, folder=job_dir.root)
+        order = build_order(arguments, device=device, patches=patches, folder=job_dir.root)
         job_dir.order_path.write_text(order.model_dump_json())
-        status = _measure(job_dir, environ=os.environ)
-        if status != EXIT_DONE:
+        if _measure(job_dir, environ={**os.environ, **merge_environment(patches)}) != EXIT_DONE:
             sys.stderr.write(job_dir.log_path.read_text()[-2000:])
             return 1
         if arguments.out is not None:
             keep_files(job_dir, arguments.out)
-        path = job_dir.out_dir / FILE_NAME
-        if arguments.json:
-            sys.stdout.write(path.read_text())
-        else:
-            width = None if sys.stdout.isatty() else PIPE_WIDTH
-            print_benchmark(Console(width=width, highlight=False), load_result(path))
+        _print(job_dir.out_dir / FILE_NAME, as_json=arguments.json)
     return 0
 
 
-def build_order(arguments: argparse.Namespace, *, device: str, folder: Path) -> Order:
+def build_order(
+    arguments: argparse.Namespace,
+    *,
+    device: str,
+    patches: Sequence[PatchOutcome],
+    folder: Path,
+) -> Order:
     """The order that the options stand for."""
     measure: dict[str, Any] = dict(QUICK) if arguments.quick else {}
     if arguments.seconds is not None:
         measure["seconds"] = arguments.seconds
     kind = "cpu" if device == "cpu" else "gpu"
-    resources = {"device": kind, "gpus": arguments.gpus}
+    resources: dict[str, Any] = {"device": kind}
+    if arguments.gpus > 1:
+        resources["gpus"] = arguments.gpus
     return Order(
         job_id="here",
         job_name="benchmark of this machine",
@@ -79,14 +91,8 @@ def build_order(arguments: argparse.Namespace, *, device: str, folder: Path) -> 
         device=device,
         threads=arguments.threads or len(os.sched_getaffinity(0)),
         cache_dir=str(folder / "cache"),
+        patches=list(patches),
     )
-
-
-def find_device() -> str:
-    """The first GPU that torch sees, else the CPU; asked in a process of its own."""
-    command = [sys.executable, "-m", "worker.trainer.inventory"]
-    told = subprocess.run(command, cwd=SOURCE_DIR, capture_output=True, text=True, check=True)
-    return "cuda:0" if json.loads(told.stdout)["gpus"] else "cpu"
 
 
 def keep_files(job_dir: JobDir, target: Path) -> None:
@@ -99,6 +105,23 @@ def keep_files(job_dir: JobDir, target: Path) -> None:
     outputs: list[OutputFile] = job_dir.load_outputs()
     for output in outputs:
         shutil.copyfile(job_dir.out_dir / output.name, target / output.name)
+
+
+def _decide(torch: TorchFacts, environ: Mapping[str, str]) -> list[PatchOutcome]:
+    return decide_for_program(
+        torch,
+        environ=environ,
+        cache_dir=CACHE_DIR.expanduser(),
+        probe_command=probe_command_of(sys.executable),
+    )
+
+
+def _print(path: Path, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(path.read_text())
+        return
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    print_benchmark(Console(width=width, highlight=False), load_result(path))
 
 
 def _measure(job_dir: JobDir, *, environ: Mapping[str, str]) -> int:
