@@ -55,7 +55,9 @@ def metric(name: str, value: float) -> str:
 
 
 def memory(num_bytes: float) -> str:
-    """Memory as cards are sold by it: `23.5 GiB` (powers of 1024)."""
+    """Memory as cards are sold by it: `310 MiB`, `23.5 GiB` (powers of 1024)."""
+    if num_bytes < 2**30:
+        return f"{num_bytes / 2**20:.0f} MiB"
     return f"{num_bytes / 2**30:.1f} GiB"
 
 
