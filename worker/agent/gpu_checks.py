@@ -159,7 +159,7 @@ class GpuChecks:
     def _needs_test(self, key: str, record: GpuRecord) -> bool:
         if record.excluded is not None:
             return record.needs == "self_test" and is_due(record, now=datetime.now(UTC))
-        return record.tested != self._park.versions[key]
+        return self._park.versions[key] not in record.tested
 
     def _check_memory(self, key: str, record: GpuRecord) -> None:
         if is_held(self._park.measure(key), limit_bytes=record.limit_bytes):
@@ -188,8 +188,8 @@ class GpuChecks:
     def _heed(self, key: str, record: GpuRecord, verdict: Verdict) -> None:
         if verdict.exclusion is None:
             log.info("gpu passed its self-test", gpu=key, without=verdict.reason or None)
-            fields = {"tested": self._park.versions[key], "denied": verdict.denied}
-            self._park.health.save(key, record.readmit().model_copy(update=fields))
+            versions = self._park.versions[key]
+            self._park.health.save(key, record.admit(versions, denied=verdict.denied))
         else:
             self._park.exclude(key, verdict.exclusion, needs="self_test")
         self._on_change()

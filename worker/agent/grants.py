@@ -82,10 +82,14 @@ class GpuPark:
         record = self._health.load(key)
         if record.excluded is not None:
             return record.excluded
-        if key in self.versions and record.tested != self.versions[key]:
+        if key in self.versions and self.versions[key] not in record.tested:
             text = "Its self-test has not passed yet with these versions; it is run now."
             return GpuExclusion(code="self_test_running", message=text)
         return None
+
+    def find_denied(self, key: str) -> dict[str, str]:
+        """What its self-test found a GPU to compute wrongly beside what it does right."""
+        return self._health.load(key).tested.get(self.versions.get(key, ""), {})
 
     def find_attempt(self, key: str) -> str | None:
         """The attempt that holds a GPU, of this worker or of another one of the host."""
@@ -172,8 +176,8 @@ class Grant:
         """What one of these GPUs computes wrongly, with the numbers; the job does without."""
         if self.park is None:
             return {}
-        records = [self.park.health.load(gpu.key) for gpu in self.gpus]
-        return {name: why for record in records for name, why in record.denied.items()}
+        found = [self.park.find_denied(gpu.key) for gpu in self.gpus]
+        return {name: why for denied in found for name, why in denied.items()}
 
     def wait_until_usable(
         self, *, say: Callable[[str], None], stop: StopSignal, patience_seconds: float

@@ -82,7 +82,8 @@ def choose_gpus(
         for one, other in itertools.combinations(ordered, 2)
     }
     groups = [_grow(start, ordered, count, costs) for start in ordered]
-    keys = tuple(sorted(min(groups, key=lambda group: _spread(group, costs))))
+    best = min(groups, key=lambda group: _spread(group, costs))
+    keys = tuple(sorted(best))
     worst, _ = _spread(keys, costs)
     return Choice(keys, _explain(keys, worst, num_free=len(candidates)))
 

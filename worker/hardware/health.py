@@ -6,6 +6,7 @@ host leaves the GPU alone until it is well again.
 
 import fcntl
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -67,9 +68,9 @@ class GpuRecord(BaseModel):
         limit_bytes: use of its memory at which it is given back, where that is what it needs.
         checked_at: when it was looked at last.
         num_failed: looks in a row that changed nothing.
-        tested: versions under which it passed its self-test last.
-        denied: what it was found to compute wrongly, beside what it does right: a precision, or
-            `fused_attention`, each with the numbers. Jobs do without.
+        tested: versions under which it passed its self-test, since it was last in doubt; to each
+            what it computes wrongly beside what it does right: a precision, or `fused_attention`,
+            with the numbers. Jobs do without. Workers of one host may have several versions.
     """
 
     excluded: GpuExclusion | None = None
@@ -77,8 +78,7 @@ class GpuRecord(BaseModel):
     limit_bytes: int | None = None
     checked_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     num_failed: int = 0
-    tested: str | None = None
-    denied: dict[str, str] = Field(default_factory=dict)
+    tested: dict[str, dict[str, str]] = Field(default_factory=dict)
 
     def exclude(
         self, why: GpuExclusion, *, needs: Need, limit_bytes: int | None = None
@@ -90,13 +90,16 @@ class GpuRecord(BaseModel):
             needs=needs,
             limit_bytes=limit_bytes,
             num_failed=self.num_failed + 1 if is_again else 0,
-            tested=None if needs == "self_test" else self.tested,
-            denied=self.denied,
+            tested={} if needs == "self_test" else self.tested,
         )
 
     def readmit(self) -> "GpuRecord":
         """The record of the GPU once it can be used again."""
-        return GpuRecord(tested=self.tested, denied=self.denied)
+        return GpuRecord(tested=self.tested)
+
+    def admit(self, versions: str, *, denied: Mapping[str, str]) -> "GpuRecord":
+        """The record of the GPU once it has passed its self-test under these versions."""
+        return GpuRecord(tested={**self.tested, versions: dict(denied)})
 
 
 class HealthFolder:

@@ -115,13 +115,15 @@ def test_a_gpu_in_use_is_not_looked_at():
 
 
 def test_a_record_counts_failed_tests_and_forgets_them_when_it_is_well():
-    record = GpuRecord(tested="torch 2.13")
+    record = GpuRecord().admit("torch 2.13", denied={}).admit("torch 2.14", denied={"fp16": "off"})
+    assert record.tested == {"torch 2.13": {}, "torch 2.14": {"fp16": "off"}}
     for number in range(3):
         record = record.exclude(WHY, needs="self_test")
-        assert (record.num_failed, record.tested) == (number, None)
+        assert (record.num_failed, record.tested) == (number, {})
     assert record.readmit().excluded is None
-    held = GpuRecord(tested="torch 2.13").exclude(WHY, needs="memory", limit_bytes=5)
-    assert (held.tested, held.readmit().tested, held.limit_bytes) == ("torch 2.13",) * 2 + (5,)
+    tested = {"torch 2.13": {}}
+    held = GpuRecord(tested=tested).exclude(WHY, needs="memory", limit_bytes=5)
+    assert (held.tested, held.readmit().tested, held.limit_bytes) == (tested, tested, 5)
 
 
 def test_records_outlive_the_process_and_a_damaged_one_is_none(tmp_path):
