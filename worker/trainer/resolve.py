@@ -12,6 +12,7 @@ from redkiln.hardware import Precision
 from redkiln.spec import Training
 from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.schedule import warmup_fraction
 
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
@@ -37,7 +38,7 @@ class DeviceFacts:
 
     Attributes:
         kind: torch's device type.
-        has_bf16: whether it has bf16 arithmetic; a CPU and NVIDIA's older GPUs emulate it.
+        has_bf16: whether it has bf16 arithmetic; older CPUs and NVIDIA's older GPUs emulate it.
         preferred: what `auto` becomes; by `has_bf16` where it is None.
         denied: types that are not trained in, each with the reason.
         suggests_channels_last: whether MIOpen was told to take that layout as it is.
@@ -88,6 +89,7 @@ def resolve_spec(
     resolved.model.options.channels = channels
     resolved.training.batch_size = batch_size
     resolved.training.accumulation = min(training.accumulation, batch_size)
+    resolved.training.schedule.warmup_fraction = warmup_fraction(training.schedule)
     resolved.training.precision = resolve_precision(training.precision, device=device)
     _check_batch_norm(resolved, size=size, batch_size=batch_size)
     return resolved
@@ -100,7 +102,7 @@ def resolve_precision(wanted: Literal["auto"] | Precision, *, device: DeviceFact
         TrainingFailed: the GPU has no such arithmetic, whatever torch says.
     """
     if wanted == "auto":
-        by_torch: Precision = "bf16" if device.kind != "cpu" and device.has_bf16 else "fp32"
+        by_torch: Precision = "bf16" if device.has_bf16 else "fp32"
         return device.preferred or by_torch
     if wanted not in device.denied:
         return wanted
