@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rich.console import Console
-from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from redkiln.hardware import DoctorCheck, DoctorReport, DoctorVerdict
@@ -20,6 +20,9 @@ VERDICTS: dict[DoctorVerdict, tuple[str, str]] = {
     "slow": ("works, and something slows it", "bold yellow"),
     "ok": ("nothing is in the way", "bold green"),
 }
+OVERVIEW = "gpus"
+"""The check that says what there is; it is a machine's title and no check."""
+
 _TITLE_WIDTH = 26
 
 
@@ -36,13 +39,13 @@ def print_report(console: Console, report: DoctorReport, *, name: str | None = N
     if versions := _versions(report):
         _line(console, Text(versions, style="dim"))
     for check in report.checks:
-        if check.row == 0 and check.verdict == "ok":
+        if check.id == OVERVIEW:
             _line(console, Text(check.evidence))
     faults = [check for check in report.checks if check.verdict == "bad"]
     for check in faults:
         console.print()
         _print_fault(console, check)
-    rest = [check for check in report.checks if check.verdict != "bad" and check.row]
+    rest = [check for check in report.checks if check.verdict != "bad" and check.id != OVERVIEW]
     if rest:
         console.print()
     for check in rest:
@@ -86,12 +89,14 @@ def _print_rest(console: Console, check: DoctorCheck) -> None:
 
 
 def _entry(console: Console, name: str, text: Text) -> None:
-    head = Text(f"{name:<7}", style="dim")
+    head = Text(f"    {name:<7}", style="dim")
     if console.is_terminal and name != "fix":
-        console.print(Padding(head + text, (0, 0, 0, 4)))
+        grid = Table.grid()
+        grid.add_row(head, text)
+        console.print(grid)
     else:
         # What is to be copied is never broken over lines.
-        _line(console, Text("    ") + head + text)
+        _line(console, Text.assemble(head, text))
 
 
 def _severity_words(check: DoctorCheck) -> str:

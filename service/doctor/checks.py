@@ -64,7 +64,7 @@ def check_workers(facts: ServiceFacts) -> DoctorCheck:
     """Whether anybody is there to train."""
     if facts.workers:
         names = ", ".join(worker.hostname for worker in facts.workers)
-        return _check("workers", "live workers", f"{len(facts.workers)}: {names}")
+        return _check("workers", "live workers", names)
     known = f"{facts.num_known} said hello before" if facts.num_known else "none ever said hello"
     return _check(
         "workers",
@@ -131,7 +131,11 @@ def check_clocks(facts: ServiceFacts) -> DoctorCheck:
     told = [worker for worker in facts.workers if worker.skew_seconds is not None]
     wrong = [worker for worker in told if abs(worker.skew_seconds or 0.0) > MAX_SKEW_SECONDS]
     if not wrong:
-        seen = f"{len(told)} compared" if told else "no worker has told a time yet"
+        seen = (
+            f"within {MAX_SKEW_SECONDS:.0f} s of the service's"
+            if told
+            else "no worker has told a time yet"
+        )
         return _check("clocks", "clocks", seen, is_known=bool(told))
     names = ", ".join(f"{worker.hostname} by {worker.skew_seconds:+.0f} s" for worker in wrong)
     return _check(

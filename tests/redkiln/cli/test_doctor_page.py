@@ -73,6 +73,11 @@ def test_what_is_not_known_says_how_it_could_be():
     assert "nothing is in the way" in text
 
 
+def test_checks_of_the_service_are_shown_beside_no_row():
+    broker = FINE.model_copy(update={"id": "broker", "row": 0, "evidence": "it answers"})
+    assert "✓ WSL2" in shown(broker)
+
+
 def test_brackets_of_a_fix_are_no_markup():
     check = BLOCKS.model_copy(update={"fix": "devices: !override [/dev/kfd, red]"})
     assert "[/dev/kfd, red]" in shown(check)

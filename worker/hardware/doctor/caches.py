@@ -74,7 +74,7 @@ def check_databases(evidence: Evidence) -> Finding:
         )
     if not evidence.caches:
         return unknown("no folder of compiled kernels is set")
-    return ok(f"{len(databases)} databases, each passes SQLite's quick check")
+    return ok(f"SQLite's quick check passes: {len(databases)} looked at")
 
 
 def check_missing_system_database(evidence: Evidence) -> Finding:

@@ -1,6 +1,6 @@
 """Rows 8, 11 and 19: which cards are here, whether they rest, and whether they compute right."""
 
-from redkiln.hardware import GpuFacts, SelfTestReport
+from redkiln.hardware import GpuFacts, SelfTestReport, SelfTestResult
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
@@ -108,12 +108,7 @@ def _to_train_on(evidence: Evidence) -> tuple[GpuFacts, ...]:
 
 
 def _judge_failed(report: SelfTestReport) -> Finding:
-    shown = "; ".join(
-        f"{r.area} {r.precision} {r.shape} by {r.library or 'torch'}: "
-        + (r.error or f"error {_number(r.max_rel_error)}, allowed {r.tolerance:.1e}")
-        + (f", {r.zeros_ratio:.0%} zeros" if r.zeros_ratio > 0.5 else "")
-        for r in report.bad[:3]
-    )
+    shown = "; ".join(list(dict.fromkeys(map(_describe_result, report.bad)))[:3])
     libraries = {result.library for result in report.bad}
     is_hipblaslt = libraries == {"hipblaslt"}
     where = report.pci_address or report.device
@@ -129,6 +124,15 @@ def _judge_failed(report: SelfTestReport) -> Finding:
         else "another ROCm and torch build, then: python -m worker.hardware.selftest   "
         "(until it passes, the GPU is left out)",
     )
+
+
+def _describe_result(result: SelfTestResult) -> str:
+    wrong = result.error or (
+        f"error {_number(result.max_rel_error)}, allowed {result.tolerance:.1e}"
+    )
+    zeros = f", {result.zeros_ratio:.0%} zeros" if result.zeros_ratio > 0.5 else ""
+    by = result.library or "torch"
+    return f"{result.area} {result.precision} {result.shape} by {by}: {wrong}{zeros}"
 
 
 def _number(value: float | None) -> str:

@@ -20,7 +20,7 @@ def check_kfd(evidence: Evidence) -> Finding:
     if evidence.is_wsl:
         return ok("WSL2 has no /dev/kfd; it uses /dev/dxg")
     if evidence.kfd is not None:
-        return ok(f"{_listing(evidence.kfd)}")
+        return ok("/dev/kfd is here")
     if evidence.is_docker_desktop:
         return bad(
             "blocks",

@@ -131,7 +131,7 @@ def find_overrides(environment: Mapping[str, str]) -> dict[str, str]:
 def _judge_runtime(evidence: Evidence, versions: str) -> Finding:
     torch = evidence.torch
     if evidence.is_rocm and torch is not None and torch.num_devices:
-        return ok(f"torch opens {torch.num_devices} devices; no override is set; {versions}")
+        return ok(f"torch opens {count_gpus(torch.num_devices)}; no override is set; {versions}")
     if not evidence.gpus:
         return unknown("no GPU to start the runtime on")
     if not evidence.is_rocm:
@@ -152,7 +152,7 @@ def _seen_in_log(evidence: Evidence, cause: str) -> str:
         for line in evidence.kernel_log or ()
         if (known := recognise_kernel([line])) is not None and known[0].name == cause
     ]
-    return f"the kernel's log has {len(found)} such lines, the last: {found[-1]}" if found else ""
+    return f"{len(found)} in the kernel's log, the last: {found[-1]}" if found else ""
 
 
 def _nothing_seen(evidence: Evidence, nothing: str) -> Finding:

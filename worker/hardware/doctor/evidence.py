@@ -3,11 +3,14 @@
 import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from redkiln.hardware import GpuFacts, SelfTestReport
 from worker.hardware.death_book import SeenDeath
+
+RECENT = timedelta(days=7)
+"""A death that is older says nothing of the machine as it is."""
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -180,9 +183,14 @@ class Evidence:
         """Those that are not part of a processor."""
         return tuple(gpu for gpu in self.gpus if gpu.is_apu is False)
 
-    def deaths_of(self, *rows: int) -> tuple[SeenDeath, ...]:
-        """The recorded deaths that a row of the table explains."""
-        return tuple(death for death in self.deaths if death.row in rows)
+    @property
+    def recent_deaths(self) -> tuple[SeenDeath, ...]:
+        """The recorded deaths that may still have their cause."""
+        return tuple(death for death in self.deaths if self.at - death.at < RECENT)
+
+    def deaths_of(self, row: int) -> tuple[SeenDeath, ...]:
+        """The recent deaths that a row of the table explains."""
+        return tuple(death for death in self.recent_deaths if death.row == row)
 
 
 def render_path(gpu: GpuFacts) -> str:

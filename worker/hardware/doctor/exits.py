@@ -6,7 +6,7 @@ from worker.hardware.doctor.finding import Finding, Row, bad, ok
 
 def check_exits(evidence: Evidence) -> Finding:
     """Row 18: exit 139 (SIGSEGV) after everything was written."""
-    crashed = [death for death in evidence.deaths if death.is_complete]
+    crashed = [death for death in evidence.recent_deaths if death.is_complete]
     if not crashed:
         return ok("no process has crashed after its work was done")
     last = crashed[-1]

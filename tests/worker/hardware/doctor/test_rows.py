@@ -3,7 +3,7 @@
 import errno
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -416,6 +416,8 @@ GREEN = [
     (8, {"gpus": (INTEGRATED,), "render_nodes": (RENDER_2,)}),
     (11, with_telemetry(busy_ratio=1.0) | {"busy_gpus": frozenset({ADDRESS})}),
     (16, with_telemetry(vram_used_bytes=23 * GIB) | {"busy_gpus": frozenset({ADDRESS})}),
+    (9, {"deaths": (death(9, "Memory access fault", at=AT - timedelta(days=8)),)}),
+    (18, {"deaths": (death(None, is_complete=True, at=AT - timedelta(days=8)),)}),
     (20, with_gfx("gfx1030")),
     (21, TWO_CARDS | {"command_line": "quiet iommu=pt"}),
     (21, TWO_CARDS | {"environment": {"NCCL_P2P_DISABLE": "1"}}),
