@@ -28,13 +28,12 @@ from worker.agent.doctor import DoctorRounds
 from worker.agent.exposition import WorkerState, serve_metrics
 from worker.agent.gpu_checks import GpuChecks, SelfTest
 from worker.agent.grants import GpuPark
-from worker.agent.host_gpus import HostGpu, join_gpus
 from worker.agent.inventory import (
     Inventory,
     SlotPlan,
     ask_inventory,
     count_cores,
-    is_hip,
+    find_gpus,
     plan_slots,
 )
 from worker.agent.launch import SOURCE_DIR, Launcher
@@ -115,7 +114,7 @@ class Agent:
         spawner = Spawner()
         self._inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
         self._gpus = find_host_gpus(settings)
-        known = self._find_gpus(self._gpus)
+        known = find_gpus(self._inventory, self._gpus.facts, wanted=settings.gpus)
         if known:
             self._park = GpuPark(known, settings, worker_id=self._worker_id)
         plans = plan_slots(
@@ -228,19 +227,6 @@ class Agent:
             busy_slots=self._pool.num_busy,
             sampling_seconds=self._gpus.cost_seconds if self._gpus else 0.0,
         )
-
-    def _find_gpus(self, host: HostGpus) -> list[HostGpu]:
-        known = join_gpus(
-            self._inventory.gpus,
-            host.facts,
-            wanted=self._settings.gpus,
-            is_hip=is_hip(self._inventory),
-            environ=os.environ,
-        )
-        for gpu in known:
-            if gpu.excluded is not None:
-                log.warning("gpu left alone", gpu=gpu.key, reason=gpu.excluded.message)
-        return known
 
     def _build_checks(self, spawner: Spawner) -> GpuChecks | None:
         if self._park is None:

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import structlog
 from pydantic import BaseModel, Field, ValidationError
 
+from redkiln.hardware import GpuFacts
 from redkiln.job import GpuView
 from worker.agent.children import Spawner
 from worker.agent.environment import HIDE_GPUS, build_child_environment, show_every_gpu
-from worker.agent.host_gpus import HostGpu, show_gpus
+from worker.agent.host_gpus import HostGpu, join_gpus, show_gpus
 from worker.hardware.kernel_cache import build_cache_key
 from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
 
 INVENTORY_SECONDS = 300.0
 """A cold import of a ROCm build from a slow disk takes over a minute."""
@@ -85,6 +89,22 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
         return Inventory.model_validate(json.loads(output))
     except (ValueError, ValidationError) as error:
         raise InventoryFailed(f"unreadable inventory: {output[:500]!r}") from error
+
+
+def find_gpus(inventory: Inventory, facts: Sequence[GpuFacts], *, wanted: str) -> list[HostGpu]:
+    """All GPUs of this host, usable or not.
+
+    Args:
+        inventory: what torch sees in this process's environment.
+        facts: what the driver's files tell.
+        wanted: the setting REDKILN_GPUS.
+    """
+    hip = is_hip(inventory)
+    gpus = join_gpus(inventory.gpus, facts, wanted=wanted, is_hip=hip, environ=os.environ)
+    for gpu in gpus:
+        if gpu.excluded is not None:
+            log.warning("gpu left alone", gpu=gpu.key, reason=gpu.excluded.message)
+    return gpus
 
 
 def plan_slots(
