@@ -24,6 +24,7 @@ from redkiln.protocol import (
     HelloRequest,
     ReportRequest,
 )
+from redkiln.version import __version__
 from service.app import build_services
 from service.artifacts.tables import Artifact
 from service.attempts.checkpoints import commit_checkpoint
@@ -106,7 +107,7 @@ class Machine(RuleBasedStateMachine):
             worker_id=worker,
             boot_id=str(self.boots[worker]),
             protocol=1,
-            version="0",
+            version=__version__,
             hostname="h",
             slots=1,
         )
