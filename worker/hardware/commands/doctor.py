@@ -19,6 +19,7 @@ from worker.hardware.doctor.bundle import write_bundle
 from worker.hardware.doctor.evidence import Evidence, Torch
 from worker.hardware.doctor.examine import examine
 from worker.hardware.doctor.gather import Places, ask_torch, gather, read_torch
+from worker.hardware.doctor.user import become, find_worker_user
 from worker.settings import WorkerSettings
 
 PIPE_WIDTH = 200
@@ -50,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, tell, and return the exit status."""
+    if (user := find_worker_user(Path("/"), os.environ, uid=os.getuid())) is not None:
+        become(user)
     try:
         settings = WorkerSettings()
     except ValidationError as error:

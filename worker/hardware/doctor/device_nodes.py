@@ -20,7 +20,7 @@ def check_kfd(evidence: Evidence) -> Finding:
     if evidence.is_wsl:
         return ok("WSL2 has no /dev/kfd; it uses /dev/dxg")
     if evidence.kfd is not None:
-        return ok("/dev/kfd is here")
+        return _judge_kfd(evidence.kfd)
     if evidence.is_docker_desktop:
         return bad(
             "blocks",
@@ -143,6 +143,25 @@ def check_wsl(evidence: Evidence) -> Finding:
             fix="HSA_ENABLE_DXG_DETECTION=1",
         )
     return ok(f"/dev/dxg and {', '.join(WSL_LIBRARIES)} are here")
+
+
+def _judge_kfd(node: DeviceNode) -> Finding:
+    if node.is_forbidden:
+        return bad(
+            "blocks",
+            evidence=_listing(node),
+            cause="the node is here, and the container's device rules forbid it",
+            fix="devices: [/dev/kfd, /dev/dri]   in compose (a bind mount is not enough), or "
+            "docker run --device /dev/kfd --device /dev/dri ...",
+        )
+    if node.error and not node.is_closed:
+        return bad(
+            "blocks",
+            evidence=_listing(node),
+            cause="the way to the driver is open, and it does not answer",
+            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   says why",
+        )
+    return ok("/dev/kfd is here")
 
 
 def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:

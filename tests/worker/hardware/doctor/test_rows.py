@@ -194,6 +194,8 @@ RED = [
         ADDRESS,
     ),
     (3, {"kfd": None, "is_container": False}, "blocks", "dmesg", "driver is loaded"),
+    (3, with_node(error=errno.EPERM), "blocks", "--device /dev/kfd", "Operation not permitted"),
+    (3, with_node(error=errno.ENODEV), "blocks", "dmesg", "No such device"),
     (4, with_node(error=errno.EACCES), "blocks", 'group_add: ["992"]', "groups 992, 10001"),
     (4, with_node(error=errno.EACCES, gid=65534), "blocks", "keep-groups", "65534"),
     (4, with_node(error=errno.EACCES, mode=0o600), "blocks", "chmod 660 /dev/kfd", "mode 600"),
