@@ -48,7 +48,7 @@ class Measure(StrictModel):
     precisions: list[Precision] = Field(default_factory=lambda: list(PRECISIONS), min_length=1)
     batch_size: Auto | Annotated[int, Field(ge=1, le=4096)] = Field(
         "auto",
-        description="Images in a ResNet-18 step and in a convolution; 64 on a GPU, 8 on a CPU.",
+        description="Images in a ResNet-18 step and in a convolution; 64 on a GPU, 4 on a CPU.",
     )
     image_size: Auto | Annotated[int, Field(ge=32, le=512)] = Field(
         "auto", description="Side of the step's images; 224 on a GPU, 32 on a CPU."

@@ -195,10 +195,11 @@ def want_samples(result: BenchmarkResult) -> Iterator[Recommendation]:
     """Tests that were too slow for the time that they had."""
     few = [m for m in result.measurements if m.rate and m.rate.num_samples < MIN_SAMPLES]
     if few:
+        more = f" and {len(few) - 1} more" if len(few) > 1 else ""
         yield Recommendation(
             code="few_samples",
             text=f"too slow to be sampled {MIN_SAMPLES} times, so that nothing is concluded: "
-            f"{', '.join(m.title for m in few)}; give it more time (measure.seconds)",
+            f"{few[0].title}{more}; give it more time (measure.seconds)",
             numbers={"tests": float(len(few))},
         )
 

@@ -21,7 +21,7 @@ COPY_BYTES = {"gpu": 256 * 2**20, "cpu": 64 * 2**20}
 
 Source: AMD RDNA 2 and CDNA 3 white papers, size of the Infinity Cache."""
 AUTO_SIZES = {"gpu": [1024, 2048, 4096, 8192], "cpu": [256, 512, 1024]}
-AUTO_BATCH_SIZE = {"gpu": 64, "cpu": 8}
+AUTO_BATCH_SIZE = {"gpu": 64, "cpu": 4}
 AUTO_IMAGE_SIZE = {"gpu": 224, "cpu": 32}
 ITEM_BYTES: dict[Precision, int] = {"fp32": 4, "fp16": 2, "bf16": 2}
 CONVOLUTION_CHANNELS = 128

@@ -53,6 +53,7 @@ def run(
         report.message(note)
     report.enter(Phase.MEASURING)
     result = run_session(session, teller.listener())
+    teller.say_done()
     _write_files(result, order, Outputs(job_dir))
     _keep_trials(result, order, report)
     for item in result.recommendations:
@@ -117,6 +118,11 @@ class _Teller:
         """Repeat where it stands, now and then."""
         if self._report.is_progress_due():
             self._report.progress(self._now)
+
+    def say_done(self) -> None:
+        """All parts are measured."""
+        steps = self._now.steps
+        self._report.progress(Progress(step=steps, steps=steps, fraction=1.0))
 
     def _begin(self, title: str, number: int, total: int, seconds_left: float) -> None:
         self._now = Progress(

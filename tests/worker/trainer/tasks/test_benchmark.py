@@ -71,7 +71,8 @@ def test_it_says_what_it_does_and_what_it_found(make_benchmark, events):
     progress = [e["data"] for e in events(job_dir, "progress")]
     assert progress[0]["activity"] == "matrix product 64 x 64"
     assert [p["fraction"] for p in progress] == sorted(p["fraction"] for p in progress)
-    assert progress[0]["steps"] == 3
+    assert (progress[0]["step"], progress[0]["steps"]) == (0, 3)
+    assert (progress[-1]["step"], progress[-1]["fraction"]) == (3, 1.0)
     texts = [e["data"]["text"] for e in events(job_dir, "message")]
     assert texts[0].startswith("There is no GPU")
     assert any(text.startswith("ResNet-18 step, fp32, contiguous: ") for text in texts)
