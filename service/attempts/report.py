@@ -19,7 +19,7 @@ from service.database import read_now
 from service.errors import SequenceGap, StorageFull
 from service.jobs.rules import get_job, note_event
 from service.jobs.tables import Job
-from service.metrics.chunks import append_points
+from service.metrics.chunks import append_series
 from service.metrics.tables import TelemetryChunk
 from service.settings import Settings
 from service.workers.tables import Worker
@@ -91,8 +91,7 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
     if folded.result is not None:
         attempt.details = {**attempt.details, "result": folded.result}
     job.warnings = add_warnings(job.warnings, folded.warnings)
-    for name, points in folded.points.items():
-        append_points(session, job_id=job.id, attempt_id=attempt.id, name=name, points=points)
+    append_series(session, folded.points, job_id=job.id, attempt_id=attempt.id)
     for event in folded.kept:
         note_event(session, job, event.kind, at=event.at, attempt_id=attempt.id, **event.data)
     if folded.changes_job or folded.kept:
@@ -110,15 +109,13 @@ def add_warnings(known: list[dict[str, str]], new: Sequence[Warned]) -> list[dic
 
 
 def _take_telemetry(session: Session, attempt: Attempt, report: ReportRequest) -> None:
-    for name, points in report.telemetry.items():
-        append_points(
-            session,
-            job_id=attempt.job_id,
-            attempt_id=attempt.id,
-            name=name,
-            points=points,
-            table=TelemetryChunk,
-        )
+    append_series(
+        session,
+        report.telemetry,
+        job_id=attempt.job_id,
+        attempt_id=attempt.id,
+        table=TelemetryChunk,
+    )
 
 
 def _take_log(settings: Settings, attempt: Attempt, report: ReportRequest) -> None:

@@ -1,6 +1,6 @@
 """Series as packed float64 pairs: a million points as rows take ten times as long to read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,33 +23,41 @@ def append_points(
     table: type[Chunk] = MetricChunk,
 ) -> None:
     """Add points to a series of an attempt; steps that it has already are left out."""
-    new = np.asarray(points, dtype="<f8").reshape(-1, 2)
-    last = _last_chunk(session, table, attempt_id, name)
-    if last is not None:
-        new = new[new[:, 0] > last.last_step]
-    if not len(new):
+    append_series(session, {name: points}, job_id=job_id, attempt_id=attempt_id, table=table)
+
+
+def append_series(
+    session: Session,
+    series: Mapping[str, Sequence[tuple[int, float]]],
+    *,
+    job_id: str,
+    attempt_id: str,
+    table: type[Chunk] = MetricChunk,
+) -> None:
+    """Add points to many series of an attempt at once, with a few statements for all of them."""
+    if not series:
         return
-    number = 0
-    if last is not None:
-        number = last.number + 1
-        if last.num_points < table.capacity:
-            new = np.concatenate([_unpack(last.points), new])
-            number = last.number
-            session.delete(last)
-            session.flush()
-    for start in range(0, len(new), table.capacity):
-        part = new[start : start + table.capacity]
-        session.add(
-            table(
-                attempt_id=attempt_id,
-                name=name,
-                number=number + start // table.capacity,
-                job_id=job_id,
-                num_points=len(part),
-                last_step=int(part[-1, 0]),
-                points=part.tobytes(),
+    last = _last_chunks(session, table, attempt_id, list(series))
+    for name, points in series.items():
+        new = np.asarray(points, dtype="<f8").reshape(-1, 2)
+        number, open_chunk = 0, last.get(name)
+        if open_chunk is not None:
+            new = new[new[:, 0] > open_chunk.last_step]
+            new = _fill(open_chunk, new)
+            number = open_chunk.number + 1
+        for start in range(0, len(new), table.capacity):
+            part = new[start : start + table.capacity]
+            session.add(
+                table(
+                    attempt_id=attempt_id,
+                    name=name,
+                    number=number + start // table.capacity,
+                    job_id=job_id,
+                    num_points=len(part),
+                    last_step=int(part[-1, 0]),
+                    points=part.tobytes(),
+                )
             )
-        )
     session.flush()
 
 
@@ -80,9 +88,27 @@ def load_points(
     }
 
 
-def _last_chunk(session: Session, table: type[Chunk], attempt_id: str, name: str) -> Chunk | None:
-    statement = select(table).where(table.attempt_id == attempt_id, table.name == name)
-    return session.exec(statement.order_by(col(table.number).desc()).limit(1)).first()
+def _last_chunks(
+    session: Session, table: type[Chunk], attempt_id: str, names: list[str]
+) -> dict[str, Chunk]:
+    newest = (
+        sa.select(col(table.name), sa.func.max(table.number))
+        .where(col(table.attempt_id) == attempt_id, col(table.name).in_(names))
+        .group_by(col(table.name))
+    )
+    place = sa.tuple_(col(table.name), col(table.number))
+    statement = select(table).where(table.attempt_id == attempt_id, place.in_(newest))
+    return {chunk.name: chunk for chunk in session.exec(statement)}
+
+
+def _fill(chunk: Chunk, new: Points) -> Points:
+    """Put points into the room that a chunk has left; those that found none."""
+    fitting = new[: max(0, type(chunk).capacity - chunk.num_points)]
+    if len(fitting):
+        chunk.points += fitting.tobytes()
+        chunk.num_points += len(fitting)
+        chunk.last_step = int(fitting[-1, 0])
+    return new[len(fitting) :]
 
 
 def _unpack(packed: bytes) -> Points:
