@@ -226,3 +226,14 @@ def test_metrics_come_in_the_order_that_people_ask_for():
         name for name, _ in shown_metrics({"lr": 1, "x": 1, "val/accuracy": 1, "train/loss": 1})
     ]
     assert names == ["train/loss", "val/accuracy", "x"]
+
+
+def test_a_job_that_exports_nothing_shows_its_own_steps_and_what_is_done_now():
+    standing = progress(step=4, steps=6, activity="matrix product 4096 x 4096", metrics={})
+    benchmark = job(phase="measuring", progress=standing).model_copy(
+        update={"task": "benchmark", "dataset_id": None}
+    )
+    drawn = draw(Watched(benchmark))
+    assert "run" in drawn
+    assert "export" not in drawn
+    assert "4 of 6 done, now matrix product 4096 x 4096" in drawn
