@@ -39,8 +39,8 @@ from service.database import database_now, read_now
 from service.datasets.rules import ensure_builtins
 from service.errors import Conflict, Gone, NotFound, Superseded
 from service.housekeeping import collect_blobs, reap_expired
-from service.jobs import rules
 from service.jobs.removal import delete_job
+from service.jobs.steering import cancel
 from service.jobs.submit import submit
 from service.jobs.tables import Job, JobEvent
 from service.migrations.metadata import METADATA
@@ -238,7 +238,7 @@ class Machine(RuleBasedStateMachine):
     @rule(job_id=jobs)
     def cancels(self, job_id):
         status = self.status(job_id)
-        run = lambda s: rules.cancel(s, job_id, now=read_now(s)).status  # noqa: E731
+        run = lambda s: cancel(s, job_id, now=read_now(s)).status  # noqa: E731
         if status is None:
             with pytest.raises(NotFound):
                 self.write(run)
