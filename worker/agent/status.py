@@ -23,7 +23,9 @@ log = structlog.get_logger(__name__)
 FIRST_PAUSE_SECONDS = 5.0
 """Until the service says how often it wants to hear."""
 SILENT_PERIODS = 3
-"""Readings older than so many pauses are not told: a sensor may hang in the card's firmware."""
+LEAST_SILENT_SECONDS = 5.0
+"""Readings older than so many pauses are not told, as a sensor may hang in the card's firmware; but
+they are made once a second, however often they are told."""
 
 
 class Statuses(Protocol):
@@ -149,7 +151,8 @@ class StatusTeller:
 
     def _build(self) -> StatusRequest:
         self._seq += 1
-        oldest = datetime.now(UTC) - timedelta(seconds=SILENT_PERIODS * self._pause_seconds)
+        silent_seconds = max(SILENT_PERIODS * self._pause_seconds, LEAST_SILENT_SECONDS)
+        oldest = datetime.now(UTC) - timedelta(seconds=silent_seconds)
         return StatusRequest(
             worker_id=self._worker_id,
             boot_id=self._boot_id,
