@@ -112,6 +112,7 @@ def variables(torch_index, gateway):
         "REDKILN_TORCH_INDEX": torch_index,
         "REDKILN_TORCH_INDEX_TRUSTED": gateway,
         "REDKILN_LOCKS": "redkiln-acceptance-locks",  # not the ones of an installation here
+        "HF_TOKEN": "hf_of_a_test",
         # a lost worker is noticed within seconds
         "REDKILN_LEASE_SECONDS": "15",
         "REDKILN_REPORT_SECONDS": "1",

@@ -1,11 +1,13 @@
 """What a container may do, looked at from inside and from the host."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from docker.user import REDIS_UID, REDKILN_UID
-from tests.acceptance.stack import PARTS, run
+from tests.acceptance.stack import PARTS, run, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -17,8 +19,11 @@ def processes(stack, part):
     """Every process of a container as the host's kernel knows it: its status file's fields."""
     top = run("docker", "top", stack.container(part), "-eo", "pid").stdout.split()[1:]
     for pid in top:
-        with open(f"/proc/{pid}/status") as status:  # noqa: PTH123  a list of pids, not of paths
-            yield dict(line.split(":", 1) for line in status)
+        try:
+            lines = Path("/proc", pid, "status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        yield dict(line.split(":", 1) for line in lines)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -91,6 +96,34 @@ def test_each_part_reads_its_own_secrets_and_no_other(running):
         "service": {"broker.url", "keys/worker.key"},
         "worker": {"broker.url", "keys/worker.key"},
     }
+
+
+def find_trainer(stack):
+    """The environment of a trainer, if one runs or waits for the next job."""
+    for status in processes(stack, "worker"):
+        folder = Path("/proc", status["Pid"].strip())
+        if b"\0worker.trainer\0" in (folder / "cmdline").read_bytes():
+            entries = (folder / "environ").read_text().split("\0")
+            return dict(entry.split("=", 1) for entry in entries if entry)
+    return None
+
+
+def test_a_trainer_gets_the_token_for_models_and_no_secret_of_ours(running):
+    trainer = wait_until(lambda: find_trainer(running), seconds=60, what="a trainer waits")
+    assert trainer["HF_TOKEN"] == running.variables["HF_TOKEN"]
+    assert trainer["HF_HOME"] == "/cache/huggingface"
+    assert not [name for name in trainer if "KEY" in name or "BROKER" in name]
+
+
+def test_compiled_kernels_lie_in_a_volume_of_their_own(running, finished_job):
+    trainer = wait_until(lambda: find_trainer(running), seconds=60, what="a trainer waits")
+    folder = trainer["TORCHINDUCTOR_CACHE_DIR"].removesuffix("/inductor")
+    assert re.fullmatch(r"/cache/kernels/cpu/torch-[^/]+-rocm-[^/]+/slot-0", folder)
+    assert trainer["TRITON_CACHE_DIR"] == f"{folder}/triton"
+    running.execute("worker", "test", "-w", folder)
+    mounts = running.inspect("worker")["Mounts"]
+    (kernels,) = [each for each in mounts if each["Destination"] == "/cache/kernels"]
+    assert kernels["Name"] == running.volume("kernels")
 
 
 def test_the_worker_sees_neither_the_database_nor_the_admin_key(running):
