@@ -92,9 +92,9 @@ def assert_rings(site, broker):
     job_id = site.submit(epochs=1)
     finish(site, job_id)
     # The service may have sent it again; whoever listens takes it away.
-    site.wait_for(lambda: not broker.llen(QUEUE), seconds=30)
+    site.wait_for(lambda: not broker.llen(QUEUE))
     broker.lpush(QUEUE, doorbell_message())
-    site.wait_for(lambda: not broker.llen(QUEUE), seconds=30)
+    site.wait_for(lambda: not broker.llen(QUEUE))
 
 
 def doorbell_message():
