@@ -98,20 +98,31 @@ class GpuPark:
 
     def take(self, key: str) -> GpuLease | None:
         """Lease a GPU, if it can be used now."""
-        return None if self.find_exclusion(key) else self.take_any(key)
+        if self.find_exclusion(key):
+            return None
+        lease = self.take_any(key)
+        if lease is not None and self.find_exclusion(key):
+            # Whoever had it took it out, and gave it back, since it was looked at.
+            lease.close()
+            return None
+        return lease
 
     def take_any(self, key: str) -> GpuLease | None:
         """Lease a GPU, excluded or not; for whoever tests it."""
-        taken = self._leases.take([key])
+        try:
+            taken = self._leases.take([key])
+        except OSError as error:
+            log.error("no lease; see REDKILN_LOCK_DIR", gpu=key, error=str(error))
+            return None
         if taken is None:
             return None
-        taken[0].describe(Holder(worker_id=self._worker_id))
+        self._describe(taken[0])
         return taken[0]
 
     def mark(self, leases: Iterable[GpuLease], attempt_id: str) -> None:
         """Say for which attempt these are held."""
         for lease in leases:
-            lease.describe(Holder(worker_id=self._worker_id, attempt_id=attempt_id))
+            self._describe(lease, attempt_id)
             self._held[lease.key] = attempt_id
 
     def unmark(self, keys: Iterable[str]) -> None:
@@ -142,6 +153,12 @@ class GpuPark:
     def close(self) -> None:
         """Let go of the folder."""
         self._leases.close()
+
+    def _describe(self, lease: GpuLease, attempt_id: str | None = None) -> None:
+        try:
+            lease.describe(Holder(worker_id=self._worker_id, attempt_id=attempt_id))
+        except OSError as error:  # a full disk: the lock alone decides
+            log.warning("the lease does not say whose it is", gpu=lease.key, error=str(error))
 
 
 @dataclass

@@ -11,7 +11,7 @@ Source: flock(2); Linux Documentation/admin-guide/sysctl/fs.rst (protected_regul
 import fcntl
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -92,13 +92,15 @@ class LeaseFolder:
         Raises:
             OSError: a lock file cannot be made.
         """
-        leases: list[GpuLease] = []
-        for key in sorted(set(keys)):
-            lease = self._try(key)
-            if lease is None:
-                release(leases)
-                return None
-            leases.append(lease)
+        with ExitStack() as taken:
+            leases: list[GpuLease] = []
+            for key in sorted(set(keys)):
+                lease = self._try(key)
+                if lease is None:
+                    return None
+                taken.callback(lease.close)
+                leases.append(lease)
+            taken.pop_all()
         return leases
 
     def find_holder(self, key: str) -> Holder | None:

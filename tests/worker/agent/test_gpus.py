@@ -301,3 +301,13 @@ def test_a_worker_whose_gpus_are_all_left_alone_runs_on_its_cpu(service, make_be
     assert service.claims[0].devices == ["cpu"]
     assert "'HIP_VISIBLE_DEVICES': '-1'" in line(service, attempt_id, "masks")
     assert line(service, attempt_id, "leases") == "[]"
+
+
+def test_a_lock_that_cannot_be_opened_for_a_while_costs_no_slot(service, make_bench, settings):
+    lock = settings.lock_dir / f"{RX_7900_XTX.pci_address}.lock"
+    lock.mkdir(parents=True)
+    agent = make_bench([RX_7900_XTX]).start()
+    service.wait_for(lambda: service.hellos)
+    assert agent.answer(None) is False
+    lock.rmdir()
+    assert service.wait_for_finish(service.add_job(steps=3)).outcome == "succeeded"

@@ -90,6 +90,14 @@ def test_several_gpus_are_leased_together_or_not_at_all(folder):
     assert len(folder.take(CARDS)) == 4
 
 
+def test_a_lock_that_cannot_be_opened_leaves_none_of_the_others_locked(folder):
+    broken = folder.root / f"{CARDS[3]}.lock"
+    broken.mkdir()
+    with pytest.raises(IsADirectoryError):
+        folder.take(CARDS)
+    assert len(folder.take(CARDS[:3])) == 3
+
+
 def test_the_file_says_who_holds_it_and_a_free_one_says_nobody(folder):
     assert folder.find_holder(CARDS[0]) is None
     (lease,) = folder.take([CARDS[0]])
