@@ -4,6 +4,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from worker.hardware.masks import MASKS
+
 NAMES = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV"}
 )
@@ -16,12 +18,6 @@ PREFIXES = (
 )  # fmt: skip
 HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN"})
 HUB_PREFIX = "HF_HUB_"
-MASKS = (
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-)
 
 
 def build_child_environment(

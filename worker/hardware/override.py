@@ -16,6 +16,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
+from worker.hardware.kfd import name_gfx
+
 SOURCE_DIR = Path(__file__).resolve().parents[2]
 """Where the package `worker` lies, which the probe is a part of."""
 PROBE_SECONDS = 300.0
@@ -78,12 +80,20 @@ def variable_of(node: int) -> str:
     return f"HSA_OVERRIDE_GFX_VERSION_{node}"
 
 
-def judge_probe(*, status: int | None, stdout: bytes) -> ProbeResult:
+def name_lent(candidate: Mapping[str, str]) -> str:
+    """The target as which a GPU has to appear under a candidate: gfx1030 under 10.3.0."""
+    (value,) = candidate.values()
+    major, minor, stepping = (int(part) for part in value.split("."))
+    return name_gfx(major * 10000 + minor * 100 + stepping)
+
+
+def judge_probe(*, status: int | None, stdout: bytes, lent: str) -> ProbeResult:
     """The verdict on a child.
 
     Args:
         status: its exit status, negative by signal; None when it was not done in time.
         stdout: what it printed.
+        lent: target as which the GPU has to appear.
     """
     if status is None:
         return _failed(f"the probe hung and was ended after {PROBE_SECONDS:.0f} s")
@@ -96,6 +106,11 @@ def judge_probe(*, status: int | None, stdout: bytes) -> ProbeResult:
         return _failed(f"the probe answered nonsense: {stdout[:100]!r}")
     if output.error or not output.errors:
         return _failed(output.error or "the probe computed nothing")
+    if output.gfx not in (None, lent):
+        return _failed(
+            f"the probe ran on {output.gfx} and not on {lent}: it saw another GPU, or the runtime "
+            "does not heed the variable"
+        )
     wrong = {name: e for name, e in output.errors.items() if e is None or not e <= ALLOWED_ERROR}
     if wrong:
         numbers = ", ".join(f"{name} {_number(error)}" for name, error in wrong.items())
@@ -105,17 +120,20 @@ def judge_probe(*, status: int | None, stdout: bytes) -> ProbeResult:
     return ProbeResult(verdict="passed", detail=f"{names} right in a child, error {worst:.1e}")
 
 
-def run_probe(command: Sequence[str], *, environment: Mapping[str, str]) -> ProbeResult:
-    """Run the probe's child under a candidate environment.
+def run_probe(
+    command: Sequence[str], *, environment: Mapping[str, str], candidate: Mapping[str, str]
+) -> ProbeResult:
+    """Run the probe's child under a candidate.
 
     Args:
         command: prints a `ProbeOutput`.
-        environment: all of it, with the override and the one GPU to see.
+        environment: shows the child the one GPU.
+        candidate: the override.
     """
     try:
         done = subprocess.run(
             command,
-            env=dict(environment),
+            env={**environment, **candidate},
             cwd=SOURCE_DIR,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -123,10 +141,10 @@ def run_probe(command: Sequence[str], *, environment: Mapping[str, str]) -> Prob
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return judge_probe(status=None, stdout=b"")
+        return judge_probe(status=None, stdout=b"", lent=name_lent(candidate))
     except OSError as error:
         return _failed(f"the probe could not be started: {error}")
-    return judge_probe(status=done.returncode, stdout=done.stdout)
+    return judge_probe(status=done.returncode, stdout=done.stdout, lent=name_lent(candidate))
 
 
 def prove_override(
@@ -155,7 +173,7 @@ def prove_override(
     known = find_result(cache_dir, key, now=now)
     if known is not None:
         return known
-    result = run_probe(command, environment={**environment, **candidate})
+    result = run_probe(command, environment=environment, candidate=candidate)
     with suppress(OSError):  # the verdict stands, and is found again next time
         save_result(cache_dir, key, result, now=now)
     return result

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from redkiln.hardware import GpuFacts, PatchOutcome
 from worker.hardware.discover import discover_gpus
 from worker.hardware.kernel_cache import build_cache_key
+from worker.hardware.masks import list_offered, pick_visible, show_alone
 from worker.hardware.override import ProbeResult, prove_override
 from worker.hardware.patches import decide_all
 from worker.hardware.patches.facts import PatchFacts
@@ -93,7 +94,8 @@ def decide_for_program(
         probe_command: tries an override.
         gpus: by default all that the driver's files tell of.
     """
-    facts = _gather(torch, environ=environ, cache_dir=cache_dir, gpus=gpus)
+    offered = list_offered(_find_gpus(torch, gpus))
+    facts = _gather(torch, environ=environ, cache_dir=cache_dir, gpus=offered)
     probes: dict[str, ProbeResult] = {}
     for gpu in facts.gpus:
         candidate = find_candidate(gpu, facts)
@@ -103,7 +105,7 @@ def decide_for_program(
                 candidate,
                 versions=(torch.version, torch.hip),
                 command=probe_command,
-                environment={**environ, **_show_alone(gpu)},
+                environment=show_alone(gpu, environ, offered=offered),
                 cache_dir=cache_dir,
                 now=datetime.now(UTC),
             )
@@ -122,23 +124,9 @@ def decide_for_torch(
         num_gpus = int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
         asked = TorchFacts(version=version, num_gpus=num_gpus)
         return decide_all(_gather(asked, environ=environ, cache_dir=None, gpus=()))
-    found = discover_gpus() if gpus is None else gpus
+    found = list_offered(discover_gpus() if gpus is None else gpus)
     asked = TorchFacts(version=version, hip=hip, num_gpus=len(found))
     return decide_all(_gather(asked, environ=environ, cache_dir=None, gpus=found))
-
-
-def pick_visible(gpus: Sequence[GpuFacts], environ: Mapping[str, str]) -> list[GpuFacts]:
-    """The GPUs that a program sees: masks are applied one after the other, as the runtime does.
-
-    Source: ROCm documentation, "GPU isolation techniques": HIP's numbers are relative to ROCR's.
-    """
-    hip_mask = environ.get("HIP_VISIBLE_DEVICES") or environ.get("CUDA_VISIBLE_DEVICES")
-    shown = list(gpus)
-    for mask in (environ.get("ROCR_VISIBLE_DEVICES"), hip_mask):
-        if mask:
-            entries = [entry.strip() for entry in mask.split(",")]
-            shown = [gpu for entry in entries for gpu in _find(entry, shown)]
-    return shown
 
 
 def probe_command_of(interpreter: str) -> list[str]:
@@ -146,19 +134,20 @@ def probe_command_of(interpreter: str) -> list[str]:
     return [interpreter, "-m", "worker.hardware.selftest.probe"]
 
 
+def _find_gpus(torch: TorchFacts, gpus: Sequence[GpuFacts] | None) -> Sequence[GpuFacts]:
+    if _backend(torch) != "rocm":
+        return ()
+    return discover_gpus() if gpus is None else gpus
+
+
 def _gather(
     torch: TorchFacts,
     *,
     environ: Mapping[str, str],
     cache_dir: Path | None,
-    gpus: Sequence[GpuFacts] | None,
+    gpus: Sequence[GpuFacts],
 ) -> PatchFacts:
-    backend = _backend(torch)
-    found: Sequence[GpuFacts] = ()
-    if backend == "rocm":
-        found = discover_gpus() if gpus is None else gpus
-    usable = [gpu for gpu in found if gpu.is_accessible and gpu.gfx]
-    shown = tuple(pick_visible(usable, environ))
+    shown = tuple(gpu for gpu in pick_visible(gpus, environ) if gpu.gfx)
     folder = None
     if cache_dir is not None:
         key = build_cache_key(
@@ -169,7 +158,7 @@ def _gather(
         )
         folder = cache_dir / key
     return PatchFacts(
-        backend=backend,
+        backend=_backend(torch),
         gpus=shown,
         torch=torch.version,
         hip=torch.hip,
@@ -181,18 +170,7 @@ def _gather(
     )
 
 
-def _find(entry: str, gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
-    if entry.isdecimal():
-        return list(gpus[int(entry) : int(entry) + 1])
-    return [gpu for gpu in gpus if gpu.uuid and gpu.uuid.lower() == entry.lower()]
-
-
 def _backend(torch: TorchFacts) -> Literal["rocm", "cuda", "cpu"]:
     if not torch.num_gpus:
         return "cpu"
     return "rocm" if torch.hip else "cuda"
-
-
-def _show_alone(gpu: GpuFacts) -> dict[str, str]:
-    """The variable that shows a probe this GPU; none where it has no name of its own."""
-    return {"ROCR_VISIBLE_DEVICES": gpu.uuid} if gpu.uuid else {}

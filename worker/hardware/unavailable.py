@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from worker.hardware.doctor import build, device_nodes, driver
 from worker.hardware.doctor.evidence import Evidence
 from worker.hardware.doctor.finding import Finding, bad, ok
+from worker.hardware.masks import MASKS
 
-MASKS = (
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-)
 NOTHING_SHOWN = frozenset({"", "-1", "none", "NoDevFiles"})
 """Values of a mask that show no GPU at all. Source: HIP's and CUDA's documentation of them."""
 

@@ -15,6 +15,7 @@ from worker.hardware.override import (
 )
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+CANDIDATE = {variable_of(1): "10.3.0"}
 KEY = ProbeKey(gfx="gfx1031", value="10.3.0", torch="2.10", hip="7.2")
 
 
@@ -28,6 +29,8 @@ def said(**output):
         (0, said(errors={"product": 1e-6, "convolution": 2e-5}), "passed", "right in a child"),
         (0, said(errors={"product": 1e-6, "convolution": 0.4}), "failed", "convolution 4.0e-01"),
         (0, said(errors={"product": None}), "failed", "product not finite"),
+        (0, said(gfx="gfx1030", errors={"product": 1e-6}), "passed", "right in a child"),
+        (0, said(gfx="gfx1100", errors={"product": 1e-6}), "failed", "ran on gfx1100 and not on"),
         (0, said(error="torch opens no GPU under it"), "failed", "opens no GPU"),
         (0, said(errors={}), "failed", "computed nothing"),
         (0, b"Segmentation", "failed", "nonsense"),
@@ -37,42 +40,45 @@ def said(**output):
     ],
 )
 def test_only_right_numbers_pass(status, stdout, verdict, word):
-    result = judge_probe(status=status, stdout=stdout)
+    result = judge_probe(status=status, stdout=stdout, lent="gfx1030")
     assert result.verdict == verdict
     assert word in result.detail
+
+
+def run(command, **environment):
+    return run_probe(command, environment=environment, candidate=CANDIDATE)
 
 
 def test_the_child_sees_the_candidate_environment_and_nothing_else():
     script = (
         "import json, os;"
-        "value = os.environ.get('HSA_OVERRIDE_GFX_VERSION_1');"
-        "ok = value == '10.3.0' and 'HOME' not in os.environ;"
-        "print(json.dumps({'errors': {'product': 0.0 if ok else 1.0}}))"
+        "ok = os.environ.get('HSA_OVERRIDE_GFX_VERSION_1') == '10.3.0';"
+        "wrong = not ok or 'HOME' in os.environ or os.environ['ROCR_VISIBLE_DEVICES'] != '0';"
+        "print(json.dumps({'gfx': 'gfx1030', 'errors': {'product': float(wrong)}}))"
     )
-    environment = {variable_of(1): "10.3.0"}
-    assert run_probe([sys.executable, "-c", script], environment=environment).verdict == "passed"
-    assert run_probe([sys.executable, "-c", script], environment={}).verdict == "failed"
+    command = [sys.executable, "-c", script]
+    assert run(command, ROCR_VISIBLE_DEVICES="0").verdict == "passed"
+    assert run(command, ROCR_VISIBLE_DEVICES="1").verdict == "failed"
 
 
 def test_a_child_that_dies_or_is_not_there_has_failed():
     script = "import os; os.kill(os.getpid(), 6)"
-    assert "signal 6" in run_probe([sys.executable, "-c", script], environment={}).detail
-    assert "could not be started" in run_probe(["/no/such/program"], environment={}).detail
+    assert "signal 6" in run([sys.executable, "-c", script]).detail
+    assert "could not be started" in run(["/no/such/program"]).detail
 
 
 def test_the_real_probe_passes_on_the_cpu():
     command = [sys.executable, "-m", "worker.hardware.selftest.probe", "--device", "cpu"]
-    assert run_probe(command, environment={}).verdict == "passed"
+    assert run(command).verdict == "passed"
 
 
 def test_the_real_probe_says_that_there_is_no_gpu():
     command = [sys.executable, "-m", "worker.hardware.selftest.probe"]
-    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
-    assert "no GPU" in run_probe(command, environment=hidden).detail
+    assert "no GPU" in run(command, CUDA_VISIBLE_DEVICES="-1", HIP_VISIBLE_DEVICES="-1").detail
 
 
 def test_a_verdict_is_kept_by_target_and_versions(tmp_path):
-    result = judge_probe(status=-6, stdout=b"")
+    result = judge_probe(status=-6, stdout=b"", lent="gfx1030")
     assert find_result(tmp_path, KEY, now=NOW) is None
     save_result(tmp_path / "new", KEY, result, now=NOW)
     assert find_result(tmp_path / "new", KEY, now=NOW) == result

@@ -10,7 +10,6 @@ from worker.hardware.program import (
     decide_for_program,
     decide_for_torch,
     find_interpreter,
-    pick_visible,
 )
 
 GPUS = [
@@ -61,22 +60,6 @@ def test_no_interpreter_is_a_problem_too():
     assert "could not be asked" in ask_torch("/no/such/python", environ={}).problem
 
 
-@pytest.mark.parametrize(
-    ("environ", "places"),
-    [
-        ({}, [0, 1, 2]),
-        ({"ROCR_VISIBLE_DEVICES": "1,0"}, [1, 0]),
-        ({"ROCR_VISIBLE_DEVICES": "GPU-BB"}, [1]),
-        ({"ROCR_VISIBLE_DEVICES": "1,2", "HIP_VISIBLE_DEVICES": "1"}, [2]),
-        ({"CUDA_VISIBLE_DEVICES": "0"}, [0]),
-        ({"HIP_VISIBLE_DEVICES": "-1"}, []),
-        ({"HIP_VISIBLE_DEVICES": "7"}, []),
-    ],
-)
-def test_masks_are_applied_as_the_runtime_does(environ, places):
-    assert pick_visible(GPUS, environ) == [GPUS[place] for place in places]
-
-
 def decide(tmp_path, environ, *, torch=ROCM, probe=PASSES):
     outcomes = decide_for_program(
         torch, environ=environ, cache_dir=tmp_path, probe_command=probe, gpus=GPUS
@@ -91,6 +74,28 @@ def test_a_program_gets_the_override_that_a_child_has_proved(tmp_path):
         tmp_path / "other", {"ROCR_VISIBLE_DEVICES": "0"}, probe=[sys.executable, "-c", "1/0"]
     )
     assert crashed["gfx_override"].outcome == "refused"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "environ", "mask"),
+    [
+        (GPUS[0], {"HIP_VISIBLE_DEVICES": "1,0"}, "GPU-aa"),
+        (GPUS[2], {"ROCR_VISIBLE_DEVICES": "2", "GPU_DEVICE_ORDINAL": "0"}, "2"),
+        (GPUS[2], {}, "2"),
+    ],
+)
+def test_an_override_is_proved_on_its_own_gpu_whatever_masks_the_program_has(
+    tmp_path, gpu, environ, mask
+):
+    says = (
+        "import json, os; names = ('ROCR_', 'HIP_', 'CUDA_', 'GPU_');"
+        "print(json.dumps({'error': str({n: v for n, v in os.environ.items()"
+        " if n.startswith(names)})}))"
+    )
+    outcomes = decide(tmp_path, environ, probe=[sys.executable, "-c", says])
+    candidate = f"{gpu.gfx} with HSA_OVERRIDE_GFX_VERSION_{gpu.node}=10.3.0"
+    shown = {"ROCR_VISIBLE_DEVICES": mask}
+    assert f"{candidate}: {shown}" in outcomes["gfx_override"].why
 
 
 def test_it_is_not_known_whether_a_programs_shapes_stay(tmp_path):

@@ -1,0 +1,46 @@
+"""Variables that show a process some of a host's GPUs and hide the others.
+
+Source: ROCm documentation, "GPU isolation techniques": the runtime applies ROCR's mask first, and
+HIP's numbers are relative to what that leaves; CUDA's name is HIP's second one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from redkiln.hardware import GpuFacts
+
+MASKS = (
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+)
+
+
+def list_offered(gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
+    """The GPUs that the runtime numbers, in its order: that of their KFD nodes."""
+    return [gpu for gpu in gpus if gpu.is_accessible and gpu.node is not None]
+
+
+def pick_visible(gpus: Sequence[GpuFacts], environ: Mapping[str, str]) -> list[GpuFacts]:
+    """Those of the offered GPUs that a program sees, in its order."""
+    hip_mask = environ.get("HIP_VISIBLE_DEVICES") or environ.get("CUDA_VISIBLE_DEVICES")
+    shown = list(gpus)
+    for mask in (environ.get("ROCR_VISIBLE_DEVICES"), hip_mask):
+        if mask:
+            entries = [entry.strip() for entry in mask.split(",")]
+            shown = [gpu for entry in entries for gpu in _find(entry, shown)]
+    return shown
+
+
+def show_alone(
+    gpu: GpuFacts, environ: Mapping[str, str], *, offered: Sequence[GpuFacts]
+) -> dict[str, str]:
+    """An environment with one mask, which shows one of the offered GPUs and no other."""
+    unmasked = {name: value for name, value in environ.items() if name not in MASKS}
+    return {**unmasked, "ROCR_VISIBLE_DEVICES": gpu.uuid or str(list(offered).index(gpu))}
+
+
+def _find(entry: str, gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
+    if entry.isdecimal():
+        return list(gpus[int(entry) : int(entry) + 1])
+    return [gpu for gpu in gpus if gpu.uuid and gpu.uuid.lower() == entry.lower()]
