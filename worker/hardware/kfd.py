@@ -108,10 +108,13 @@ def find_nodes_dir(root: Path) -> Path | None:
     return None
 
 
-def name_gfx(version: int) -> str:
-    """The LLVM target of a `gfx_target_version`: 90010 is gfx90a, 120001 gfx1201."""
+def name_gfx(version: int) -> str | None:
+    """The LLVM target of a `gfx_target_version`: 90010 is gfx90a, 120001 gfx1201.
+
+    Minor number and stepping are one digit each; None of a version in which they are not.
+    """
     major, minor, stepping = version // 10000, version // 100 % 100, version % 100
-    return f"gfx{major}{minor:x}{stepping:x}"
+    return f"gfx{major}{minor:x}{stepping:x}" if max(minor, stepping) < 16 else None
 
 
 def name_pci_address(location_id: int, *, domain: int) -> str:
@@ -121,7 +124,11 @@ def name_pci_address(location_id: int, *, domain: int) -> str:
 
 
 def _is_node(directory: Path) -> bool:
-    return (directory / "properties").exists() or (directory / "gpu_id").exists()
+    try:
+        names = {entry.name for entry in directory.iterdir()}
+    except OSError:
+        return False
+    return not names.isdisjoint({"properties", "gpu_id"})
 
 
 def _read_node(directory: str, *, number: int, read: Read) -> Node:

@@ -80,14 +80,14 @@ def variable_of(node: int) -> str:
     return f"HSA_OVERRIDE_GFX_VERSION_{node}"
 
 
-def name_lent(candidate: Mapping[str, str]) -> str:
+def name_lent(candidate: Mapping[str, str]) -> str | None:
     """The target as which a GPU has to appear under a candidate: gfx1030 under 10.3.0."""
     (value,) = candidate.values()
     major, minor, stepping = (int(part) for part in value.split("."))
     return name_gfx(major * 10000 + minor * 100 + stepping)
 
 
-def judge_probe(*, status: int | None, stdout: bytes, lent: str) -> ProbeResult:
+def judge_probe(*, status: int | None, stdout: bytes, lent: str | None) -> ProbeResult:
     """The verdict on a child.
 
     Args:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.hardware.sysfs import Read, read_file, read_text
+from worker.hardware.sysfs import Read, is_folder, read_file, read_text
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ def read_software(root: Path = Path("/"), *, read: Read = read_file) -> Software
         return read_text(str(root / path), read=read) or None
 
     release, boot = text("proc/sys/kernel/osrelease"), text("proc/cmdline")
-    has_modules = (root / "sys/module").is_dir()
+    has_modules = is_folder(root / "sys/module")
     return SoftwareFacts(
         kernel_release=release,
         amdgpu_version=text("sys/module/amdgpu/version"),
-        is_amdgpu_loaded=(root / "sys/module/amdgpu").is_dir() if has_modules else None,
+        is_amdgpu_loaded=is_folder(root / "sys/module/amdgpu") if has_modules else None,
         # Source: microsoft/WSL#423, kernels of WSL carry "microsoft" in their release.
         is_wsl="microsoft" in release.lower() if release else None,
         has_iommu_pt="iommu=pt" in boot.split() if boot else None,

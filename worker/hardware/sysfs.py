@@ -7,6 +7,7 @@ a driver answers a read with any errno. None of it may end the reader.
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 Read = Callable[[str], bytes]
 """How a file is read; tests put one in place that answers as the kernel would."""
@@ -69,6 +70,14 @@ def list_numbers(directory: str, *, prefix: str = "") -> list[int]:
         return []
     tails = (name[len(prefix) :] for name in names if name.startswith(prefix))
     return sorted(int(tail) for tail in tails if re.fullmatch(r"[0-9]{1,9}", tail))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder; False where this process may not look."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def decode(content: bytes) -> str:

@@ -17,6 +17,9 @@ from worker.hardware.sysfs import Read, list_numbers, read_file, read_integer, r
 TEMPERATURES = {"edge": "edge_celsius", "junction": "junction_celsius", "mem": "memory_celsius"}
 """Labels of hwmon by the field that they fill."""
 
+MAX_COUNT = 2**63
+"""All ones is how firmware says that it has no value."""
+
 _ACTIVE_LEVEL = re.compile(r"\s*\w+:\s*([0-9]{1,6})\s*[Mm]hz\s*\*\s*")
 _DISCRETE_LEVELS = ("temp1", "temp2", "temp3")
 
@@ -65,7 +68,7 @@ def parse_active_level(text: str) -> int | None:
 
 def _read_count(path: str, read: Read) -> int | None:
     value = read_integer(path, read=read)
-    return value if value is not None and value >= 0 else None
+    return value if value is not None and 0 <= value < MAX_COUNT else None
 
 
 def _read_ratio(path: str, read: Read) -> float | None:

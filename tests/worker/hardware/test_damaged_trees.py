@@ -5,13 +5,14 @@ import os
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redkiln.hardware import GpuFacts
-from tests.worker.hardware.trees import RAPHAEL, RX_7900_XTX, row_of, write_machine
+from tests.worker.hardware.trees import RAPHAEL, RX_7900_XTX, put, row_of, write_machine
 from worker.hardware.discover import discover_gpus
 from worker.hardware.sysfs import read_file
 
@@ -135,6 +136,30 @@ def test_files_spoilt_on_disk_one_after_the_other(machine, tmp_path, kind):
     for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
         spoil(path, kind)
         discover(copy)
+
+
+@pytest.fixture
+def as_nobody():
+    """Without root's right to read everything; its owner may not enter such a folder either."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(before)
+
+
+@pytest.fixture
+def closed_folder(tmp_path, monkeypatch):
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # what is above it may be closed, too
+    put(tmp_path / "1/properties", "simd_count 4\n")
+    (tmp_path / "1").chmod(0o644)
+    return Path()
+
+
+def test_a_node_that_may_be_listed_and_not_entered_was_not_passed_here(closed_folder, as_nobody):
+    (gpu,) = discover_gpus(topology_dir=closed_folder, drm_dir=None)
+    assert (gpu.node, gpu.is_accessible) == (1, False)
 
 
 def test_folders_that_are_files(tmp_path):

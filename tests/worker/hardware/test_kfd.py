@@ -50,6 +50,8 @@ def denying(node_dir):
         (110003, "gfx1103"),
         (110501, "gfx1151"),
         (120001, "gfx1201"),
+        (109999, None),
+        (101600, None),
     ],
 )
 def test_the_target_is_named_by_major_minor_and_stepping_in_hexadecimal(version, gfx):

@@ -88,6 +88,7 @@ def test_sensors_are_found_by_name_among_several(device_dir):
         ("gpu_busy_percent", "-1\n", "busy_ratio"),
         ("mem_info_vram_used", "-5\n", "vram_used_bytes"),
         ("mem_info_vram_total", "many\n", "vram_total_bytes"),
+        ("mem_info_gtt_used", f"{2**64 - 1}\n", "gtt_used_bytes"),
         ("hwmon/hwmon3/temp3_input", "0\n", "memory_celsius"),
         ("hwmon/hwmon3/temp2_input", "-300000\n", "junction_celsius"),
         ("hwmon/hwmon3/power1_cap", "\n", "power_cap_watts"),

@@ -18,7 +18,10 @@ from worker.hardware.cards import DRM_DIR
 from worker.hardware.discover import discover_gpus
 from worker.hardware.kfd import TOPOLOGY_DIR, find_nodes_dir, read_nodes
 from worker.hardware.software import read_software
+from worker.hardware.sysfs import is_folder
 from worker.hardware.targets import find_target
+
+NOT_THERE = "is not there, or this user may not read it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,8 +163,8 @@ def _explain_nothing(
     if topology_dir is not None:
         yield f"  {topology_dir}: {_explain_topology(topology_dir, is_here=is_here)}"
     if drm_dir is not None:
-        is_there = drm_dir.is_dir()
-        yield f"  {drm_dir}: " + ("no card of amdgpu in it." if is_there else "is not there.")
+        is_there = is_folder(drm_dir)
+        yield f"  {drm_dir}: " + ("no card of amdgpu in it." if is_there else NOT_THERE)
     if is_here and read_software().is_wsl:
         yield (
             "  This is WSL2: the GPU comes through /dev/dxg and has no files here; "
@@ -173,10 +176,10 @@ def _explain_topology(topology_dir: Path, *, is_here: bool) -> str:
     if find_nodes_dir(topology_dir) is not None:
         count = len(read_nodes(topology_dir))
         return f"{count} node{'s' * (count > 1)}, and no GPU among them."
-    if topology_dir.is_dir():
+    if is_folder(topology_dir):
         return "holds no topology; name the folder that holds `nodes`, or one above it."
     if not is_here:
-        return "is not there."
+        return NOT_THERE
     return (
         "is not there; is the amdgpu driver loaded (`sudo modprobe amdgpu`)? "
         "In a container, is /sys the host's?"

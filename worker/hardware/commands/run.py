@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         os.execvpe(command[0], command, build_environment(outcomes, os.environ))  # noqa: S606
     except OSError as error:
-        sys.stderr.write(f"{command[0]} cannot be run: {error}\n")
+        sys.stderr.write(f"{command[0]} cannot be run: {error.strerror}\n")
         return EXIT_NOT_FOUND
 
 

@@ -97,5 +97,12 @@ def test_where_nothing_is_found_it_says_why(tmp_path, capsys, make, words):
     assert words in out
 
 
+def test_a_folder_that_cannot_be_looked_at_is_said_to_be_so(tmp_path, capsys):
+    far = tmp_path / ("x" * 300)  # no file system has such names: stat ends in an error
+    status, out = facts(capsys, "--topology", far, "--drm", far)
+    assert status == 1
+    assert out.count("is not there, or this user may not read it.") == 2
+
+
 def test_nothing_as_json_is_an_empty_list(tmp_path, capsys):
     assert facts(capsys, "--drm", tmp_path, "--json") == (1, "[]\n")
