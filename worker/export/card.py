@@ -78,6 +78,7 @@ class CardFacts(BaseModel):
     preprocessing: dict[str, Any]
     environment: dict[str, Any]
     first_steps: FirstSteps | None = None
+    advice: list[str] = []
     seconds: dict[str, float]
 
 
@@ -200,7 +201,7 @@ def _training(facts: CardFacts) -> str:
         f"smoothing {training['label_smoothing']}, seed {training['seed']}\n"
         f"- Augmentation: {changes}\n"
         f"- Best epoch {facts.best_epoch} (step {facts.best_step:,})\n"
-        f"- Time: {seconds}"
+        f"- Time: {seconds}" + "".join(f"\n- Faster: {_escape(text)}" for text in facts.advice)
     )
 
 

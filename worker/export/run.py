@@ -277,6 +277,7 @@ def _write_report(
         preprocessing=context.preprocessing,
         environment=trained.environment,
         first_steps=trained.first_steps,
+        advice=trained.advice,
         seconds=seconds,
     )
     outputs.path("report.md").write_text(card.render_card(facts))

@@ -13,6 +13,7 @@ from redkiln.datasets import DatasetIndex, take_fraction
 from redkiln.tasks.image_classification import Augment
 from worker.trainer.augment import Transforms, apply_transforms, draw_transforms
 from worker.trainer.decode import DecodedImages
+from worker.trainer.pace import Pace
 from worker.trainer.seeds import build_generator
 
 Split = Literal["train", "validation", "test"]
@@ -77,11 +78,20 @@ class ResidentImages:
 
     def get_batch(self, rows: torch.Tensor, transforms: Transforms | None = None) -> Batch:
         """Normalised images (B, C, S, S) float32 and labels (B,) int64 of some rows."""
-        pixels = self._pixels.index_select(0, rows)
-        labels = self._labels.index_select(0, rows)
-        if self._pixels.device != self.device:
-            pixels = pixels.to(self.device, non_blocking=True)
-            labels = labels.to(self.device, non_blocking=True)
+        return self.finish(self.move(self.select(rows)), transforms)
+
+    def select(self, rows: torch.Tensor) -> Batch:
+        """Pixels (B, S, S, C) uint8 and labels of some rows, where the pixels lie."""
+        return self._pixels.index_select(0, rows), self._labels.index_select(0, rows)
+
+    def move(self, batch: Batch) -> Batch:
+        """A selected batch on the device; a copy from pageable memory waits for it."""
+        pixels, labels = (part.to(self.device, non_blocking=True) for part in batch)
+        return pixels, labels
+
+    def finish(self, batch: Batch, transforms: Transforms | None) -> Batch:
+        """A moved batch, augmented and normalised."""
+        pixels, labels = batch
         # Planes are what broadcasting and grid_sample are fast on.
         images = pixels.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
         if transforms is not None:
@@ -106,6 +116,9 @@ class TrainBatches:
     """Shuffled, augmented batches of the train split, each a function of (seed, epoch, place).
 
     What does not fill a batch is left out of an epoch; another order leaves others out.
+
+    Attributes:
+        pace: of the host, which makes the batches.
     """
 
     def __init__(
@@ -115,17 +128,21 @@ class TrainBatches:
         self._augment = augment
         self._seed = seed
         self._epoch: _Epoch | None = None
+        self.pace = Pace()
         self.batch_size = batch_size
         self.num_batches = images.num("train") // batch_size
 
     def get(self, epoch: int, place: int) -> Batch:
         """Batch `place` of epoch `epoch`, both counted from 0."""
-        if self._epoch is None or self._epoch.number != epoch:
-            self._epoch = self._draw(epoch)
-        start = place * self.batch_size
-        stop = start + self.batch_size
-        transforms = self._epoch.transforms.slice(start, stop)
-        return self._images.get_batch(self._epoch.rows[start:stop], transforms)
+        images, start, stop = self._images, place * self.batch_size, (place + 1) * self.batch_size
+        with self.pace.making():
+            if self._epoch is None or self._epoch.number != epoch:
+                self._epoch = self._draw(epoch)
+            selected = images.select(self._epoch.rows[start:stop])
+        with self.pace.waiting():
+            moved = images.move(selected)
+        with self.pace.making():
+            return images.finish(moved, self._epoch.transforms.slice(start, stop))
 
     def _draw(self, epoch: int) -> _Epoch:
         rows = self._images.rows["train"]

@@ -34,6 +34,7 @@ from worker.trainer.optimizer import (
     load_optimizer_tensors,
     optimizer_tensors,
 )
+from worker.trainer.pace import find_slow_loader
 from worker.trainer.patience import Patience
 from worker.trainer.report import Report
 from worker.trainer.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
@@ -93,8 +94,8 @@ class Loop:
         self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
         self._began_step = 0
         self._began_at: float | None = None
+        self._began_seconds = self._speed_seconds = 0.0
         self._speed_step = 0
-        self._speed_seconds = 0.0
         self._samples_per_second: float | None = None
         # From here on nothing but training draws from the global generator (dropout does).
         torch.manual_seed(self._training.seed)
@@ -132,6 +133,15 @@ class Loop:
         """What the guard found in the first steps of this process; None on a CPU."""
         return None if self._guard is None else self._guard.found
 
+    def find_advice(self) -> list[str]:
+        """What would make training faster, by what was measured in this process."""
+        slow_loader = find_slow_loader(
+            self._work.batches.pace,
+            steps=self.step - self._began_step,
+            seconds=self._training_seconds() - self._began_seconds,
+        )
+        return [slow_loader] if slow_loader else []
+
     @property
     def is_done(self) -> bool:
         """Whether every step is made, or a metric has ceased to improve."""
@@ -157,7 +167,7 @@ class Loop:
         self._report.enter(Phase.TRAINING)
         if self._began_at is None:
             self._began_at = time.perf_counter()
-            self._speed_seconds = self._training_seconds()
+            self._began_seconds = self._speed_seconds = self._training_seconds()
         while True:
             if self._is_epoch_over():
                 self._close_epoch()
@@ -265,7 +275,8 @@ class Loop:
         if not self._unread:
             return
         first = self.step - len(self._unread) + 1
-        losses = torch.stack(self._unread).tolist()
+        with self._work.batches.pace.waiting():
+            losses = torch.stack(self._unread).tolist()
         self._unread.clear()
         skipped = self._scaling.read_skipped(len(losses))
         for step, (loss, was_skipped) in enumerate(zip(losses, skipped, strict=True), start=first):

@@ -155,6 +155,9 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
     store = CheckpointStore(job_dir.checkpoints_dir)
     last = store.manifests()[-1]
     best = store.find_best() or last
+    advice = loop.find_advice()
+    for text in advice:
+        report.message(text)
     trained = Trained(
         spec=work.spec.model_dump(mode="json"),
         best=best.name,
@@ -173,6 +176,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
             torch.device(order.device), threads=order.threads, patches=order.patches
         ),
         first_steps=loop.first_steps,
+        advice=advice,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     report.flush_points()

@@ -21,6 +21,7 @@ class Trained(BaseModel):
         first_step_at: when this attempt had made its first step; None if all were made before it.
         seconds: spent in each phase so far.
         first_steps: what the guard saw of them; None on a CPU.
+        advice: what would make such a training faster.
     """
 
     spec: dict[str, Any]
@@ -38,3 +39,4 @@ class Trained(BaseModel):
     seconds: dict[str, float]
     environment: dict[str, Any]
     first_steps: FirstSteps | None = None
+    advice: list[str] = []

@@ -9,11 +9,18 @@ from torch import nn
 
 from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
+from worker.trainer.pace import Pace
 from worker.trainer.resolve import Plan
 
 
 class Batches(Protocol):
-    """Training batches, each a function of its epoch and its place in it."""
+    """Training batches, each a function of its epoch and its place in it.
+
+    Attributes:
+        pace: what it takes the host to make them.
+    """
+
+    pace: Pace
 
     def get(self, epoch: int, place: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and targets on the device, both with the batch as their first dimension."""

@@ -106,6 +106,13 @@ def test_without_patches_the_card_has_no_table_of_them():
     assert "### Patches" not in card_of({"torch": "2.13", "patches": []})
 
 
+def test_what_would_make_such_a_training_faster_is_beside_its_time():
+    text = card_of({}, advice=["loader-bound: making batches takes 43% of a step"])
+    assert "- Time: " in text
+    assert "- Faster: loader-bound: making batches takes 43% of a step" in text
+    assert "Faster" not in card_of({})
+
+
 WORK = DeviceWork(
     device="cuda:0", steps=3, wall_seconds=0.5, device_seconds=0.5, gradient_bytes=8,
     allocated_bytes=80, peak_bytes=1 << 20, used_bytes=1 << 30, device_operators=90,

@@ -95,6 +95,17 @@ def test_accumulated_micro_steps_are_one_batch(make_job, start, losses):
     assert curves[0] == pytest.approx(curves[1], rel=1e-4)
 
 
+def test_a_run_whose_batches_take_most_of_its_time_is_called_loader_bound(make_job, start):
+    loop, work = start(make_job(training={"epochs": 6}))
+    loop.run()
+    assert work.batches.pace.making_seconds > 0
+    work.batches.pace.making_seconds = loop._training_seconds()
+    (advice,) = loop.find_advice()
+    assert advice.startswith("loader-bound: ")
+    work.batches.pace.waiting_seconds = loop._training_seconds()
+    assert loop.find_advice() == []
+
+
 def test_the_best_checkpoint_is_by_validation(make_job, start, events):
     job_dir = make_job(training={"epochs": 6})
     loop, _ = start(job_dir)

@@ -26,8 +26,6 @@ SLOW_COPY = 1.25
 UNSTEADY_SPREAD = 0.15
 MIN_SAMPLES = 3
 """A test that was sampled less often supports no advice."""
-LOADER_BOUND = 0.2
-"""Share of a step's time that waiting for data may take."""
 GRADIENT_BYTES = 46_800_000
 """Of ResNet-18 in float32."""
 HEAVY_ALLREDUCE = 0.25
@@ -51,25 +49,6 @@ def best_rates(result: BenchmarkResult) -> dict[str, float]:
             name = f"{measured.test}/{kind}_{units[measured.unit]}"
             best[name] = max(best.get(name, 0.0), measured.rate.value)
     return best
-
-
-def recommend_loader(*, step_seconds: float, wait_seconds: float) -> Recommendation | None:
-    """Whether training waits for its data, from the means of one step.
-
-    Args:
-        step_seconds: of a whole step, waiting included.
-        wait_seconds: that the step waited for its batch.
-    """
-    if step_seconds <= 0 or wait_seconds / step_seconds < LOADER_BOUND:
-        return None
-    share = wait_seconds / step_seconds
-    return Recommendation(
-        code="loader_bound",
-        text=f"loader-bound: {share:.0%} of a step waits for data ({1e3 * wait_seconds:.1f} of "
-        f"{1e3 * step_seconds:.1f} ms); decode once into memory, or give the worker more CPU "
-        "threads",
-        numbers={"step_seconds": step_seconds, "wait_seconds": wait_seconds},
-    )
 
 
 def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from redkiln.benchmark import BenchmarkResult, Comparison, Machine, Measurement, Pair, Rate
-from worker.hardware.benchmark.advice import best_rates, recommend, recommend_loader
+from worker.hardware.benchmark.advice import best_rates, recommend
 
 MACHINE = Machine(
     hostname="bench", kind="gpu", device="a GPU", cpu="a CPU", num_cores=8, num_threads=8
@@ -211,19 +211,6 @@ def test_a_comparison_is_weighed_by_the_mean_of_its_tests(comparison, words):
 def test_a_comparison_that_was_not_made_is_not_weighed():
     skipped = Comparison(name="patches", title="The patches", skipped="there is no GPU")
     assert recommend(result(comparisons=[skipped])) == []
-
-
-@pytest.mark.parametrize(
-    ("step_seconds", "wait_seconds", "words"),
-    [
-        (0.1, 0.043, "loader-bound: 43% of a step waits for data (43.0 of 100.0 ms)"),
-        (0.1, 0.01, None),
-        (0.0, 0.0, None),
-    ],
-)
-def test_training_that_waits_for_its_data_is_called_loader_bound(step_seconds, wait_seconds, words):
-    found = recommend_loader(step_seconds=step_seconds, wait_seconds=wait_seconds)
-    assert found is None if words is None else words in found.text
 
 
 def test_the_best_of_each_kind_stand_for_a_machine():
