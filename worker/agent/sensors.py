@@ -1,8 +1,8 @@
 """The GPUs of this host with what their sensors said last."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from redkiln.hardware import GpuExclusion, GpuFacts, GpuState, GpuTelemetry
+from redkiln.hardware import GpuFacts, GpuTelemetry
 from worker.hardware.cards import find_device_dir
 from worker.hardware.choose import gpu_key
 from worker.hardware.discover import discover_gpus
@@ -29,26 +29,6 @@ class HostGpus:
     def newest(self, key: str) -> GpuTelemetry | None:
         """The newest reading of a GPU."""
         return self._sampler.newest(key)
-
-    def states(
-        self, *, excluded: Mapping[str, GpuExclusion], held: Mapping[str, str]
-    ) -> list[GpuState]:
-        """Every GPU as it is now.
-
-        Args:
-            excluded: why some are left alone, by key.
-            held: attempts of this worker by the key of the GPU that they hold.
-        """
-        return [
-            GpuState(
-                key=key,
-                facts=facts.model_copy(update={"telemetry": self.newest(key)}),
-                attempt_id=held.get(key),
-                excluded=excluded.get(key),
-            )
-            for facts in self.facts
-            for key in (gpu_key(facts),)
-        ]
 
     def start(self) -> None:
         """Begin to read the sensors; a host without any needs no thread."""

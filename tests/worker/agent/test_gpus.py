@@ -240,6 +240,15 @@ def test_a_faulted_gpu_is_left_alone_until_it_passes_its_self_test(service, make
     assert all("--again" in call["asked"] for call in again)
 
 
+def test_a_gpu_that_nobody_tests_is_not_taken_out_for_ever(service, make_bench):
+    bench = make_bench([RX_7900_XTX])
+    bench.start()
+    faulted = service.add_job(steps=10, die_at=7, how=FAULT)
+    assert service.wait_for_finish(faulted).failure.code == FailureCode.GPU_FAULT
+    assert service.wait_for_finish(service.add_job(steps=3)).outcome == "succeeded"
+    assert not bench.exclusions()
+
+
 def test_a_test_that_dies_takes_the_gpu_out_with_its_last_words(service, make_bench, verdict):
     verdict.write_text("dies")
     bench = make_bench([RX_7900_XTX])
