@@ -16,6 +16,7 @@ VALUES = {
     "artifact_id": "art_" + "0" * 22,
     "dataset_id": "ds_" + "0" * 22,
     "key_id": "key_" + "0" * 22,
+    "worker_id": "wrk_00000001",
     "sha256": "0" * 64,
     "task": "image-classification",
 }

@@ -1,6 +1,7 @@
 """What holds of jobs and attempts whatever happens in whatever order."""
 
 import hashlib
+import itertools
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -40,14 +41,16 @@ from service.datasets.rules import ensure_builtins
 from service.errors import Conflict, Gone, NotFound, Superseded
 from service.housekeeping import collect_blobs, reap_expired
 from service.jobs.removal import delete_job
-from service.jobs.steering import cancel
+from service.jobs.steering import cancel, pause, resume, retry
 from service.jobs.submit import submit
 from service.jobs.tables import Job, JobEvent
 from service.migrations.metadata import METADATA
 from service.settings import Settings
 from service.workers.rules import hello
 
+ENDS = ("succeeded", "failed", "cancelled")
 WORKERS = ["wrk_00000001", "wrk_00000002"]
+OUTCOMES = ["succeeded", "failed", "released", "paused", "cancelled"]
 
 
 @dataclass
@@ -172,7 +175,8 @@ class Machine(RuleBasedStateMachine):
             held.seq += count
             assert answer.acked_seq == held.seq
             job = self.job(held.job_id)
-            assert (answer.command == "cancel") == (job.status == JobStatus.CANCELLING)
+            told = {JobStatus.CANCELLING: "cancel", JobStatus.PAUSING: "pause"}
+            assert answer.command == told.get(job.status, "continue")
 
     @rule(held=attempts, is_best=st.booleans())
     def commits_a_checkpoint(self, held, is_best):
@@ -199,7 +203,7 @@ class Machine(RuleBasedStateMachine):
 
         self.fenced(held, run)
 
-    @rule(held=attempts, outcome=st.sampled_from(["succeeded", "failed", "released", "cancelled"]))
+    @rule(held=attempts, outcome=st.sampled_from(OUTCOMES))
     def finishes(self, held, outcome):
         data = b"the model"
         sha256 = hashlib.sha256(data).hexdigest()
@@ -249,6 +253,44 @@ class Machine(RuleBasedStateMachine):
             assert self.write(run) in (JobStatus.CANCELLED, JobStatus.CANCELLING)
 
     @rule(job_id=jobs)
+    def pauses(self, job_id):
+        status = self.status(job_id)
+        run = lambda s: pause(s, job_id, now=read_now(s)).status  # noqa: E731
+        if status is None:
+            with pytest.raises(NotFound):
+                self.write(run)
+        elif status == JobStatus.CANCELLING or JobStatus(status).is_terminal:
+            with pytest.raises(Conflict):
+                self.write(run)
+        else:
+            assert self.write(run) in (JobStatus.PAUSING, JobStatus.PAUSED)
+
+    @rule(job_id=jobs)
+    def resumes(self, job_id):
+        status = self.status(job_id)
+        run = lambda s: resume(s, job_id, now=read_now(s)).status  # noqa: E731
+        if status in (JobStatus.PAUSED, JobStatus.QUEUED):
+            assert self.write(run) == JobStatus.QUEUED
+        elif status == JobStatus.RUNNING:
+            assert self.write(run) == JobStatus.RUNNING
+        elif status is not None:
+            with pytest.raises(Conflict):
+                self.write(run)
+
+    @rule(job_id=jobs, start=st.sampled_from(["newest", "start"]))
+    def retries(self, job_id, start):
+        status = self.status(job_id)
+        run = lambda s: retry(s, job_id, start=start, now=read_now(s)).status  # noqa: E731
+        if status in (JobStatus.FAILED, JobStatus.CANCELLED):
+            assert self.write(run) == JobStatus.QUEUED
+            self.ended.pop(job_id)
+            if start == "start":
+                assert self.rows(Checkpoint, Checkpoint.job_id == job_id) == []
+        elif status is not None:
+            with pytest.raises(Conflict):
+                self.write(run)
+
+    @rule(job_id=jobs)
     def deletes(self, job_id):
         status = self.status(job_id)
         if status is None:
@@ -293,7 +335,7 @@ class Machine(RuleBasedStateMachine):
             running = self.rows(
                 Attempt, Attempt.job_id == job.id, Attempt.status == AttemptStatus.RUNNING
             )
-            is_active = job.status in (JobStatus.RUNNING, JobStatus.CANCELLING)
+            is_active = job.status in (JobStatus.RUNNING, JobStatus.PAUSING, JobStatus.CANCELLING)
             assert len(running) == is_active
 
     @invariant()
@@ -305,7 +347,7 @@ class Machine(RuleBasedStateMachine):
             assert job.fence == (fences[-1] if fences else 0)
 
     @invariant()
-    def what_has_ended_never_changes(self):
+    def what_has_ended_never_changes_by_itself(self):
         for job in self.rows(Job):
             if JobStatus(job.status).is_terminal:
                 state = (job.status, job.finished_at, job.last_event_seq, job.revision)
@@ -316,8 +358,12 @@ class Machine(RuleBasedStateMachine):
         for job in self.rows(Job):
             events = sorted(self.rows(JobEvent, JobEvent.job_id == job.id), key=lambda e: e.seq)
             assert [e.seq for e in events] == list(range(1, job.last_event_seq + 1))
-            ends = [e.seq for e in events if e.kind in ("succeeded", "failed", "cancelled")]
-            assert ends == ([events[-1].seq] if JobStatus(job.status).is_terminal else [])
+            told = [e.kind for e in events if e.kind in (*ENDS, "retried")]
+            assert (told[-1:] != [] and told[-1] in ENDS) == JobStatus(job.status).is_terminal
+            # Between two ends somebody has retried it, and nothing follows an end but that.
+            assert all((a in ENDS) != (b in ENDS) for a, b in itertools.pairwise(told))
+            after = itertools.pairwise(e.kind for e in events)
+            assert all(b == "retried" for a, b in after if a in ENDS)
 
     @invariant()
     def what_can_be_fetched_is_stored(self):
