@@ -12,7 +12,7 @@ PCIE_COST = 16
 SAME_CPU_COST = 24
 UNKNOWN_COST = 32
 """What a pair of GPUs costs by its best path: any number of xGMI hops that a host has is faster
-than PCIe, whose direct paths are better than those that a CPU passes on."""
+than PCIe, over which GPUs that copy to each other are better off than those that cannot."""
 
 
 Costs = Mapping[frozenset[str], int]
@@ -189,11 +189,15 @@ def _cpu_nodes(gpu: GpuFacts) -> set[int]:
 
 def _explain(keys: Sequence[str], worst: int, *, num_free: int) -> str:
     if worst < PCIE_COST:
-        path = f"joined by xGMI, at most {worst} hop{'s' if worst > 1 else ''} apart"
+        path = f"joined by xGMI, at most {_hops(worst)} apart"
     elif worst < SAME_CPU_COST:
-        path = "joined over PCIe directly"
+        path = f"that copy to each other over PCIe, at most {_hops(worst - PCIE_COST + 1)} apart"
     elif worst == SAME_CPU_COST:
         path = "on the PCIe of one CPU"
     else:
         path = "with no better path between them known than through the host"
     return f"GPUs {', '.join(keys)}: of {num_free} free ones the nearest to each other, {path}"
+
+
+def _hops(count: int) -> str:
+    return f"{count} hop{'s' if count > 1 else ''}"

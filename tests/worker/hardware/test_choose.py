@@ -96,7 +96,7 @@ def on_cpu(cpu, *numbers):
         (list(ring(2, 5, 3, 4)), 2, {2, 5}, "xGMI, at most 1 hop apart"),
         (list(ring(2, 3, 4, 5)), 3, {2, 3, 4}, "at most 2 hops"),
         ([gpu(1, links=[link(2, "pcie")]), gpu(2), *ring(6, 7)], 2, {6, 7}, "xGMI"),
-        ([gpu(1), gpu(2, links=[link(4, "pcie")]), gpu(4)], 2, {2, 4}, "PCIe directly"),
+        ([gpu(1), gpu(2, links=[link(4, "pcie")]), gpu(4)], 2, {2, 4}, "PCIe, at most 1 hop apart"),
         ([*on_cpu(0, 4, 5), *on_cpu(1, 6, 7)], 2, {4, 5}, "one CPU"),
         ([*on_cpu(0, 4), *on_cpu(1, 6, 7)], 2, {6, 7}, "one CPU"),
         ([gpu(1), gpu(2)], 2, {1, 2}, "through the host"),
@@ -127,3 +127,4 @@ def test_on_a_real_machine_four_of_eight_are_one_hive():
     assert len(choice.keys) == 4
     assert len(hives) == 1
     assert "xGMI" in choice.reason
+    assert "over PCIe, at most 3 hops apart" in choose_gpus(by_key(gpus), 5).reason
