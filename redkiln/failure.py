@@ -32,8 +32,8 @@ class FailureCode(StrEnum):
     INTERNAL = "internal"
     WORKER_LOST = "worker_lost"
     WORKER_SHUTDOWN = "worker_shutdown"
-    SUPERSEDED = "superseded"
     PAUSED = "paused"
+    SUPERSEDED = "superseded"
     QUARANTINED = "quarantined"
     CANCELLED = "cancelled"
 
