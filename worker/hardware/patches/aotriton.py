@@ -10,7 +10,7 @@ without any kernel). The worker's self-test compares the results with float64.
 Remove when: torch has no such switch, or no target of the table needs it.
 """
 
-from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip
+from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip, skip_unknown
 from worker.hardware.patches.facts import PatchFacts, parse_version
 from worker.hardware.targets import Target
 
@@ -21,11 +21,13 @@ FIRST_IN_TABLE = (2, 13)
 
 def decide(facts: PatchFacts) -> Decision:
     """On where there are such kernels and nothing is known against them."""
+    if not facts.targets:
+        return skip_unknown()
     names = ", ".join(facts.gfx_names)
     if not any(_needs_switch(target, facts.torch) for target in facts.targets):
         if any(target.aotriton != "none" for target in facts.targets):
             return skip(f"{names}: fused attention needs no switch")
-        return skip(f"{names or 'these GPUs'}: there are no fused kernels for attention")
+        return skip(f"{names}: there are no fused kernels for attention")
     wrong = find_fault(facts)
     if wrong is not None:
         return refuse(f"{names}: {wrong}")

@@ -50,6 +50,11 @@ def skip(why: str) -> Decision:
     return Decision("skipped", why)
 
 
+def skip_unknown() -> Decision:
+    """Nothing is known of the target, and nothing is guessed."""
+    return skip("the target is not in the table: torch chooses by itself")
+
+
 def refuse(why: str) -> Decision:
     """It would do harm, or might and nothing shows that it does not."""
     return Decision("refused", why)

@@ -12,7 +12,7 @@ Remove when: the self-test passes on gfx1201 with hipBLASLt under a released ROC
 gone from the table.
 """
 
-from worker.hardware.patches.decision import Decision, Scope, apply, skip
+from worker.hardware.patches.decision import Decision, Scope, apply, skip, skip_unknown
 from worker.hardware.patches.facts import PatchFacts
 from worker.hardware.verdicts import AVOID_HIPBLASLT
 
@@ -26,6 +26,8 @@ def decide(facts: PatchFacts) -> Decision:
     reason = find_fault(facts)
     if reason is not None:
         return apply(reason, environment=AVOID_HIPBLASLT)
+    if not facts.targets:
+        return skip_unknown()
     if not any(target.has_hipblaslt for target in facts.targets):
         return skip("hipBLASLt has no kernels for these GPUs; torch takes rocBLAS by itself")
     return skip("nothing is known to be wrong with hipBLASLt here; torch chooses by itself")

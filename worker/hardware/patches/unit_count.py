@@ -24,8 +24,10 @@ VARIABLES = ("GPU_ENABLE_WGP_MODE", "GPU_ENABLE_WAVE32_MODE")
 def decide(facts: PatchFacts) -> Decision:
     """Nothing is changed."""
     rdna = [gpu for gpu in facts.gpus if gpu.wgp_count]
-    if not rdna:
+    if not rdna and all(gpu.wave_size == 64 for gpu in facts.gpus):
         return skip("HIP counts compute units here, as everybody expects")
+    if not rdna:
+        return skip("no file tells how many units the GPU has")
     counts = ", ".join(
         f"{gpu.gfx}: {gpu.wgp_count} work-group processors are {gpu.cu_count} compute units"
         for gpu in rdna

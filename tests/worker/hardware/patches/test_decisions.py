@@ -277,6 +277,20 @@ def test_the_count_of_units_is_explained_and_left():
     assert (found.environment, found.settings) == ({}, {})
 
 
+def test_nothing_is_claimed_of_units_that_no_file_counts():
+    for wave_size, words in ((64, "HIP counts compute units"), (None, "no file tells"), (32, "no")):
+        facts = facts_of("", gpus=(gpu("gfx1030", wave_size=wave_size),))
+        assert outcome(facts, "unit_count").why.startswith(words)
+
+
+@pytest.mark.parametrize("gfx", ["gfx1300", None])
+def test_nothing_is_claimed_of_a_target_that_is_not_in_the_table(gfx):
+    facts = facts_of(gfx)
+    for name in ("hipblaslt", "aotriton"):
+        assert "the target is not in the table" in outcome(facts, name).why
+    assert outcome(facts, "attention").settings == {}
+
+
 def test_what_the_user_has_set_is_left_and_shown():
     user = {
         "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
