@@ -38,6 +38,11 @@ def test_torch_is_set_right_after_a_program_imports_it(tmp_path):
     assert run(SAYS, tmp_path, settings=None).stdout == "False\n"
 
 
+def test_torch_is_set_too_where_a_program_asks_first_whether_it_is_there(tmp_path):
+    asks = "import importlib.util; assert importlib.util.find_spec('torch')"
+    assert run(f"{asks}; {asks}; {SAYS}; {asks}", tmp_path).stdout == "True\n"
+
+
 def test_what_the_program_sets_itself_wins(tmp_path):
     script = f"import torch; torch.backends.cudnn.benchmark = 'mine'; {SAYS}"
     assert run(script, tmp_path).stdout == "mine\n"

@@ -25,16 +25,24 @@ class AfterTorch(importlib.abc.MetaPathFinder):
 
     def __init__(self, settings: dict[str, str]) -> None:
         self._settings = settings
+        self._is_asking = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Torch's own spec, whose loader ends with our step; nothing for any other module."""
+        """Torch's own spec, whose loader ends with our step; nothing for any other module.
+
+        Programs ask for it before they import torch, or do not import it at all: each one that is
+        given away has the step.
+        """
         del path, target
-        if fullname != "torch":
+        if fullname != "torch" or self._is_asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
+        self._is_asking = True  # the others are asked through the same list, where we stand first
+        try:
+            spec = importlib.util.find_spec("torch")
+        finally:
+            self._is_asking = False
         loader = spec.loader if spec else None
         if loader is not None:
             own = loader.exec_module
