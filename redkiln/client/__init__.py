@@ -1,0 +1,89 @@
+"""`Client`: everything that the API can do, as typed Python methods.
+
+    with redkiln.Client() as client:
+        dataset = client.wait_dataset(client.push_dataset("flowers/").id)
+        job = client.submit({"dataset": dataset.id})
+        for update in client.watch(job.id):
+            print(update)
+        client.download_all(job.id, "out/")
+
+Each method is one request, typed and explained, in the file of its noun. What takes more than that
+lives beside this room: `connection`, `watching`, `transfer`, `packing`.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from redkiln.client.artifacts import Artifacts
+from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
+from redkiln.client.jobs import DryRun, Jobs, TaskInfo
+from redkiln.client.operations import Operations
+from redkiln.connection import Connection, RetryPolicy
+from redkiln.settings import resolve_settings
+from redkiln.watching import Disconnected, Reconnected, Snapshot, Update
+
+__all__ = [
+    "Client",
+    "Disconnected",
+    "DryRun",
+    "OnUpload",
+    "Reconnected",
+    "Snapshot",
+    "Stage",
+    "TaskInfo",
+    "Update",
+    "dataset_name",
+]
+
+
+class Client(Jobs, Artifacts, Datasets, Operations):
+    """A synchronous client of one Redkiln service.
+
+    Args:
+        url: address of the service; else `REDKILN_URL`, else http://127.0.0.1:8321.
+        key: API key; else `REDKILN_KEY`, `REDKILN_KEY_FILE`, else the admin key of a service that
+            runs from a checkout here, if the address is this machine's.
+        policy: how requests that may be repeated are.
+        transport: another way to the service than TCP, for tests.
+
+    Every method may raise `ConnectionFailed` (no answer) and `ApiError` (a refusal).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        policy: RetryPolicy | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._policy = policy or RetryPolicy()
+        settings = resolve_settings(url, key)
+        self._connection = Connection(settings, policy=self._policy, transport=transport)
+
+    @property
+    def url(self) -> str:
+        """Address of the service."""
+        return self._connection.url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the service runs on this machine."""
+        return self._connection.is_local
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,300 @@
+"""Jobs: submitting, watching and steering them, and what they say of themselves."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from redkiln.client.requests import Requests
+from redkiln.job import (
+    CheckpointView,
+    Estimates,
+    EventView,
+    JobSummary,
+    JobView,
+    Page,
+    Series,
+    TelemetrySeries,
+)
+from redkiln.spec import JobSpec
+from redkiln.watching import (
+    PATIENCE_SECONDS,
+    Update,
+    follow_log,
+    watch_events,
+)
+
+
+class TaskInfo(BaseModel):
+    """A task that a spec can name."""
+
+    name: str
+    description: str = ""
+
+
+class DryRun(Estimates):
+    """What a spec would run as, defaults filled in and `auto` left as it is, and what it takes."""
+
+    dataset_id: str | None = None
+    spec: dict[str, Any]
+    warnings: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class Jobs(Requests):
+    """The methods of a client that are about jobs."""
+
+    def tasks(self) -> list[TaskInfo]:
+        """The tasks that a spec can name."""
+        return list(self._pages("/v1/tasks", TaskInfo))
+
+    def task_schema(self, task: str) -> dict[str, Any]:
+        """JSON Schema of a task's spec, with every default.
+
+        Raises:
+            NotFound: no such task.
+        """
+        schema: dict[str, Any] = self._connection.request("GET", f"/v1/tasks/{task}/schema").json()
+        return schema
+
+    def submit(
+        self, spec: Mapping[str, Any] | JobSpec, *, idempotency_key: str | None = None
+    ) -> JobView:
+        """Queue a job.
+
+        Args:
+            spec: as `examples/` shows; only `dataset` is needed.
+            idempotency_key: a second submission with the same key gets the job of the first; by
+                default a new one, so that a repeated request cannot make two jobs.
+
+        Raises:
+            Rejected: the spec is wrong; `errors` says where.
+        """
+        response = self._connection.request(
+            "POST",
+            "/v1/jobs",
+            json=_plain(spec),
+            headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
+            repeatable=True,
+        )
+        return JobView.model_validate_json(response.content)
+
+    def dry_run(self, spec: Mapping[str, Any] | JobSpec) -> DryRun:
+        """Check a spec as `submit` would, and fill its defaults in; nothing is created.
+
+        Raises:
+            Rejected: the spec is wrong; `errors` says where.
+        """
+        response = self._connection.request(
+            "POST", "/v1/jobs", params={"dry_run": "true"}, json=_plain(spec), repeatable=True
+        )
+        return DryRun.model_validate_json(response.content)
+
+    def jobs(
+        self,
+        *,
+        status: str | None = None,
+        task: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        limit: int = 100,
+    ) -> Iterator[JobSummary]:
+        """Jobs, the newest first; further pages are fetched as they are needed.
+
+        Args:
+            status: only these.
+            task: only of this task.
+            metadata: only those whose metadata has all of these.
+            limit: size of a page.
+        """
+        filters = {f"metadata.{name}": value for name, value in (metadata or {}).items()}
+        params = {"status": status, "task": task, "limit": limit, **filters}
+        return self._pages("/v1/jobs", JobSummary, params)
+
+    def job(self, job_id: str) -> JobView:
+        """A job in full.
+
+        Raises:
+            NotFound: no such job.
+        """
+        return self._get(f"/v1/jobs/{job_id}", JobView)
+
+    def cancel(self, job_id: str) -> JobView:
+        """Ask for a job to be stopped; it is `cancelling` until its trainer has left.
+
+        Raises:
+            Conflict: it has ended already, other than by being cancelled.
+        """
+        return self._steer(job_id, "cancel")
+
+    def pause(self, job_id: str) -> JobView:
+        """Ask for a job to be paused; once it is `paused` its GPU is free.
+
+        Raises:
+            Conflict: it has ended, or is being cancelled.
+        """
+        return self._steer(job_id, "pause")
+
+    def resume(self, job_id: str) -> JobView:
+        """Let a paused job go on where it was.
+
+        Raises:
+            Conflict: it is not paused.
+        """
+        return self._steer(job_id, "resume")
+
+    def retry(self, job_id: str, *, start: str | int = "newest") -> JobView:
+        """Run a job again that has failed or was cancelled.
+
+        Args:
+            job_id: which one.
+            start: `newest` or `best` checkpoint, the step of one, or `start` to begin anew.
+
+        Raises:
+            Conflict: it has not ended, or has succeeded.
+            InvalidRequest: it has no such checkpoint.
+        """
+        response = self._connection.request(
+            "POST", f"/v1/jobs/{job_id}/retry", json={"from": start}
+        )
+        return JobView.model_validate_json(response.content)
+
+    def checkpoints(self, job_id: str) -> list[CheckpointView]:
+        """What a job can go on from, the newest first."""
+        return self._get(f"/v1/jobs/{job_id}/checkpoints", Page[CheckpointView]).data
+
+    def delete(self, job_id: str) -> None:
+        """Remove a job that has ended, with its artifacts, events and logs.
+
+        Raises:
+            Conflict: it is still going on; cancel it first.
+        """
+        self._connection.request("DELETE", f"/v1/jobs/{job_id}")
+
+    def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
+        """What has happened to a job so far, oldest first."""
+        while True:
+            page = self._get(
+                f"/v1/jobs/{job_id}/events",
+                Page[EventView],
+                {"after_seq": after_seq, "limit": 1000},
+            )
+            yield from page.data
+            if not page.has_more or not page.data:
+                return
+            after_seq = page.data[-1].seq
+
+    def watch(
+        self, job_id: str, *, after_seq: int = 0, patience_seconds: float = PATIENCE_SECONDS
+    ) -> Iterator[Update]:
+        """What happens to a job, as it happens, until it has ended.
+
+        A broken stream is taken up again where it broke, without losing or doubling an event; the
+        end of the stream is the job's end only if the service said so.
+
+        Args:
+            job_id: of the job.
+            after_seq: begin after this event; 0 begins with the first.
+            patience_seconds: how long a service that is away is waited for.
+
+        Raises:
+            ConnectionFailed: it was away for longer than that.
+        """
+        return watch_events(
+            self._connection, job_id, after_seq=after_seq, patience_seconds=patience_seconds
+        )
+
+    def wait(self, job_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> JobView:
+        """The job once it has ended; see `watch`."""
+        for _ in self.watch(job_id, patience_seconds=patience_seconds):
+            continue
+        return self.job(job_id)
+
+    def logs(
+        self,
+        job_id: str,
+        *,
+        offset: int | None = None,
+        tail: int | None = None,
+        attempt: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[bytes]:
+        """The log of a job's attempt, in pieces.
+
+        Args:
+            job_id: of the job.
+            offset: first byte wanted.
+            tail: only the last lines of what there is, instead of `offset`.
+            attempt: its number; by default the newest.
+            follow: go on as the log grows and through the next attempts, until the job has ended.
+        """
+        path = f"/v1/jobs/{job_id}/logs"
+        params = {"offset": offset, "tail": tail, "attempt": attempt}
+        response = self._connection.request("GET", path, params=params)
+        if response.content:
+            yield response.content
+        if follow:
+            yield from follow_log(
+                self._connection,
+                job_id,
+                attempt_id=response.headers.get("Redkiln-Attempt"),
+                offset=int(response.headers.get("Redkiln-Log-Size", 0)),
+                only=attempt,
+            )
+
+    def metrics(
+        self,
+        job_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        after_step: int | None = None,
+        max_points: int | None = None,
+    ) -> list[Series]:
+        """The metrics of a job over its steps.
+
+        Args:
+            job_id: of the job.
+            names: only these series.
+            after_step: only what is newer.
+            max_points: thin each series for display to so many points.
+        """
+        params = {
+            "names": ",".join(names) if names else None,
+            "after_step": after_step,
+            "max_points": max_points,
+        }
+        body = self._connection.request("GET", f"/v1/jobs/{job_id}/metrics", params=params).json()
+        return [Series.model_validate(item) for item in body["series"]]
+
+    def telemetry(
+        self,
+        job_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        after_ms: int | None = None,
+        max_points: int | None = None,
+    ) -> list[TelemetrySeries]:
+        """What a job's GPUs and its processes did over time.
+
+        Args:
+            job_id: of the job.
+            names: only these series (`gpu/0/power_watts`, `host/cpu_ratio`, ...).
+            after_ms: only what is newer (milliseconds since 1970).
+            max_points: thin each series for display to so many points.
+        """
+        params = {
+            "names": ",".join(names) if names else None,
+            "after_ms": after_ms,
+            "max_points": max_points,
+        }
+        body = self._connection.request("GET", f"/v1/jobs/{job_id}/telemetry", params=params).json()
+        return [TelemetrySeries.model_validate(item) for item in body["series"]]
+
+    def _steer(self, job_id: str, verb: str) -> JobView:
+        response = self._connection.request("POST", f"/v1/jobs/{job_id}/{verb}", repeatable=True)
+        return JobView.model_validate_json(response.content)
+
+
+def _plain(spec: Mapping[str, Any] | JobSpec) -> dict[str, Any]:
+    if isinstance(spec, JobSpec):
+        return spec.model_dump(mode="json", exclude_unset=True) | {"task": spec.task}
+    return dict(spec)

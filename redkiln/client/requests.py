@@ -1,0 +1,37 @@
+"""What every part of the client asks the service through."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from redkiln.connection import Connection, RetryPolicy
+from redkiln.job import Page
+
+View = TypeVar("View", bound=BaseModel)
+
+
+class Requests:
+    """A connection, and the two ways in which things are read."""
+
+    _connection: Connection
+    _policy: RetryPolicy
+
+    def _get(self, path: str, view: type[View], params: Mapping[str, Any] | None = None) -> View:
+        return view.model_validate_json(
+            self._connection.request("GET", path, params=params).content
+        )
+
+    def _pages(
+        self, path: str, view: type[View], params: Mapping[str, Any] | None = None
+    ) -> Iterator[View]:
+        after: str | None = None
+        while True:
+            response = self._connection.request(
+                "GET", path, params={**(params or {}), "after": after}
+            )
+            page = Page[view].model_validate_json(response.content)  # type: ignore[valid-type]
+            yield from page.data
+            if not page.has_more or page.last_id is None:
+                return
+            after = page.last_id
