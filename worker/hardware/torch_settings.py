@@ -14,9 +14,14 @@ GETTERS = {
     "torch.backends.cuda.enable_flash_sdp": "flash_sdp_enabled",
     "torch.backends.cuda.enable_mem_efficient_sdp": "mem_efficient_sdp_enabled",
     "torch.backends.cuda.enable_math_sdp": "math_sdp_enabled",
-    "torch.backends.cuda.preferred_blas_library": "preferred_blas_library",
 }
 """Switches that are functions, and beside each the one that tells its state."""
+DEFAULTS = {"torch.backends.cuda.preferred_blas_library": "default"}
+"""Switches that are functions, and what puts them back unasked: on ROCm the question for the state
+opens every GPU, and with it the variables that a program sets after its imports come too late.
+
+Source: pytorch aten/src/ATen/Context.cpp, blasPreferredBackend.
+"""
 
 
 def apply_settings(torch: ModuleType, settings: Mapping[str, str]) -> tuple[Undo, dict[str, str]]:
@@ -45,12 +50,12 @@ def _set(torch: ModuleType, name: str, value: str | bool) -> Undo:
     owner: Any = torch
     for part in path:
         owner = getattr(owner, part)
-    if name not in GETTERS:
+    if name not in GETTERS | DEFAULTS:
         before = getattr(owner, last)
         setattr(owner, last, value)
         return lambda: setattr(owner, last, before)
     function = getattr(owner, last)
-    state = getattr(owner, GETTERS[name])()
+    state = DEFAULTS[name] if name in DEFAULTS else getattr(owner, GETTERS[name])()
     function(value)
     return lambda: function(state)
 

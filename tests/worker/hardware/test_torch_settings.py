@@ -44,20 +44,19 @@ def test_a_torch_that_lacks_a_setting_keeps_the_others():
     assert backends.cudnn.benchmark is False
 
 
-def test_a_function_is_given_the_value_and_then_its_old_state():
-    box = ["default"]
+def test_a_library_is_chosen_without_a_question_that_would_open_the_gpus():
+    calls = []
 
     def preferred_blas_library(value=None):
-        if value is not None:
-            box[0] = value
-        return box[0]
+        assert value is not None, "torch looks at every GPU to answer"
+        calls.append(value)
 
     cuda = SimpleNamespace(preferred_blas_library=preferred_blas_library)
     fake = SimpleNamespace(backends=SimpleNamespace(cuda=cuda))
     undo, problems = apply_settings(fake, {"torch.backends.cuda.preferred_blas_library": "cublas"})
-    assert (box, problems) == (["cublas"], {})
+    assert (calls, problems) == (["cublas"], {})
     undo()
-    assert box == ["default"]
+    assert calls == ["cublas", "default"]
 
 
 def test_a_value_that_this_build_refuses_is_a_problem_and_no_error():
