@@ -60,7 +60,10 @@ def _explain_no_gpu(machines: Sequence[Machine]) -> str:
     if exclusions:
         every = f"every GPU of the live workers is left alone: {'; '.join(exclusions[:3])}"
         return f"{every}; device cpu trains without one"
-    return "no live worker has a GPU; start one that has, or use device any or cpu"
+    return (
+        "no live worker has a GPU to train on (`redkiln doctor` says why, where a machine has "
+        "one); start one that has, or use device any or cpu"
+    )
 
 
 def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:

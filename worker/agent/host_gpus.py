@@ -110,6 +110,6 @@ def _unseen(facts: GpuFacts) -> GpuExclusion:
     return GpuExclusion(
         code="not_in_torch",
         message=f"The driver has it ({facts.gfx or 'architecture unknown'}), but torch does not "
-        "open it: this build may lack its architecture, or a *_VISIBLE_DEVICES variable hides it; "
-        "`redkiln doctor` looks closer.",
+        "open it: the build may be for CPUs or lack its architecture, its device nodes may not be "
+        "passed, or a *_VISIBLE_DEVICES variable hides it; `redkiln doctor` says which.",
     )

@@ -81,10 +81,11 @@ def check_numbers(evidence: Evidence) -> Finding:
     passed = {report.pci_address for report in evidence.self_tests if report.status == "passed"}
     untested = [gpu for gpu in _to_train_on(evidence) if gpu.pci_address not in passed]
     if untested:
-        known = [d.text for gpu in untested if gpu.gfx for d in _defects(gpu.gfx)]
+        known = [f"{gpu.gfx}: {d.text}" for gpu in untested if gpu.gfx for d in _defects(gpu.gfx)]
+        names = ", ".join(map(name_of, untested))
         return unknown(
-            f"{name_of(untested[0])} has not been tested with these versions"
-            + (f"; known of it: {known[0]}" if known else ""),
+            f"not tested with these versions: {names}"
+            + (f"; known of {'; '.join(dict.fromkeys(known))}" if known else ""),
             fix="python -m worker.hardware.selftest",
         )
     return ok(f"{len(passed)} tested: agree with the CPU in float64")

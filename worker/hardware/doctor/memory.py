@@ -64,6 +64,8 @@ def check_gpu_memory(evidence: Evidence) -> Finding:
             cause="the job wanted more than the GPU has",
             fix="a smaller batch_size or image_size, or accumulation, in the job's spec",
         )
+    if not evidence.usable_gpus:
+        return unknown("no GPU is open here")
     told_of = [gpu for gpu in evidence.usable_gpus if gpu.telemetry]
     if not told_of:
         return unknown("no card tells how much of its memory is used")

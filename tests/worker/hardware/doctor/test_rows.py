@@ -532,6 +532,18 @@ def test_a_healthy_machine_needs_nothing():
     assert report.versions["hip"] == "7.2.4"
 
 
+def test_a_known_defect_is_told_of_the_card_that_has_it_and_of_no_other():
+    other = CARD.model_copy(update={"gfx": "gfx1030", "pci_address": "0000:09:00.0"})
+    told = check(19, self_tests=(), gpus=(CARD, other)).evidence
+    assert f"gfx1100 at {ADDRESS}" in told
+    assert "known of gfx1030: bf16" in told
+    assert "gfx1100: " not in told
+
+
+def test_cards_that_cannot_be_opened_are_not_said_to_tell_nothing():
+    assert check(16, render_nodes=()).evidence == "no GPU is open here"
+
+
 def test_numbers_that_are_not_finite_are_called_so():
     result = failed_result(max_rel_error=None, nan_count=12)
     found = check(19, self_tests=(self_test(status="failed", results=[result]),))
