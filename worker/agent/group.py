@@ -40,7 +40,8 @@ def read_group(group: int, *, proc_dir: Path = PROC_DIR) -> Usage | None:
             times.append(sum(int(ticks) for ticks in fields[_TIMES]) / _TICKS_PER_SECOND)
             own += (resident - mapped) * _PAGE_BYTES
             shared = max(shared, mapped * _PAGE_BYTES)
-    return Usage(sum(times), own + shared) if times else None
+    # What has ended and waits for its parent still stands there, and holds no memory.
+    return Usage(sum(times), own + shared) if own + shared else None
 
 
 def _members(group: int, proc_dir: Path) -> Iterator[tuple[Path, list[str]]]:

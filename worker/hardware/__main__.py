@@ -25,11 +25,18 @@ COMMANDS = {
 }
 """Modules of `worker.hardware.commands` and what they do; each is imported when it is asked for."""
 
+SELF_TEST = (
+    "Whether a GPU computes right numbers: python -m worker.hardware.selftest "
+    "[--device cuda:0] [--quick], a program of its own because it opens the GPU."
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m worker.hardware", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m worker.hardware", description=__doc__, epilog=SELF_TEST
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         subparser = commands.add_parser(name, help=summary, description=summary)

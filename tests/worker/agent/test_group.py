@@ -35,6 +35,16 @@ def test_a_group_that_has_ended_uses_nothing(tmp_path):
     assert read_group(10, proc_dir=tmp_path) is None
 
 
+def test_a_group_whose_end_nobody_has_seen_yet_has_ended():
+    child = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE,
+                             start_new_session=True)  # fmt: skip
+    try:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert read_group(child.pid) is None
+    finally:
+        child.communicate()
+
+
 def test_a_real_group_shows_its_work_and_its_memory():
     child = subprocess.Popen(
         [sys.executable, "-c", BUSY], stdout=subprocess.PIPE, start_new_session=True

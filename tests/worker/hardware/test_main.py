@@ -34,3 +34,9 @@ def test_an_unknown_command_is_refused(capsys):
         main(["fact"])
     assert ended.value.code == 2
     assert "facts" in capsys.readouterr().err
+
+
+def test_the_help_names_the_self_test_which_is_a_program_of_its_own(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "python -m worker.hardware.selftest" in capsys.readouterr().out
