@@ -93,8 +93,10 @@ class GpuPark:
 
     def find_attempt(self, key: str) -> str | None:
         """The attempt that holds a GPU, of this worker or of another one of the host."""
+        if (ours := self._held.get(key)) is not None:
+            return ours
         holder = self._leases.find_holder(key)
-        return self._held.get(key) or (holder.attempt_id if holder else None)
+        return holder.attempt_id if holder else None
 
     def take(self, key: str) -> GpuLease | None:
         """Lease a GPU, if it can be used now."""

@@ -10,6 +10,7 @@ Source: flock(2); Linux Documentation/admin-guide/sysctl/fs.rst (protected_regul
 
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from pydantic import BaseModel, Field, ValidationError
 from worker.jobdir import LEASES_VARIABLE
 
 LOCK_SUFFIX = ".lock"
+LOOK_SECONDS = 0.002
+"""How long a look at who holds a GPU, which shares its lock, takes at most on a busy machine."""
 SHARED_FILE_MODE = 0o666
 SHARED_DIR_MODE = 0o1777
 """Workers of one host may run as different users."""
@@ -131,7 +134,7 @@ class LeaseFolder:
         path = self._path(key)
         while True:
             descriptor = open_shared(path)
-            if not _lock(descriptor, fcntl.LOCK_EX):
+            if not _lock_out(descriptor):
                 os.close(descriptor)
                 return None
             if _is_still(path, descriptor):
@@ -177,6 +180,14 @@ def open_shared(path: Path) -> int:
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, SHARED_FILE_MODE)
             os.fchmod(descriptor, SHARED_FILE_MODE)  # whatever the umask says
             return descriptor
+
+
+def _lock_out(descriptor: int) -> bool:
+    """Lock it alone, past those who only look who holds it (`find_holder`)."""
+    if _lock(descriptor, fcntl.LOCK_EX):
+        return True
+    time.sleep(LOOK_SECONDS)
+    return _lock(descriptor, fcntl.LOCK_EX)
 
 
 def _lock(descriptor: int, kind: int) -> bool:

@@ -1,3 +1,4 @@
+import fcntl
 import os
 import signal
 import stat
@@ -108,6 +109,14 @@ def test_the_file_says_who_holds_it_and_a_free_one_says_nobody(folder):
     assert (holder.worker_id, holder.attempt_id, holder.pid) == ("wrk_a", "att_1", os.getpid())
     lease.close()
     assert folder.find_holder(CARDS[0]) is None
+
+
+def test_a_look_at_who_holds_it_keeps_nobody_from_a_free_gpu(folder, monkeypatch):
+    release(folder.take([CARDS[0]]))
+    looking = os.open(folder.root / f"{CARDS[0]}.lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("worker.hardware.leases.time.sleep", lambda _: os.close(looking))
+    assert folder.take([CARDS[0]]) is not None
 
 
 def test_a_given_up_lease_is_not_passed_on(folder):
