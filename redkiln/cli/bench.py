@@ -1,5 +1,6 @@
 """The command that measures: what a GPU can do, and what follows for training."""
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,8 @@ from redkiln.cli.output_folder import choose_folder
 from redkiln.cli.problems import UsageError
 from redkiln.cli.result import Result, load_result, print_result
 from redkiln.cli.specfile import SpecSource
+from redkiln.errors import ConnectionFailed
+from redkiln.job import JobView
 from redkiln.tasks.benchmark import NAME, QUICK
 
 
@@ -93,7 +96,7 @@ def build_spec(assignments: Assignments, num_gpus: int, *, is_quick: bool) -> Sp
 
 def _measure(session: Session, source: SpecSource, folder: Path | None) -> tuple[Result, Path]:
     session.locate = source.locate
-    job = session.client.submit(source.value)
+    job = _submit(session, source)
     try:
         ended = follow_job(session.client, job.id, screen_for(session.live))
     except KeyboardInterrupt:
@@ -107,6 +110,15 @@ def _measure(session: Session, source: SpecSource, folder: Path | None) -> tuple
     target = folder or choose_folder(Path("out"), ended)
     fetch(session, ended, result.artifacts, target)
     return result, target
+
+
+def _submit(session: Session, source: SpecSource) -> JobView:
+    try:
+        return session.client.submit(source.value)
+    except ConnectionFailed:
+        if importlib.util.find_spec("worker") is not None:
+            session.note("Without a service, this machine alone: python -m worker.hardware bench")
+        raise
 
 
 def _compare(session: Session, first: Path, second: Path) -> None:

@@ -183,3 +183,13 @@ def test_a_result_of_a_newer_schema_is_refused_rather_than_misread(redkiln, two_
     done = redkiln("bench", "--compare", *two_files)
     assert done.code == 2
     assert "schema 2" in done.err
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_without_a_service_whoever_has_a_worker_hears_how_to_measure_all_the_same(
+    redkiln, monkeypatch, has_worker
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: has_worker or None)
+    done = redkiln("--url", "http://127.0.0.1:9", "bench")
+    assert done.code == 3
+    assert ("python -m worker.hardware bench" in done.err) is has_worker
