@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 ROUND_SECONDS = 1.0
 TEST_SECONDS = 900.0
 """Kernels that were never used on this machine are compiled first, which takes minutes."""
+UNASKED = ""
+"""Versions of a GPU that was not leased yet; nothing has passed its self-test under them."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class GpuChecks:
         self._on_change = on_change
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpu-checks", daemon=True)
-        park.versions.update({key: test.versions for key, test in tests.items()})
+        park.versions.update(dict.fromkeys(tests, UNASKED))
 
     def start(self) -> None:
         """Look at the GPUs from now on."""
@@ -175,15 +177,22 @@ class GpuChecks:
         if lease is None:
             return  # somebody uses it, or tests it
         try:
-            record = self._park.health.load(key)
-            if not self._needs_test(key, record):
-                return  # another worker was faster
-            again = record.excluded is not None
-            verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
-            if not self._stopping.is_set():
-                self._heed(key, record, verdict)
+            self._test_leased(key, lease)
         finally:
             lease.close()
+        self._on_change()  # now that it can be taken
+
+    def _test_leased(self, key: str, lease: GpuLease) -> None:
+        if self._park.versions[key] == UNASKED:
+            # The answer may take a child that tries an override on this GPU.
+            self._park.versions[key] = self._tests[key].versions
+        record = self._park.health.load(key)
+        if not self._needs_test(key, record):
+            return  # it has passed before, or another worker was faster
+        again = record.excluded is not None
+        verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
+        if not self._stopping.is_set():
+            self._heed(key, record, verdict)
 
     def _heed(self, key: str, record: GpuRecord, verdict: Verdict) -> None:
         if verdict.exclusion is None:
@@ -192,4 +201,3 @@ class GpuChecks:
             self._park.health.save(key, record.admit(versions, denied=verdict.denied))
         else:
             self._park.exclude(key, verdict.exclusion, needs="self_test")
-        self._on_change()
