@@ -73,10 +73,14 @@ def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
     is_faster = ratio > 1 + max(LEAST_GAIN, _spread(step, base))
     chosen = best if is_faster else "fp32"
     ending = f"train in {best}" if is_faster else "stay with fp32"
+    # A CPU is measured in small batches, in which what a step does but once weighs most.
+    is_small = result.machine.kind == "cpu"
+    if is_small:
+        ending = f"{chosen} for batches as small as these; larger ones may differ"
     yield Recommendation(
         code="use_precision",
         text=f"{words}: {ending}",
-        setting=f"training.precision: {chosen}",
+        setting=None if is_small else f"training.precision: {chosen}",
         numbers={f"{name}_ratio": ratio for name, (ratio, _) in gains.items()},
     )
 

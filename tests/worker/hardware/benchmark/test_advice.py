@@ -208,6 +208,14 @@ def test_a_comparison_is_weighed_by_the_mean_of_its_tests(comparison, words):
     assert words in found.text
 
 
+def test_small_batches_of_a_cpu_set_no_precision_for_larger_ones():
+    steps = (step("fp32", "contiguous", 18.0), step("bf16", "contiguous", 8.0))
+    machine = MACHINE.model_copy(update={"kind": "cpu"})
+    (found,) = recommend(result(*steps).model_copy(update={"machine": machine}))
+    assert found.text.endswith("fp32 for batches as small as these; larger ones may differ")
+    assert found.setting is None
+
+
 def test_a_comparison_that_was_not_made_is_not_weighed():
     skipped = Comparison(name="patches", title="The patches", skipped="there is no GPU")
     assert recommend(result(comparisons=[skipped])) == []
