@@ -179,3 +179,17 @@ def test_asking_for_a_type_that_is_wrong_on_this_gpu_is_refused_with_the_numbers
     with pytest.raises(TrainingFailed, match=r"error 4\.2"):
         resolve({"training": {"precision": "bf16"}}, device=device)
     assert resolve({"training": {"precision": "fp16"}}, device=device).training.precision == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("size", "num_train", "precision"),
+    [(8, 1_400, "fp32"), (28, 900, "fp32"), (28, 60_000, "bf16"), (32, 900, "bf16")],
+)
+def test_a_cpu_takes_bf16_by_itself_where_there_is_enough_to_multiply(size, num_train, precision):
+    cpu = DeviceFacts("cpu", has_bf16=True)
+    resolved = resolve(size=(size, size), channels=1, num_train=num_train, device=cpu)
+    assert resolved.training.precision == precision
+
+
+def test_a_cpu_without_such_instructions_takes_fp32():
+    assert resolve(num_train=60_000).training.precision == "fp32"
