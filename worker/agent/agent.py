@@ -1,4 +1,8 @@
-"""The agent: says hello, keeps slots and their spares, answers the doorbell, polls while idle."""
+"""The agent: says hello, keeps slots and their spares, answers the doorbell, polls while idle.
+
+It is where all parts of a worker are put together and taken apart again, in the right order; what
+each of them does is in a file of its own. Hence its length.
+"""
 
 import os
 import secrets

@@ -2,7 +2,8 @@
 
 The device is never waited for within a step: losses stay there until progress is due, and are read
 together. Everything that the next step depends on is in a checkpoint, so a run that goes on from
-one makes the same numbers as a run that was never interrupted (same machine, same threads).
+one makes the same numbers as a run that was never interrupted (same machine, same threads). All of
+it is in one file because the order of these things is what there is to understand.
 
 Words: a step is one optimiser update, counted from 1 in all that is reported; `place` is a batch's
 place within its epoch, counted from 0.
