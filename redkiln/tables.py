@@ -1,0 +1,98 @@
+"""What a table is once it is validated: typed columns, a target, and splits that are frozen.
+
+The service reads what was uploaded (CSV, TSV, JSON lines, Parquet) once, and keeps it as one Parquet
+file, which is the data set's index and all that a worker reads. Its rows are those of the training
+split and then those of the test split; its schema's metadata holds a `TableIndex` as JSON under
+`METADATA_KEY`. Its columns:
+
+    <name of a feature>  numeric: double, null where missing; categorical: int32, place in the
+                         column's `categories`, null where missing; text: string, never null
+    TARGET               int32, place in `classes`; for regression double, never null nor NaN
+    RANK                 int32, place in the frozen random order of the row's class and split, from
+                         0; for regression all rows of a split are one class
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from redkiln.datasets import take_fraction
+
+METADATA_KEY = "redkiln"
+"""Of the Parquet schema's metadata."""
+TARGET = "__target__"
+RANK = "__rank__"
+
+ColumnType = Literal["numeric", "categorical", "text"]
+TableTask = Literal["text-classification", "tabular-classification", "tabular-regression"]
+
+
+class Column(BaseModel):
+    """A feature column.
+
+    Attributes:
+        categories: of a categorical column, its values in the training split, most frequent first;
+            a value that only the test split has counts as missing.
+        num_missing: rows without a value.
+        mean: of a numeric column's training rows that have a value; 0 where none has.
+        std: standard deviation of the same, 1 where it would be 0.
+        minimum: smallest of the same.
+        maximum: largest of the same.
+    """
+
+    name: str
+    type: ColumnType
+    categories: list[str] = Field(default_factory=list)
+    num_missing: int = 0
+    mean: float = 0.0
+    std: float = 1.0
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+class TableIndex(BaseModel):
+    """The columns and splits of a table.
+
+    Attributes:
+        columns: features, in the file's order; one text column for text-classification.
+        target: the name that the target's column has in the file.
+        classes: names, by label, sorted; empty for regression.
+        target_mean: of the training rows, for regression.
+        target_std: of the same; 1 where it would be 0.
+        num_train: the first rows of the file are the training split,
+        num_test: and those after them the test split.
+        held_out_test: the test split was cut from the training rows.
+    """
+
+    format: Literal[1] = 1
+    task: TableTask
+    columns: list[Column]
+    target: str
+    classes: list[str] = Field(default_factory=list)
+    target_mean: float = 0.0
+    target_std: float = 1.0
+    num_train: int
+    num_test: int
+    seed: int
+    held_out_test: bool = False
+    notes: list[str] = Field(default_factory=list)
+
+
+def split_table(
+    labels: Sequence[int], ranks: Sequence[int], *, num_train: int, validation_fraction: float
+) -> dict[Literal["train", "validation", "test"], list[int]]:
+    """The rows of each split, by the table's frozen order.
+
+    Args:
+        labels: (N,) class of each row; all 0 for regression.
+        ranks: (N,) the RANK column.
+        num_train: of the index.
+        validation_fraction: share of each class's training rows.
+    """
+    held = take_fraction(labels[:num_train], ranks[:num_train], fraction=validation_fraction)
+    return {
+        "train": [row for row, is_held in enumerate(held) if not is_held],
+        "validation": [row for row, is_held in enumerate(held) if is_held],
+        "test": list(range(num_train, len(labels))),
+    }
