@@ -1,6 +1,6 @@
 """What a table is once it is validated: typed columns, a target, and splits that are frozen.
 
-The service reads what was uploaded (CSV, TSV, JSON lines, Parquet) once, and keeps it as one Parquet
+The service reads what was uploaded (CSV, TSV, JSON lines, Parquet) once and keeps it as one Parquet
 file, which is the data set's index and all that a worker reads. Its rows are those of the training
 split and then those of the test split; its schema's metadata holds a `TableIndex` as JSON under
 `METADATA_KEY`. Its columns:
