@@ -147,6 +147,7 @@ class RedkilnChunks:
             job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
         )
         inputs, _ = work.batches.get(0, 0)
+        assert isinstance(inputs, torch.Tensor)
         self.steps_per_epoch = work.plan.steps_per_epoch
         self.precision = work.spec.training.precision
         is_last = inputs.is_contiguous(memory_format=torch.channels_last)

@@ -11,6 +11,7 @@ from torch import nn
 
 from redkiln.spec import Training
 from worker.trainer.devices import autocast_of
+from worker.trainer.inputs import Inputs, split_inputs
 from worker.trainer.scaling import LossScaling
 from worker.trainer.work import Work
 
@@ -41,7 +42,7 @@ class Gradients:
         self._device = device
         self._on_split = on_split
 
-    def compute(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def compute(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
         """Add a batch's gradients to its model's; the mean loss, still on the device.
 
         Raises:
@@ -54,25 +55,25 @@ class Gradients:
             # Behind the handler of the error, which keeps every tensor of the step alive.
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
-            self._split(len(inputs))
+            self._split(len(targets))
 
-    def _try(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | None:
+    def _try(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor | None:
         try:
             return self._accumulate(inputs, targets)
         except torch.OutOfMemoryError:
-            if 2 * self._training.accumulation > len(inputs) // self._smallest_part():
+            if 2 * self._training.accumulation > len(targets) // self._smallest_part():
                 raise
             self._work.model.zero_grad(set_to_none=True)
             return None
 
-    def _accumulate(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def _accumulate(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
         parts = self._training.accumulation
         total: torch.Tensor | None = None
         for some, wanted in zip(
-            inputs.tensor_split(parts), targets.tensor_split(parts), strict=True
+            split_inputs(inputs, parts), targets.tensor_split(parts), strict=True
         ):
             with autocast_of(self._device, self._training.precision):
-                outputs = self._work.model(some)
+                outputs = self._work.model(*some)
             loss = self._work.loss(outputs.float(), wanted)
             if parts > 1:
                 loss = loss * (len(wanted) / len(targets))

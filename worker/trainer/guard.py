@@ -19,6 +19,7 @@ from worker.trainer.device_layer import DeviceLayer, Mark, TorchDevice
 from worker.trainer.evidence import DeviceWork, describe_work, find_idleness
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.findings import Finding, FirstSteps, Kind, describe_finding
+from worker.trainer.inputs import Inputs
 from worker.trainer.optimizer import AnyOptimizer
 from worker.trainer.report import Report
 
@@ -83,7 +84,7 @@ class Guard:
         if self._step == WATCHED_STEPS or is_last:
             self._end()
 
-    def check_batch(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+    def check_batch(self, inputs: Inputs, targets: torch.Tensor) -> None:
         """A batch of a watched step has to lie on the device.
 
         Raises:

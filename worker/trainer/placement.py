@@ -7,6 +7,7 @@ from torch import nn
 
 from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.inputs import Inputs, as_parts
 from worker.trainer.optimizer import AnyOptimizer, optimizer_tensors
 
 MAX_NAMED = 3
@@ -22,13 +23,15 @@ def check_model(model: nn.Module, device: torch.device) -> None:
     _refuse(find_misplaced(named, device), device, "the model's ")
 
 
-def check_batch(inputs: torch.Tensor, targets: torch.Tensor, device: torch.device) -> None:
-    """A batch, where the model gets it.
+def check_batch(inputs: Inputs, targets: torch.Tensor, device: torch.device) -> None:
+    """A batch, where the model gets it; several inputs are named by their place.
 
     Raises:
         TrainingFailed: a part of it lies elsewhere.
     """
-    named = [("inputs", inputs), ("targets", targets)]
+    parts = as_parts(inputs)
+    names = ["inputs"] if len(parts) == 1 else [f"inputs[{place}]" for place in range(len(parts))]
+    named = [*zip(names, parts, strict=True), ("targets", targets)]
     _refuse(find_misplaced(named, device), device, "the batch's ")
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
+from worker.trainer.inputs import Batch
 from worker.trainer.pace import Pace
 from worker.trainer.resolve import Plan
 
@@ -22,8 +23,8 @@ class Batches(Protocol):
 
     pace: Pace
 
-    def get(self, epoch: int, place: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets on the device, both with the batch as their first dimension."""
+    def get(self, epoch: int, place: int) -> Batch:
+        """Inputs and targets on the device, all with the batch as their first dimension."""
 
 
 class Evaluate(Protocol):
@@ -39,6 +40,7 @@ class Work:
 
     Attributes:
         spec: with nothing left at `auto`.
+        model: called with a batch's inputs by position; gives one tensor.
         loss: of outputs and targets, a mean over the batch.
         evaluate: None where no validation split was asked for.
         is_better: whether metrics beat the best ones so far.

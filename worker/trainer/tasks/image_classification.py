@@ -125,6 +125,6 @@ def _evaluation(
             autocast=partial(autocast_of, device, precision),
             should_stop=should_stop,
         )
-        return scored and {f"val/{name}": value for name, value in scored.items()}
+        return scored and {f"val/{name}": scored[name] for name in ("loss", "accuracy")}
 
     return evaluate

@@ -1,0 +1,23 @@
+import pytest
+import torch
+
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.inputs import as_parts, split_inputs
+from worker.trainer.placement import check_batch
+
+
+def test_one_tensor_and_several_are_split_alike():
+    numbers, codes = torch.arange(10).view(5, 2), torch.arange(5)
+    (single,) = as_parts(numbers)
+    assert single is numbers
+    assert as_parts((numbers, codes)) == (numbers, codes)
+    pieces = split_inputs((numbers, codes), 2)
+    assert [[len(part) for part in piece] for piece in pieces] == [[3, 3], [2, 2]]
+    assert [len(piece[0]) for piece in split_inputs(numbers, 2)] == [3, 2]
+
+
+def test_the_input_that_lies_elsewhere_is_named():
+    here, there = torch.zeros(2), torch.zeros(2, device="meta")
+    check_batch((here, here), here, torch.device("cpu"))
+    with pytest.raises(TrainingFailed, match=r"inputs\[1\] on meta"):
+        check_batch((here, there), here, torch.device("cpu"))
