@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 
-from redkiln.tasks import suggest
+from redkiln.nearest import suggest
 
 UNKNOWN_PARAMETER = "unknown_parameter"
 _FAMILIES = {("GET", "/v1/jobs"): "metadata."}

@@ -4,7 +4,6 @@
 carry a JSON pointer and, for a misspelt name, the nearest known one.
 """
 
-import difflib
 import types
 import typing
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from redkiln.nearest import find_nearest, suggest
 from redkiln.spec import JobSpec
 from redkiln.tasks import benchmark, image_classification
 
@@ -153,7 +153,7 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
             message = item["msg"].removeprefix("Value error, ")
             if item["type"] == "literal_error":
                 # The message lists what is allowed already.
-                message += _nearest(str(item["input"]), _expected(item))
+                message += find_nearest(str(item["input"]), _expected(item))
             problem = SpecProblem(pointer, item["type"], message)
         if pointer in problems:
             known_message = problems[pointer].message
@@ -212,17 +212,6 @@ def _expected(item: Any) -> list[str]:
     expected = context.get("expected_tags") or context.get("expected", "")
     names = expected.replace(" or ", ",").replace("'", "").split(",")
     return [name.strip() for name in names if name.strip()]
-
-
-def suggest(name: str, known: typing.Iterable[str]) -> str:
-    """How a message about an unknown name ends: the nearest known one, else all of them."""
-    names = list(known)
-    return _nearest(name, names) or (f"; known: {', '.join(names)}" if names else "")
-
-
-def _nearest(name: str, known: typing.Iterable[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _escape(part: int | str) -> str:

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from redkiln.spec import Auto, Shorthand, StrictModel, Training, TrainingSpec
+from redkiln.class_weights import ClassifierTraining
+from redkiln.spec import Auto, Shorthand, StrictModel, TrainingSpec
 
 NAME: Literal["image-classification"] = "image-classification"
 ModelName = Literal["auto", "mnist-cnn", "amdnet", "resnet18"]
@@ -52,7 +53,7 @@ class Augment(StrictModel):
     )
 
 
-class ImageTraining(Training):
+class ImageTraining(ClassifierTraining):
     """Training of image models."""
 
     augment: Augment = Field(default_factory=Augment)

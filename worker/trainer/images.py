@@ -13,6 +13,7 @@ from redkiln.datasets import DatasetIndex, take_fraction
 from redkiln.tasks.image_classification import Augment
 from worker.trainer.augment import Transforms, apply_transforms, draw_transforms
 from worker.trainer.decode import DecodedImages
+from worker.trainer.losses import count_classes
 from worker.trainer.pace import Pace
 from worker.trainer.seeds import build_generator
 
@@ -75,6 +76,10 @@ class ResidentImages:
     def num(self, split: Split) -> int:
         """How many images a split has."""
         return len(self.rows[split])
+
+    def count_classes(self, split: Split) -> list[int]:
+        """How many images of each class a split has, by label."""
+        return count_classes(self._labels[self.rows[split]], num_classes=len(self.classes))
 
     def get_batch(self, rows: torch.Tensor, transforms: Transforms | None = None) -> Batch:
         """Normalised images (B, C, S, S) float32 and labels (B,) int64 of some rows."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from redkiln.failure import FailureCode
 from redkiln.spec import JobSpec
@@ -18,6 +17,7 @@ from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.images import ResidentImages, TrainBatches, split_rows
+from worker.trainer.losses import build_classifier_loss
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.report import Report
 from worker.trainer.resolve import (
@@ -69,7 +69,12 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         batches=TrainBatches(
             images, batch_size=training.batch_size, augment=training.augment, seed=training.seed
         ),
-        loss=partial(functional.cross_entropy, label_smoothing=training.label_smoothing),
+        loss=build_classifier_loss(
+            training,
+            classes=images.classes,
+            counts=images.count_classes("train"),
+            device=device,
+        ),
         evaluate=_evaluation(model, images, device=device, precision=training.precision),
         is_better=is_better,
         make_exportable=partial(
