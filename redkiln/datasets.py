@@ -53,24 +53,42 @@ class DatasetIndex(BaseModel):
 
 
 class BuiltinDataset(BaseModel):
-    """A data set that the worker makes from an installed library.
+    """A data set that the worker makes by itself, from an installed library.
 
     Attributes:
-        class_counts: samples of each class, in the order of `classes`.
+        num_samples: of all splits together.
+        class_counts: samples of each class, in the order of `classes`; empty for regression.
     """
 
     name: str
     task: str
-    classes: list[str]
+    classes: list[str] = Field(default_factory=list)
     num_samples: int
-    class_counts: list[int]
-    image_size: tuple[int, int]
-    channels: Literal[1, 3]
+    class_counts: list[int] = Field(default_factory=list)
     description: str
 
 
-BUILTINS: dict[str, BuiltinDataset] = {
-    "digits": BuiltinDataset(
+class BuiltinImages(BuiltinDataset):
+    """A built-in set of images."""
+
+    image_size: tuple[int, int]
+    channels: Literal[1, 3]
+
+
+class BuiltinTable(BuiltinDataset):
+    """A built-in table, all of whose columns are numbers without a gap.
+
+    Attributes:
+        columns: names of the features, in the library's order.
+        target: name that the target's column is given.
+    """
+
+    columns: list[str]
+    target: str
+
+
+BUILTIN_IMAGES: dict[str, BuiltinImages] = {
+    "digits": BuiltinImages(
         name="digits",
         task="image-classification",
         classes=[str(digit) for digit in range(10)],
@@ -81,6 +99,84 @@ BUILTINS: dict[str, BuiltinDataset] = {
         description="Handwritten digits, 8x8 grey, from scikit-learn (UCI optdigits).",
     )
 }
+_MEASURED_OF_CELLS = (
+    "radius",
+    "texture",
+    "perimeter",
+    "area",
+    "smoothness",
+    "compactness",
+    "concavity",
+    "concave points",
+    "symmetry",
+    "fractal dimension",
+)
+BUILTIN_TABLES: dict[str, BuiltinTable] = {
+    "breast-cancer": BuiltinTable(
+        name="breast-cancer",
+        task="tabular-classification",
+        classes=["benign", "malignant"],
+        num_samples=569,
+        class_counts=[357, 212],
+        columns=[
+            *(f"mean {name}" for name in _MEASURED_OF_CELLS),
+            *(f"{name} error" for name in _MEASURED_OF_CELLS),
+            *(f"worst {name}" for name in _MEASURED_OF_CELLS),
+        ],
+        target="diagnosis",
+        description="Cell nuclei of breast tumours, 30 measures each, from scikit-learn "
+        "(UCI WDBC).",
+    ),
+    "wine": BuiltinTable(
+        name="wine",
+        task="tabular-classification",
+        classes=["class_0", "class_1", "class_2"],
+        num_samples=178,
+        class_counts=[59, 71, 48],
+        columns=[
+            "alcohol",
+            "malic_acid",
+            "ash",
+            "alcalinity_of_ash",
+            "magnesium",
+            "total_phenols",
+            "flavanoids",
+            "nonflavanoid_phenols",
+            "proanthocyanins",
+            "color_intensity",
+            "hue",
+            "od280/od315_of_diluted_wines",
+            "proline",
+        ],
+        target="cultivar",
+        description="Chemical analyses of wines of three cultivars, from scikit-learn (UCI wine).",
+    ),
+    "iris": BuiltinTable(
+        name="iris",
+        task="tabular-classification",
+        classes=["setosa", "versicolor", "virginica"],
+        num_samples=150,
+        class_counts=[50, 50, 50],
+        columns=[
+            "sepal length (cm)",
+            "sepal width (cm)",
+            "petal length (cm)",
+            "petal width (cm)",
+        ],
+        target="species",
+        description="Sizes of the flowers of three irises, from scikit-learn (Fisher's data).",
+    ),
+    "diabetes": BuiltinTable(
+        name="diabetes",
+        task="tabular-regression",
+        num_samples=442,
+        columns=["age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6"],
+        target="progression",
+        description="Progression of diabetes within a year by ten measures of the patient, from "
+        "scikit-learn (Efron and others, 2004).",
+    ),
+}
+BUILTINS: dict[str, BuiltinImages | BuiltinTable] = {**BUILTIN_IMAGES, **BUILTIN_TABLES}
 
 
 def rank_within_classes(labels: Sequence[int], *, seed: int) -> list[int]:

@@ -84,13 +84,36 @@ class Phase(StrEnum):
     UPLOADING = "uploading"
 
 
+class PreviewNote(BaseModel):
+    """A small picture or table of sample predictions: `GET /v1/jobs/{id}/preview` has the newest.
+
+    Attributes:
+        step: at which they were made.
+        file: below the job directory's `preview/`; means nothing outside the worker.
+        media_type: `image/png`, or `text/markdown` for a table.
+        num: samples shown.
+        num_right: of these the right ones; None where nothing is right or wrong.
+    """
+
+    step: int
+    file: str
+    media_type: str
+    num: int
+    num_right: int | None = None
+
+
 class Progress(BaseModel):
     """How far training is. `eta_seconds` is None until the speed is known.
 
     Attributes:
         step: optimiser steps made; of a benchmark, tests.
         fraction: of the planned steps, in [0, 1].
+        data_wait_ratio: share of the last steps' time in which they waited for their batches.
+        memory_used_bytes: of the device that trains, by tensors; on a CPU, of the process.
+        memory_peak_bytes: the most of it so far.
+        memory_total_bytes: what the job may use of it.
         activity: what is done just now, in words, where steps are not alike.
+        preview: the newest sample predictions.
         metrics: the newest value of each metric (`train/loss`, `val/accuracy`, ...).
     """
 
@@ -101,7 +124,12 @@ class Progress(BaseModel):
     fraction: float = 0.0
     samples_per_second: float | None = None
     eta_seconds: float | None = None
+    data_wait_ratio: float | None = None
+    memory_used_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    memory_total_bytes: int | None = None
     activity: str | None = None
+    preview: PreviewNote | None = None
     metrics: dict[str, float] = Field(default_factory=dict)
 
 
@@ -178,11 +206,35 @@ class DatasetStatus(StrEnum):
 
 
 class DatasetProblem(BaseModel):
-    """One file that was skipped or that makes the data set invalid."""
+    """One file or row that was skipped or that makes the data set invalid."""
 
     code: str
     message: str
     path: str | None = None
+
+
+class ColumnView(BaseModel):
+    """A column of a table, as it was read.
+
+    Attributes:
+        type: what it is used as; `ignored` ones are not, and `note` says why.
+        num_missing: rows without a value.
+        num_categories: values that a categorical column, or a target of classes, has.
+        categories: the first of these; of a feature the most frequent first.
+        minimum: smallest number of the training rows, of a numeric column or target.
+        maximum: largest of the same.
+        mean: of the same.
+    """
+
+    name: str
+    type: Literal["numeric", "categorical", "text", "ignored", "target", "split"]
+    num_missing: int = 0
+    num_categories: int | None = None
+    categories: list[str] = Field(default_factory=list)
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    note: str | None = None
 
 
 class DatasetView(BaseModel):
@@ -191,9 +243,13 @@ class DatasetView(BaseModel):
     Attributes:
         kind: `archive` was uploaded, `folder` lies under a data root, `builtin` is made on the
             worker.
-        counts: samples by split and class.
-        num_skipped: files that were left out; the first ones are in `skipped`.
-        errors: why it is invalid, file by file.
+        classes: empty where the task is a regression.
+        counts: samples by split and class; those of a regression as `rows`.
+        columns: of a table, in the file's order.
+        target: name of a table's target column.
+        options: what its owner said about a table when it was registered.
+        num_skipped: files or rows that were left out; the first ones are in `skipped`.
+        errors: why it is invalid, place by place.
     """
 
     id: str
@@ -208,6 +264,9 @@ class DatasetView(BaseModel):
     counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
+    columns: list[ColumnView] = Field(default_factory=list)
+    target: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
     num_skipped: int = 0
     skipped: list[DatasetProblem] = Field(default_factory=list)
@@ -219,7 +278,7 @@ class ArtifactView(BaseModel):
     """An immutable published file of a job.
 
     Attributes:
-        kind: model, manifest, parity, metrics, figure, report, benchmark, checkpoint or log.
+        kind: model, manifest, parity, metrics, figure, report, profile, benchmark, checkpoint or log.
         verified: of models: whether the file passed its gate; None for other kinds.
     """
 
@@ -363,6 +422,14 @@ class WorkerView(BaseModel):
     attempts: list[str] = Field(default_factory=list)
     doctor_verdict: DoctorVerdict | None = None
     last_seen_at: datetime
+
+
+class BundleView(BaseModel):
+    """A folder's code as it was sent, which scripts name by its digest."""
+
+    sha256: str
+    size_bytes: int
+    created_at: datetime
 
 
 class KeyView(BaseModel):

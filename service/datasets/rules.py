@@ -8,8 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.datasets import BUILTINS, TEST_FRACTION, BuiltinDataset, take_fraction
-from redkiln.job import DatasetStatus, DatasetView, JobStatus
+from redkiln.datasets import (
+    BUILTINS,
+    TEST_FRACTION,
+    BuiltinImages,
+    BuiltinTable,
+    take_fraction,
+)
+from redkiln.job import ColumnView, DatasetStatus, DatasetView, JobStatus
 from redkiln.protocol import DatasetRef
 from redkiln.tasks import SpecProblem
 from service.blobs.rules import discard
@@ -259,19 +265,41 @@ def _ring_for_waiting_jobs(session: Session, dataset_id: str) -> None:
     outbox(session).queued.update(session.exec(statement).all())
 
 
-def _describe_builtin(builtin: BuiltinDataset) -> Report:
-    labels = [label for label, count in enumerate(builtin.class_counts) for _ in range(count)]
-    ranks = [rank for count in builtin.class_counts for rank in range(count)]
-    is_test = take_fraction(labels, ranks, fraction=TEST_FRACTION)
-    counts = Counter(zip(is_test, labels, strict=True))
-    width, height = builtin.image_size
-    return Report(
+def _describe_builtin(builtin: BuiltinImages | BuiltinTable) -> Report:
+    report = Report(
+        task=builtin.task,
         classes=builtin.classes,
-        counts={
-            split: {name: counts[taken, label] for label, name in enumerate(builtin.classes)}
-            for split, taken in (("train", False), ("test", True))
-        },
-        image_sizes={f"{width}x{height}": builtin.num_samples},
-        image_modes={"L" if builtin.channels == 1 else "RGB": builtin.num_samples},
+        counts=_count_builtin(builtin),
         notes=[builtin.description],
     )
+    if isinstance(builtin, BuiltinImages):
+        width, height = builtin.image_size
+        report.image_sizes = {f"{width}x{height}": builtin.num_samples}
+        report.image_modes = {"L" if builtin.channels == 1 else "RGB": builtin.num_samples}
+    else:
+        num_classes = len(builtin.classes) or None
+        target = ColumnView(
+            name=builtin.target,
+            type="target",
+            num_categories=num_classes,
+            categories=builtin.classes,
+        )
+        report.target = builtin.target
+        report.columns = [
+            *(ColumnView(name=name, type="numeric") for name in builtin.columns),
+            target,
+        ]
+    return report
+
+
+def _count_builtin(builtin: BuiltinImages | BuiltinTable) -> dict[str, dict[str, int]]:
+    names = builtin.classes or ["rows"]
+    class_counts = builtin.class_counts or [builtin.num_samples]
+    labels = [label for label, count in enumerate(class_counts) for _ in range(count)]
+    ranks = [rank for count in class_counts for rank in range(count)]
+    is_test = take_fraction(labels, ranks, fraction=TEST_FRACTION)
+    counts = Counter(zip(is_test, labels, strict=True))
+    return {
+        split: {name: counts[taken, label] for label, name in enumerate(names)}
+        for split, taken in (("train", False), ("test", True))
+    }

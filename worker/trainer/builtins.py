@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from redkiln.datasets import (
-    BUILTINS,
+    BUILTIN_IMAGES,
     TEST_FRACTION,
     DatasetIndex,
     Sample,
@@ -31,8 +31,8 @@ def open_builtin(name: str, *, cache_dir: Path) -> Path:
     Raises:
         TrainingFailed: no such set.
     """
-    if name not in BUILTINS:
-        known = ", ".join(BUILTINS)
+    if name not in BUILTIN_IMAGES:
+        known = ", ".join(BUILTIN_IMAGES)
         message = f"no built-in data set {name!r}; known: {known}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
     folder = cache_dir / "builtin" / name
@@ -48,7 +48,7 @@ def split_index(labels: list[int], *, name: str) -> DatasetIndex:
         labels: (N,) class of each row.
         name: which set, for its classes and shape.
     """
-    facts = BUILTINS[name]
+    facts = BUILTIN_IMAGES[name]
     ranks = rank_within_classes(labels, seed=SEED)
     is_test = take_fraction(labels, ranks, fraction=TEST_FRACTION)
     held = [0] * len(facts.classes)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, Field
 
-from redkiln.job import DatasetProblem
+from redkiln.job import ColumnView, DatasetProblem
 
 MAX_LISTED = 100
 """Problems listed one by one; the rest is only counted."""
@@ -16,17 +16,24 @@ class Report(BaseModel):
     """What is in a data set; it is valid when `errors` is empty.
 
     Attributes:
-        counts: samples by split and class.
+        task: that the set is for; None where it is not known, as the set is invalid.
+        counts: samples by split and class; of a regression as `rows`.
         image_sizes: images by `<width>x<height>`.
         image_modes: images by Pillow's mode.
-        num_skipped: files left out; the first ones are in `skipped`.
+        columns: of a table.
+        target: name of a table's target column.
+        num_skipped: files or rows left out; the first ones are in `skipped`.
         size_bytes: of the samples' files together.
     """
+
+    task: str | None = None
 
     classes: list[str] = Field(default_factory=list)
     counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
+    columns: list[ColumnView] = Field(default_factory=list)
+    target: str | None = None
     notes: list[str] = Field(default_factory=list)
     num_skipped: int = 0
     skipped: list[DatasetProblem] = Field(default_factory=list)

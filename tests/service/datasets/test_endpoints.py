@@ -7,6 +7,7 @@ import time
 import httpx
 import pytest
 
+from redkiln.datasets import BUILTINS
 from service.app import create_app
 from service.blobs.rules import collect
 from service.datasets.rules import ensure_builtins
@@ -162,8 +163,9 @@ def test_lists_are_paged_newest_first_with_the_built_in_sets(client):
     first = client.get("/v1/datasets", params={"limit": 4}).json()
     assert [item["id"] for item in first["data"]] == ids[:0:-1]
     assert first["has_more"]
-    rest = client.get("/v1/datasets", params={"limit": 4, "after": first["last_id"]}).json()
-    assert [item["name"] for item in rest["data"]] == ["n0", "builtin:digits"]
+    rest = client.get("/v1/datasets", params={"limit": 200, "after": first["last_id"]}).json()
+    builtins = [f"builtin:{name}" for name in reversed(BUILTINS)]
+    assert [item["name"] for item in rest["data"]] == ["n0", *builtins]
     assert not rest["has_more"]
     named = client.get("/v1/datasets", params={"name": "n3"}).json()
     assert [item["id"] for item in named["data"]] == [ids[3]]
