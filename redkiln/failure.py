@@ -15,6 +15,7 @@ class FailureCode(StrEnum):
 
     BAD_INPUT = "bad_input"
     DATASET_UNAVAILABLE = "dataset_unavailable"
+    MODEL_UNAVAILABLE = "model_unavailable"
     EXPORT_REFUSED = "export_refused"
     UNVERIFIED = "unverified"
     DIVERGED = "diverged"

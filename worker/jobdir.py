@@ -13,6 +13,8 @@ status. Nothing in it is a credential.
     checkpoints/       step-<12 digits>.safetensors with its .json manifest beside it
     trained.json       what the trainer left for the export child (Trained)
     out/               files that become artifacts, listed in out/artifacts.json
+    extra/             further files that become artifacts, whatever the outcome (EXTRAS)
+    preview/           newest picture or table of sample predictions, named by PROGRESS events
 """
 
 import json
@@ -64,6 +66,8 @@ class Order(BaseModel):
             numbers; the job does without.
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
+        models_dir: where users put pretrained models; below the cache if unset.
+        kernel_cache_dir: compiled and tuned kernels of its GPU; None where nothing is kept.
         progress_seconds: longest time between two progress events while steps are made.
         patches: what the agent decided; variables are set, switches of torch are the trainer's.
     """
@@ -80,8 +84,15 @@ class Order(BaseModel):
     denied: dict[str, str] = Field(default_factory=dict)
     resume: str | None = None
     cache_dir: str
+    models_dir: str | None = None
+    kernel_cache_dir: str | None = None
     progress_seconds: float = 1.0
     patches: list[PatchOutcome] = Field(default_factory=list)
+
+    @property
+    def resolved_models_dir(self) -> Path:
+        """Where users put pretrained models."""
+        return Path(self.models_dir or Path(self.cache_dir) / "models")
 
     @property
     def required_dataset(self) -> LocalDataset:
@@ -97,6 +108,16 @@ class OutputFile(BaseModel):
     kind: ArtifactKind
     media_type: str
     verified: bool | None = None
+
+
+EXTRAS: tuple[OutputFile, ...] = (
+    OutputFile(name="trace.json.gz", kind="profile", media_type="application/gzip"),
+    OutputFile(name="profile.md", kind="profile", media_type="text/markdown"),
+    OutputFile(
+        name="events.out.tfevents", kind="metrics", media_type="application/octet-stream"
+    ),
+)
+"""What may lie in `extra/`: a profile of some steps, and the metrics as TensorBoard reads them."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +149,14 @@ class JobDir:
     @property
     def out_dir(self) -> Path:
         return self.root / "out"
+
+    @property
+    def extra_dir(self) -> Path:
+        return self.root / "extra"
+
+    @property
+    def preview_dir(self) -> Path:
+        return self.root / "preview"
 
     @property
     def outputs_path(self) -> Path:

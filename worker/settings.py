@@ -31,6 +31,11 @@ class WorkerSettings(BaseSettings):
         None, ge=1, description="CPU threads of one trainer; cores divided by slots if unset."
     )
     cache_bytes: int = Field(50 * GIB, ge=0, description="Budget of the data-set cache.")
+    models_dir: Path | None = Field(
+        None,
+        description="Pretrained models that users put there, a folder each, or org/name as on the "
+        "hub; `models` in the worker's folder if unset.",
+    )
     kernel_cache_dir: Path | None = Field(
         None, description="Compiled and tuned kernels; in the worker's folder if unset."
     )
@@ -131,6 +136,11 @@ class WorkerSettings(BaseSettings):
     def trainer_cache_dir(self) -> Path:
         """Decoded data sets and rehearsal verdicts; the trainer's own."""
         return self.worker_dir / "cache" / "trainer"
+
+    @property
+    def resolved_models_dir(self) -> Path:
+        """Pretrained models that users put there."""
+        return self.models_dir or self.worker_dir / "models"
 
     @property
     def resolved_kernel_cache_dir(self) -> Path:

@@ -168,6 +168,7 @@ class Attempt:
             denied=self.grant.denied,
             resume=resume,
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
+            models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
             patches=self.bench.launcher.decide_patches(self.grant.gpus),
         )
         self._jobdir.order_path.write_text(order.model_dump_json())

@@ -16,7 +16,7 @@ PREFIXES = (
     "DISABLE_ADDMM_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
     "REDKILN_TRAINER_",
 )  # fmt: skip
-HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN"})
+HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN", "HF_ENDPOINT"})
 HUB_PREFIX = "HF_HUB_"
 
 

@@ -34,9 +34,10 @@ def test_only_known_names_pass():
 
 
 def test_models_and_their_token_are_for_those_who_fetch_them():
-    own = {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_DEBUG": "1", "PATH": "/bin", **SECRETS}
+    known = {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "https://mirror"}
+    own = {**known, "HF_DEBUG": "1", "PATH": "/bin", **SECRETS}
     shown = show_hugging_face(own)
-    assert shown == {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_TOKEN": SECRETS["HF_TOKEN"]}
+    assert shown == {**known, "HF_TOKEN": SECRETS["HF_TOKEN"]}
     trainer = build_child_environment(own, device=shown, threads=1)
     assert SECRETS.keys() & trainer.keys() == {"HF_TOKEN"}
     assert "HF_TOKEN" not in build_child_environment(own, device=HIDE_GPUS, threads=1)
