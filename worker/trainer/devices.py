@@ -137,6 +137,13 @@ def autocast_of(device: torch.device, precision: str) -> torch.autocast:
     return torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
 
 
+def device_name(device: torch.device) -> str:
+    """What kind of device it is; two of the same name compute the same numbers."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_properties(device).name)
+    return device.type
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device has done what it was given."""
     if device.type == "cuda":

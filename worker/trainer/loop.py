@@ -23,6 +23,7 @@ from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase, Progress
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
+from worker.trainer.devices import device_name
 from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.findings import FirstSteps
@@ -30,16 +31,14 @@ from worker.trainer.gradients import Gradients
 from worker.trainer.guard import Guard
 from worker.trainer.history import History, LossCurve
 from worker.trainer.lifetime import Stopped
-from worker.trainer.optimizer import (
-    build_optimizer,
-    load_optimizer_tensors,
-    optimizer_tensors,
-)
+from worker.trainer.optimizer import build_optimizer
 from worker.trainer.pace import find_slow_loader
 from worker.trainer.patience import Patience
 from worker.trainer.report import Report
 from worker.trainer.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
 from worker.trainer.schedule import learning_rate
+from worker.trainer.speed import Speed
+from worker.trainer.state import TrainingState
 from worker.trainer.work import Work
 
 MAX_UNREAD_LOSSES = 256
@@ -49,10 +48,7 @@ class Loop:
     """Trains a prepared job, in as many calls of `advance` as one likes.
 
     Attributes:
-        step: optimiser updates made.
         first_step_at: when the first step in this process was made.
-        history: every metric's points so far.
-        best_metrics: of the best evaluation so far.
     """
 
     def __init__(
@@ -65,10 +61,7 @@ class Loop:
         should_stop: Callable[[], bool],
         guard: Guard | None = None,
     ) -> None:
-        self.step = 0
         self.first_step_at: datetime | None = None
-        self.history = History()
-        self.best_metrics: dict[str, float] | None = None
         self._work = work
         self._training = work.spec.training
         self._plan = work.plan
@@ -86,48 +79,47 @@ class Loop:
         )
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
+        self._curve = LossCurve(steps=self._plan.steps)
+        self._state = TrainingState(
+            model=work.model,
+            optimizer=self._optimizer,
+            scaling=self._scaling,
+            curve=self._curve,
+            ema=self._ema,
+            device=device,
+        )
         self._patience = Patience(self._training)
         self._is_stalled = False
-        self._curve = LossCurve(steps=self._plan.steps)
-        self._evaluated_step = 0
         self._saved: tuple[int, int] | None = None
         self._unread: list[torch.Tensor] = []
         self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
-        self._began_step = 0
-        self._began_at: float | None = None
-        self._began_seconds = self._speed_seconds = 0.0
-        self._speed_step = 0
-        self._samples_per_second: float | None = None
+        self._speed = Speed()
         # From here on nothing but training draws from the global generator (dropout does).
         torch.manual_seed(self._training.seed)
         work.model.train()
 
+    @property
+    def step(self) -> int:
+        """Optimiser updates made."""
+        return self._state.step
+
+    @property
+    def history(self) -> History:
+        """Every metric's points so far."""
+        return self._state.history
+
+    @property
+    def best_metrics(self) -> dict[str, float] | None:
+        """Of the best evaluation so far."""
+        return self._state.best_metrics
+
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on where a checkpoint was made."""
-        state = checkpoint.manifest.state
-        self._work.model.load_state_dict(checkpoint.tensors_of("model"))
-        load_optimizer_tensors(
-            self._work.model, self._optimizer, checkpoint.tensors_of("optimizer")
-        )
-        if self._ema is not None:
-            self._ema.load(checkpoint.tensors_of("ema"))
-        generators = checkpoint.tensors_of("rng")
-        torch.set_rng_state(generators["cpu"])
-        if self._device.type == "cuda" and "cuda" in generators:
-            torch.cuda.set_rng_state(generators["cuda"], self._device)
-        self.history = History.from_tensors(checkpoint.tensors_of("history"))
-        self.step = self._speed_step = self._began_step = checkpoint.manifest.step
-        self.best_metrics = state["best_metrics"]
-        self._evaluated_step = state["evaluated_step"]
+        self._unread.clear()
+        self._state.restore(checkpoint)
+        self._speed.restart(self.step)
         self._is_stalled = self._patience.is_over(self.history)
-        # Memory that ran out once would run out again.
-        split = state["spec"]["training"]["accumulation"]
-        self._training.accumulation = max(self._training.accumulation, split)
-        if "scaling" in state:
-            self._scaling.restore(state["scaling"])
-        self._curve.window_sum = state["window_sum"]
-        self._curve.window_count = state["window_count"]
-        self._saved = (self.step, self._evaluated_step)
+        self._saved = (self.step, self._state.evaluated_step)
 
     @property
     def first_steps(self) -> FirstSteps | None:
@@ -138,8 +130,8 @@ class Loop:
         """What would make training faster, by what was measured in this process."""
         slow_loader = find_slow_loader(
             self._work.batches.pace,
-            steps=self.step - self._began_step,
-            seconds=self._training_seconds() - self._began_seconds,
+            steps=self.step - self._speed.began_step,
+            seconds=self._training_seconds() - self._speed.began_seconds,
         )
         return [slow_loader] if slow_loader else []
 
@@ -166,9 +158,7 @@ class Loop:
         """
         last = min(self.step + max_steps, self._plan.steps)
         self._report.enter(Phase.TRAINING)
-        if self._began_at is None:
-            self._began_at = time.perf_counter()
-            self._began_seconds = self._speed_seconds = self._training_seconds()
+        self._speed.begin(seconds=self._training_seconds())
         while True:
             if self._is_epoch_over():
                 self._close_epoch()
@@ -200,7 +190,7 @@ class Loop:
         self._optimizer.zero_grad(set_to_none=True)
         if self._ema is not None:
             self._ema.update(self._work.model)
-        self.step += 1
+        self._state.step += 1
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
 
@@ -227,7 +217,7 @@ class Loop:
 
     def _is_epoch_over(self) -> bool:
         at_end = self.step % self._plan.steps_per_epoch == 0 or self.step == self._plan.steps
-        return at_end and self.step != self._evaluated_step
+        return at_end and self.step != self._state.evaluated_step
 
     def _close_epoch(self) -> None:
         """Evaluate, and checkpoint what was trained."""
@@ -249,8 +239,8 @@ class Loop:
             self._add_point("skipped_steps", self._scaling.num_skipped)
         is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
         if is_best:
-            self.best_metrics = metrics
-        self._evaluated_step = self.step
+            self._state.best_metrics = metrics
+        self._state.evaluated_step = self.step
         self._save(is_best=is_best, metrics=metrics)
         self._report.log(self._epoch_line())
         self._is_stalled = self._patience.is_over(self.history)
@@ -295,16 +285,11 @@ class Loop:
         self._report.add_point(name, self.step, value)
 
     def _say_progress(self) -> None:
-        seconds = self._training_seconds()
-        steps = self.step - self._speed_step
-        if self.step == self._began_step + 1:
-            # The very first step says nothing of the speed.
-            self._speed_step, self._speed_seconds = self.step, seconds
-        elif steps and seconds > self._speed_seconds:
-            samples = steps * self._batch_size()
-            self._samples_per_second = samples / (seconds - self._speed_seconds)
-            self._speed_step, self._speed_seconds = self.step, seconds
-            self._report.add_point("samples_per_second", self.step, self._samples_per_second)
+        is_new = self._speed.measure(
+            self.step, seconds=self._training_seconds(), batch_size=self._batch_size()
+        )
+        if is_new and self._speed.samples_per_second is not None:
+            self._report.add_point("samples_per_second", self.step, self._speed.samples_per_second)
             self._report.add_point("lr", self.step, self._learning_rate())
         self._report.progress(
             Progress(
@@ -313,19 +298,15 @@ class Loop:
                 step=self.step,
                 steps=self._plan.steps,
                 fraction=self.step / self._plan.steps,
-                samples_per_second=self._samples_per_second,
-                eta_seconds=self._eta_seconds(),
+                samples_per_second=self._speed.samples_per_second,
+                eta_seconds=self._speed.eta_seconds(
+                    self.step,
+                    steps=self._plan.steps,
+                    steps_per_epoch=self._plan.steps_per_epoch,
+                ),
                 metrics={**self.history.newest(), "lr": self._learning_rate()},
             )
         )
-
-    def _eta_seconds(self) -> float | None:
-        done = self.step - self._began_step
-        # The first steps are slower than all others.
-        if self._began_at is None or done < min(10, self._plan.steps_per_epoch):
-            return None
-        seconds = time.perf_counter() - self._began_at
-        return seconds / done * (self._plan.steps - self.step)
 
     def _training_seconds(self) -> float:
         return self._report.settle().get(Phase.TRAINING, 0.0)
@@ -336,27 +317,26 @@ class Loop:
 
     def _save_and_stop(self) -> None:
         self._read_losses()
-        if self._saved != (self.step, self._evaluated_step):
+        if self._saved != (self.step, self._state.evaluated_step):
             self._save(is_best=False, metrics={})
         self._report.flush_points()
         raise Stopped
 
     def _save(self, *, is_best: bool, metrics: Mapping[str, float]) -> None:
         self._read_losses()
-        tensors = self._tensors()
         if not all(bool(torch.isfinite(t).all()) for t in self._work.model.parameters()):
             raise self._diverged(f"a weight is not finite after step {self.step}", self.step)
         manifest = self._store.save(
-            tensors,
+            self._state.tensors(),
             step=self.step,
             epoch=self.step // self._plan.steps_per_epoch,
             is_best=is_best,
             metrics=metrics,
             threads=torch.get_num_threads(),
             device=str(self._device),
-            state=self._state(),
+            state=self._values(),
         )
-        self._saved = (self.step, self._evaluated_step)
+        self._saved = (self.step, self._state.evaluated_step)
         self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
         # Whoever goes on from here does not make these steps again, so their points go out first.
         self._report.flush_points()
@@ -369,30 +349,13 @@ class Loop:
             metrics=dict(metrics),
         )
 
-    def _tensors(self) -> dict[str, torch.Tensor]:
-        optimizer = optimizer_tensors(self._work.model, self._optimizer)
-        tensors = {
-            **{f"model/{k}": v for k, v in self._work.model.state_dict().items()},
-            **{f"optimizer/{k}": v for k, v in optimizer.items()},
-            **{f"history/{k}": v for k, v in self.history.to_tensors().items()},
-            "rng/cpu": torch.get_rng_state(),
-        }
-        if self._ema is not None:
-            tensors |= {f"ema/{k}": v for k, v in self._ema.tensors().items()}
-        if self._device.type == "cuda":
-            tensors["rng/cuda"] = torch.cuda.get_rng_state(self._device)
-        return tensors
-
-    def _state(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, Any]:
         return {
+            **self._state.values(),
             "spec": self._work.spec.model_dump(mode="json"),
+            "device_name": device_name(self._device),
             "steps": self._plan.steps,
             "steps_per_epoch": self._plan.steps_per_epoch,
-            "evaluated_step": self._evaluated_step,
-            "best_metrics": self.best_metrics,
-            "window_sum": self._curve.window_sum,
-            "window_count": self._curve.window_count,
-            "scaling": self._scaling.state(),
             "seconds": dict(self._report.settle()),
         }
 

@@ -5,6 +5,7 @@ A task that exports nothing runs as it is, to its result.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,8 +17,13 @@ from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
 from worker.trainer.boundary import run_guarded
-from worker.trainer.checkpoint import CheckpointStore, write_durably
-from worker.trainer.devices import describe_environment, open_device, switch_off_denied
+from worker.trainer.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
+from worker.trainer.devices import (
+    describe_environment,
+    device_name,
+    open_device,
+    switch_off_denied,
+)
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard import build_guard
 from worker.trainer.headroom import leave_headroom
@@ -25,6 +31,7 @@ from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.patches import apply_patches
 from worker.trainer.report import Report
+from worker.trainer.resumed import follow_checkpoint
 from worker.trainer.tasks import RUN, TRAINED
 from worker.trainer.trained import Trained
 from worker.trainer.work import Work
@@ -58,27 +65,32 @@ def build_loop(
         TrainingFailed: the spec, the data or the device do not allow it.
     """
     report.enter(Phase.PREPARING)
-    spec = _parse(order)
+    spec = _parse(order.spec)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    checkpoint = _find_checkpoint(order, store, report)
+    if checkpoint is not None:
+        spec = _follow(order, checkpoint, device)
     work = TRAINED[spec.task](order, spec, device=device, report=report)
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
         environment=describe_environment(device, threads=order.threads, patches=order.patches),
     )
-    store = CheckpointStore(job_dir.checkpoints_dir)
     guard = build_guard(device, model=work.model, report=report)
     loop = Loop(
         work, store=store, report=report, device=device, should_stop=should_stop, guard=guard
     )
-    _resume(order, loop, store, report)
+    if checkpoint is not None:
+        loop.restore(checkpoint)
+        _say_resumed(order, checkpoint.manifest, report)
     return loop, work
 
 
 def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
-    spec = _parse(order)
+    spec = _parse(order.spec)
     order = order.model_copy(update={"patches": apply_patches(order.patches)})
     if spec.exports:
         _train(job_dir, order, stop, report)
@@ -99,28 +111,37 @@ def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> N
     _leave(job_dir, order, work, loop, report)
 
 
-def _parse(order: Order) -> JobSpec:
+def _parse(spec: dict[str, Any]) -> JobSpec:
     try:
-        return parse_spec(order.spec)
+        return parse_spec(spec)
     except SpecError as error:
         message = f"the spec cannot be read: {error}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
 
 
-def _resume(order: Order, loop: Loop, store: CheckpointStore, report: Report) -> None:
+def _find_checkpoint(order: Order, store: CheckpointStore, report: Report) -> Checkpoint | None:
+    """Where the run goes on; checkpoints of later steps are gone then."""
     if order.resume is None:
         store.drop_after(-1)
-        return
+        return None
     checkpoint, problems = store.load_newest(order.resume)
     for problem in problems:
         report.warning("checkpoint_broken", f"a checkpoint was left out: {problem}")
     if checkpoint is None:
         report.warning("restarted", "no checkpoint could be read; training begins anew")
         store.drop_after(-1)
-        return
-    manifest = checkpoint.manifest
-    store.drop_after(manifest.step)
-    loop.restore(checkpoint)
+        return None
+    store.drop_after(checkpoint.manifest.step)
+    return checkpoint
+
+
+def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> JobSpec:
+    state = checkpoint.manifest.state
+    is_same = state.get("device_name") == device_name(device)
+    return _parse(follow_checkpoint(order.spec, state["spec"], is_same_device=is_same))
+
+
+def _say_resumed(order: Order, manifest: Manifest, report: Report) -> None:
     for phase, seconds in manifest.state["seconds"].items():
         report.seconds[phase] = report.seconds.get(phase, 0.0) + seconds
     report.message(f"resumed from step {manifest.step}")
