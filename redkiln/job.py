@@ -278,7 +278,8 @@ class ArtifactView(BaseModel):
     """An immutable published file of a job.
 
     Attributes:
-        kind: model, manifest, parity, metrics, figure, report, profile, benchmark, checkpoint or log.
+        kind: model, manifest, parity, metrics, figure, report, profile, benchmark, checkpoint or
+            log.
         verified: of models: whether the file passed its gate; None for other kinds.
     """
 

@@ -15,6 +15,8 @@ given when it was claimed, and nothing else. Every message may be repeated: `cla
     GET  /v1/attempts/{id}/blobs/{sha256}       -> bytes of one of the job's checkpoints
     POST /v1/attempts/{id}/checkpoints          CheckpointCommit -> CheckpointReceipt
     POST /v1/attempts/{id}/finish               FinishRequest  -> FinishResponse
+    PUT  /v1/attempts/{id}/preview              bytes (PNG or Markdown) -> 204
+    POST /v1/attempts/{id}/artifacts            ArtifactCommit -> 204 published at once
 
 409 with code `superseded`, 410 and 401 mean: this attempt is no longer yours, stop the trainer and
 change nothing. 409 with code `sequence_gap` means: send again from `expected_seq`. 426 means: the
@@ -50,6 +52,7 @@ ArtifactKind = Literal[
     "report",
     "benchmark",
     "checkpoint",
+    "profile",
     "log",
 ]
 

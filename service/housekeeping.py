@@ -156,7 +156,7 @@ def sweep_storage(services: Services) -> None:
 
 
 def sweep_logs(services: Services) -> None:
-    """Remove the logs of attempts that are gone."""
+    """Remove the logs of attempts that are gone, and the previews of jobs that are."""
     for path in services.settings.logs_dir.glob("att_*.log"):
         attempt_id = path.stem
         if services.database.read(partial(_is_gone, attempt_id=attempt_id)):
@@ -170,6 +170,9 @@ STEPS: list[Callable[[Services], object]] = [
     collect_blobs,
 ]
 SWEEPS: list[Callable[[Services], object]] = [
+    for path in services.settings.previews_dir.glob("job_*.preview"):
+        if services.database.read(partial(_has_no_job, job_id=path.stem)):
+            path.unlink(missing_ok=True)
     forget_keys,
     forget_old_checkpoints,
     sweep_storage,
@@ -202,3 +205,7 @@ def _reap(session: Session, *, attempt_id: str) -> bool:
 
 def _is_gone(session: Session, *, attempt_id: str) -> bool:
     return session.get(Attempt, attempt_id) is None
+
+
+def _has_no_job(session: Session, *, job_id: str) -> bool:
+    return session.get(Job, job_id) is None

@@ -157,6 +157,11 @@ class Settings(BaseSettings):
     def resolved_worker_key_file(self) -> Path:
         """Where the first worker key is written, for workers to read."""
         return self.worker_key_file or self.keys_dir / "worker.key"
+    @property
+    def previews_dir(self) -> Path:
+        """The newest sample predictions of each job."""
+        return self.state_dir / "previews"
+
 
     def prepare_state_dir(self) -> None:
         """Make the state folder, readable by its owner alone.
@@ -166,3 +171,4 @@ class Settings(BaseSettings):
         """
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.logs_dir.mkdir(mode=0o700, exist_ok=True)
+        self.previews_dir.mkdir(mode=0o700, exist_ok=True)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import structlog
-from fastapi import APIRouter, Body, Depends, Path, Request, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from sqlmodel import Session, select
 from starlette.concurrency import run_in_threadpool
 
@@ -22,6 +22,7 @@ from service.attempts.fencing import hold_fence, require_fence
 from service.attempts.finish import finish
 from service.attempts.report import take_report
 from service.attempts.tables import Checkpoint
+from service.attempts.previews import MAX_BYTES, preview_path, save_preview
 from service.attempts.tokens import check_token
 from service.blobs.rules import hold
 from service.datasets.content import dataset_content_response, index_response
@@ -80,6 +81,21 @@ def checkpoints(
 
 @router.post("/finish")
 def finish_attempt(
+@router.post("/artifacts", status_code=204, response_class=Response)
+def publish_artifact(
+    attempt_id: AttemptId, fence: Fence, request: Annotated[ArtifactCommit, Body()], services: Use
+) -> Response:
+    """Publish an uploaded file while the attempt runs; one of the same name is replaced."""
+    lease_seconds = services.settings.lease_seconds
+
+    def write(session: Session) -> None:
+        attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=lease_seconds)
+        publish(session, services.storage, attempt.job_id, attempt_id, [request])
+
+    services.database.write(write)
+    return Response(status_code=204)
+
+
     attempt_id: AttemptId, fence: Fence, request: Annotated[FinishRequest, Body()], services: Use
 ) -> FinishResponse:
     """End the attempt; publishes its artifacts and moves its job."""
@@ -147,6 +163,57 @@ def get_blob(
 
 @router.get("/dataset", response_class=Response)
 def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
+@router.put("/preview", status_code=204, response_class=Response)
+async def put_preview(
+    attempt_id: AttemptId,
+    fence: Fence,
+    request: Request,
+    services: Use,
+    step: Annotated[int, Query(ge=0, lt=2**53)],
+    media_type: Annotated[str, Query(max_length=100)],
+) -> Response:
+    """Replace the job's sample predictions by a small PNG or Markdown table."""
+    job_id = await run_in_threadpool(
+        services.database.read,
+        lambda session: require_fence(session, attempt_id, fence=fence).job_id,
+    )
+    content = b""
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MAX_BYTES:
+            break  # refused below
+    await run_in_threadpool(
+        save_preview,
+        preview_path(services.settings.previews_dir, job_id),
+        content,
+        attempt_id=attempt_id,
+        step=step,
+        media_type=media_type,
+    )
+    return Response(status_code=204)
+
+
+@router.get("/bundle", response_class=Response)
+def get_bundle(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
+    """The code of the job's script."""
+
+    def find(session: Session) -> str:
+        attempt = require_fence(session, attempt_id, fence=fence)
+        sha256 = get_job(session, attempt.job_id).bundle_sha256
+        if sha256 is None:
+            raise NotFound(f"job {attempt.job_id} has no code of its own")
+        return sha256
+
+    sha256 = services.database.read(find)
+    return content_response(
+        services.storage,
+        sha256,
+        request=request,
+        filename=f"{sha256}.tar",
+        media_type="application/x-tar",
+    )
+
+
     """The job's data set: its archive, or a tar of its folder."""
     dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
     return dataset_content_response(services, dataset, request=request)

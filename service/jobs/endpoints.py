@@ -18,8 +18,10 @@ from redkiln.job import (
 )
 from redkiln.tasks import SpecProblem
 from service.access import Caller, require_user
+from service.artifacts.content import choose_part, make_etag
 from service.attempts.logs import log_path
-from service.errors import Unprocessable, UnsupportedMedia
+from service.attempts.previews import find_preview, preview_path
+from service.errors import NotFound, Unprocessable, UnsupportedMedia
 from service.jobs import rules
 from service.jobs.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
@@ -45,6 +47,11 @@ IdempotencyKeyHeader = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
 _INT64 = 2**63 - 1
+_PREVIEW: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A picture or a table.", "content": {"image/png": {}}},
+    304: {"description": "The client has the newest one."},
+    412: {"description": "If-Match names another one."},
+}
 _METADATA_PREFIX = "metadata."
 
 
@@ -68,12 +75,14 @@ def submit_job(
         raise UnsupportedMedia("send the spec as application/json")
     settings, database = services.settings, services.database
     if dry_run:
-        answer = database.read(lambda session: render_dry_run(session, settings, body))
+        answer = database.read(
+            lambda session: render_dry_run(session, settings, body, caller=caller)
+        )
         return Response(answer, 200, media_type="application/json")
     require_free(settings.state_dir, settings.min_free_bytes)
     submitted = database.write(
         lambda session: submit(
-            session, settings, body, owner=caller.id, idempotency_key=idempotency_key
+            session, settings, body, caller=caller, idempotency_key=idempotency_key
         )
     )
     log.info("job_submitted", job_id=submitted.job_id, is_replayed=submitted.is_replayed)
@@ -123,6 +132,7 @@ def remove_job(job_id: str, services: Use) -> Response:
     attempt_ids = services.database.write(lambda session: delete_job(session, job_id))
     for attempt_id in attempt_ids:
         log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
+    preview_path(services.settings.previews_dir, job_id).unlink(missing_ok=True)
     return Response(status_code=204)
 
 
@@ -200,6 +210,37 @@ def get_logs(
     else:
         content = read_log(logs_dir, log, start=start)
     return StreamingResponse(content, headers=headers, media_type="text/plain; charset=utf-8")
+
+
+@router.get("/{job_id}/preview", response_class=Response, responses=_PREVIEW)
+@router.head("/{job_id}/preview", response_class=Response, responses=_PREVIEW)
+def get_preview(job_id: str, request: Request, services: Use) -> Response:
+    """The newest sample predictions of a job: a PNG of images, a Markdown table of anything else.
+
+    `Redkiln-Step` is the step that they were made at. With `If-None-Match` it is sent only when
+    there is a newer one.
+    """
+    services.database.read(lambda session: rules.get_job(session, job_id))
+    preview = find_preview(preview_path(services.settings.previews_dir, job_id))
+    if preview is None:
+        raise NotFound("the job has shown no sample predictions yet", code="no_preview")
+    facts = preview.facts
+    part = choose_part(
+        request.headers,
+        method="HEAD",
+        etag=make_etag(facts.sha256),
+        size_bytes=len(preview.content),
+    )
+    headers = {
+        "ETag": make_etag(facts.sha256),
+        "Cache-Control": "private, no-cache",
+        "Redkiln-Step": str(facts.step),
+        "Redkiln-Attempt": facts.attempt_id,
+        "Redkiln-Made-At": facts.made_at,
+        "X-Content-Type-Options": "nosniff",
+    }
+    content = preview.content if part.status == 200 else b""
+    return Response(content, part.status, headers, facts.media_type)
 
 
 @router.get("/{job_id}/metrics", response_model=dict[str, list[Series]])

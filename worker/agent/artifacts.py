@@ -5,7 +5,7 @@ from typing import BinaryIO, Protocol
 
 from redkiln.protocol import ArtifactCommit
 from worker.agent.transfer import hash_file
-from worker.jobdir import JobDir, OutputFile
+from worker.jobdir import EXTRAS, JobDir, OutputFile
 
 LOG = OutputFile(name="trainer.log", kind="log", media_type="text/plain; charset=utf-8")
 
@@ -21,9 +21,10 @@ class Blobs(Protocol):
 
 
 def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
-    """What there is to publish: the files that a child listed, and the log."""
+    """What there is to publish: the files that a child listed, the log, and what lies beside."""
     outputs = {output.name: output for output in jobdir.load_outputs()}
     files = [(jobdir.out_dir / name, output) for name, output in outputs.items()]
+    files += [(jobdir.extra_dir / e.name, e) for e in EXTRAS if e.name not in outputs]
     if LOG.name not in outputs:
         files.append((jobdir.log_path, LOG))
     return [(path, output) for path, output in files if path.is_file()]

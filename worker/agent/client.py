@@ -200,6 +200,17 @@ class AttemptClient:
         """
         self._call("PUT", f"/blobs/{sha256}", content=content)
 
+    def put_preview(self, content: bytes, *, step: int, media_type: str) -> None:
+        """Replace the job's sample predictions.
+
+        Raises:
+            ServiceError: see the module; `Refused` by a service that knows no previews.
+        """
+        query = httpx.QueryParams(step=step, media_type=media_type)
+        path = f"{self._path}/preview?{query}"
+        response = _send(self._http, "PUT", path, token=self._token, content=content)
+        _raise_attempt_refusal(response, is_lookup=True)
+
     @contextmanager
     def open_blob(self, sha256: str, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
         """The bytes of one of the job's checkpoints, as `open_dataset` gives them.

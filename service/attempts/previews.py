@@ -1,0 +1,95 @@
+"""The newest sample predictions of a job: one file, replaced as a whole, gone with the job.
+
+Its first line is what it is, as JSON; the picture or table follows. It is no artifact: nothing
+refers to it, and one that is lost is drawn anew after the next evaluation.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from service.errors import StorageFull, TooLarge, UnsupportedMedia
+
+MAX_BYTES = 2 * 1024**2
+"""A picture of two dozen samples takes some 100 KB."""
+MEDIA_TYPES = ("image/png", "text/markdown")
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class PreviewFacts:
+    """What a preview is.
+
+    Attributes:
+        step: at which the predictions were made.
+        made_at: when the service got it, RFC 3339.
+    """
+
+    attempt_id: str
+    step: int
+    media_type: str
+    made_at: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A stored preview."""
+
+    facts: PreviewFacts
+    content: bytes
+
+
+def preview_path(previews_dir: Path, job_id: str) -> Path:
+    """Where a job's preview lies."""
+    return previews_dir / f"{job_id}.preview"
+
+
+def save_preview(
+    path: Path, content: bytes, *, attempt_id: str, step: int, media_type: str
+) -> PreviewFacts:
+    """Replace a job's preview.
+
+    Raises:
+        UnsupportedMedia: it is neither a PNG nor Markdown.
+        TooLarge: it is no small picture.
+        StorageFull: the disk is full.
+    """
+    if media_type not in MEDIA_TYPES:
+        raise UnsupportedMedia(f"a preview is one of {', '.join(MEDIA_TYPES)}")
+    if media_type == "image/png" and not content.startswith(PNG_MAGIC):
+        raise UnsupportedMedia("this is no PNG")
+    if len(content) > MAX_BYTES:
+        raise TooLarge(f"a preview has at most {MAX_BYTES:,} bytes")
+    facts = PreviewFacts(
+        attempt_id=attempt_id,
+        step=step,
+        media_type=media_type,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".preview-")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(json.dumps(asdict(facts)).encode() + b"\n" + content)
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StorageFull("the service's disk is full; delete data sets or jobs") from error
+    return facts
+
+
+def find_preview(path: Path) -> Preview | None:
+    """A job's preview, if it has one."""
+    try:
+        head, _, content = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    return Preview(PreviewFacts(**json.loads(head)), content)

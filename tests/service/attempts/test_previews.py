@@ -1,0 +1,84 @@
+import pytest
+
+from service.attempts.previews import MAX_BYTES, PNG_MAGIC, preview_path
+
+PNG = PNG_MAGIC + b"first"
+NEWER = PNG_MAGIC + b"second"
+
+
+def put(attempt, content, *, step=3, media_type="image/png"):
+    return attempt.client.put(
+        f"/v1/attempts/{attempt.id}/preview",
+        params={"step": step, "media_type": media_type},
+        content=content,
+        headers={**attempt.headers, "Content-Type": "application/octet-stream"},
+    )
+
+
+@pytest.fixture
+def attempt(submit, worker):
+    submit()
+    return worker.claim()
+
+
+def test_the_newest_preview_of_a_running_job_is_served(client, attempt):
+    path = f"/v1/jobs/{attempt.job_id}/preview"
+    missing = client.get(path)
+    assert (missing.status_code, missing.json()["code"]) == (404, "no_preview")
+    assert put(attempt, PNG).status_code == 204
+    shown = client.get(path)
+    assert (shown.status_code, shown.content) == (200, PNG)
+    assert shown.headers["content-type"] == "image/png"
+    assert shown.headers["redkiln-step"] == "3"
+    assert put(attempt, NEWER, step=9).status_code == 204
+    newer = client.get(path)
+    assert (newer.content, newer.headers["redkiln-step"]) == (NEWER, "9")
+    assert newer.headers["etag"] != shown.headers["etag"]
+
+
+def test_a_preview_that_the_client_has_is_not_sent_again(client, attempt):
+    path = f"/v1/jobs/{attempt.job_id}/preview"
+    put(attempt, PNG)
+    etag = client.get(path).headers["etag"]
+    same = client.get(path, headers={"If-None-Match": etag})
+    assert (same.status_code, same.content) == (304, b"")
+    put(attempt, NEWER)
+    assert client.get(path, headers={"If-None-Match": etag}).status_code == 200
+    assert client.get(path, headers={"If-Match": etag}).status_code == 412
+
+
+def test_a_table_is_a_preview_too(client, attempt):
+    table = b"| sample | true |\n|---|---|\n| free entry | spam |\n"
+    assert put(attempt, table, media_type="text/markdown").status_code == 204
+    shown = client.get(f"/v1/jobs/{attempt.job_id}/preview")
+    assert shown.headers["content-type"].startswith("text/markdown")
+    assert shown.content == table
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "status"),
+    [
+        (PNG, "text/html", 415),
+        (b"<html>", "image/png", 415),
+        (PNG_MAGIC + bytes(MAX_BYTES), "image/png", 413),
+    ],
+)
+def test_what_is_no_small_picture_is_refused(client, attempt, content, media_type, status):
+    assert put(attempt, content, media_type=media_type).status_code == status
+    assert client.get(f"/v1/jobs/{attempt.job_id}/preview").status_code == 404
+
+
+def test_an_attempt_that_was_given_up_shows_nothing(client, attempt):
+    attempt.fail()
+    refused = put(attempt, PNG)
+    assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
+
+
+def test_a_preview_stays_after_the_end_and_goes_with_its_job(client, attempt, settings):
+    put(attempt, PNG)
+    attempt.succeed()
+    assert client.get(f"/v1/jobs/{attempt.job_id}/preview").content == PNG
+    path = preview_path(settings.previews_dir, attempt.job_id)
+    assert path.exists()
+    assert client.delete(f"/v1/jobs/{attempt.job_id}").status_code == 204
+    assert not path.exists()
