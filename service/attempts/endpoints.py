@@ -8,6 +8,7 @@ from sqlmodel import Session, select
 from starlette.concurrency import run_in_threadpool
 
 from redkiln.protocol import (
+    ArtifactCommit,
     CheckpointCommit,
     CheckpointReceipt,
     FinishRequest,
@@ -17,12 +18,13 @@ from redkiln.protocol import (
 )
 from service.access import bearer_token
 from service.artifacts.content import content_response
+from service.artifacts.rules import publish
 from service.attempts.checkpoints import commit_checkpoint
 from service.attempts.fencing import hold_fence, require_fence
 from service.attempts.finish import finish
+from service.attempts.previews import MAX_BYTES, preview_path, save_preview
 from service.attempts.report import take_report
 from service.attempts.tables import Checkpoint
-from service.attempts.previews import MAX_BYTES, preview_path, save_preview
 from service.attempts.tokens import check_token
 from service.blobs.rules import hold
 from service.datasets.content import dataset_content_response, index_response
@@ -79,8 +81,6 @@ def checkpoints(
     )
 
 
-@router.post("/finish")
-def finish_attempt(
 @router.post("/artifacts", status_code=204, response_class=Response)
 def publish_artifact(
     attempt_id: AttemptId, fence: Fence, request: Annotated[ArtifactCommit, Body()], services: Use
@@ -96,6 +96,8 @@ def publish_artifact(
     return Response(status_code=204)
 
 
+@router.post("/finish")
+def finish_attempt(
     attempt_id: AttemptId, fence: Fence, request: Annotated[FinishRequest, Body()], services: Use
 ) -> FinishResponse:
     """End the attempt; publishes its artifacts and moves its job."""
@@ -161,8 +163,6 @@ def get_blob(
     )
 
 
-@router.get("/dataset", response_class=Response)
-def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
 @router.put("/preview", status_code=204, response_class=Response)
 async def put_preview(
     attempt_id: AttemptId,
@@ -214,6 +214,8 @@ def get_bundle(attempt_id: AttemptId, fence: Fence, request: Request, services: 
     )
 
 
+@router.get("/dataset", response_class=Response)
+def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
     """The job's data set: its archive, or a tar of its folder."""
     dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
     return dataset_content_response(services, dataset, request=request)
