@@ -14,9 +14,9 @@ given when it was claimed, and nothing else. Every message may be repeated: `cla
     PUT  /v1/attempts/{id}/blobs/{sha256}       bytes          -> 201 | 422 other digest
     GET  /v1/attempts/{id}/blobs/{sha256}       -> bytes of one of the job's checkpoints
     POST /v1/attempts/{id}/checkpoints          CheckpointCommit -> CheckpointReceipt
-    POST /v1/attempts/{id}/finish               FinishRequest  -> FinishResponse
     PUT  /v1/attempts/{id}/preview              bytes (PNG or Markdown) -> 204
     POST /v1/attempts/{id}/artifacts            ArtifactCommit -> 204 published at once
+    POST /v1/attempts/{id}/finish               FinishRequest  -> FinishResponse
 
 409 with code `superseded`, 410 and 401 mean: this attempt is no longer yours, stop the trainer and
 change nothing. 409 with code `sequence_gap` means: send again from `expected_seq`. 426 means: the
@@ -50,9 +50,9 @@ ArtifactKind = Literal[
     "metrics",
     "figure",
     "report",
+    "profile",
     "benchmark",
     "checkpoint",
-    "profile",
     "log",
 ]
 

@@ -161,6 +161,9 @@ def sweep_logs(services: Services) -> None:
         attempt_id = path.stem
         if services.database.read(partial(_is_gone, attempt_id=attempt_id)):
             path.unlink(missing_ok=True)
+    for path in services.settings.previews_dir.glob("job_*.preview"):
+        if services.database.read(partial(_has_no_job, job_id=path.stem)):
+            path.unlink(missing_ok=True)
 
 
 STEPS: list[Callable[[Services], object]] = [
@@ -170,9 +173,6 @@ STEPS: list[Callable[[Services], object]] = [
     collect_blobs,
 ]
 SWEEPS: list[Callable[[Services], object]] = [
-    for path in services.settings.previews_dir.glob("job_*.preview"):
-        if services.database.read(partial(_has_no_job, job_id=path.stem)):
-            path.unlink(missing_ok=True)
     forget_keys,
     forget_old_checkpoints,
     sweep_storage,

@@ -149,6 +149,11 @@ class Settings(BaseSettings):
         return self.state_dir / "logs"
 
     @property
+    def previews_dir(self) -> Path:
+        """The newest sample predictions of each job."""
+        return self.state_dir / "previews"
+
+    @property
     def keys_dir(self) -> Path:
         """First keys and the secret that attempt tokens are made with."""
         return self.state_dir / "keys"
@@ -157,11 +162,6 @@ class Settings(BaseSettings):
     def resolved_worker_key_file(self) -> Path:
         """Where the first worker key is written, for workers to read."""
         return self.worker_key_file or self.keys_dir / "worker.key"
-    @property
-    def previews_dir(self) -> Path:
-        """The newest sample predictions of each job."""
-        return self.state_dir / "previews"
-
 
     def prepare_state_dir(self) -> None:
         """Make the state folder, readable by its owner alone.
