@@ -1,4 +1,4 @@
-"""How much each class counts in a classifier's loss.
+"""Training of a classifier: how much each class counts in its loss.
 
 The field and its rules are those of every classification task: a spec's `training` inherits
 `ClassifierTraining`, whoever knows the data set's classes asks `find_weight_problems`, and the
@@ -21,6 +21,7 @@ ClassWeights = Literal["balanced"] | dict[str, Weight] | list[Weight]
 class ClassifierTraining(Training):
     """Training of a classifier, whatever it classifies."""
 
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
     class_weights: ClassWeights | None = Field(
         None,
         description="How much the samples of each class count in the loss: `balanced` makes every "

@@ -167,7 +167,6 @@ class Training(StrictModel):
         description="Compute type of the forward pass; weights stay in float32. Losses are scaled "
         "for fp16, and steps whose gradients overflow are skipped.",
     )
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
     clip_norm: float | None = Field(
         None, gt=0, description="Largest norm of all gradients together; larger ones are scaled."
     )
