@@ -23,6 +23,7 @@ class FailureCode(StrEnum):
     HOST_OUT_OF_MEMORY = "host_out_of_memory"
     GPU_FAULT = "gpu_fault"
     NO_GPU = "no_gpu"
+    GPU_LINKS = "gpu_links"
     CPU_FALLBACK = "cpu_fallback"
     GPU_BUSY = "gpu_busy"
     DISK_FULL = "disk_full"

@@ -270,6 +270,11 @@ class JobSpec(StrictModel):
     max_gpus: ClassVar[int] = 1
 
     name: Name | None = Field(None, description="For people and for the output folder's name.")
+    allow_fewer: bool = Field(
+        False,
+        description="Train on one GPU, and say so, where the GPUs turn out not to exchange data; "
+        "otherwise the job fails.",
+    )
     task: str
     resources: Resources = Field(default_factory=Resources)
     retry: Retry = Field(default_factory=Retry)
@@ -297,3 +302,5 @@ class TrainingSpec(JobSpec):
     def dataset_reference(self) -> str | None:
         """The data set by its owner's word."""
         return self.dataset
+    required: ClassVar[dict[str, Any]] = {"dataset": "name"}
+    max_gpus: ClassVar[int] = 64

@@ -12,6 +12,7 @@ status. Nothing in it is a credential.
     trainer.log        stdout and stderr
     checkpoints/       step-<12 digits>.safetensors with its .json manifest beside it
     trained.json       what the trainer left for the export child (Trained)
+    ranks/             where several ranks meet, and what those beside the first died of
     out/               files that become artifacts, listed in out/artifacts.json
     extra/             further files that become artifacts, whatever the outcome (EXTRAS)
     preview/           newest picture or table of sample predictions, named by PROGRESS events
@@ -61,6 +62,8 @@ class Order(BaseModel):
         device: torch device string (`cpu`, `cuda:0`).
         threads: intra-op CPU threads; a resumed run repeats exactly only with the same number.
         num_gpus: GPUs that the run has; its process sees these alone.
+        num_ranks: processes that train together, one a GPU; each takes its share of a batch.
+        gpu_keys: what the leases of the GPUs are named by.
         memory_limit_bytes: what it may take of each one's memory; None: all that there is.
         denied: what its GPUs were found to compute wrongly (`bf16`, `fused_attention`), with the
             numbers; the job does without.
@@ -81,6 +84,8 @@ class Order(BaseModel):
     threads: int
     num_gpus: int = 0
     memory_limit_bytes: int | None = None
+    num_ranks: int = 1
+    gpu_keys: list[str] = Field(default_factory=list)
     denied: dict[str, str] = Field(default_factory=dict)
     resume: str | None = None
     cache_dir: str
@@ -145,6 +150,13 @@ class JobDir:
     @property
     def trained_path(self) -> Path:
         return self.root / "trained.json"
+
+    @property
+    def ranks_dir(self) -> Path:
+        return self.root / "ranks"
+
+    def rank_failure_path(self, rank: int) -> Path:
+        return self.ranks_dir / f"failure-{rank}.json"
 
     @property
     def out_dir(self) -> Path:

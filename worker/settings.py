@@ -30,6 +30,13 @@ class WorkerSettings(BaseSettings):
     threads: int | None = Field(
         None, ge=1, description="CPU threads of one trainer; cores divided by slots if unset."
     )
+    cpu_ranks: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that a training on the CPU is shared by, as it is by several GPUs; "
+        "for tests: one process with all threads is faster.",
+    )
     cache_bytes: int = Field(50 * GIB, ge=0, description="Budget of the data-set cache.")
     models_dir: Path | None = Field(
         None,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.nearest import find_nearest, suggest
-from redkiln.spec import JobSpec
+from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tasks import benchmark, image_classification
 
 TASKS: dict[str, type[JobSpec]] = {
@@ -124,13 +124,25 @@ def _find_too_many_gpus(spec: JobSpec) -> SpecProblem | None:
     if gpus > 1 and spec.resources.device == "cpu":
         message = f"a job on a CPU has no use for {gpus} GPUs; leave gpus away"
     elif gpus > spec.max_gpus:
-        message = f"{spec.task} trains on {spec.max_gpus} GPU at a time, not {gpus}"
+        most = f"{spec.max_gpus} GPU{'s' if spec.max_gpus > 1 else ''}"
+        message = f"{spec.task} runs on {most} at a time, not {gpus}"
     else:
-        return None
+        return _find_too_small_batch(spec)
     return SpecProblem("/resources/gpus", "too_many_gpus", message)
 
 
 def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
+def _find_too_small_batch(spec: JobSpec) -> SpecProblem | None:
+    batch_size = spec.training.batch_size if isinstance(spec, TrainingSpec) else "auto"
+    if batch_size == "auto" or batch_size >= spec.resources.gpus:
+        return None
+    message = (
+        f"a batch of {batch_size} has not a sample for each of {spec.resources.gpus} GPUs, which "
+        "share it; raise batch_size or ask for fewer GPUs"
+    )
+    return SpecProblem("/training/batch_size", "too_small_batch", message)
+
+
     """What pydantic found wrong with a document, in our words: one problem for each place.
 
     Args:

@@ -164,6 +164,8 @@ class Attempt:
             device=self.bench.slot.device,
             threads=self.bench.slot.threads,
             num_gpus=len(self.grant.gpus),
+            num_ranks=self._count_ranks(),
+            gpu_keys=[gpu.key for gpu in self.grant.gpus],
             memory_limit_bytes=self._memory_limit_bytes,
             denied=self.grant.denied,
             resume=resume,
@@ -186,6 +188,12 @@ class Attempt:
             self.bench.launcher.start_spare()
         self.grant.finish(failure.code if failure else None)
         return failure
+
+    def _count_ranks(self) -> int:
+        # A task that trains nothing makes what processes it needs itself.
+        if not self._exports:
+            return 1
+        return len(self.grant.gpus) or self.bench.settings.cpu_ranks
 
     @property
     def _exports(self) -> bool:

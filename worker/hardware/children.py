@@ -1,4 +1,4 @@
-"""Processes that a benchmark starts: gone when it is, whatever ends it."""
+"""Processes that a measurement starts: gone when it is, whatever ends it."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from worker.hardware.leases import inherited_leases
 
-SOURCE_DIR = Path(__file__).resolve().parents[3]
+SOURCE_DIR = Path(__file__).resolve().parents[2]
 """Where the package `worker` lies: the folder that the processes run in."""
 
 

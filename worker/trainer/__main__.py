@@ -4,9 +4,13 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 from worker.trainer.threads import yield_while_waiting
+
+if TYPE_CHECKING:
+    from worker.jobdir import JobDir
 
 
 def main(arguments: list[str]) -> int:
@@ -22,8 +26,11 @@ def main(arguments: list[str]) -> int:
     stop = StopSignal()
     stop.install()
     yield_while_waiting()
-    # After the parent check: torch takes over a second, in which a parent may die.
     from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
+
+    if options.job_dir is not None and (status := _lead(JobDir(options.job_dir), stop)) is not None:
+        return status
+    # After the parent check: torch takes over a second, in which a parent may die.
     from worker.trainer import spare
     from worker.trainer.memory import keep_freed_memory
     from worker.trainer.run import run_job
@@ -38,7 +45,24 @@ def main(arguments: list[str]) -> int:
                 return EXIT_DONE
             spare.redirect_output(job_dir)
         assert job_dir is not None
-        return run_job(job_dir, stop)
+        status = _lead(job_dir, stop) if options.spare else None
+        return run_job(job_dir, stop) if status is None else status
+    except Stopped:
+        return EXIT_STOPPED
+
+
+def _lead(job_dir: "JobDir", stop: StopSignal) -> int | None:
+    """Run the ranks of a job that has several; None: it is this process that trains."""
+    from worker.jobdir import EXIT_STOPPED
+    from worker.trainer.ranks import die_as, is_rank, lead_ranks
+
+    if is_rank(os.environ):
+        return None
+    order = job_dir.load_order()
+    if order.num_ranks < 2:
+        return None
+    try:
+        return die_as(lead_ranks(job_dir, order, stop))
     except Stopped:
         return EXIT_STOPPED
 

@@ -69,7 +69,7 @@ def test_an_optimizer_has_its_own_fields(optimizer):
             "unknown_field",
             "did you mean 'dropout'",
         ),
-        ({"model": "resnet-18"}, "/model/name", "literal_error", "did you mean 'resnet18'"),
+        ({"model": "resnet-18"}, "/model/name", "unknown_name", "did you mean 'resnet18'"),
         (
             {"training": {"optimizer": "adam"}},
             "/training/optimizer/name",
@@ -194,9 +194,23 @@ def test_a_tasks_schema_has_every_default(task):
 
 @pytest.mark.parametrize(
     ("resources", "words"),
-    [({"gpus": 2}, "1 GPU at a time"), ({"gpus": 2, "device": "cpu"}, "no use")],
+    [({"gpus": 2, "device": "cpu"}, "no use for 2 GPUs")],
 )
 def test_more_gpus_than_the_task_can_use_are_refused(resources, words):
     (problem,) = problems(flowers(resources=resources))
     assert (problem.pointer, problem.code) == ("/resources/gpus", "too_many_gpus")
     assert re.search(words, problem.message)
+
+
+def test_more_gpus_than_any_job_gets_are_refused():
+    (problem,) = problems(flowers(resources={"gpus": 65}))
+    assert problem.pointer == "/resources/gpus"
+
+
+def test_a_batch_has_a_sample_for_each_gpu():
+    resources = {"gpus": 4}
+    (problem,) = problems(flowers(resources=resources, training={"batch_size": 3}))
+    assert (problem.pointer, problem.code) == ("/training/batch_size", "too_small_batch")
+    for batch_size in (4, "auto"):
+        training = {"batch_size": batch_size}
+        parse_spec(flowers(resources=resources, training=training, task="image-classification"))

@@ -18,9 +18,8 @@ def pair(worker):
 
 
 @pytest.fixture
-def submit_pair(submit, monkeypatch):
-    """Submits a job of two GPUs; no task trains on several yet."""
-    monkeypatch.setattr("redkiln.spec.JobSpec.max_gpus", 2)
+def submit_pair(submit):
+    """Submits a job of two GPUs."""
     return lambda: submit(resources={"gpus": 2, "device": "gpu"})["id"]
 
 

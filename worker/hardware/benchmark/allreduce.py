@@ -16,7 +16,7 @@ import torch
 from torch import distributed
 
 from redkiln.benchmark import Measurement, Rate, summarise
-from worker.hardware.benchmark.children import start_child
+from worker.hardware.children import start_child
 
 SIZES: dict[str, int] = {"ResNet-18's gradients": 46_800_000, "256 MiB": 256 * 2**20}
 """What is summed: 11.7 million parameters in float32, and a size that the links are filled by."""

@@ -19,8 +19,8 @@ from typing import Any
 
 from redkiln.benchmark import Comparison, Pair, summarise
 from redkiln.hardware import PatchOutcome, Precision
-from worker.hardware.benchmark.children import start_child
 from worker.hardware.benchmark.plan import SCALE, Case
+from worker.hardware.children import start_child
 
 ALLOWED_DIFFERENCE: dict[Precision, float] = {"fp32": 1e-3, "fp16": 2e-2, "bf16": 8e-2}
 """Largest difference of outputs, relative to the largest one, that is still called rounding.
