@@ -192,6 +192,29 @@ class Training(StrictModel):
         le=86_400,
         description="Longest time between two checkpoints; one is made after every epoch anyway.",
     )
+    keep_checkpoints: int = Field(
+        2, ge=1, le=100, description="How many of the newest checkpoints are kept beside the best."
+    )
+    compile: Literal["auto", "off", "default"] = Field(
+        "auto",
+        description="`default` trains through torch.compile; `auto` does where training is long "
+        "enough for it, and it was measured to be faster with equal numbers.",
+    )
+    gradient_checkpointing: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Compute activations a second time instead of keeping them; `auto` does when "
+        "not even the smallest micro step fits the memory.",
+    )
+    on_divergence: Literal["stop", "rollback"] = Field(
+        "stop",
+        description="When a loss is no number any more: stop, or go back to the last good "
+        "checkpoint with half the learning rate, at most 3 times.",
+    )
+    profile: bool = Field(
+        False,
+        description="Look into a few steps after the first ones: a trace (`trace.json.gz`) and a "
+        "table of what takes the time (`profile.md`) come with the job's files.",
+    )
     seed: int = Field(0, ge=0, le=2**31 - 1)
 
     @model_validator(mode="after")

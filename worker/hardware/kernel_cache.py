@@ -6,6 +6,7 @@ slot.
 """
 
 import re
+from pathlib import Path
 
 
 def build_cache_key(
@@ -18,3 +19,13 @@ def build_cache_key(
 
 def _plain(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]", "_", part)
+
+
+def has_kernels(folder: Path, *, besides: str = "") -> bool:
+    """Whether anything was compiled or tuned into a folder.
+
+    Args:
+        folder: of one arch, releases and slot.
+        besides: name of a file that is no kernel.
+    """
+    return any(path.is_file() and path.name != besides for path in folder.rglob("*"))

@@ -25,7 +25,7 @@ def evaluate_classifier(
         `loss`, `accuracy` and `macro_f1`; None if `should_stop`, asked before each batch, said so.
     """
     loss_sum, counts, num = None, None, 0
-    with _evaluating(model):
+    with evaluating(model):
         for inputs, labels in batches:
             if should_stop():
                 return None
@@ -71,7 +71,7 @@ def evaluate_regressor(
     """
     # In float64: r2 is a difference of large sums.
     sums, num = None, 0
-    with _evaluating(model):
+    with evaluating(model):
         for inputs, targets in batches:
             if should_stop():
                 return None
@@ -93,7 +93,8 @@ def evaluate_regressor(
 
 
 @contextlib.contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within it a model is scored and not trained."""
     was_training = model.training
     model.eval()
     try:

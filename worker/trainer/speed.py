@@ -11,7 +11,7 @@ class Speed:
 
     Attributes:
         samples_per_second: at the last look; None until two of them.
-        began_step: the step that this process went on from.
+        began_step: the step that this process went on from, and the steps that were left out.
         began_seconds: of training, all processes together, when this one began.
     """
 
@@ -33,6 +33,18 @@ class Speed:
         if self._began_at is None:
             self._began_at = time.perf_counter()
             self.began_seconds = self._seconds = seconds
+
+    def leave_out(self, steps: int, *, seconds: float) -> None:
+        """Steps were made that say nothing of the speed, in a phase that is not training.
+
+        Args:
+            steps: how many.
+            seconds: that they took.
+        """
+        self.began_step += steps
+        self._step += steps
+        if self._began_at is not None:
+            self._began_at += seconds
 
     def measure(self, step: int, *, seconds: float, batch_size: int) -> bool:
         """Take a look; whether there is a new speed.

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from worker.trainer.efficiency import Efficiency
 from worker.trainer.findings import FirstSteps
 
 
@@ -22,6 +23,7 @@ class Trained(BaseModel):
         seconds: spent in each phase so far.
         first_steps: what the guard saw of them; None on a CPU.
         advice: what would make such a training faster.
+        efficiency: how well it used its machine; None when this attempt made no step.
     """
 
     spec: dict[str, Any]
@@ -40,3 +42,4 @@ class Trained(BaseModel):
     environment: dict[str, Any]
     first_steps: FirstSteps | None = None
     advice: list[str] = []
+    efficiency: Efficiency | None = None

@@ -10,7 +10,9 @@ from torch import nn
 from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
 from worker.trainer.inputs import Batch
+from worker.trainer.models.backbone import Freezer
 from worker.trainer.pace import Pace
+from worker.trainer.preview import ShowSamples
 from worker.trainer.resolve import Plan
 
 
@@ -46,6 +48,9 @@ class Work:
         is_better: whether metrics beat the best ones so far.
         make_exportable: the model as it is now, ready for export.
         counts: samples in each split.
+        preview: what the model makes of a few samples, for people to look at while it trains; never
+            of the test split. None where a task shows none.
+        freezer: told the epoch before each step; None where all of the model is always trained.
     """
 
     spec: TrainingSpec
@@ -57,3 +62,5 @@ class Work:
     is_better: Callable[[dict[str, float], dict[str, float]], bool]
     make_exportable: Callable[[], Exportable]
     counts: dict[str, int]
+    preview: ShowSamples | None = None
+    freezer: Freezer | None = None
