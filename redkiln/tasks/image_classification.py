@@ -51,6 +51,44 @@ class Augment(StrictModel):
     crop: float = Field(
         0.1, ge=0, le=0.5, description="Largest shift to either side, as a share of the image side."
     )
+    scale: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Largest enlargement: at 0.2 images become 1.2 times as large, or as small.",
+    )
+    shear_degrees: float = Field(
+        0.0, ge=0, le=45, description="Largest slant to either side, of rows and of columns."
+    )
+    translate: float = Field(
+        0.0,
+        ge=0,
+        le=0.5,
+        description="As crop, and by parts of a pixel: smoother, where pixels are interpolated "
+        "anyway.",
+    )
+    brightness: float = Field(
+        0.0, ge=0, le=1, description="Largest change of brightness: 0.2 is 0.8 to 1.2 times."
+    )
+    contrast: float = Field(
+        0.0, ge=0, le=1, description="Largest change of contrast, about an image's mean grey."
+    )
+    saturation: float = Field(
+        0.0, ge=0, le=1, description="Largest change of saturation; of no effect on grey images."
+    )
+    hue: float = Field(
+        0.0,
+        ge=0,
+        le=0.5,
+        description="Largest turn of hues, as a share of the colour circle; of no effect on grey "
+        "images.",
+    )
+    erase: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of images in which a box of 2 to 33 % of the image is black.",
+    )
 
 
 class ImageTraining(ClassifierTraining):

@@ -1,7 +1,9 @@
-"""The decoded data set: one uint8 array on disk, made once and memory-mapped by every job.
+"""The decoded data set: one uint8 array on disk, made once and read by every job.
 
-    <cache>/decoded/<key>/images.npy   (N, S, S, C) uint8: the train split's samples, then test's
+    <cache>/decoded/<key>/images.npy   (N, C, S, S) uint8: the train split's samples, then test's
     <cache>/decoded/<key>/facts.json   DecodedFacts
+    <cache>/decoded/<key>-packed/      facts.json alone (and a plain tar of a gzipped one) of a set
+                                       that is too large for the disk: see `decode_ahead`
 
 The key is a digest of the data set's fingerprint and the pixel format. A folder appears by one
 rename, so two jobs may decode the same set at once and one result stays; removing a folder never
@@ -19,9 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +34,23 @@ from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
+from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
-from worker.trainer.failed import TrainingFailed
+from worker.trainer.failed import TrainingFailed, failure_of
+from worker.trainer.pixel_rows import FileRows, Rows
 from worker.trainer.pixels import PixelFormat
+from worker.trainer.room import DECODED_BYTES, DISK_RESERVE_BYTES, may_be_stored
 
-VERSION = 1
-"""Part of the key; rises whenever the same image would decode to other pixels."""
+VERSION = 2
+"""Part of the key; rises whenever the same image would decode to other pixels or facts."""
 
 IN_PROCESS_ROWS = 1000
 """Fewer rows than this are decoded before a child would have started."""
 
-BUDGET_BYTES = 20 * 2**30
-"""Decoded sets kept on a worker; the least recently used go first."""
+FACTS_ROWS = 16384
+"""Training rows that mean and spread are computed of, evenly spaced: all of a smaller set. The same
+ones whether a set is decoded at once or while it trains, so that both train alike."""
+FACTS_BLOCK = 256
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -51,19 +61,40 @@ class DecodedFacts(BaseModel):
     Attributes:
         mean: of each channel over the train split, in [0, 1].
         std: likewise; at least one grey level, so that dividing by it is safe.
+        images_per_second: that all cores decode, of a set that is decoded while it trains.
     """
 
     num_rows: int
     mean: list[float]
     std: list[float]
+    images_per_second: float | None = None
+
+
+class Pixels(Protocol):
+    """Images by row, as an array (N, S, S, C) uint8 has them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, S, S, C)."""
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The images of some rows."""
 
 
 @dataclass(frozen=True)
 class DecodedImages:
-    """A decoded set: `images` is (N, S, S, C) uint8, memory-mapped copy-on-write."""
+    """A decoded set.
 
-    images: NDArray[np.uint8]
+    Attributes:
+        images: (N, S, S, C) uint8, memory-mapped copy-on-write where it is stored.
+        open_rows: opens a reader of rows that costs no memory; None: the images are in memory.
+        is_stored: the pixels are on disk; else each is decoded when it is asked for.
+    """
+
+    images: Pixels
     facts: DecodedFacts
+    open_rows: Callable[[], Rows] | None = None
+    is_stored: bool = True
 
 
 def open_decoded(
@@ -75,10 +106,12 @@ def open_decoded(
     pixel_format: PixelFormat,
     cache_dir: Path,
     on_progress: Callable[[int, int], None],
+    budget_bytes: int = DECODED_BYTES,
 ) -> DecodedImages:
-    """Map the decoded set, decoding it first if it is not in the cache.
+    """Open the decoded set, decoding it first if it is not in the cache and the disk has room.
 
-    While it decodes, `on_progress` is called with rows done and rows in all.
+    While it decodes, `on_progress` is called with rows done and rows in all. `budget_bytes` is that
+    of all decoded sets on this worker.
 
     Raises:
         TrainingFailed: a file is gone, has changed, or cannot be decoded.
@@ -91,6 +124,18 @@ def open_decoded(
         return _load(folder)
     except FileNotFoundError:
         folder.parent.mkdir(parents=True, exist_ok=True)
+    size_bytes = _num_rows(index) * pixel_format.num_bytes
+    if not may_be_stored(
+        size_bytes,
+        budget_bytes=budget_bytes,
+        free_bytes=shutil.disk_usage(folder.parent).free,
+        others_bytes=sum(map(_size_bytes, _list_sets(folder.parent))),
+    ):
+        packed = _Packed(source_path, index_path, index, pixel_format)
+        return _open_packed(folder.with_name(f"{key}-packed"), packed, on_progress)
+    free_bytes = shutil.disk_usage(folder.parent).free
+    # Room is made before, because it may be the disk rather than the budget that is short.
+    _prune(folder.parent, keep=folder, free_bytes=free_bytes, wanted_bytes=size_bytes)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".decoding-"))
     try:
         _decode(staging, source_path, index_path, index, pixel_format, on_progress)
@@ -98,16 +143,21 @@ def open_decoded(
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     decoded = _load(folder)
-    _prune(folder.parent, keep=folder)
+    _prune(folder.parent, keep=folder, budget_bytes=budget_bytes)
     return decoded
+
+
+def _num_rows(index: DatasetIndex) -> int:
+    return len(index.splits["train"]) + len(index.splits["test"])
 
 
 def _load(folder: Path) -> DecodedImages:
     facts = DecodedFacts.model_validate_json((folder / "facts.json").read_bytes())
+    path = folder / "images.npy"
     # Copy-on-write, because torch wants memory that it could write to.
-    images = np.load(folder / "images.npy", mmap_mode="c")
+    images = np.load(path, mmap_mode="c").transpose(0, 2, 3, 1)
     os.utime(folder)
-    return DecodedImages(images, facts)
+    return DecodedImages(images, facts, open_rows=partial(FileRows, path))
 
 
 def _decode(
@@ -118,23 +168,23 @@ def _decode(
     pixel_format: PixelFormat,
     on_progress: Callable[[int, int], None],
 ) -> None:
-    num_train = len(index.splits["train"])
-    num_rows = num_train + len(index.splits["test"])
-    shape = (num_rows, pixel_format.size, pixel_format.size, pixel_format.channels)
+    num_rows = _num_rows(index)
     images_path = staging / "images.npy"
-    images = np.lib.format.open_memmap(images_path, mode="w+", dtype=np.uint8, shape=shape)
-    # A full disk must be an error here rather than a SIGBUS in the middle of decoding.
+    shape = (num_rows, *pixel_format.shape)
+    mapped = np.lib.format.open_memmap(images_path, mode="w+", dtype=np.uint8, shape=shape)
+    offset: int = mapped.offset
+    del mapped
+    # A full disk must be an error here rather than in the middle of decoding.
     with images_path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, images_path.stat().st_size)
-    if not source_path.exists():
-        message = f"the data set's files are not there any more ({source_path.name})"
-        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
+    _require(source_path)
     shards = plan_shards(
         num_rows,
         cores=len(os.sched_getaffinity(0)),
         source_path=_plain_archive(source_path, staging),
         index_path=index_path,
         images_path=images_path,
+        offset=offset,
         pixel_format=pixel_format,
     )
     if len(shards) == 1:
@@ -144,8 +194,10 @@ def _decode(
             shards, staging, lambda done: on_progress(min(done, num_rows), num_rows)
         )
     if problem is not None:
-        raise _failure(problem)
-    _write_facts(staging, images, num_train=num_train)
+        raise failure_of(problem)
+    with closing(FileRows(images_path)) as rows:
+        facts = measure_facts(rows, index, pixel_format, on_block=lambda _num_read: None)
+    (staging / "facts.json").write_text(facts.model_dump_json())
     with images_path.open("r+b") as file:
         os.fsync(file.fileno())
 
@@ -157,6 +209,7 @@ def plan_shards(
     source_path: Path,
     index_path: Path,
     images_path: Path,
+    offset: int,
     pixel_format: PixelFormat,
 ) -> list[Shard]:
     """Equal shares of the rows, one a core, or one in all where children would not pay."""
@@ -168,6 +221,7 @@ def plan_shards(
             source_path=str(source_path),
             index_path=str(index_path),
             images_path=str(images_path),
+            offset=offset,
             pixel_format=pixel_format,
             start=start,
             stop=stop,
@@ -216,14 +270,20 @@ def _checkout() -> Path:
     return Path(__file__).parents[2]
 
 
-def _plain_archive(path: Path, staging: Path) -> Path:
+def _require(source_path: Path) -> None:
+    if not source_path.exists():
+        message = f"the data set's files are not there any more ({source_path.name})"
+        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
+
+
+def _plain_archive(path: Path, folder: Path) -> Path:
     """A gzipped tar is inflated once, so that every child can seek in it."""
     if path.is_dir():
         return path
     with path.open("rb") as file:
         if file.read(2) != GZIP_MAGIC:
             return path
-    plain = staging / "archive.tar"
+    plain = folder / "archive.tar"
     try:
         with gzip.open(path, "rb") as packed, plain.open("wb") as file:
             shutil.copyfileobj(packed, file, 4 * 2**20)
@@ -233,22 +293,111 @@ def _plain_archive(path: Path, staging: Path) -> Path:
     return plain
 
 
-def _write_facts(staging: Path, images: NDArray[np.uint8], *, num_train: int) -> None:
+def measure_facts(
+    rows: Rows,
+    index: DatasetIndex,
+    pixel_format: PixelFormat,
+    *,
+    on_block: Callable[[int], None],
+) -> DecodedFacts:
+    """Mean and spread of the training images; `on_block` is told how many were read so far."""
     # By counting grey levels: exact, and the same however the rows were shared out.
+    chosen = choose_facts_rows(len(index.splits["train"]))
+    counts = np.zeros((pixel_format.channels, 256), dtype=np.int64)
+    block = np.empty((FACTS_BLOCK, *pixel_format.shape), dtype=np.uint8)
+    for start in range(0, len(chosen), FACTS_BLOCK):
+        some = chosen[start : start + FACTS_BLOCK]
+        rows.read(some, block[: len(some)])
+        for channel, count in enumerate(counts):
+            count += np.bincount(block[: len(some), channel].reshape(-1), minlength=256)
+        on_block(start + len(some))
+    shares = counts / counts.sum(axis=1, keepdims=True)
     levels = np.arange(256, dtype=np.float64)
-    mean, std = [], []
-    for channel in range(images.shape[3]):
-        counts = np.zeros(256, dtype=np.int64)
-        for start in range(0, num_train, 4096):
-            block = images[start : min(start + 4096, num_train), :, :, channel]
-            counts += np.bincount(block.reshape(-1), minlength=256)
-        share = counts / counts.sum()
-        average = float(share @ levels)
-        spread = float(np.sqrt(share @ (levels - average) ** 2))
-        mean.append(average / 255)
-        std.append(max(spread, 1.0) / 255)
-    facts = DecodedFacts(num_rows=len(images), mean=mean, std=std)
-    (staging / "facts.json").write_text(facts.model_dump_json())
+    means = shares @ levels
+    stds = [
+        np.sqrt(share @ (levels - mean) ** 2) for share, mean in zip(shares, means, strict=True)
+    ]
+    return DecodedFacts(
+        num_rows=_num_rows(index),
+        mean=[float(mean) / 255 for mean in means],
+        std=[max(float(std), 1.0) / 255 for std in stds],
+    )
+
+
+def choose_facts_rows(num_train: int) -> list[int]:
+    """Training rows, evenly spaced, that mean and spread are computed of."""
+    count = min(num_train, FACTS_ROWS)
+    return [number * num_train // count for number in range(count)]
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A set whose files stay as they are."""
+
+    source_path: Path
+    index_path: Path
+    index: DatasetIndex
+    pixel_format: PixelFormat
+
+    def open_rows(self) -> Rows:
+        return DecodingRows(
+            self.source_path,
+            self.index_path,
+            self.pixel_format,
+            processes=len(os.sched_getaffinity(0)),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        channels, height, width = self.pixel_format.shape
+        return _num_rows(self.index), height, width, channels
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        chosen: Sequence[int] = np.asarray(rows).reshape(-1).tolist()
+        planes = np.empty((len(chosen), *self.pixel_format.shape), dtype=np.uint8)
+        with closing(self.open_rows()) as reader:
+            reader.read(chosen, planes)
+        return planes.transpose(0, 2, 3, 1)
+
+
+def _open_packed(
+    folder: Path, packed: _Packed, on_progress: Callable[[int, int], None]
+) -> DecodedImages:
+    _require(packed.source_path)
+    folder.mkdir(exist_ok=True)
+    plain = folder / "archive.tar"
+    if not plain.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".decoding-") as staging:
+            made = _plain_archive(packed.source_path, Path(staging))
+            if made != packed.source_path:
+                made.replace(plain)
+    if plain.exists():
+        packed = _Packed(plain, packed.index_path, packed.index, packed.pixel_format)
+    facts_path = folder / "facts.json"
+    if not facts_path.exists():
+        facts = _measure_packed(packed, on_progress)
+        part = folder / f".facts-{os.getpid()}.json"
+        part.write_text(facts.model_dump_json())
+        part.replace(facts_path)
+    os.utime(folder)
+    facts = DecodedFacts.model_validate_json(facts_path.read_bytes())
+    return DecodedImages(packed, facts, open_rows=packed.open_rows, is_stored=False)
+
+
+def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) -> DecodedFacts:
+    total = len(choose_facts_rows(len(packed.index.splits["train"])))
+    with closing(packed.open_rows()) as rows:
+        # The processes start within the first row, which is not counted.
+        rows.read([0], np.empty((1, *packed.pixel_format.shape), dtype=np.uint8))
+        began = time.perf_counter()
+        facts = measure_facts(
+            rows,
+            packed.index,
+            packed.pixel_format,
+            on_block=lambda num_read: on_progress(num_read, total),
+        )
+        seconds = time.perf_counter() - began
+    return facts.model_copy(update={"images_per_second": total / max(seconds, 1e-9)})
 
 
 def _publish(staging: Path, folder: Path) -> None:
@@ -262,24 +411,32 @@ def _publish(staging: Path, folder: Path) -> None:
             raise
 
 
-def _prune(parent: Path, *, keep: Path) -> None:
-    """Remove the least recently used sets above the budget; open ones stay readable."""
-    folders = [path for path in parent.iterdir() if not path.name.startswith(".")]
+def _list_sets(parent: Path) -> list[Path]:
+    return [path for path in parent.iterdir() if not path.name.startswith(".")]
+
+
+def _prune(
+    parent: Path,
+    *,
+    keep: Path,
+    budget_bytes: float = float("inf"),
+    free_bytes: float = float("inf"),
+    wanted_bytes: int = 0,
+) -> None:
+    """Remove the least recently used sets: those above the budget, and for what is wanted.
+
+    Whoever reads a set keeps its pages until it is done.
+    """
+    folders = _list_sets(parent)
     sizes = {path: _size_bytes(path) for path in folders}
-    total = sum(sizes.values())
+    excess = max(sum(sizes.values()) - budget_bytes, wanted_bytes + DISK_RESERVE_BYTES - free_bytes)
     for path in sorted(folders, key=lambda folder: folder.stat().st_mtime):
-        if total <= BUDGET_BYTES:
+        if excess <= 0:
             return
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)
-            total -= sizes[path]
+            excess -= sizes[path]
 
 
 def _size_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
-
-
-def _failure(problem: ShardProblem) -> TrainingFailed:
-    code = FailureCode.DATASET_UNAVAILABLE if problem.is_gone else FailureCode.BAD_INPUT
-    message = f"cannot read {problem.path} of the data set: {problem.reason}"
-    return TrainingFailed(code, message, path=problem.path)

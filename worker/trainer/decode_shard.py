@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,16 @@ ROWS_A_MARK = 100
 
 
 class Shard(BaseModel):
-    """Rows `start` to `stop` of the array at `images_path`, in the order train, test."""
+    """Rows `start` to `stop` of the array at `images_path`, in the order train, test.
+
+    Attributes:
+        offset: of row 0 in the file.
+    """
 
     source_path: str
     index_path: str
     images_path: str
+    offset: int
     pixel_format: PixelFormat
     start: int
     stop: int
@@ -52,13 +58,13 @@ def decode_rows(shard: Shard, *, on_row: Callable[[int], None]) -> ShardProblem 
     """
     index = DatasetIndex.model_validate_json(Path(shard.index_path).read_bytes())
     samples = (index.splits["train"] + index.splits["test"])[shard.start : shard.stop]
-    images = np.load(shard.images_path, mmap_mode="r+")[shard.start : shard.stop]
     try:
         source = open_source(Path(shard.source_path))
     except (OSError, ValueError) as error:
         return ShardProblem(path=Path(shard.source_path).name, reason=str(error), is_gone=True)
-    with contextlib.closing(source):
-        return _decode_samples(samples, source, images, shard.pixel_format, on_row)
+    with contextlib.closing(source), Path(shard.images_path).open("r+b", buffering=0) as file:
+        file.seek(shard.offset + shard.start * shard.pixel_format.num_bytes)
+        return _decode_samples(samples, source, file, shard.pixel_format, on_row)
 
 
 def main(path: Path) -> int:
@@ -80,20 +86,38 @@ def main(path: Path) -> int:
 def _decode_samples(
     samples: list[Sample],
     source: Source,
-    images: NDArray[np.uint8],
+    file: BinaryIO,
     pixel_format: PixelFormat,
     on_row: Callable[[int], None],
 ) -> ShardProblem | None:
+    # Written block by block: pages of a mapped file would count as this process's memory.
+    block = np.empty((ROWS_A_MARK, *pixel_format.shape), dtype=np.uint8)
     for number, sample in enumerate(samples, start=1):
-        try:
-            images[number - 1] = to_pixels(source.open_image(sample), pixel_format)
-        except BadSampleError as error:
-            return ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            # Pillow raises SyntaxError for some broken PNGs.
-            return ShardProblem(path=sample.path, reason=f"{error}", is_gone=False)
+        place = (number - 1) % ROWS_A_MARK
+        problem = decode_sample(sample, source, block[place], pixel_format)
+        if problem is not None:
+            return problem
         if number % ROWS_A_MARK == 0 or number == len(samples):
+            file.write(block[: place + 1].tobytes())
             on_row(number)
+    return None
+
+
+def decode_sample(
+    sample: Sample, source: Source, planes: NDArray[np.uint8], pixel_format: PixelFormat
+) -> ShardProblem | None:
+    """Decode one sample into `planes`, (C, S, S).
+
+    Returns:
+        What was wrong with it.
+    """
+    try:
+        planes[:] = to_pixels(source.open_image(sample), pixel_format).transpose(2, 0, 1)
+    except BadSampleError as error:
+        return ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        # Pillow raises SyntaxError for some broken PNGs.
+        return ShardProblem(path=sample.path, reason=f"{error}", is_gone=False)
     return None
 
 

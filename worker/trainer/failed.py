@@ -9,6 +9,7 @@ import torch
 
 from redkiln.failure import FailureCode, JobFailure
 from worker.hardware.deaths import recognise, to_failure
+from worker.trainer.decode_shard import ShardProblem
 
 
 class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
@@ -17,6 +18,13 @@ class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
     def __init__(self, code: FailureCode, message: str, **details: object) -> None:
         self.failure = JobFailure.of(code, message, **details)
         super().__init__(message)
+
+
+def failure_of(problem: ShardProblem) -> TrainingFailed:
+    """What a sample that could not be decoded ends the run with."""
+    code = FailureCode.DATASET_UNAVAILABLE if problem.is_gone else FailureCode.BAD_INPUT
+    message = f"cannot read {problem.path} of the data set: {problem.reason}"
+    return TrainingFailed(code, message, path=problem.path)
 
 
 def of_exception(error: BaseException, *, device: str) -> JobFailure:

@@ -34,6 +34,16 @@ class PixelFormat(BaseModel):
         """Pillow's name of the pixel type."""
         return "L" if self.channels == 1 else "RGB"
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one image's planes, (C, S, S)."""
+        return self.channels, self.size, self.size
+
+    @property
+    def num_bytes(self) -> int:
+        """Of one image."""
+        return self.channels * self.size**2
+
 
 def to_pixels(image: Image.Image, pixel_format: PixelFormat) -> NDArray[np.uint8]:
     """Decode, turn upright, convert and resize.

@@ -8,8 +8,8 @@ from worker.trainer.augment import (
     Transforms,
     apply_transforms,
     draw_transforms,
-    max_shift_pixels,
 )
+from worker.trainer.geometry import max_shift_pixels
 
 CPU = torch.device("cpu")
 

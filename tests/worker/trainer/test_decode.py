@@ -18,6 +18,7 @@ from worker.trainer.failed import TrainingFailed
 from worker.trainer.pixels import PixelFormat
 
 FORMAT = PixelFormat(size=12, channels=3, resize="stretch")
+ONE_SET = 78 * 12 * 12 * 3
 
 
 def write_zip(path, files):
@@ -44,7 +45,9 @@ def write_folder(path, files):
 def opened(tmp_path, make_index):
     """Opens files as a data set of some kind; counts the rows that had to be decoded."""
 
-    def open_files(files, *, name="data.zip", pixel_format=FORMAT, hashed=False, index=None):
+    def open_files(
+        files, *, name="data.zip", pixel_format=FORMAT, hashed=False, index=None, **options
+    ):
         path = tmp_path / name
         writer = {".zip": write_zip, ".tar": write_tar, ".gz": write_tar, "": write_folder}
         if not path.exists():
@@ -62,6 +65,7 @@ def opened(tmp_path, make_index):
             pixel_format=pixel_format,
             cache_dir=tmp_path / "cache",
             on_progress=lambda done, _total: decoded_rows.append(done),
+            **options,
         )
         return result, decoded_rows
 
@@ -119,6 +123,7 @@ def test_rows_are_shared_out_once_each(tmp_path, num_rows, cores, expected):
         source_path=tmp_path,
         index_path=tmp_path,
         images_path=tmp_path,
+        offset=128,
         pixel_format=FORMAT,
     )
     assert [(shard.start, shard.stop) for shard in shards] == expected
@@ -221,14 +226,13 @@ def test_two_jobs_may_decode_the_same_set_at_once(files, tmp_path, make_index):
     assert len(list((tmp_path / "cache" / "decoded").iterdir())) == 1
 
 
-def test_the_least_recently_used_sets_make_room(opened, files, tmp_path, monkeypatch):
+def test_the_least_recently_used_sets_make_room(opened, files, tmp_path):
     content = files()
-    one_set = 78 * 12 * 12 * 3
-    monkeypatch.setattr(decode, "BUDGET_BYTES", int(2.5 * one_set))
+    budget_bytes = int(2.5 * ONE_SET)
     for number, name in enumerate(("a.zip", "b.zip", "c.zip")):
-        opened(content, name=name)
+        opened(content, name=name, budget_bytes=budget_bytes)
         for folder in (tmp_path / "cache" / "decoded").iterdir():
             times = folder.stat().st_mtime - 100
             os.utime(folder, (times, times))
         assert len(list((tmp_path / "cache" / "decoded").iterdir())) == min(number + 1, 2)
-    assert opened(content, name="c.zip")[1] == []
+    assert opened(content, name="c.zip", budget_bytes=budget_bytes)[1] == []

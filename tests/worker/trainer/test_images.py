@@ -6,7 +6,7 @@ from redkiln.tasks.image_classification import Augment
 from worker.export.exportable import NormalizedClassifier
 from worker.trainer.builtins import INDEX, open_builtin, split_index
 from worker.trainer.decode import DecodedFacts, DecodedImages
-from worker.trainer.images import ResidentImages, TrainBatches, split_rows
+from worker.trainer.images import ImageSet, TrainBatches, split_rows
 
 CPU = torch.device("cpu")
 STILL = Augment(flip=False, rotate_degrees=0.0, crop=0.0)
@@ -17,7 +17,7 @@ def resident(index, *, fraction=0.1):
     pixels = np.zeros((num, 5, 5, 3), dtype=np.uint8)
     pixels[:] = np.arange(num)[:, None, None, None]
     facts = DecodedFacts(num_rows=num, mean=[0.1, 0.2, 0.3], std=[0.5, 0.25, 0.2])
-    return ResidentImages(
+    return ImageSet(
         DecodedImages(pixels, facts),
         index,
         validation_fraction=fraction,

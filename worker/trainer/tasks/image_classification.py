@@ -16,7 +16,7 @@ from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_datase
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.images import ResidentImages, TrainBatches, split_rows
+from worker.trainer.images import ImageSet, TrainBatches, split_rows
 from worker.trainer.losses import build_classifier_loss
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.report import Report
@@ -52,7 +52,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
     memory_format = choose_memory_format(
         device_facts(device, patches=order.patches), precision=training.precision
     )
-    images = ResidentImages(
+    images = ImageSet(
         decoded,
         located.index,
         validation_fraction=training.validation_fraction,
@@ -118,7 +118,7 @@ def _resolve(
 
 
 def _evaluation(
-    model: nn.Module, images: ResidentImages, *, device: torch.device, precision: str
+    model: nn.Module, images: ImageSet, *, device: torch.device, precision: str
 ) -> Evaluate | None:
     if not images.num("validation"):
         return None

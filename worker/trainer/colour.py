@@ -1,0 +1,78 @@
+"""Random colours: brightness, contrast, saturation and hue as one linear map a sample.
+
+With m the mean grey value of a sample, each of its pixels p (a value a channel) becomes A p + b m,
+limited to what a pixel can be: A is (C, C) and b a column. Hue turns p about the grey axis,
+saturation blends it with its grey value, contrast blends it with m, and brightness multiplies. The
+limit comes once, after all of them, so that a batch takes one product of matrices.
+
+Source: the grey value is that of ITU-R BT.601; hue as a rotation of colour space about its diagonal
+is P. Haeberli, "Matrix Operations for Image Processing", 1993.
+"""
+
+import math
+
+import torch
+
+from redkiln.tasks.image_classification import Augment
+
+GREY = (0.299, 0.587, 0.114)
+
+
+def draw_colours(
+    augment: Augment, *, num: int, channels: int, generator: torch.Generator
+) -> torch.Tensor | None:
+    """The maps of `num` places, (N, C, C + 1) float32: A and b beside each other.
+
+    Each factor is uniform within its share of 1 to either side, a hue within its share of the
+    colour circle. Grey images have no saturation and no hue.
+
+    Returns:
+        None where no colour changes.
+    """
+    coloured = channels == 3
+    has_tone = augment.brightness > 0 or augment.contrast > 0
+    has_colour = coloured and (augment.saturation > 0 or augment.hue > 0)
+    if not (has_tone or has_colour):
+        return None
+    draws = 2 * torch.rand(4, num, generator=generator, device=generator.device) - 1
+    brightness = 1 + augment.brightness * draws[0]
+    contrast = 1 + augment.contrast * draws[1]
+    grey = torch.tensor(GREY if coloured else (1.0,), device=draws.device)
+    linear = torch.eye(channels, device=draws.device).expand(num, -1, -1)
+    if has_colour:
+        saturation = (1 + augment.saturation * draws[2])[:, None, None]
+        to_grey = grey.expand(channels, channels)  # every channel becomes the grey value
+        blend = saturation * torch.eye(3, device=draws.device) + (1 - saturation) * to_grey
+        linear = blend @ _turn(2 * math.pi * augment.hue * draws[3])
+    linear = (brightness * contrast)[:, None, None] * linear
+    offset = (brightness * (1 - contrast))[:, None, None].expand(-1, channels, 1)
+    return torch.cat([linear, offset], dim=2)
+
+
+def apply_colours(
+    images: torch.Tensor, colours: torch.Tensor, *, white: torch.Tensor | float
+) -> torch.Tensor:
+    """Change the colours of a batch.
+
+    Args:
+        images: (B, C, S, S) float32, from 0 to `white`.
+        colours: of the B places, (B, C, C + 1).
+        white: the value of full brightness, (1, C, 1, 1) or one for all channels.
+    """
+    channels, shape = images.shape[1], images.shape
+    scale = torch.as_tensor(white, device=images.device).expand(1, channels, 1, 1).view(1, -1, 1)
+    pixels = images.flatten(2) / scale  # (B, C, S * S) in [0, 1]
+    grey = torch.tensor(GREY if channels == 3 else (1.0,), device=images.device)
+    means = torch.einsum("bcp,c->b", pixels, grey) / pixels.shape[2]
+    offset = colours[:, :, channels] * means[:, None]  # (B, C)
+    changed = torch.baddbmm(offset[:, :, None], colours[:, :, :channels], pixels)
+    return changed.clamp_(0, 1).mul_(scale).view(shape)
+
+
+def _turn(angle: torch.Tensor) -> torch.Tensor:
+    """Rotations about the grey axis, (N, 3, 3)."""
+    cosine, sine = angle.cos()[:, None, None], angle.sin()[:, None, None]
+    third, root = 1 / 3, math.sqrt(1 / 3)
+    cross = torch.tensor([[0, -root, root], [root, 0, -root], [-root, root, 0]])
+    identity = torch.eye(3, device=angle.device)
+    return cosine * identity + (1 - cosine) * third + sine * cross.to(angle.device)
