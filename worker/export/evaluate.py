@@ -1,24 +1,23 @@
-"""Outputs of torch and of ONNX Runtime on real images, and what they are worth."""
+"""Outputs of torch and of ONNX Runtime on real samples, and what they are worth."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.export.confusion import accuracy, cross_entropy
-from worker.export.exportable import Exportable
 from worker.export.onnx_file import open_session
 from worker.export.parity import (
     Difference,
-    Logits,
     compare_outputs,
     onnx_predict,
     predict_all,
     torch_predict,
 )
 from worker.export.samples import ComparedSamples
+from worker.export.subject import Outputs, Subject
 
 TORCH_BATCH = 64
 ONNX_BATCH = 48
@@ -27,63 +26,69 @@ ONNX_BATCH = 48
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Both runtimes on the same images.
+    """Both runtimes on the same samples.
 
     Attributes:
-        pixels: (N, S, S, C) uint8, raw.
-        labels: (N,) int64.
-        torch_logits: (N, classes).
+        rows: (N,) which samples.
+        targets: (N,) of them.
+        outputs: (N, ...), torch's.
         num_test: the first so many samples are the test split; only they are scored.
-        metrics: of the test split, `accuracy`, `loss` and `accuracy_onnx`.
+        metrics: of the test split: the task's, and the headline's under ONNX Runtime, `..._onnx`.
+        metric_drop: how much worse the headline is under ONNX Runtime.
     """
 
-    pixels: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    torch_logits: Logits
+    rows: NDArray[np.int64]
+    targets: NDArray[Any]
+    outputs: Outputs
     num_test: int
     difference: Difference
     metrics: dict[str, float]
+    metric_drop: float
 
     @property
-    def predicted(self) -> NDArray[np.int64]:
-        """Torch's classes of the test split."""
-        classes: NDArray[np.int64] = self.torch_logits[: self.num_test].argmax(axis=1)
-        return classes
+    def test(self) -> tuple[Outputs, NDArray[Any]]:
+        """Torch's outputs and the targets of the test split."""
+        return self.outputs[: self.num_test], self.targets[: self.num_test]
 
 
 def evaluate_both(
-    exportable: Exportable,
+    subject: Subject,
     onnx_path: Path,
     *,
-    pixels: NDArray[np.uint8],
-    labels: NDArray[np.int64],
-    samples: ComparedSamples,
+    compared: ComparedSamples,
     threads: int,
     on_batch: Callable[[], None],
 ) -> Evaluation:
-    """Run the samples through torch and through ONNX Runtime.
+    """Run some samples through torch and through ONNX Runtime.
 
-    `pixels` and `labels` are those of all decoded images; `on_batch` is called after each batch,
-    as a sign of life.
+    `on_batch` is called after each batch, as a sign of life.
 
     Raises:
         TrainingFailed: ONNX Runtime cannot load the file.
     """
-    chosen, wanted = pixels[samples.rows], labels[samples.rows]
+    samples, scoring, rows = subject.samples, subject.scoring, compared.rows
+    targets = subject.targets[rows]
     predict = onnx_predict(open_session(onnx_path, threads=threads))
     reference = predict_all(
-        torch_predict(exportable.module), chosen, batch_size=TORCH_BATCH, on_batch=on_batch
+        torch_predict(subject.exportable.module),
+        samples,
+        rows,
+        batch_size=TORCH_BATCH,
+        on_batch=on_batch,
     )
-    outputs = predict_all(predict, chosen, batch_size=ONNX_BATCH, on_batch=on_batch)
-    # One image at a time is how most people will call it.
-    singles = predict_all(predict, chosen[:4], batch_size=1)
-    difference = compare_outputs(
-        np.concatenate([outputs, singles]), np.concatenate([reference, reference[:4]])
+    outputs = predict_all(predict, samples, rows, batch_size=ONNX_BATCH, on_batch=on_batch)
+    # One sample at a time is how most people will call it.
+    singles = predict_all(predict, samples, rows[:4], batch_size=1)
+    both = np.concatenate([outputs, singles]), np.concatenate([reference, reference[:4]])
+    test = slice(0, compared.num_test)
+    metrics = scoring.score(reference[test], targets[test])
+    onnx = scoring.score(outputs[test], targets[test])[scoring.headline]
+    return Evaluation(
+        rows=rows,
+        targets=targets,
+        outputs=reference,
+        num_test=compared.num_test,
+        difference=compare_outputs(*both, agreement=scoring.find_agreement(*both)),
+        metrics=metrics | {f"{scoring.headline}_onnx": onnx},
+        metric_drop=scoring.find_drop(metrics[scoring.headline], onnx),
     )
-    test = slice(0, samples.num_test)
-    metrics = {
-        "accuracy": accuracy(reference[test], wanted[test]),
-        "accuracy_onnx": accuracy(outputs[test], wanted[test]),
-        "loss": cross_entropy(reference[test], wanted[test]),
-    }
-    return Evaluation(chosen, wanted, reference, samples.num_test, difference, metrics)

@@ -1,4 +1,4 @@
-"""The pictures of a report: curves of loss and metric, and the confusion matrix."""
+"""The pictures of a report: curves, the confusion matrix, and predicted over true values."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.export.subject import CurveStyle
 from worker.trainer.history import History, Points
 
 INK = "#22262b"
@@ -16,6 +17,8 @@ VALIDATION = "#22577a"
 SMOOTHING_FROM = 60
 """A training curve of more points than this is drawn pale, with its running mean above."""
 
+SCATTERED_SAMPLES = 3000
+"""More than so many points are drawn as counts."""
 ANNOTATED_CLASSES = 20
 LABELLED_CLASSES = 60
 
@@ -31,12 +34,18 @@ def use_quiet_backend(cache_dir: Path) -> None:
 
 
 def draw_curves(
-    history: History, path: Path, *, title: str, best_step: int, steps_per_epoch: int
+    history: History,
+    path: Path,
+    *,
+    title: str,
+    best_step: int,
+    steps_per_epoch: int,
+    metric: CurveStyle,
 ) -> None:
-    """Loss on the left, accuracy on the right, over epochs; the best epoch is marked."""
+    """Loss on the left, the task's metric on the right, over epochs; the best epoch is marked."""
     from matplotlib import pyplot as plt
 
-    has_metric = "val/accuracy" in history.series
+    has_metric = metric.name in history.series
     figure, axes = plt.subplots(
         1, 1 + has_metric, figsize=(11 if has_metric else 6.5, 4.2), squeeze=False
     )
@@ -53,24 +62,7 @@ def draw_curves(
         left.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _finish(left, "loss", best_step / steps_per_epoch)
     if has_metric:
-        right = axes[0, 1]
-        points = history.series["val/accuracy"]
-        _draw_validation(right, points, steps_per_epoch)
-        best = dict(points).get(best_step)
-        if best is not None:
-            right.plot([best_step / steps_per_epoch], [best], "o", color=VALIDATION, markersize=7)
-            right.annotate(
-                f"{best:.1%}",
-                (best_step / steps_per_epoch, best),
-                textcoords="offset points",
-                xytext=(0, -18),
-                ha="center",
-                color=INK,
-                bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"},
-            )
-        _end_at_one(right)
-        right.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
-        _finish(right, "accuracy", best_step / steps_per_epoch)
+        _draw_metric(axes[0, 1], history.series[metric.name], metric, best_step, steps_per_epoch)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
@@ -115,6 +107,79 @@ def draw_confusion(
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def draw_predictions(
+    outputs: NDArray[np.float32],
+    targets: NDArray[np.float64],
+    path: Path,
+    *,
+    title: str,
+    target: str,
+) -> None:
+    """Predicted over true values; on the diagonal they are equal."""
+    from matplotlib import pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 5.6))
+    low = float(min(outputs.min(), targets.min()))
+    high = float(max(outputs.max(), targets.max()))
+    margin = 0.04 * (high - low) or 1.0
+    limits = (low - margin, high + margin)
+    if len(targets) > SCATTERED_SAMPLES:
+        counts = axis.hexbin(
+            targets, outputs, gridsize=60, extent=(*limits, *limits), bins="log", mincnt=1,
+            cmap="Blues", linewidths=0,
+        )  # fmt: skip
+        bar = figure.colorbar(counts, ax=axis, fraction=0.046, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(which="both", length=0, colors=MUTED)
+        bar.set_label("samples", color=MUTED)
+    else:
+        alpha = 0.7 if len(targets) <= 500 else 0.35
+        axis.plot(
+            targets, outputs, "o", color=VALIDATION, alpha=alpha, markersize=5, markeredgewidth=0
+        )
+    axis.plot(limits, limits, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    axis.set_xlim(limits)
+    axis.set_ylim(limits)
+    axis.set_aspect("equal")
+    axis.set_xlabel(f"true {target}", color=INK)
+    axis.set_ylabel(f"predicted {target}", color=INK)
+    axis.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK, pad=12)
+    axis.grid(color=GRID, linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(length=0, colors=INK)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _draw_metric(  # type: ignore[no-untyped-def]
+    axis,  # noqa: ANN001
+    points: Points,
+    metric: CurveStyle,
+    best_step: int,
+    steps_per_epoch: int,
+) -> None:
+    _draw_validation(axis, points, steps_per_epoch)
+    epoch, best = best_step / steps_per_epoch, dict(points).get(best_step)
+    if best is not None:
+        axis.plot([epoch], [best], "o", color=VALIDATION, markersize=7)
+        axis.annotate(
+            f"{best:.1%}" if metric.is_share else f"{best:.4g}",
+            (epoch, best),
+            textcoords="offset points",
+            xytext=(0, -18 if metric.is_share else 12),
+            ha="center",
+            color=INK,
+            bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"},
+        )
+    if metric.is_share:
+        _end_at_one(axis)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
+    _finish(axis, metric.title, epoch)
 
 
 def _draw_validation(axis, points: Points, steps_per_epoch: int) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001

@@ -2,49 +2,33 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from redkiln.tasks.image_classification import Options
 from redkiln.version import __version__
-from worker.export.exportable import INPUT, OUTPUT
-from worker.trainer.decode import DecodedFacts
-from worker.trainer.pixels import RESAMPLING
 
 FORMAT = 1
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime", "numpy", "pillow", "safetensors")
 
 
-def preprocessing_of(options: Options, facts: DecodedFacts) -> dict[str, Any]:
-    """How an image becomes the model's input, as JSON."""
-    return {
-        "input": INPUT,
-        "output": OUTPUT,
-        "dtype": "float32",
-        "layout": "NCHW",
-        "range": [0.0, 1.0],
-        "channel_order": "grey" if options.channels == 1 else "RGB",
-        "size": options.image_size,
-        "resize": options.resize,
-        "resampling": f"Pillow {RESAMPLING}",
-        "orientation": "EXIF applied",
-        "transparency": "over black",
-        "normalization": "inside the graph: (images - mean) / std",
-        "mean": facts.mean,
-        "std": facts.std,
-    }
-
-
 def to_metadata(
-    *, job_id: str, task: str, classes: list[str], preprocessing: dict[str, Any]
+    *, job_id: str, task: str, output: Mapping[str, Any], preprocessing: dict[str, Any]
 ) -> dict[str, str]:
-    """The ONNX file's metadata_props; values that are not plain words are JSON."""
+    """The ONNX file's metadata_props; values that are not plain words are JSON.
+
+    Args:
+        job_id: that made it.
+        task: of the spec.
+        output: what the output means: `classes`, or the `target`.
+        preprocessing: how a sample becomes the inputs.
+    """
     return {
         "redkiln_version": __version__,
         "job_id": job_id,
         "task": task,
-        "classes": json.dumps(classes, ensure_ascii=False),
+        **{name: json.dumps(value, ensure_ascii=False) for name, value in output.items()},
         "preprocessing": json.dumps(preprocessing),
     }
 

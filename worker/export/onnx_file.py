@@ -1,6 +1,7 @@
 """Writes a module as one ONNX file, and opens it again.
 
-The dynamo exporter is asked for explicitly, on the CPU, in eval mode, with a dynamic batch.
+The dynamo exporter is asked for explicitly, on the CPU, in eval mode, with every axis dynamic that
+may vary.
 """
 
 import io
@@ -15,7 +16,7 @@ import onnxruntime
 import torch
 
 from redkiln.failure import FailureCode
-from worker.export.exportable import INPUT, OUTPUT, Exportable
+from worker.export.exportable import Exportable
 from worker.trainer.failed import TrainingFailed
 
 MAX_FILE_BYTES = 2**31 - 1
@@ -102,16 +103,23 @@ def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
         warnings.simplefilter("ignore")
         torch.onnx.export(
             exportable.module,
-            (exportable.example,),
+            tuple(exportable.examples.values()),
             path,
             dynamo=True,
             opset_version=opset,
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+            input_names=list(exportable.examples),
+            output_names=[exportable.output],
+            dynamic_shapes=_dynamic_shapes(exportable),
             external_data=False,
             verbose=False,
         )
+
+
+def _dynamic_shapes(exportable: Exportable) -> tuple[dict[int, Any], ...]:
+    axes = exportable.axes()
+    names = {name for varying in axes.values() for name in varying.values()}
+    dims = {name: torch.export.Dim(name, min=1) for name in sorted(names)}
+    return tuple({axis: dims[name] for axis, name in axes[i].items()} for i in axes)
 
 
 def _check_contents(model: onnx.ModelProto, *, opset: int) -> None:

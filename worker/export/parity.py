@@ -1,6 +1,6 @@
 """Holds ONNX Runtime's outputs against torch's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.spec import Export
+from worker.export.subject import Arrays, Outputs, Samples
 
-Logits = NDArray[np.float32]
-Predict = Callable[[NDArray[np.float32]], Logits]
-"""(B, C, S, S) float32 in [0, 1] -> (B, classes)."""
+Predict = Callable[[Arrays], Outputs]
+"""The model's inputs by name -> (B, ...)."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class Difference:
     Attributes:
         max_abs: largest |onnx - torch|.
         relative: `max_abs` over the largest |torch|.
-        agreement: share of samples whose highest output is the same.
+        agreement: share of samples about which both say the same, where that means something.
     """
 
     num_samples: int
     max_abs: float
     mean_abs: float
     relative: float
-    agreement: float
+    agreement: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As a dict."""
-        return asdict(self)
+        """As a dict, without what means nothing."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -44,29 +44,33 @@ class Verdict:
     misses: list[str]
 
 
-def compare_outputs(onnx: Logits, torch_outputs: Logits) -> Difference:
-    """The difference of two (N, classes) arrays; anything not finite is infinitely far."""
+def compare_outputs(
+    onnx: Outputs, torch_outputs: Outputs, *, agreement: float | None = None
+) -> Difference:
+    """The difference of two (N, ...) arrays; anything not finite is infinitely far."""
     distance = np.abs(onnx.astype(np.float64) - torch_outputs.astype(np.float64))
     if not np.isfinite(distance).all():
         distance = np.full_like(distance, np.inf)
     scale = max(float(np.abs(torch_outputs).max()), 1e-12)
-    same = onnx.argmax(axis=1) == torch_outputs.argmax(axis=1)
     return Difference(
         num_samples=len(onnx),
         max_abs=float(distance.max()),
         mean_abs=float(distance.mean()),
         relative=float(distance.max()) / scale,
-        agreement=float(same.mean()),
+        agreement=agreement,
     )
 
 
-def judge(gate: Export, *, difference: Difference, metric_drop: float) -> Verdict:
+def judge(
+    gate: Export, *, difference: Difference, metric_drop: float, words: str | None = None
+) -> Verdict:
     """Hold the numbers against the spec's gate.
 
     Args:
         gate: the spec's `export`.
         difference: of the outputs.
-        metric_drop: torch's metric minus ONNX Runtime's.
+        metric_drop: how much worse the metric is under ONNX Runtime.
+        words: the same for people.
     """
     misses = []
     if not difference.relative <= gate.tolerance:
@@ -76,50 +80,45 @@ def judge(gate: Export, *, difference: Difference, metric_drop: float) -> Verdic
         )
     if not metric_drop <= gate.max_metric_drop:
         misses.append(
-            f"the metric is {metric_drop:.4f} lower under ONNX Runtime, "
+            f"{words or f'the metric is {metric_drop:.4f} lower'} under ONNX Runtime, "
             f"more than max_metric_drop {gate.max_metric_drop:.4f}"
         )
     return Verdict(verified=not misses, misses=misses)
 
 
 def torch_predict(module: torch.nn.Module) -> Predict:
-    """A module as a function of arrays."""
+    """A module as a function of arrays; they are its arguments in their order."""
 
-    def predict(images: NDArray[np.float32]) -> Logits:
+    def predict(inputs: Arrays) -> Outputs:
         with torch.inference_mode():
-            logits: Logits = module(torch.from_numpy(images)).numpy()
-        return logits
+            outputs: Outputs = module(*map(torch.from_numpy, inputs.values())).numpy()
+        return outputs
 
     return predict
 
 
 def onnx_predict(session: Any) -> Predict:
     """An ONNX Runtime session as a function of arrays."""
-    name = session.get_inputs()[0].name
 
-    def predict(images: NDArray[np.float32]) -> Logits:
-        logits: Logits = session.run(None, {name: images})[0]
-        return logits
+    def predict(inputs: Arrays) -> Outputs:
+        outputs: Outputs = session.run(None, inputs)[0]
+        return outputs
 
     return predict
 
 
 def predict_all(
     predict: Predict,
-    pixels: NDArray[np.uint8],
+    samples: Samples,
+    rows: NDArray[np.int64],
     *,
     batch_size: int,
     on_batch: Callable[[], None] = lambda: None,
-) -> Logits:
-    """Outputs for (N, S, S, C) uint8 images, in batches; `on_batch` is called after each."""
+) -> Outputs:
+    """Outputs for some samples, in batches; `on_batch` is called after each."""
     outputs = []
-    for images in _batches(pixels, batch_size):
-        outputs.append(predict(images))
+    for start in range(0, len(rows), batch_size):
+        raw = samples.get(rows[start : start + batch_size])
+        outputs.append(predict(samples.feed(raw)))
         on_batch()
     return np.concatenate(outputs)
-
-
-def _batches(pixels: NDArray[np.uint8], batch_size: int) -> Iterator[NDArray[np.float32]]:
-    for start in range(0, len(pixels), batch_size):
-        block = pixels[start : start + batch_size].astype(np.float32) / np.float32(255)
-        yield np.ascontiguousarray(block.transpose(0, 3, 1, 2))

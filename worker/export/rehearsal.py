@@ -11,8 +11,6 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-import torch
-
 from redkiln.failure import FailureCode
 from redkiln.spec import Export
 from worker.export.exportable import Exportable
@@ -20,9 +18,6 @@ from worker.trainer.checkpoint import write_durably
 from worker.trainer.failed import TrainingFailed
 
 LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
-BATCH = 5
-"""Another batch size than the traced one."""
-
 CODE = Path(__file__).parent, Path(__file__).parents[1] / "trainer" / "models"
 
 
@@ -58,15 +53,13 @@ def rehearse_export(
     from worker.export.onnx_file import open_session, write_onnx
     from worker.export.parity import compare_outputs, onnx_predict, torch_predict
 
-    generator = torch.Generator().manual_seed(1)
-    shape = (BATCH, *exportable.example.shape[1:])
-    images = torch.rand(shape, generator=generator).numpy()
+    inputs = {name: tensor.numpy() for name, tensor in exportable.others.items()}
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         path = Path(folder) / "model.onnx"
         write_onnx(exportable, path, opset=gate.opset, metadata={})
         session = open_session(path, threads=threads)
         difference = compare_outputs(
-            onnx_predict(session)(images), torch_predict(exportable.module)(images)
+            onnx_predict(session)(inputs), torch_predict(exportable.module)(inputs)
         )
     if not difference.relative <= gate.tolerance:
         message = (

@@ -1,4 +1,4 @@
-"""Which real images the comparison is made on, and which of them go into `parity.npz`."""
+"""Which real samples the comparison is made on, and which of them go into `parity.npz`."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ MAX_SAVED_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class ComparedSamples:
-    """Rows of the decoded array.
+    """Rows of a data set.
 
     Attributes:
         rows: the test split, then, if it is small, validation and training rows to fill it up.
@@ -23,15 +23,15 @@ class ComparedSamples:
     num_test: int
 
 
-def choose_samples(*, test: list[int], others: list[int]) -> ComparedSamples:
-    """All of the test split, and other images up to 256.
+def choose_samples(*, test: NDArray[np.int64], others: NDArray[np.int64]) -> ComparedSamples:
+    """All of the test split, and other samples up to 256.
 
     Args:
         test: rows of the test split.
         others: rows that may fill up, the preferred ones first.
     """
     missing = max(0, MIN_COMPARED - len(test))
-    rows = np.array([*test, *others[:missing]], dtype=np.int64)
+    rows = np.concatenate([test, others[:missing]])
     return ComparedSamples(rows, num_test=len(test))
 
 

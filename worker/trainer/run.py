@@ -73,7 +73,7 @@ def build_loop(
     checkpoint = _find_checkpoint(order, store, report)
     if checkpoint is not None:
         spec = _follow(order, checkpoint, device)
-    work = TRAINED[spec.task](order, spec, device=device, report=report)
+    work = TRAINED[spec.task].prepare(order, spec, device=device, report=report)
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),

@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 
 from redkiln.hardware import PatchOutcome
-from worker.export.card import CardFacts, render_card, usage_code
+from worker.export.card import CardFacts, render_card
+from worker.export.image_card import usage_code, write_image_texts
 from worker.trainer.evidence import DeviceWork
 from worker.trainer.findings import Finding, FirstSteps
 from worker.trainer.pixels import PixelFormat, to_pixels
@@ -60,21 +61,26 @@ def test_the_printed_snippet_sees_what_training_saw(files, monkeypatch, resize, 
         assert np.abs(seen - trained).max() < 0.01, path.name
 
 
+OPTIONS = {"image_size": 8, "channels": 3, "resize": "stretch"}
+PREPROCESSING = {
+    "resize": "stretch", "size": 8, "resampling": "bilinear", "channel_order": "RGB",
+    "mean": [0.5], "std": [0.5],
+}  # fmt: skip
+
+
 def card_of(environment, **changes):
     facts = CardFacts.model_construct(
         job_name="j", job_id="job_1", dataset="d", dataset_notes=[], fingerprint="f",
-        classes=["a"], counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1,
-        best_epoch=1, best_step=1, steps=1, epochs=1, verified=True, misses=[], scores=[],
-        confusions=[],
+        noun="images", headline="", results="", output="Classes: a", drop=("lost", 0.0),
+        texts=write_image_texts(OPTIONS, num_classes=1, preprocessing=PREPROCESSING, augment={}),
+        counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1,
+        best_epoch=1, best_step=1, steps=1, epochs=1, verified=True, misses=[],
         metrics={"test/accuracy": 1.0, "test/accuracy_onnx": 1.0, "test/loss": 0.1},
         parity={"num_samples": 1, "relative": 0.0, "max_abs": 0.0, "agreement": 1.0},
         gate={"tolerance": 1e-3, "max_metric_drop": 0.0}, seconds={"training": 1.0},
         model_file={"opset": 20, "ir_version": 10, "num_nodes": 1, "size_bytes": 1},
-        preprocessing={"resize": "stretch", "size": 8, "resampling": "bilinear",
-                       "channel_order": "RGB", "mean": [0.5], "std": [0.5]},
         spec={
-            "model": {"name": "amdnet",
-                      "options": {"image_size": 8, "channels": 3, "resize": "stretch"}},
+            "model": {"name": "amdnet", "options": OPTIONS},
             "training": {"batch_size": 8, "accumulation": 1, "precision": "fp32",
                          "label_smoothing": 0, "seed": 0, "augment": {}, "ema": None,
                          "optimizer": {"name": "sgd"}, "schedule": {"name": "cosine"}},

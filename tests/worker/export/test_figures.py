@@ -2,8 +2,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from worker.export.figures import draw_confusion, draw_curves, use_quiet_backend
+from worker.export.figures import (
+    draw_confusion,
+    draw_curves,
+    draw_predictions,
+    use_quiet_backend,
+)
+from worker.export.subject import CurveStyle
 from worker.trainer.history import History
+
+ACCURACY = CurveStyle("val/accuracy", "accuracy", is_share=True)
+ERROR = CurveStyle("val/rmse", "error", is_share=False)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +38,7 @@ def test_an_accuracy_axis_shows_nothing_above_one(tmp_path, axes, accuracies):
         history.add("val/loss", 10 * epoch, 1 / epoch)
         history.add("val/accuracy", 10 * epoch, accuracy)
     path = tmp_path / "curves.png"
-    draw_curves(history, path, title="t", best_step=10, steps_per_epoch=10)
+    draw_curves(history, path, title="t", best_step=10, steps_per_epoch=10, metric=ACCURACY)
     low, high = axes[1].get_ylim()
     assert max(axes[1].get_yticks()) <= 1
     assert low < min(accuracies)
@@ -44,3 +53,27 @@ def test_a_confusion_matrix_of_many_classes_is_drawn_without_labels(tmp_path, ax
     draw_confusion(np.eye(num, dtype=np.int64), classes, tmp_path / "c.png", title="t")
     assert axes[0].get_images()[0].get_array().shape == (num, num)
     assert "class 1" not in [label.get_text() for label in axes[0].get_xticklabels()]
+
+
+def test_an_error_is_drawn_in_its_own_unit(tmp_path, axes):
+    history = History()
+    for epoch, error in enumerate([300.0, 200.0, 250.0], start=1):
+        history.add("train/loss", 10 * epoch, 1 / epoch)
+        history.add("val/rmse", 10 * epoch, error)
+    path = tmp_path / "curves.png"
+    draw_curves(history, path, title="t", best_step=20, steps_per_epoch=10, metric=ERROR)
+    assert [text.get_text() for text in axes[1].texts] == ["200"]
+    assert axes[1].get_ylim()[1] > 250
+
+
+@pytest.mark.parametrize("num", [1, 40, 5000])
+def test_predictions_lie_on_equal_axes_however_many_there_are(tmp_path, axes, num):
+    targets = np.linspace(10, 20, num)
+    path = tmp_path / "p.png"
+    draw_predictions((targets + 1).astype(np.float32), targets, path, title="t", target="price")
+    assert axes[0].get_xlim() == axes[0].get_ylim()
+    assert axes[0].get_xlim()[0] < 10
+    assert axes[0].get_ylim()[1] > 11
+    assert (axes[0].get_xlabel(), axes[0].get_ylabel()) == ("true price", "predicted price")
+    with Image.open(path) as image:
+        assert min(image.size) > 400

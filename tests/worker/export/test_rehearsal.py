@@ -4,7 +4,7 @@ import torch
 from redkiln.failure import FailureCode
 from redkiln.spec import Export
 from worker.export import rehearsal
-from worker.export.exportable import make_exportable
+from worker.export.images import make_exportable
 from worker.export.onnx_file import check_size
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import EXIT_FAILED

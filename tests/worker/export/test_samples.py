@@ -5,20 +5,20 @@ from worker.export.samples import choose_samples, choose_saved
 
 
 def test_the_whole_test_split_is_compared():
-    samples = choose_samples(test=list(range(1000, 3000)), others=list(range(1000)))
+    samples = choose_samples(test=np.arange(1000, 3000), others=np.arange(1000))
     assert samples.rows.tolist() == list(range(1000, 3000))
     assert samples.num_test == 2000
 
 
 def test_a_small_test_split_is_filled_up_but_scored_alone():
-    samples = choose_samples(test=[900, 901], others=list(range(900)))
+    samples = choose_samples(test=np.array([900, 901]), others=np.arange(900))
     assert len(samples.rows) == 256
     assert samples.rows[:3].tolist() == [900, 901, 0]
     assert samples.num_test == 2
 
 
 def test_a_tiny_data_set_gives_all_it_has():
-    assert len(choose_samples(test=[5], others=[0, 1, 2]).rows) == 4
+    assert len(choose_samples(test=np.array([5]), others=np.arange(3)).rows) == 4
 
 
 @pytest.mark.parametrize(

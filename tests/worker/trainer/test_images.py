@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from redkiln.tasks.image_classification import Augment
-from worker.export.exportable import NormalizedClassifier
+from worker.export.images import NormalizedClassifier
 from worker.trainer.builtins import INDEX, open_builtin, split_index
 from worker.trainer.decode import DecodedFacts, DecodedImages
 from worker.trainer.images import ImageSet, TrainBatches, split_rows

@@ -4,13 +4,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
 from redkiln.spec import JobSpec
 from redkiln.tasks.image_classification import NAME, ImageClassificationSpec
-from worker.export.exportable import make_exportable
+from worker.export.classification import Classification
+from worker.export.image_card import write_image_texts
+from worker.export.images import ImageSamples, make_exportable, preprocessing_of
+from worker.export.subject import Subject
 from worker.jobdir import Order
 from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
 from worker.trainer.devices import autocast_of, device_facts
@@ -29,7 +33,7 @@ from worker.trainer.resolve import (
 )
 from worker.trainer.work import Evaluate, Work
 
-__all__ = ["NAME", "is_better", "prepare"]
+__all__ = ["NAME", "is_better", "open_subject", "prepare"]
 
 EVALUATION_BATCH = 256
 
@@ -87,6 +91,56 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         ),
         counts={split: images.num(split) for split in ("train", "validation", "test")},
     )
+
+
+def open_subject(
+    order: Order, spec: JobSpec, *, weights: Mapping[str, torch.Tensor], report: Report
+) -> Subject:
+    """The trained network with the images that it is judged on.
+
+    Raises:
+        TrainingFailed: the data set is gone or has changed.
+    """
+    assert isinstance(spec, ImageClassificationSpec)
+    located = locate_dataset(order.required_dataset, cache_dir=Path(order.cache_dir))
+    decoded = decode_dataset(located, pixel_format_of(spec.model.options), report=report)
+    index = located.index
+    network = build_model(spec.model, num_classes=len(index.classes))
+    network.load_state_dict(weights)
+    rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
+    preprocessing = preprocessing_of(spec.model.options, decoded.facts)
+    samples = index.splits["train"] + index.splits["test"]
+    return Subject(
+        spec=spec,
+        exportable=make_exportable(
+            network,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            image_size=decoded.images.shape[1],
+            architecture=architecture_of(spec.model, num_classes=len(index.classes)),
+        ),
+        samples=ImageSamples(decoded.images),
+        targets=np.array([sample.label for sample in samples], dtype=np.int64),
+        rows={split: np.array(places, dtype=np.int64) for split, places in rows.items()},
+        scoring=Classification(index.classes),
+        preprocessing=preprocessing,
+        texts=write_image_texts(
+            spec.model.options.model_dump(),
+            num_classes=len(index.classes),
+            preprocessing=preprocessing,
+            augment=spec.training.augment.model_dump(),
+        ),
+        notes=index.notes,
+        held_out_test=index.held_out_test,
+    )
+
+
+def _freezer(model: nn.Module, training: ImageTraining, *, report: Report) -> Freezer | None:
+    epochs = training.freeze_backbone_epochs
+    if not epochs:
+        return None
+    report.message(f"in the first {epochs} epochs the model's head alone is trained")
+    return Freezer(model, epochs=epochs)
 
 
 def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
