@@ -68,6 +68,7 @@ class Order(BaseModel):
         denied: what its GPUs were found to compute wrongly (`bf16`, `fused_attention`), with the
             numbers; the job does without.
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
+        initial: checkpoint of another job whose weights training starts from (its artifact).
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
         models_dir: where users put pretrained models; below the cache if unset.
         kernel_cache_dir: compiled and tuned kernels of its GPU; None where nothing is kept.
@@ -83,11 +84,12 @@ class Order(BaseModel):
     device: str
     threads: int
     num_gpus: int = 0
-    memory_limit_bytes: int | None = None
     num_ranks: int = 1
     gpu_keys: list[str] = Field(default_factory=list)
+    memory_limit_bytes: int | None = None
     denied: dict[str, str] = Field(default_factory=dict)
     resume: str | None = None
+    initial: str | None = None
     cache_dir: str
     models_dir: str | None = None
     kernel_cache_dir: str | None = None
@@ -118,9 +120,7 @@ class OutputFile(BaseModel):
 EXTRAS: tuple[OutputFile, ...] = (
     OutputFile(name="trace.json.gz", kind="profile", media_type="application/gzip"),
     OutputFile(name="profile.md", kind="profile", media_type="text/markdown"),
-    OutputFile(
-        name="events.out.tfevents", kind="metrics", media_type="application/octet-stream"
-    ),
+    OutputFile(name="events.out.tfevents", kind="metrics", media_type="application/octet-stream"),
 )
 """What may lie in `extra/`: a profile of some steps, and the metrics as TensorBoard reads them."""
 

@@ -1,44 +1,31 @@
 """Options and defaults of the task `image-classification`."""
 
-from typing import Annotated, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from redkiln.class_weights import ClassifierTraining
-from redkiln.spec import Auto, Shorthand, StrictModel, TrainingSpec
+from redkiln.image_models import Model, Options
+from redkiln.spec import StrictModel, TrainingSpec
+
+__all__ = ["NAME", "Augment", "ImageClassificationSpec", "ImageTraining", "Model", "Options"]
 
 NAME: Literal["image-classification"] = "image-classification"
-ModelName = Literal["auto", "mnist-cnn", "amdnet", "resnet18"]
 
 
-class Options(StrictModel):
-    """What the model is given and a few of its own settings."""
-
-    image_size: Auto | Annotated[int, Field(ge=8, le=512)] = Field(
-        "auto",
-        description="Side of the square input in pixels; `auto` is the data set's own size, 224 at "
-        "most.",
-    )
-    resize: Literal["stretch", "crop", "pad"] = Field(
-        "stretch",
-        description="How an image of another shape is brought to the input size: stretched, "
-        "centre-cropped, or padded with black.",
-    )
-    channels: Auto | Literal[1, 3] = Field(
-        "auto", description="1 for grey, 3 for RGB; `auto` is what the data set's images are."
-    )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Of mnist-cnn; the others have none.")
-
-
-class Model(Shorthand):
-    """Which network is trained."""
-
-    source: Literal["builtin"] = "builtin"
-    name: ModelName = Field(
-        "auto",
-        description="`auto` takes mnist-cnn for grey images up to 32 pixels, else resnet18.",
-    )
-    options: Options = Field(default_factory=Options)
+RECOMMENDED: dict[str, dict[str, Any]] = {
+    "cifar-fast": {
+        "epochs": 20,
+        "batch_size": 128,
+        "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4},
+        "schedule": {"name": "one-cycle", "warmup_fraction": 0.2},
+        "label_smoothing": 0.2,
+        "augment": {"flip": True, "rotate_degrees": 0.0, "crop": 0.0625},
+    },
+}
+"""Training fields that a model by name brings with it where a spec leaves them away; each field of
+`training` is taken as a whole, from here or from the spec. The dry run and the job's page show
+them."""
 
 
 class Augment(StrictModel):
@@ -95,6 +82,19 @@ class ImageTraining(ClassifierTraining):
     """Training of image models."""
 
     augment: Augment = Field(default_factory=Augment)
+    freeze_backbone_epochs: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="First epochs in which the model's head alone is trained; for models that "
+        "start from trained weights.",
+    )
+
+    @model_validator(mode="after")
+    def _train_longer_than_frozen(self) -> Self:
+        if self.epochs is not None and self.freeze_backbone_epochs > self.epochs:
+            raise ValueError("freeze_backbone_epochs is not larger than epochs")
+        return self
 
 
 class ImageClassificationSpec(TrainingSpec):
@@ -103,3 +103,29 @@ class ImageClassificationSpec(TrainingSpec):
     task: Literal["image-classification"] = NAME
     model: Model = Field(default_factory=Model)
     training: ImageTraining = Field(default_factory=ImageTraining)
+
+    @model_validator(mode="after")
+    def _freeze_what_was_trained(self) -> Self:
+        if self.training.freeze_backbone_epochs and self.model.pretrained is None:
+            raise ValueError(
+                "training.freeze_backbone_epochs is for models that start from trained weights; "
+                "say which in model.pretrained"
+            )
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_model(cls, value: Any) -> Any:
+        return _with_recommended(value) if isinstance(value, dict) else value
+
+
+def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec with what its model is best trained with, where it says nothing else."""
+    model, training = spec.get("model"), spec.get("training", {})
+    name = model.get("name") if isinstance(model, dict) else model
+    recommended = RECOMMENDED.get(name.removeprefix("builtin:")) if isinstance(name, str) else None
+    if recommended is None or not isinstance(training, dict):
+        return spec
+    length = {"epochs"} if training.get("steps") is not None else set()
+    chosen = {k: v for k, v in recommended.items() if k not in length}
+    return {**spec, "training": {**chosen, **training}}

@@ -16,6 +16,8 @@ from worker.trainer.schedule import warmup_fraction
 
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
+ONE_PIXEL_LEFT = {"resnet18": 8, "cifar-fast": 16}
+"""Largest side of which a model's last stage keeps one pixel."""
 GREY_MODEL_SIZE = 32
 """Largest side for which `auto` takes mnist-cnn, on grey images."""
 
@@ -87,7 +89,7 @@ def resolve_spec(
     )
     batch_size = min(batch_size, data.num_train)
     name = spec.model.name
-    if name == "auto":
+    if name == "auto" and spec.model.source == "builtin":
         name = "mnist-cnn" if channels == 1 and size <= GREY_MODEL_SIZE else "resnet18"
     resolved = spec.model_copy(deep=True)
     resolved.model.name = name
@@ -181,9 +183,9 @@ def _image_size(data: DataFacts) -> int:
 def _check_batch_norm(spec: ImageClassificationSpec, *, size: int, batch_size: int) -> None:
     micro = batch_size // spec.training.accumulation
     # Its last stage is then one pixel of one sample, which batch norm cannot normalise.
-    if spec.model.name == "resnet18" and size <= SMALLEST_SIZE and micro < 2:
+    if micro < 2 and size <= ONE_PIXEL_LEFT.get(spec.model.name, 0):
         message = (
-            "resnet18 on images of 8 pixels needs at least 2 samples in a micro step; "
-            "raise training.batch_size or lower training.accumulation"
+            f"{spec.model.name} on images of {size} pixels needs at least 2 samples in a micro "
+            "step; raise training.batch_size or lower training.accumulation"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/batch_size")

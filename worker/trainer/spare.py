@@ -36,7 +36,7 @@ def warm_up() -> None:
     precision = resolve_precision("auto", device=device_facts(device))
     for name, channels, size, batch in WARM_SHAPES:
         options = Options(image_size=size, channels=channels)  # type: ignore[arg-type]
-        model = build_model(Model(name=name, options=options), num_classes=10)  # type: ignore[arg-type]
+        model = build_model(Model(name=name, options=options), num_classes=10)
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         optimizer = build_optimizer(model, AdamW())
         images = torch.zeros(batch, channels, size, size)

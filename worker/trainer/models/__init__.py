@@ -1,4 +1,7 @@
-"""The built-in networks. Each takes (B, C, S, S) float32 images and gives (B, classes) logits.
+"""The networks of image tasks: each takes (B, C, S, S) float32 and gives (B, classes) logits.
+
+A resolved spec says all that a network is built from, so that an export needs neither the hub nor
+the files that training began with.
 
 Legend of shapes: B batch, C channels, S side of the square image in pixels.
 """
@@ -7,14 +10,46 @@ from typing import Any
 
 from torch import nn
 
-from redkiln.tasks.image_classification import Model
+from redkiln.image_models import Model
 from worker.trainer.models.amdnet import AmdNet
+from worker.trainer.models.cifar_fast import CifarFast
 from worker.trainer.models.mnist_cnn import MnistCnn
 from worker.trainer.models.resnet18 import ResNet18
 
 
 def build_model(model: Model, *, num_classes: int) -> nn.Module:
-    """A fresh network of a resolved spec; its weights follow torch's global generator."""
+    """A fresh network of a resolved spec; its weights follow torch's global generator.
+
+    Raises:
+        TrainingFailed: the library it comes from cannot build it.
+    """
+    match model.source:
+        case "transformers":
+            from worker.trainer.models.from_transformers import build_from_transformers
+
+            return build_from_transformers(model, num_classes=num_classes)
+        case "timm":
+            from worker.trainer.models.from_timm import build_from_timm
+
+            return build_from_timm(model, num_classes=num_classes)
+        case "builtin":
+            return _build_builtin(model, num_classes=num_classes)
+        case "job":
+            raise ValueError("the job's model is not resolved")
+
+
+def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
+    """What decides a network's graph, as JSON."""
+    return {
+        "source": model.source,
+        "name": model.name,
+        "config": model.config,
+        "options": model.options.model_dump(),
+        "num_classes": num_classes,
+    }
+
+
+def _build_builtin(model: Model, *, num_classes: int) -> nn.Module:
     options = model.options
     assert options.image_size != "auto"
     assert options.channels != "auto"
@@ -22,18 +57,11 @@ def build_model(model: Model, *, num_classes: int) -> nn.Module:
     match model.name:
         case "amdnet":
             return AmdNet(**shape, num_classes=num_classes)
+        case "cifar-fast":
+            return CifarFast(**shape, num_classes=num_classes)
         case "mnist-cnn":
             return MnistCnn(**shape, num_classes=num_classes, dropout=options.dropout)
         case "resnet18":
             return ResNet18(**shape, num_classes=num_classes)
-        case "auto":
-            raise ValueError("the model's name is still auto")
-
-
-def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
-    """What decides a network's graph, as JSON."""
-    return {
-        "name": model.name,
-        "options": model.options.model_dump(),
-        "num_classes": num_classes,
-    }
+        case _:
+            raise ValueError(f"no built-in model is called {model.name!r}")

@@ -1,0 +1,58 @@
+"""The two parts of a network: the head, which tells the classes apart, and the backbone.
+
+A backbone that is frozen keeps its weights, the statistics of its batch norms and its dropout's
+rest; what is trained is the head alone. Frozen parameters have no gradient, so optimisers pass them
+over and begin their state when they thaw: which step that is follows from the step's number alone,
+so a resumed run is the same.
+"""
+
+from torch import nn
+
+
+def find_head(network: nn.Module) -> nn.Module:
+    """The layer that tells the classes apart.
+
+    A network either has it as `head`, or says what its `backbone` is, beside which all is head.
+    """
+    head = getattr(network, "head", None)
+    if isinstance(head, nn.Module):
+        return head
+    backbone = getattr(network, "backbone", None)
+    assert isinstance(backbone, nn.Module), "a network has a head or a backbone"
+    inside = {id(module) for module in backbone.modules()}
+    inner = getattr(network, "network", network)
+    children = [child for child in inner.children() if id(child) not in inside]
+    return nn.ModuleList(children)
+
+
+class Freezer:
+    """Freezes a network's backbone in the first epochs."""
+
+    def __init__(self, network: nn.Module, *, epochs: int) -> None:
+        head = set(find_head(network).modules())
+        trained = {id(parameter) for module in head for parameter in module.parameters()}
+        above = {module for module in network.modules() if head & set(module.modules())}
+        self._epochs = epochs
+        self._is_frozen = False
+        self._parameters = [
+            parameter
+            for parameter in network.parameters()
+            if id(parameter) not in trained and parameter.requires_grad
+        ]
+        self._modules = [module for module in network.modules() if module not in above]
+
+    def apply(self, epoch: int) -> None:
+        """Bring the network into the state of an epoch, counted from 0; before each of its steps.
+
+        An evaluation in between brings all of a network back to training.
+        """
+        wanted = epoch < self._epochs
+        if wanted != self._is_frozen:
+            for parameter in self._parameters:
+                parameter.requires_grad_(not wanted)
+            self._is_frozen = wanted
+            for module in self._modules:
+                module.training = True
+        if wanted:
+            for module in self._modules:
+                module.training = False

@@ -1,0 +1,131 @@
+"""Image classifiers of the library timm, which needs torchvision beside it.
+
+They are built by name, so that the resolved spec has all that an export needs.
+"""
+
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from redkiln.failure import FailureCode
+from redkiln.image_models import Model
+from redkiln.nearest import find_nearest
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.models.hub import CONFIG, PretrainedFiles
+
+
+class TimmClassifier(nn.Module):
+    """A model of timm."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    @property
+    def head(self) -> nn.Module:
+        """The last layer."""
+        head: nn.Module = self.network.get_classifier()
+        return head
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, C, S, S) float32 -> (B, classes) logits."""
+        logits: torch.Tensor = self.network(images)
+        return logits
+
+
+def build_from_timm(
+    model: Model, *, num_classes: int, weights: PretrainedFiles | None = None
+) -> nn.Module:
+    """A network of a resolved spec, with random weights or with pretrained ones.
+
+    With pretrained ones a head of another class count is random, and a first layer is adapted to
+    other channels.
+
+    Raises:
+        TrainingFailed: timm or torchvision is not there, or it does not know such a model.
+    """
+    timm = _import_timm()
+    start: dict[str, Any] = {}
+    if weights is not None:
+        if len(weights.weights) > 1:
+            message = "timm reads weights of one file; these are in parts"
+            raise _refused(message, "/model/pretrained")
+        # By the file, or it would ask the hub for weights of its own.
+        overlay = {"file": str(weights.weights[0]), "hf_hub_id": None, "url": ""}
+        overlay |= load_config(weights).get("pretrained_cfg", {}) | {"file": overlay["file"]}
+        start = {"pretrained": True, "pretrained_cfg_overlay": overlay}
+    try:
+        network = timm.create_model(
+            model.name,
+            num_classes=num_classes,
+            in_chans=model.options.channels,
+            **model.config,
+            **start,
+        )
+    except (RuntimeError, TypeError, ValueError, AssertionError, KeyError) as error:
+        raise _refused(f"timm cannot build {model.name}: {error}", "/model/config") from error
+    return TimmClassifier(network)
+
+
+def complete_arguments(model: Model, *, image_size: int) -> dict[str, Any]:
+    """The arguments of timm's `create_model` for these images, beside channels and classes.
+
+    Raises:
+        TrainingFailed: timm or torchvision is not there, or it does not know such a model.
+    """
+    timm = _import_timm()
+    if not timm.is_model(model.name):
+        hint = find_nearest(model.name, timm.list_models()) or "; timm.list_models() lists them"
+        raise _refused(f"timm has no model {model.name!r}{hint}", "/model/name")
+    if "img_size" in model.config:
+        return model.config
+    sized = {**model.config, "img_size": image_size}
+    try:
+        with torch.device("meta"):
+            timm.create_model(model.name, num_classes=0, **sized)
+    except (TypeError, NotImplementedError):
+        return model.config  # convolutional ones take any size and do not know the argument
+    except (RuntimeError, ValueError, AssertionError) as error:
+        message = f"{model.name} cannot be built for images of {image_size} pixels: {error}"
+        raise _refused(message, "/model/options/image_size") from error
+    return sized
+
+
+def load_config(files: PretrainedFiles) -> dict[str, Any]:
+    """The `config.json` of a repository of timm."""
+    config: dict[str, Any] = json.loads((files.folder / CONFIG).read_bytes())
+    return config
+
+
+def name_of(config: Mapping[str, Any], *, wanted: str) -> str:
+    """The architecture that pretrained weights belong to.
+
+    Raises:
+        TrainingFailed: they are not timm's, or not of the wanted architecture.
+    """
+    name = config.get("architecture")
+    if not isinstance(name, str):
+        message = "its config.json names no architecture of timm"
+        raise _refused(message, "/model/pretrained")
+    if wanted not in ("auto", name):
+        raise _refused(f"the pretrained weights are of a {name}, not {wanted}", "/model/name")
+    return name
+
+
+def _import_timm() -> Any:
+    try:
+        return importlib.import_module("timm")
+    except (ImportError, RuntimeError) as error:
+        message = (
+            f"models of timm need the packages timm and torchvision on the worker ({error}); "
+            "install them beside torch (docs/models.md), or take a model of transformers"
+        )
+        raise _refused(message, "/model/source") from error
+
+
+def _refused(message: str, pointer: str) -> TrainingFailed:
+    return TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)

@@ -1,0 +1,255 @@
+"""What training starts from: random weights, a pretrained model's, or another job's.
+
+First the architecture is settled, which decides how images are read; then the network is built and
+takes the weights over. Heads for another number of classes stay random.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import safetensors
+import safetensors.torch
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+from redkiln.failure import FailureCode
+from redkiln.image_models import JOB_PREFIX, Model
+from worker.jobdir import Order
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.models import build_model
+from worker.trainer.models.backbone import find_head
+from worker.trainer.models.hub import CONFIG, PretrainedFiles, fetch_pretrained
+
+SAMPLE = 2
+"""Images of the trial pass."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """First weights, and the architecture that they belong to.
+
+    Attributes:
+        model: of the spec, with the weights' own architecture and sizes where the spec leaves them
+            open.
+        config: of a pretrained model, as its `config.json` has it.
+        files: of a pretrained model.
+        job_file: another job's checkpoint.
+    """
+
+    model: Model
+    config: Mapping[str, Any] | None = None
+    files: PretrainedFiles | None = None
+    job_file: Path | None = None
+
+
+def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Start:
+    """Settle where the first weights come from.
+
+    Raises:
+        TrainingFailed: they are not to be had, or are of another architecture.
+    """
+    has_weights = order.resume is not None and model.initial_weights is not None
+    if model.pretrained is None or has_weights:
+        return Start(model)
+    if model.pretrained.startswith(JOB_PREFIX):
+        return _find_job(model, order)
+    files = fetch_pretrained(
+        model.pretrained,
+        models_dir=order.resolved_models_dir,
+        cache_dir=Path(order.cache_dir),
+        say=say,
+    )
+    config = _read_config(files)
+    origin = files.revision or f"sha256 {_hash(files.weights)}"
+    found = model.model_copy(deep=True)
+    found.initial_weights = origin
+    size, channels = _sizes(config)
+    if model.source == "timm":
+        from worker.trainer.models.from_timm import name_of
+
+        found.name = name_of(config, wanted=model.name)
+    _fill(found, image_size=size, channels=channels)
+    return Start(found, config=config, files=files)
+
+
+def complete_model(model: Model, start: Start, *, num_classes: int) -> Model:
+    """The model with its whole configuration, once its sizes are known.
+
+    Raises:
+        TrainingFailed: the images do not suit it.
+    """
+    size, channels = model.options.image_size, model.options.channels
+    assert size != "auto"
+    assert channels != "auto"
+    complete = model.model_copy(deep=True)
+    if model.source == "transformers":
+        from worker.trainer.models.from_transformers import complete_config
+
+        complete.config = complete_config(
+            model, start.config, image_size=size, channels=channels, num_classes=num_classes
+        )
+        if model.name == "auto":
+            complete.name = str(complete.config["model_type"])
+    elif model.source == "timm":
+        from worker.trainer.models.from_timm import complete_arguments
+
+        complete.config = complete_arguments(model, image_size=size)
+    return complete
+
+
+def build_started(
+    model: Model, start: Start, *, num_classes: int, say: Callable[[str], None]
+) -> nn.Module:
+    """The network of a complete model with its first weights, on the CPU.
+
+    Raises:
+        TrainingFailed: the weights do not fit, or the images do not suit it.
+    """
+    if start.files is not None and model.source == "timm":
+        from worker.trainer.models.from_timm import build_from_timm
+
+        network = build_from_timm(model, num_classes=num_classes, weights=start.files)
+        say(f"training starts from {model.pretrained}")
+    else:
+        network = build_model(model, num_classes=num_classes)
+    if start.files is not None and model.source == "transformers":
+        from worker.trainer.models.from_transformers import load_into_transformers
+
+        random = load_into_transformers(network, start.files)
+        say(f"training starts from {model.pretrained}{_tell_random(random)}")
+    elif start.job_file is not None:
+        random = _load_job(network, start.job_file)
+        say(f"training starts from {model.pretrained}{_tell_random(random)}")
+    if model.source != "builtin":
+        try_images(network, model)
+    return network
+
+
+def try_images(network: nn.Module, model: Model) -> None:
+    """Hand two black images through, so that what does not fit is known before training.
+
+    Raises:
+        TrainingFailed: the network does not take such images.
+    """
+    size, channels = model.options.image_size, model.options.channels
+    assert isinstance(size, int)
+    assert isinstance(channels, int)
+    was_training = network.training
+    try:
+        with torch.inference_mode():
+            network.eval()(torch.zeros(SAMPLE, channels, size, size))
+    except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+        message = (
+            f"{model.name} does not take images of {size}x{size} pixels with {channels} channels "
+            f"({error}); choose another model.options.image_size"
+        )
+        raise _refused(message, "/model/options/image_size") from error
+    finally:
+        network.train(was_training)
+
+
+def _find_job(model: Model, order: Order) -> Start:
+    assert model.pretrained is not None
+    job_id = model.pretrained.removeprefix(JOB_PREFIX)
+    if order.initial is None:
+        message = f"the checkpoint of {job_id} is not there any more; its job was deleted"
+        raise _refused(message, "/model/pretrained")
+    path = Path(order.initial)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+        source = Model.model_validate_json(metadata["model"])
+    except (OSError, KeyError, ValidationError, safetensors.SafetensorError) as error:
+        message = f"the checkpoint of {job_id} is not one of an image model: {error}"
+        raise _refused(message, "/model/pretrained") from error
+    if model.source != "job" and (model.source, model.name) not in (
+        (source.source, source.name),
+        (source.source, "auto"),
+    ):
+        message = f"{job_id} trained a {source.name}, not a {model.name}"
+        raise _refused(message, "/model/name")
+    found = source.model_copy(deep=True)
+    found.pretrained = model.pretrained
+    found.initial_weights = f"sha256 {_hash((path,))}"
+    own, theirs = model.options, source.options
+    found.options = own.model_copy(update={"dropout": theirs.dropout})
+    assert isinstance(theirs.image_size, int)
+    assert isinstance(theirs.channels, int)
+    _fill(found, image_size=theirs.image_size, channels=theirs.channels)
+    return Start(found, config=source.config or None, job_file=path)
+
+
+def _load_job(network: nn.Module, path: Path) -> list[str]:
+    """Take a job's weights over, all but the head of another class count."""
+    theirs = safetensors.torch.load_file(path)
+    own = network.state_dict()
+    head = {id(tensor) for tensor in find_head(network).state_dict(keep_vars=True).values()}
+    in_head = {k for k, v in network.state_dict(keep_vars=True).items() if id(v) in head}
+    random = [
+        name
+        for name, tensor in own.items()
+        if name in in_head and (name not in theirs or theirs[name].shape != tensor.shape)
+    ]
+    wrong = [
+        name
+        for name, tensor in own.items()
+        if name not in random and (name not in theirs or theirs[name].shape != tensor.shape)
+    ]
+    if wrong:
+        message = (
+            f"the job's weights do not fit in {len(wrong)} places, {wrong[0]} the first; leave "
+            "model.options.image_size and channels at auto"
+        )
+        raise _refused(message, "/model/options/image_size")
+    network.load_state_dict({**own, **{k: theirs[k] for k in own if k not in random}})
+    return random
+
+
+def _read_config(files: PretrainedFiles) -> dict[str, Any]:
+    try:
+        config = json.loads((files.folder / CONFIG).read_bytes())
+    except (OSError, ValueError) as error:
+        message = f"{files.folder / CONFIG} cannot be read: {error}"
+        raise _refused(message, "/model/pretrained") from error
+    if not isinstance(config, dict):
+        raise _refused(f"{files.folder / CONFIG} holds no object", "/model/pretrained")
+    return config
+
+
+def _sizes(config: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Side and channels that a pretrained model was made for, as far as its files say."""
+    input_size = (config.get("pretrained_cfg") or {}).get("input_size")
+    if isinstance(input_size, list) and len(input_size) == 3:
+        return int(input_size[2]), int(input_size[0])
+    size, channels = config.get("image_size"), config.get("num_channels", 3)
+    return (size if isinstance(size, int) else None), channels
+
+
+def _fill(model: Model, *, image_size: int | None, channels: int | None) -> None:
+    options = model.options
+    if options.image_size == "auto" and image_size is not None:
+        options.image_size = image_size
+    if options.channels == "auto" and channels in (1, 3):
+        known: Literal[1, 3] = 1 if channels == 1 else 3
+        options.channels = known
+
+
+def _hash(paths: tuple[Path, ...]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _tell_random(names: list[str]) -> str:
+    return f"; new are {', '.join(sorted(names))}" if names else ""
+
+
+def _refused(message: str, pointer: str) -> TrainingFailed:
+    return TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
