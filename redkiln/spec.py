@@ -155,7 +155,9 @@ class Training(StrictModel):
         None, ge=1, le=1_000_000_000, description="Optimiser updates, instead of epochs."
     )
     batch_size: Auto | Annotated[int, Field(ge=1, le=65536)] = Field(
-        "auto", description="Samples in one optimiser step; `auto` follows the data set's size."
+        "auto",
+        description="Samples in one optimiser step; `auto` measures, and takes the smallest that is "
+        "within 5 % of the fastest, of at most 1024 and a 50th of the training samples.",
     )
     accumulation: int = Field(
         1, ge=1, le=1024, description="Micro steps that one optimiser step is made of."
@@ -268,6 +270,11 @@ class Resources(StrictModel):
     gpus: int = Field(
         1, ge=1, le=64, description="GPUs of one architecture that the job needs at once."
     )
+    allow_fewer: bool = Field(
+        False,
+        description="Train on one GPU, and say so, where the GPUs turn out not to exchange data; "
+        "otherwise the job fails.",
+    )
     max_duration_seconds: float | None = Field(
         None, gt=0, description="Running time after which the job is stopped and failed."
     )
@@ -287,17 +294,16 @@ class JobSpec(StrictModel):
         exports: whether a model follows, which a process of its own exports and checks; the
             trainer of any other task leaves the job's files and its result itself.
         max_gpus: how many GPUs one job of the task can make use of.
+        reads_any_dataset: whether data of whatever task will do.
+        required: the least that must be written beside the task, with words that stand for it.
     """
 
     exports: ClassVar[bool] = False
     max_gpus: ClassVar[int] = 1
+    reads_any_dataset: ClassVar[bool] = False
+    required: ClassVar[dict[str, Any]] = {}
 
     name: Name | None = Field(None, description="For people and for the output folder's name.")
-    allow_fewer: bool = Field(
-        False,
-        description="Train on one GPU, and say so, where the GPUs turn out not to exchange data; "
-        "otherwise the job fails.",
-    )
     task: str
     resources: Resources = Field(default_factory=Resources)
     retry: Retry = Field(default_factory=Retry)
@@ -314,6 +320,8 @@ class TrainingSpec(JobSpec):
     """A job that trains a model on a data set and exports it."""
 
     exports: ClassVar[bool] = True
+    required: ClassVar[dict[str, Any]] = {"dataset": "name"}
+    max_gpus: ClassVar[int] = 64
 
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="A data set's id or name (its newest ready one), or builtin:digits."
@@ -325,5 +333,3 @@ class TrainingSpec(JobSpec):
     def dataset_reference(self) -> str | None:
         """The data set by its owner's word."""
         return self.dataset
-    required: ClassVar[dict[str, Any]] = {"dataset": "name"}
-    max_gpus: ClassVar[int] = 64

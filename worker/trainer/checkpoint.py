@@ -10,17 +10,20 @@ once its manifest does, so a crash at any point leaves the ones before it untouc
 import errno
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import safetensors.torch
 import torch
 from pydantic import BaseModel, Field, ValidationError
 
+from worker.trainer.tensor_file import write_tensors
+
 KEEP_LAST = 2
+T = TypeVar("T")
 
 
 class Manifest(BaseModel):
@@ -84,10 +87,11 @@ def stem_of(step: int) -> str:
 
 
 class CheckpointStore:
-    """The checkpoints of a job directory: the best one and the last two are kept."""
+    """The checkpoints of a job directory: the best one and the last few are kept."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, keep_last: int = KEEP_LAST) -> None:
         self._folder = folder
+        self._keep_last = keep_last
         folder.mkdir(parents=True, exist_ok=True)
 
     def save(
@@ -104,15 +108,22 @@ class CheckpointStore:
     ) -> Manifest:
         """Write a checkpoint and remove those that are not kept any more.
 
+        The tensors must not change meanwhile.
+
         Raises:
             OSError: the disk is full; earlier checkpoints are untouched.
         """
-        content = safetensors.torch.save({k: v.contiguous().cpu() for k, v in tensors.items()})
+        digest, size_bytes = write_file_durably(
+            self._folder / f"{stem_of(step)}.safetensors",
+            lambda file: write_tensors(file, tensors),
+            # A manifest of the same step must never stand beside other bytes.
+            before_replacing=lambda: self._manifest_path(step).unlink(missing_ok=True),
+        )
         manifest = Manifest(
             step=step,
             epoch=epoch,
-            sha256=hashlib.sha256(content).hexdigest(),
-            size_bytes=len(content),
+            sha256=digest,
+            size_bytes=size_bytes,
             is_best=is_best,
             metrics=dict(metrics),
             torch_version=torch.__version__,
@@ -121,9 +132,6 @@ class CheckpointStore:
             created_at=datetime.now(UTC),
             state=dict(state),
         )
-        # A manifest of the same step must never stand beside other bytes.
-        self._manifest_path(step).unlink(missing_ok=True)
-        write_durably(self._folder / manifest.name, content)
         write_durably(self._manifest_path(step), manifest.model_dump_json(indent=1).encode())
         self._prune()
         return manifest
@@ -187,7 +195,7 @@ class CheckpointStore:
     def _prune(self) -> None:
         manifests = self.manifests()
         best = self.find_best()
-        kept = {m.step for m in manifests[-KEEP_LAST:]} | ({best.step} if best else set())
+        kept = {m.step for m in manifests[-self._keep_last :]} | ({best.step} if best else set())
         for manifest in manifests:
             if manifest.step not in kept:
                 self._remove(manifest)
@@ -207,17 +215,45 @@ def write_durably(path: Path, content: bytes) -> None:
     Raises:
         OSError: the disk is full; nothing is left behind.
     """
+    write_file_durably(path, lambda file: file.write(content))
+
+
+def write_file_durably(
+    path: Path,
+    write: Callable[[BinaryIO], T],
+    *,
+    before_replacing: Callable[[], None] = lambda: None,
+) -> T:
+    """The same for content that is written piece by piece.
+
+    Args:
+        path: of the file; one that is there is replaced.
+        write: writes the content.
+        before_replacing: called when the new content is safe and the old is still there.
+
+    Returns:
+        What `write` returns.
+
+    Raises:
+        OSError: the disk is full; nothing is left behind.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            result = write(file)
             file.flush()
             os.fsync(file.fileno())
+        before_replacing()
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync_folder(path.parent)
+    return result
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     except OSError as error:

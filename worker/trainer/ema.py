@@ -39,10 +39,10 @@ class Ema:
         """The average, by the names of the model's own state."""
         return dict(self._average.state_dict())
 
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+    def load(self, tensors: dict[str, torch.Tensor], *, has_begun: bool) -> None:
+        """Go on from what `tensors` gave, before or after the first step."""
         self._average.load_state_dict(tensors)
-        self._has_begun = True
+        self._has_begun = has_begun
 
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:

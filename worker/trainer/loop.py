@@ -22,18 +22,22 @@ from torch import nn
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase, Progress
+from worker.trainer import rollback
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
 from worker.trainer.devices import device_name
+from worker.trainer.efficiency import Efficiency
 from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.findings import FirstSteps
 from worker.trainer.gradients import Gradients
 from worker.trainer.guard import Guard
 from worker.trainer.history import History, LossCurve
+from worker.trainer.insight import Insight
 from worker.trainer.lifetime import Stopped
 from worker.trainer.optimizer import build_optimizer
 from worker.trainer.pace import find_slow_loader
 from worker.trainer.patience import Patience
+from worker.trainer.release import copy_to_host, release_device
 from worker.trainer.report import Report
 from worker.trainer.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
 from worker.trainer.schedule import learning_rate
@@ -59,7 +63,9 @@ class Loop:
         report: Report,
         device: torch.device,
         should_stop: Callable[[], bool],
+        insight: Insight,
         guard: Guard | None = None,
+        may_recompute: bool = False,
     ) -> None:
         self.first_step_at: datetime | None = None
         self._work = work
@@ -69,13 +75,19 @@ class Loop:
         self._report = report
         self._device = device
         self._should_stop = should_stop
+        self._insight = insight
         self._guard = guard
         self._optimizer = build_optimizer(work.model, self._training.optimizer)
         self._scaling = LossScaling(
             work.model, self._optimizer, is_on=self._training.precision == "fp16"
         )
         self._gradients = Gradients(
-            work, self._training, scaling=self._scaling, device=device, on_split=self._tell_split
+            work,
+            self._training,
+            scaling=self._scaling,
+            device=device,
+            on_change=self._tell_change,
+            may_recompute=may_recompute,
         )
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
@@ -135,6 +147,21 @@ class Loop:
         )
         return [slow_loader] if slow_loader else []
 
+    def judge_efficiency(self) -> Efficiency | None:
+        """How well training used the machine; after its last step, for it makes further ones."""
+        return self._insight.judge(self._make_bare_step)
+
+    def _make_bare_step(self) -> Callable[[], None]:
+        epoch, place = divmod(self.step - 1, self._plan.steps_per_epoch)
+        inputs, targets = self._work.batches.get(epoch, place)
+
+        def step() -> None:
+            self._gradients.compute(inputs, targets)
+            self._scaling.step()
+            self._optimizer.zero_grad(set_to_none=True)
+
+        return step
+
     @property
     def is_done(self) -> bool:
         """Whether every step is made, or a metric has ceased to improve."""
@@ -149,6 +176,7 @@ class Loop:
         """
         while self.advance(self._plan.steps):
             pass
+        self._insight.close()
 
     def advance(self, max_steps: int) -> bool:
         """Make up to `max_steps` steps, with the evaluations and checkpoints that fall due.
@@ -157,8 +185,18 @@ class Loop:
             Whether there is more to do.
         """
         last = min(self.step + max_steps, self._plan.steps)
+        while True:
+            try:
+                return self._advance_to(last)
+            except TrainingFailed as error:
+                self._roll_back(error)
+
+    def _advance_to(self, last: int) -> bool:
         self._report.enter(Phase.TRAINING)
         self._speed.begin(seconds=self._training_seconds())
+        if self._training.on_divergence == "rollback" and self._saved is None:
+            # There must be something to go back to, before the first step too.
+            self._save(is_best=False, metrics={})
         while True:
             if self._is_epoch_over():
                 self._close_epoch()
@@ -166,9 +204,34 @@ class Loop:
                 self._save_and_stop()
             if self.step >= last or self.is_done:
                 return not self.is_done
-            with self._watched():
+            with self._insight.step(self.step + 1, self._speed), self._watched():
                 self._train_step()
             self._keep_books()
+
+    def _roll_back(self, error: TrainingFailed) -> None:
+        """Go on from the last good checkpoint with a lower rate, or raise what went wrong."""
+        state, training = self._state, self._training
+        num_rollbacks = state.num_rollbacks
+        if not rollback.may_roll_back(error.failure, training, num_rollbacks=num_rollbacks):
+            raise error
+        checkpoint, _ = self._store.load_newest(self._store.manifests()[-1].name)
+        if checkpoint is None:
+            raise error
+        manifest = checkpoint.manifest
+        self._optimizer.zero_grad(set_to_none=True)
+        self.restore(checkpoint)
+        state.num_rollbacks = num_rollbacks + 1
+        training.optimizer.lr *= rollback.FACTOR
+        text = rollback.describe_rollback(
+            error.failure,
+            step=self.step,
+            lr=training.optimizer.lr,
+            num_rollbacks=state.num_rollbacks,
+        )
+        self._report.warning("rolled_back", text)
+        self._tell_spec()
+        # Saved with the new rate: a run that is interrupted now goes on in the same way.
+        self._save(is_best=manifest.is_best, metrics=manifest.metrics)
 
     def _watched(self) -> AbstractContextManager[None]:
         if self._guard is None:
@@ -180,6 +243,8 @@ class Loop:
         inputs, targets = self._work.batches.get(epoch, place)
         if self._guard is not None:
             self._guard.check_batch(inputs, targets)
+        if self._work.freezer is not None:
+            self._work.freezer.apply(epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
         self._unread.append(self._gradients.compute(inputs, targets))
@@ -194,8 +259,11 @@ class Loop:
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
 
-    def _tell_split(self, text: str) -> None:
+    def _tell_change(self, text: str) -> None:
         self._report.warning("out_of_memory", f"step {self.step + 1}: {text}")
+        self._tell_spec()
+
+    def _tell_spec(self) -> None:
         spec = self._work.spec.model_dump(mode="json")
         self._report.write(EventKind.RESOLVED, spec=spec)
 
@@ -242,6 +310,9 @@ class Loop:
             self._state.best_metrics = metrics
         self._state.evaluated_step = self.step
         self._save(is_best=is_best, metrics=metrics)
+        if self._insight.is_preview_due():
+            with self._averaged():
+                self._insight.show_samples(self.step)
         self._report.log(self._epoch_line())
         self._is_stalled = self._patience.is_over(self.history)
         if self._is_stalled:
@@ -291,22 +362,21 @@ class Loop:
         if is_new and self._speed.samples_per_second is not None:
             self._report.add_point("samples_per_second", self.step, self._speed.samples_per_second)
             self._report.add_point("lr", self.step, self._learning_rate())
-        self._report.progress(
-            Progress(
-                epoch=min(self._plan.epochs, self.step // self._plan.steps_per_epoch + 1),
-                epochs=self._plan.epochs,
-                step=self.step,
+        progress = Progress(
+            epoch=min(self._plan.epochs, self.step // self._plan.steps_per_epoch + 1),
+            epochs=self._plan.epochs,
+            step=self.step,
+            steps=self._plan.steps,
+            fraction=self.step / self._plan.steps,
+            samples_per_second=self._speed.samples_per_second,
+            eta_seconds=self._speed.eta_seconds(
+                self.step,
                 steps=self._plan.steps,
-                fraction=self.step / self._plan.steps,
-                samples_per_second=self._speed.samples_per_second,
-                eta_seconds=self._speed.eta_seconds(
-                    self.step,
-                    steps=self._plan.steps,
-                    steps_per_epoch=self._plan.steps_per_epoch,
-                ),
-                metrics={**self.history.newest(), "lr": self._learning_rate()},
-            )
+                steps_per_epoch=self._plan.steps_per_epoch,
+            ),
+            metrics={**self.history.newest(), "lr": self._learning_rate()},
         )
+        self._report.progress(self._insight.complete(progress))
 
     def _training_seconds(self) -> float:
         return self._report.settle().get(Phase.TRAINING, 0.0)
@@ -318,24 +388,32 @@ class Loop:
     def _save_and_stop(self) -> None:
         self._read_losses()
         if self._saved != (self.step, self._state.evaluated_step):
-            self._save(is_best=False, metrics={})
+            self._save(is_best=False, metrics={}, is_leaving=True)
         self._report.flush_points()
         raise Stopped
 
-    def _save(self, *, is_best: bool, metrics: Mapping[str, float]) -> None:
+    def _save(
+        self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool = False
+    ) -> None:
         self._read_losses()
         if not all(bool(torch.isfinite(t).all()) for t in self._work.model.parameters()):
             raise self._diverged(f"a weight is not finite after step {self.step}", self.step)
-        manifest = self._store.save(
-            self._state.tensors(),
-            step=self.step,
-            epoch=self.step // self._plan.steps_per_epoch,
-            is_best=is_best,
-            metrics=metrics,
-            threads=torch.get_num_threads(),
-            device=str(self._device),
-            state=self._values(),
-        )
+        tensors, values = self._state.tensors(), self._values()
+        if is_leaving and self._device.type == "cuda":
+            # Whoever wants the GPU does not wait for the disk.
+            tensors = copy_to_host(tensors)
+            release_device(self._device)
+        with self._insight.checkpointing():
+            manifest = self._store.save(
+                tensors,
+                step=self.step,
+                epoch=self.step // self._plan.steps_per_epoch,
+                is_best=is_best,
+                metrics=metrics,
+                threads=torch.get_num_threads(),
+                device=str(self._device),
+                state=values,
+            )
         self._saved = (self.step, self._state.evaluated_step)
         self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
         # Whoever goes on from here does not make these steps again, so their points go out first.

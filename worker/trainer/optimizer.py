@@ -48,12 +48,15 @@ def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, to
 def load_optimizer_tensors(
     model: nn.Module, optimizer: AnyOptimizer, tensors: dict[str, torch.Tensor]
 ) -> None:
-    """Put saved state back, laid out in memory as the parameters are.
+    """Put saved state back, laid out in memory as the parameters are; other state is forgotten.
 
     Raises:
         KeyError: a tensor belongs to no parameter of the model.
     """
     parameters = dict(model.named_parameters())
+    for parameter in parameters.values():
+        if parameter.requires_grad:
+            optimizer.state[parameter].clear()
     for path, tensor in tensors.items():
         name, _, key = path.rpartition("/")
         parameter = parameters[name]

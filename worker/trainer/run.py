@@ -3,6 +3,7 @@
 A task that exports nothing runs as it is, to its result.
 """
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase
-from redkiln.spec import JobSpec
+from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
@@ -27,12 +28,13 @@ from worker.trainer.devices import (
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard import build_guard
 from worker.trainer.headroom import leave_headroom
+from worker.trainer.insight import Insight
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.patches import apply_patches
 from worker.trainer.report import Report
 from worker.trainer.resumed import follow_checkpoint
-from worker.trainer.tasks import RUN, TRAINED
+from worker.trainer.tasks import RUN, SUPERVISED, TRAINED
 from worker.trainer.trained import Trained
 from worker.trainer.work import Work
 
@@ -66,22 +68,34 @@ def build_loop(
     """
     report.enter(Phase.PREPARING)
     spec = _parse(order.spec)
+    assert isinstance(spec, TrainingSpec)
+    may_recompute = spec.training.gradient_checkpointing == "auto"
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
-    store = CheckpointStore(job_dir.checkpoints_dir)
+    store = CheckpointStore(job_dir.checkpoints_dir, keep_last=spec.training.keep_checkpoints)
     checkpoint = _find_checkpoint(order, store, report)
     if checkpoint is not None:
         spec = _follow(order, checkpoint, device)
     work = TRAINED[spec.task].prepare(order, spec, device=device, report=report)
+    if work.spec.training.gradient_checkpointing == "auto":
+        work.spec.training.gradient_checkpointing = "off"
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
         environment=describe_environment(device, threads=order.threads, patches=order.patches),
     )
     guard = build_guard(device, model=work.model, report=report)
+    insight = Insight(work, job_dir=job_dir, order=order, report=report, device=device)
     loop = Loop(
-        work, store=store, report=report, device=device, should_stop=should_stop, guard=guard
+        work,
+        store=store,
+        report=report,
+        device=device,
+        should_stop=should_stop,
+        insight=insight,
+        guard=guard,
+        may_recompute=may_recompute,
     )
     if checkpoint is not None:
         loop.restore(checkpoint)
@@ -95,6 +109,10 @@ def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> Non
     if spec.exports:
         _train(job_dir, order, stop, report)
         return
+    if spec.task in SUPERVISED:
+        SUPERVISED[spec.task](job_dir, order, spec, stop=stop, report=report)
+        report.flush_points()
+        return
     report.enter(Phase.PREPARING)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     switch_off_denied(order.denied)
@@ -105,9 +123,10 @@ def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> Non
 
 def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
     loop, work = build_loop(job_dir, order, report=report, should_stop=lambda: stop.requested)
-    _rehearse(order, work, report)
-    with stop.deferred():
-        loop.run()
+    with contextlib.closing(work):
+        _rehearse(order, work, report)
+        with stop.deferred():
+            loop.run()
     _leave(job_dir, order, work, loop, report)
 
 
@@ -198,6 +217,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         ),
         first_steps=loop.first_steps,
         advice=advice,
+        efficiency=loop.judge_efficiency(),
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     report.flush_points()

@@ -61,7 +61,7 @@ def test_an_average_goes_on_from_what_was_saved():
     part = Ema(first, decay=0.9)
     train(first, part, 3)
     second = Ema(network(), decay=0.9)
-    second.load({name: tensor.clone() for name, tensor in part.tensors().items()})
+    second.load({name: tensor.clone() for name, tensor in part.tensors().items()}, has_begun=True)
     train(first, second, 3)
     for name, tensor in whole.tensors().items():
         assert torch.equal(tensor, second.tensors()[name]), name

@@ -1,5 +1,7 @@
 """Memory that runs out in the middle of training, on a device that is made to have too little."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -74,6 +76,60 @@ def test_a_resumed_run_does_not_run_out_again(make_job, start, events):
     resumed.run()
     assert work.spec.training.accumulation == 2
     assert len(events(second, "warning")) == before
+
+
+def hold_less(loop):
+    """Memory that holds single samples only where their activations are computed twice."""
+
+    def limited(outputs, targets, *, own=loop._work.loss):
+        if not is_recomputing(loop._work.model):
+            raise torch.OutOfMemoryError("HIP out of memory")
+        return own(outputs, targets)
+
+    loop._gradients._work = replace(loop._work, loss=limited)
+
+
+def is_recomputing(model):
+    return any("forward" in vars(module) for module in model.modules())
+
+
+@pytest.mark.parametrize("from_step", [0, 3])
+def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
+    make_job, start, losses, events, from_step
+):
+    model = {"name": "amdnet"}
+    undisturbed = make_job("undisturbed", model=model, training={"epochs": 4})
+    run(start, undisturbed)
+    job_dir = make_job("small", model=model, training={"epochs": 4})
+    loop, work = start(job_dir)
+    assert work.spec.training.gradient_checkpointing == "off"
+    loop.advance(from_step)
+    hold_less(loop)
+    loop.advance(9 - from_step)
+    training = work.spec.training
+    assert (training.accumulation, training.gradient_checkpointing) == (8, "on")
+    warnings = [e["data"] for e in events(job_dir, "warning")]
+    assert [w["code"] for w in warnings] == ["out_of_memory"] * 4
+    assert "computed a second time" in warnings[-1]["message"]
+    resolved = events(job_dir, "resolved")[-1]["data"]["spec"]["training"]
+    assert resolved["gradient_checkpointing"] == "on"
+
+    newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
+    order = {"resume": newest.name}
+    resumed, _ = start(make_job("small", model=model, training={"epochs": 4}, order=order))
+    hold_less(resumed)
+    resumed.run()
+    assert len(events(job_dir, "warning")) == 4
+    assert losses(job_dir) == pytest.approx(losses(undisturbed), rel=1e-4)
+
+
+def test_what_must_not_be_computed_twice_fails(make_job, start):
+    job_dir = make_job(model={"name": "amdnet"}, training={"gradient_checkpointing": "off"})
+    loop, work = start(job_dir)
+    hold_less(loop)
+    with pytest.raises(torch.OutOfMemoryError):
+        loop.advance(1)
+    assert not is_recomputing(work.model)
 
 
 @pytest.mark.parametrize(("model", "limit"), [("amdnet", 0), ("mnist-cnn", 1)])
