@@ -14,7 +14,7 @@ from torch import nn
 from redkiln.tasks.image_classification import Options
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.subject import Arrays
-from worker.trainer.decode import DecodedFacts
+from worker.trainer.decode import DecodedFacts, Pixels
 from worker.trainer.pixels import RESAMPLING
 
 INPUT = "images"
@@ -65,15 +65,11 @@ def make_exportable(
 
 
 class ImageSamples:
-    """Decoded images as samples.
-
-    Args:
-        pixels: (N, S, S, C) uint8.
-    """
+    """Decoded images as samples."""
 
     noun = "images"
 
-    def __init__(self, pixels: NDArray[np.uint8]) -> None:
+    def __init__(self, pixels: Pixels) -> None:
         self._pixels = pixels
 
     def get(self, rows: NDArray[np.int64]) -> Arrays:
