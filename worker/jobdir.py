@@ -28,6 +28,8 @@ from pydantic import BaseModel, Field
 from redkiln.hardware import PatchOutcome
 from redkiln.protocol import ArtifactKind
 
+DECODED_BYTES = 20 * 2**30
+"""Of decoded data sets on a worker, where nothing else is set."""
 LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
 """Numbers of inherited descriptors, with commas: the leases of the GPUs. Whoever starts further
 processes on them passes these on, so that the leases end with the last of them."""
@@ -70,6 +72,10 @@ class Order(BaseModel):
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         initial: checkpoint of another job whose weights training starts from (its artifact).
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
+        data_memory_bytes: what the job's images may take of the host's memory; None: half of what
+            is free.
+        decoded_bytes: what all decoded sets may take of the disk.
+        dataset_mirrors: addresses that built-in sets are looked for at first.
         models_dir: where users put pretrained models; below the cache if unset.
         kernel_cache_dir: compiled and tuned kernels of its GPU; None where nothing is kept.
         progress_seconds: longest time between two progress events while steps are made.
@@ -91,6 +97,9 @@ class Order(BaseModel):
     resume: str | None = None
     initial: str | None = None
     cache_dir: str
+    data_memory_bytes: int | None = None
+    decoded_bytes: int = DECODED_BYTES
+    dataset_mirrors: list[str] = Field(default_factory=list)
     models_dir: str | None = None
     kernel_cache_dir: str | None = None
     progress_seconds: float = 1.0

@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from worker.jobdir import DECODED_BYTES
+
 GIB = 1024**3
 
 
@@ -38,6 +40,24 @@ class WorkerSettings(BaseSettings):
         "for tests: one process with all threads is faster.",
     )
     cache_bytes: int = Field(50 * GIB, ge=0, description="Budget of the data-set cache.")
+    data_memory_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="What a job's images may take of the host's memory; half of what is free, "
+        "within the control group, if unset. Larger sets are read from the disk, ahead of the "
+        "steps.",
+    )
+    decoded_bytes: int = Field(
+        DECODED_BYTES,
+        ge=0,
+        description="What all decoded image sets may take of the disk. A set that alone is larger, "
+        "or than the disk has room for, is decoded while it trains.",
+    )
+    dataset_mirrors: str = Field(
+        "",
+        description="Addresses, separated by commas, where the files of MNIST, Fashion-MNIST and "
+        "CIFAR-10 are looked for first, as <address>/<set>/<file>.",
+    )
     models_dir: Path | None = Field(
         None,
         description="Pretrained models that users put there, a folder each, or org/name as on the "
@@ -123,6 +143,12 @@ class WorkerSettings(BaseSettings):
             return self.worker_key_file.read_text().strip() or None
         except FileNotFoundError:
             return None  # the service writes it at its first start, perhaps after ours
+
+    def list_dataset_mirrors(self) -> list[str]:
+        """The addresses in `dataset_mirrors`."""
+        return [
+            part.strip().rstrip("/") for part in self.dataset_mirrors.split(",") if part.strip()
+        ]
 
     @property
     def jobs_dir(self) -> Path:

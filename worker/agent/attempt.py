@@ -170,6 +170,9 @@ class Attempt:
             denied=self.grant.denied,
             resume=resume,
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
+            data_memory_bytes=self.bench.settings.data_memory_bytes,
+            decoded_bytes=self.bench.settings.decoded_bytes,
+            dataset_mirrors=self.bench.settings.list_dataset_mirrors(),
             models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
             patches=self.bench.launcher.decide_patches(self.grant.gpus),
         )

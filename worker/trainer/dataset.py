@@ -10,7 +10,7 @@ from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
 from redkiln.job import Progress
 from redkiln.tasks.image_classification import Options
-from worker.jobdir import LocalDataset
+from worker.jobdir import Order
 from worker.trainer.builtins import INDEX, open_builtin
 from worker.trainer.decode import DecodedImages, open_decoded
 from worker.trainer.failed import TrainingFailed
@@ -27,14 +27,16 @@ class LocatedDataset:
     source_path: Path
     fingerprint: str
     cache_dir: Path
+    decoded_bytes: int
 
 
-def locate_dataset(dataset: LocalDataset, *, cache_dir: Path) -> LocatedDataset:
-    """Find a data set's files and read its index.
+def locate_dataset(order: Order) -> LocatedDataset:
+    """Find an order's data set and read its index.
 
     Raises:
         TrainingFailed: they are not there.
     """
+    dataset, cache_dir = order.required_dataset, Path(order.cache_dir)
     if dataset.kind == "builtin":
         folder = open_builtin(dataset.name.removeprefix("builtin:"), cache_dir=cache_dir)
         source_path, index_path = folder, folder / INDEX
@@ -47,7 +49,9 @@ def locate_dataset(dataset: LocalDataset, *, cache_dir: Path) -> LocatedDataset:
     except (OSError, ValidationError) as error:
         message = f"the index of data set {dataset.name} cannot be read: {error}"
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message) from error
-    return LocatedDataset(index, index_path, source_path, dataset.fingerprint, cache_dir)
+    return LocatedDataset(
+        index, index_path, source_path, dataset.fingerprint, cache_dir, order.decoded_bytes
+    )
 
 
 def pixel_format_of(options: Options) -> PixelFormat:
@@ -83,8 +87,24 @@ def decode_dataset(
         pixel_format=pixel_format,
         cache_dir=located.cache_dir,
         on_progress=on_progress,
+        budget_bytes=located.decoded_bytes,
     )
-    if num_decoded:
+    if not decoded.is_stored:
+        report.message(_explain_packed(located, decoded, pixel_format))
+    elif num_decoded:
         seconds = time.perf_counter() - started
         report.message(f"decoded {num_decoded:,} images in {seconds:.1f} s")
     return decoded
+
+
+def _explain_packed(
+    located: LocatedDataset, decoded: DecodedImages, pixel_format: PixelFormat
+) -> str:
+    size_gb = decoded.facts.num_rows * pixel_format.num_bytes / 1e9
+    rate = decoded.facts.images_per_second
+    return (
+        f"decoded, the images would take {size_gb:.1f} GB: more than REDKILN_DECODED_BYTES "
+        f"({located.decoded_bytes / 1e9:.1f} GB) or the free disk of the worker allow. So they are "
+        "decoded while training, in every epoch anew, by all cores: that goes no faster than "
+        f"{rate or 0:,.0f} images/s here"
+    )

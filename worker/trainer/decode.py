@@ -34,12 +34,13 @@ from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
+from worker.jobdir import DECODED_BYTES
 from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
 from worker.trainer.failed import TrainingFailed, failure_of
 from worker.trainer.pixel_rows import FileRows, Rows
 from worker.trainer.pixels import PixelFormat
-from worker.trainer.room import DECODED_BYTES, DISK_RESERVE_BYTES, may_be_stored
+from worker.trainer.room import DISK_RESERVE_BYTES, may_be_stored
 
 VERSION = 2
 """Part of the key; rises whenever the same image would decode to other pixels or facts."""

@@ -19,6 +19,7 @@ from redkiln.datasets import DatasetIndex, take_fraction
 from redkiln.tasks.image_classification import Augment
 from worker.trainer.augment import Transforms, apply_transforms, draw_transforms
 from worker.trainer.decode import DecodedImages
+from worker.trainer.distributed import ALONE
 from worker.trainer.losses import count_classes
 from worker.trainer.pace import Pace
 from worker.trainer.pixel_rows import ArrayRows, Rows
@@ -222,6 +223,7 @@ class TrainBatches:
 
     Attributes:
         pace: of the host, which makes the batches.
+        ranks: that share each batch.
         depth: batches that are read ahead, where images are not resident.
     """
 
@@ -242,6 +244,7 @@ class TrainBatches:
         self._ahead: Prefetch | None = None
         self._next: tuple[int, int] | None = None
         self.pace = Pace()
+        self.ranks = ALONE
         self.depth = depth
         self.batch_size = batch_size
         self.num_batches = images.num("train") // batch_size
@@ -273,8 +276,8 @@ class TrainBatches:
             self._reader = None
 
     def _span(self, place: int) -> tuple[int, int]:
-        """Where a batch begins and ends in the order of its epoch."""
-        return place * self.batch_size, (place + 1) * self.batch_size
+        """Where this rank's part of a batch begins and ends in the order of its epoch."""
+        return self.ranks.share(place * self.batch_size, (place + 1) * self.batch_size)
 
     def _take(self, epoch: int, place: int) -> torch.Tensor:
         if self._ahead is None or self._next != (epoch, place):

@@ -15,9 +15,6 @@ HOST_SHARE = 0.5
 DISK_RESERVE_BYTES = 2**30
 """Left free on the disk of the cache: checkpoints and logs lie there too."""
 
-DECODED_BYTES = 20 * 2**30
-"""Decoded sets kept on a worker, where nothing else is set."""
-
 Home = Literal["device", "disk"]
 
 

@@ -1,7 +1,7 @@
 """What a task gives to the training loop."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -48,6 +48,7 @@ class Work:
         is_better: whether metrics beat the best ones so far.
         make_exportable: the model as it is now, ready for export.
         counts: samples in each split.
+        close: ends what makes batches beside the loop, when training is over.
         preview: what the model makes of a few samples, for people to look at while it trains; never
             of the test split. None where a task shows none.
         freezer: told the epoch before each step; None where all of the model is always trained.
@@ -62,5 +63,6 @@ class Work:
     is_better: Callable[[dict[str, float], dict[str, float]], bool]
     make_exportable: Callable[[], Exportable]
     counts: dict[str, int]
+    close: Callable[[], None] = field(default=lambda: None)
     preview: ShowSamples | None = None
     freezer: Freezer | None = None

@@ -46,7 +46,14 @@ def opened(tmp_path, make_index):
     """Opens files as a data set of some kind; counts the rows that had to be decoded."""
 
     def open_files(
-        files, *, name="data.zip", pixel_format=FORMAT, hashed=False, index=None, **options
+        files,
+        *,
+        name="data.zip",
+        pixel_format=FORMAT,
+        hashed=False,
+        index=None,
+        cache="cache",
+        **options,
     ):
         path = tmp_path / name
         writer = {".zip": write_zip, ".tar": write_tar, ".gz": write_tar, "": write_folder}
@@ -63,7 +70,7 @@ def opened(tmp_path, make_index):
             index,
             fingerprint=name,
             pixel_format=pixel_format,
-            cache_dir=tmp_path / "cache",
+            cache_dir=tmp_path / cache,
             on_progress=lambda done, _total: decoded_rows.append(done),
             **options,
         )
@@ -236,3 +243,48 @@ def test_the_least_recently_used_sets_make_room(opened, files, tmp_path):
             os.utime(folder, (times, times))
         assert len(list((tmp_path / "cache" / "decoded").iterdir())) == min(number + 1, 2)
     assert opened(content, name="c.zip", budget_bytes=budget_bytes)[1] == []
+
+
+def test_a_set_that_the_disk_has_no_room_for_stays_packed(opened, files, tmp_path):
+    content = files()
+    stored, _ = opened(content)
+    packed, rows = opened(content, budget_bytes=ONE_SET - 1, cache="other")
+    assert packed.images.shape == stored.images.shape
+    assert np.array_equal(packed.images[np.array([77, 0, 3])], stored.images[[77, 0, 3]])
+    assert packed.facts.mean == stored.facts.mean
+    assert packed.facts.std == stored.facts.std
+    assert rows[-1] == 60
+    (folder,) = (tmp_path / "other" / "decoded").iterdir()
+    assert [path.name for path in folder.iterdir()] == ["facts.json"]
+    again, rows = opened(content, budget_bytes=ONE_SET - 1, cache="other")
+    assert rows == []
+    assert again.facts == packed.facts
+
+
+def test_a_gzipped_tar_that_stays_packed_is_inflated_once(opened, files, tmp_path):
+    content = files()
+    packed, _ = opened(content, name="data.tar.gz", budget_bytes=0)
+    stored, _ = opened(content, name="data.tar.gz", cache="other")
+    assert np.array_equal(packed.images[np.arange(78)], stored.images)
+    (folder,) = (tmp_path / "cache" / "decoded").iterdir()
+    assert {path.name for path in folder.iterdir()} == {"facts.json", "archive.tar"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "not an image"), (None, "not there any more"), (b"\x89PNG\r\n\x1a\n", "not an image")],
+)
+def test_an_image_that_goes_bad_while_it_trains_is_named(opened, files, tmp_path, content, words):
+    packed, _ = opened(files(), name="folder", budget_bytes=0)
+    path = tmp_path / "folder" / "test/dots/001.png"
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(TrainingFailed, match=words) as caught:
+        packed.images[np.arange(60, 78)]
+    assert "test/dots/001.png" in caught.value.failure.message
+
+
+def test_facts_of_a_large_set_are_those_of_rows_from_all_over_it():
+    rows = decode.choose_facts_rows(10 * decode.FACTS_ROWS)
+    assert rows[:3] == [0, 10, 20]
+    assert len(set(rows)) == decode.FACTS_ROWS
+    assert decode.choose_facts_rows(5) == [0, 1, 2, 3, 4]

@@ -1,12 +1,17 @@
+import contextlib
+import threading
+
 import numpy as np
+import psutil
 import pytest
 import torch
 
 from redkiln.tasks.image_classification import Augment
 from worker.export.images import NormalizedClassifier
 from worker.trainer.builtins import INDEX, open_builtin, split_index
-from worker.trainer.decode import DecodedFacts, DecodedImages
+from worker.trainer.decode import DecodedFacts, DecodedImages, open_decoded
 from worker.trainer.images import ImageSet, TrainBatches, split_rows
+from worker.trainer.pixels import PixelFormat
 
 CPU = torch.device("cpu")
 STILL = Augment(flip=False, rotate_degrees=0.0, crop=0.0)
@@ -110,3 +115,75 @@ def test_builtin_digits_hold_out_a_tenth_of_each_class(cache_dir):
 def test_an_unknown_builtin_says_what_there_is(cache_dir):
     with pytest.raises(Exception, match="known: digits"):
         open_builtin("mnist", cache_dir=cache_dir)
+
+
+STRONG = Augment(flip=True, rotate_degrees=20.0, crop=0.2, hue=0.1, contrast=0.3, erase=0.5)
+
+
+@pytest.fixture
+def every_home(tiny, tmp_path):
+    """The same set resident, read from the disk, and decoded while it trains."""
+
+    def open_set(cache, budget_bytes):
+        return open_decoded(
+            tiny.path,
+            tiny.index_path,
+            tiny.index,
+            fingerprint="f",
+            pixel_format=PixelFormat(size=12, channels=3, resize="stretch"),
+            cache_dir=tmp_path / cache,
+            on_progress=lambda _done, _total: None,
+            budget_bytes=budget_bytes,
+        )
+
+    stored, packed = open_set("stored", 2**30), open_set("packed", 0)
+    assert (stored.is_stored, packed.is_stored) == (True, False)
+    assert packed.facts.images_per_second > 0
+    return [
+        ImageSet(
+            decoded,
+            tiny.index,
+            validation_fraction=0.1,
+            device=CPU,
+            memory_format=torch.channels_last,
+            budget_bytes=budget_bytes,
+        )
+        for decoded, budget_bytes in ((stored, 2**30), (stored, 0), (packed, 2**30))
+    ]
+
+
+def test_images_that_do_not_fit_give_the_very_batches_of_resident_ones(every_home):
+    resident_set, *others = every_home
+    assert [images.home for images in every_home] == ["device", "disk", "disk"]
+    batches = [TrainBatches(s, batch_size=8, augment=STRONG, seed=3) for s in every_home]
+    with contextlib.ExitStack() as stack:
+        for some in batches:
+            stack.callback(some.close)
+        # In order over the end of an epoch, then back, as a resumed run asks.
+        for epoch, place in [(0, 0), (0, 1), (0, 5), (1, 0), (1, 1), (0, 2), (3, 4), (3, 5)]:
+            inputs, labels = batches[0].get(epoch, place)
+            for some in batches[1:]:
+                other_inputs, other_labels = some.get(epoch, place)
+                assert torch.equal(other_inputs, inputs), (epoch, place)
+                assert torch.equal(other_labels, labels)
+    for images in others:
+        for (inputs, labels), (other_inputs, other_labels) in zip(
+            resident_set.batches("test", batch_size=7),
+            images.batches("test", batch_size=7),
+            strict=True,
+        ):
+            assert torch.equal(other_inputs, inputs)
+            assert torch.equal(other_labels, labels)
+        rows = torch.tensor([3, 1])
+        assert torch.equal(images.get_batch(rows)[0], resident_set.get_batch(rows)[0])
+
+
+def test_closed_batches_leave_no_thread_and_no_process(every_home):
+    threads = threading.active_count()
+    for images in every_home:
+        batches = TrainBatches(images, batch_size=8, augment=STILL, seed=0)
+        batches.get(0, 0)
+        batches.close()
+        batches.close()
+    assert threading.active_count() == threads
+    assert psutil.Process().children(recursive=True) == []

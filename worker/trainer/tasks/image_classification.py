@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -45,7 +44,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         TrainingFailed: the data or the spec cannot be trained on.
     """
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order.required_dataset, cache_dir=Path(order.cache_dir))
+    located = locate_dataset(order)
     if not located.index.splits["test"]:
         message = "the data set has no test images; training needs some to score the model on"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
@@ -62,17 +61,19 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         validation_fraction=training.validation_fraction,
         device=device,
         memory_format=memory_format,
+        budget_bytes=order.data_memory_bytes,
     )
     torch.manual_seed(training.seed)
     model = build_model(resolved.model, num_classes=len(images.classes))
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
+    batches = TrainBatches(
+        images, batch_size=training.batch_size, augment=training.augment, seed=training.seed
+    )
     return Work(
         spec=resolved,
         plan=plan_training(training, num_train=images.num("train")),
         model=model,
-        batches=TrainBatches(
-            images, batch_size=training.batch_size, augment=training.augment, seed=training.seed
-        ),
+        batches=batches,
         loss=build_classifier_loss(
             training,
             classes=images.classes,
@@ -90,6 +91,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
             architecture=architecture_of(resolved.model, num_classes=len(images.classes)),
         ),
         counts={split: images.num(split) for split in ("train", "validation", "test")},
+        close=batches.close,
     )
 
 
@@ -102,7 +104,7 @@ def open_subject(
         TrainingFailed: the data set is gone or has changed.
     """
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order.required_dataset, cache_dir=Path(order.cache_dir))
+    located = locate_dataset(order)
     decoded = decode_dataset(located, pixel_format_of(spec.model.options), report=report)
     index = located.index
     network = build_model(spec.model, num_classes=len(index.classes))
