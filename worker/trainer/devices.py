@@ -161,7 +161,7 @@ def describe_environment(
         "torch": torch.__version__,
         "device": str(device),
         "threads": threads,
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cpu_cores": os.cpu_count(),
     }
     if device.type == "cuda":
@@ -174,7 +174,8 @@ def describe_environment(
     return environment
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The CPU as it names itself."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -11,6 +11,8 @@ from redkiln.failure import FailureCode
 from redkiln.hardware import Precision
 from redkiln.spec import Training
 from redkiln.tasks.image_classification import ImageClassificationSpec
+from worker.trainer.batch_size import SMALLEST as SMALLEST_BATCH
+from worker.trainer.batch_size import reference_batch_size
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.schedule import warmup_fraction
 
@@ -26,9 +28,6 @@ CPU_BF16_PIXELS = 8192
 that in fp32: 1.09 for 512 pixels (mnist-cnn, batch 8, 8x8), 0.98 for 6272 (batch 8, 28x28), 0.74
 for 8192 (amdnet, batch 8, 32x32), 0.76 for 100,352 (mnist-cnn, batch 128, 28x28); 2 cores of an AMD
 EPYC, torch 2.13, interleaved steps on a busy machine, November 2026."""
-
-AUTO_BATCHES_AN_EPOCH = 100
-AUTO_BATCH_SIZES = (8, 128)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,9 @@ class Plan:
 def resolve_spec(
     spec: ImageClassificationSpec, *, data: DataFacts, device: DeviceFacts
 ) -> ImageClassificationSpec:
-    """The spec with nothing left at `auto` and the batch no larger than the train split.
+    """The spec with the batch no larger than the train split, and little left at `auto`.
+
+    What is measured later is: the batch size, the layout, and whether the model is compiled.
 
     Raises:
         TrainingFailed: the parts of the spec contradict each other.
@@ -84,8 +85,11 @@ def resolve_spec(
     training, options = spec.training, spec.model.options
     size = _image_size(data) if options.image_size == "auto" else options.image_size
     channels = data.channels if options.channels == "auto" else options.channels
+    is_auto = training.batch_size == "auto"
     batch_size = (
-        auto_batch_size(data.num_train) if training.batch_size == "auto" else training.batch_size
+        reference_batch_size(data.num_train)
+        if training.batch_size == "auto"
+        else training.batch_size
     )
     batch_size = min(batch_size, data.num_train)
     name = spec.model.name
@@ -95,14 +99,15 @@ def resolve_spec(
     resolved.model.name = name
     resolved.model.options.image_size = size
     resolved.model.options.channels = channels
-    resolved.training.batch_size = batch_size
+    resolved.training.batch_size = "auto" if is_auto else batch_size
     resolved.training.accumulation = min(training.accumulation, batch_size)
     resolved.training.schedule.warmup_fraction = warmup_fraction(training.schedule)
     pixels = batch_size // resolved.training.accumulation * size**2
     resolved.training.precision = resolve_precision(
         training.precision, device=device, pixels=pixels
     )
-    _check_batch_norm(resolved, size=size, batch_size=batch_size)
+    smallest = min(SMALLEST_BATCH, data.num_train) if is_auto else batch_size
+    _check_batch_norm(resolved, size=size, batch_size=smallest)
     return resolved
 
 
@@ -154,13 +159,6 @@ def plan_training(training: Training, *, num_train: int) -> Plan:
         return Plan(steps_per_epoch, training.steps)
     assert training.epochs is not None
     return Plan(steps_per_epoch, training.epochs * steps_per_epoch)
-
-
-def auto_batch_size(num_train: int) -> int:
-    """The largest power of two that makes 100 batches an epoch, from 8 to 128."""
-    smallest, largest = AUTO_BATCH_SIZES
-    wanted = max(1, num_train // AUTO_BATCHES_AN_EPOCH)
-    return max(smallest, min(largest, 1 << (wanted.bit_length() - 1)))
 
 
 def choose_memory_format(device: DeviceFacts, *, precision: str) -> torch.memory_format:

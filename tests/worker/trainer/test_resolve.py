@@ -9,7 +9,6 @@ from worker.trainer.failed import TrainingFailed
 from worker.trainer.resolve import (
     DataFacts,
     DeviceFacts,
-    auto_batch_size,
     choose_memory_format,
     deny,
     plan_training,
@@ -60,14 +59,6 @@ def test_channels_that_the_user_chose_decide_the_model():
     assert resolved.model.name == "mnist-cnn"
 
 
-@pytest.mark.parametrize(
-    ("num_train", "batch_size"),
-    [(1, 8), (1599, 8), (1600, 16), (6399, 32), (9000, 64), (12_800, 128), (10**6, 128)],
-)
-def test_auto_batches_make_about_a_hundred_an_epoch(num_train, batch_size):
-    assert auto_batch_size(num_train) == batch_size
-
-
 def test_a_batch_is_never_larger_than_the_training_split():
     resolved = resolve({"training": {"batch_size": 64, "accumulation": 32}}, num_train=20)
     assert (resolved.training.batch_size, resolved.training.accumulation) == (20, 20)
@@ -115,8 +106,15 @@ def test_precision_on_amd_follows_the_table_whatever_torch_says(gfx, auto, refus
         assert caught.value.failure.code is FailureCode.BAD_INPUT
 
 
-def test_nothing_is_left_at_auto():
-    assert "auto" not in resolve().model_dump_json()
+MEASURED = {"batch_size", "compile", "gradient_checkpointing"}
+
+
+def test_only_what_is_measured_is_left_at_auto():
+    resolved = resolve().model_dump()
+    left = {name for name, value in resolved["training"].items() if value == "auto"}
+    assert left == MEASURED
+    written = {"batch_size": 8, "compile": "off", "gradient_checkpointing": "off"}
+    assert "auto" not in resolve({"training": written}).model_dump_json()
 
 
 def test_a_resolved_spec_can_be_submitted_again():

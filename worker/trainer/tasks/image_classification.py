@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,7 +10,12 @@ from torch import nn
 
 from redkiln.failure import FailureCode
 from redkiln.spec import JobSpec
-from redkiln.tasks.image_classification import NAME, ImageClassificationSpec
+from redkiln.tasks.image_classification import (
+    NAME,
+    ImageClassificationSpec,
+    ImageTraining,
+    Options,
+)
 from worker.export.classification import Classification
 from worker.export.image_card import write_image_texts
 from worker.export.images import ImageSamples, make_exportable, preprocessing_of
@@ -20,8 +26,13 @@ from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.images import ImageSet, TrainBatches, split_rows
+from worker.trainer.inputs import Batch
 from worker.trainer.losses import build_classifier_loss
 from worker.trainer.models import architecture_of, build_model
+from worker.trainer.models.backbone import Freezer
+from worker.trainer.models.cifar_fast import CifarFast, spread
+from worker.trainer.models.start import build_started, complete_model, find_start
+from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
 from worker.trainer.resolve import (
     DataFacts,
@@ -30,6 +41,8 @@ from worker.trainer.resolve import (
     plan_training,
     resolve_spec,
 )
+from worker.trainer.sizing import settle_batch_size
+from worker.trainer.tasks.image_previews import build_image_preview
 from worker.trainer.work import Evaluate, Work
 
 __all__ = ["NAME", "is_better", "open_subject", "prepare"]
@@ -48,9 +61,12 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
     if not located.index.splits["test"]:
         message = "the data set has no test images; training needs some to score the model on"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
+    start = find_start(spec.model, order, say=report.message)
+    spec = spec.model_copy(update={"model": start.model})
     resolved = _resolve(spec, located, device=device, denied=order.denied, report=report)
+    num_classes = len(located.index.classes)
+    resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
     training, options = resolved.training, resolved.model.options
-    assert training.batch_size != "auto"
     decoded = decode_dataset(located, pixel_format_of(options), report=report)
     memory_format = choose_memory_format(
         device_facts(device, patches=order.patches), precision=training.precision
@@ -64,8 +80,26 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         budget_bytes=order.data_memory_bytes,
     )
     torch.manual_seed(training.seed)
-    model = build_model(resolved.model, num_classes=len(images.classes))
+    model = build_started(resolved.model, start, num_classes=num_classes, say=report.message)
+    if isinstance(model, CifarFast) and resolved.model.pretrained is None:
+        model.fit(images.get_batch(spread(images.rows["train"], image_size=images.size))[0].cpu())
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
+    loss = build_classifier_loss(
+        training, classes=images.classes, counts=images.count_classes("train"), device=device
+    )
+    architecture = architecture_of(resolved.model, num_classes=num_classes)
+    settle_batch_size(
+        training,
+        model=model,
+        loss=loss,
+        make_batch=partial(make_up_images, options, num_classes, memory_format, device),
+        num_train=images.num("train"),
+        key=architecture,
+        device=device,
+        remembered=Remembered.on(device, Path(order.cache_dir)),
+        report=report,
+    )
+    assert training.batch_size != "auto"
     batches = TrainBatches(
         images, batch_size=training.batch_size, augment=training.augment, seed=training.seed
     )
@@ -74,12 +108,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         plan=plan_training(training, num_train=images.num("train")),
         model=model,
         batches=batches,
-        loss=build_classifier_loss(
-            training,
-            classes=images.classes,
-            counts=images.count_classes("train"),
-            device=device,
-        ),
+        loss=loss,
         evaluate=_evaluation(model, images, device=device, precision=training.precision),
         is_better=is_better,
         make_exportable=partial(
@@ -88,10 +117,18 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
             mean=decoded.facts.mean,
             std=decoded.facts.std,
             image_size=images.size,
-            architecture=architecture_of(resolved.model, num_classes=len(images.classes)),
+            architecture=architecture,
         ),
         counts={split: images.num(split) for split in ("train", "validation", "test")},
         close=batches.close,
+        freezer=_freezer(model, training, report=report),
+        preview=build_image_preview(
+            model,
+            images,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            autocast=partial(autocast_of, device, training.precision),
+        ),
     )
 
 
@@ -135,6 +172,21 @@ def open_subject(
         notes=index.notes,
         held_out_test=index.held_out_test,
     )
+
+
+def make_up_images(
+    options: Options,
+    num_classes: int,
+    memory_format: torch.memory_format,
+    device: torch.device,
+    num: int,
+) -> Batch:
+    """A batch of noise in the shape of the job's images, to measure with."""
+    assert options.image_size != "auto"
+    assert options.channels != "auto"
+    images = torch.randn(num, options.channels, options.image_size, options.image_size)
+    labels = torch.arange(num, device=device) % num_classes
+    return images.to(device=device, memory_format=memory_format), labels
 
 
 def _freezer(model: nn.Module, training: ImageTraining, *, report: Report) -> Freezer | None:

@@ -1,0 +1,71 @@
+"""Which batch size `auto` becomes, and the learning rate that goes with it: pure decisions."""
+
+from collections.abc import Mapping
+
+WITHIN = 0.95
+"""Of the fastest rate: what a larger batch gains beyond that is not worth fewer updates."""
+SMALLEST = 8
+LARGEST = 1024
+BATCHES_AN_EPOCH = 50
+"""At least: fewer updates an epoch cost accuracy, however fast they are."""
+HEADROOM = 0.7
+"""Share of the free memory that a step may take by what it takes at the smallest batch."""
+
+REFERENCE_BATCHES_AN_EPOCH = 100
+REFERENCE_SIZES = (8, 128)
+
+
+def list_candidates(num_train: int, *, bytes_a_sample: int = 0, free_bytes: int = 0) -> list[int]:
+    """The batch sizes to measure: powers of two, from 8 to what data and memory allow.
+
+    Args:
+        num_train: samples in the training split.
+        bytes_a_sample: that a step takes for each; 0 while it is not known.
+        free_bytes: of the device.
+    """
+    largest = min(LARGEST, max(SMALLEST, num_train // BATCHES_AN_EPOCH))
+    if bytes_a_sample:
+        largest = min(largest, max(SMALLEST, int(HEADROOM * free_bytes / bytes_a_sample)))
+    sizes = []
+    size = SMALLEST
+    while size <= largest:
+        sizes.append(size)
+        size *= 2
+    return sizes
+
+
+def choose_batch_size(rates: Mapping[int, float]) -> int:
+    """The smallest batch within 5 % of the fastest.
+
+    Args:
+        rates: samples per second by batch size; at least one.
+    """
+    enough = WITHIN * max(rates.values())
+    return min(size for size, rate in rates.items() if rate >= enough)
+
+
+def is_flat(rates: Mapping[int, float]) -> bool:
+    """Whether two doublings in a row have gained nothing: a third one would not either."""
+    sizes = sorted(rates)
+    if len(sizes) < 3:
+        return False
+    return max(rates[size] for size in sizes[-2:]) < rates[sizes[-3]] / WITHIN
+
+
+def reference_batch_size(num_train: int) -> int:
+    """The batch that the default learning rates are meant for.
+
+    The largest power of two that makes 100 batches an epoch, from 8 to 128.
+    """
+    smallest, largest = REFERENCE_SIZES
+    wanted = max(1, num_train // REFERENCE_BATCHES_AN_EPOCH)
+    return max(smallest, min(largest, 1 << (wanted.bit_length() - 1)))
+
+
+def scale_rate(lr: float, *, batch_size: int, reference: int) -> float:
+    """The learning rate for another batch: it goes with the square root of the batch.
+
+    Source: Malladi et al., On the SDEs and Scaling Rules for Adaptive Gradient Algorithms,
+    arXiv:2205.10287 (Adam); for SGD, where a linear rule is common, it is the careful choice.
+    """
+    return float(f"{lr * (batch_size / reference) ** 0.5:.3g}")
