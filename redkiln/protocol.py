@@ -8,7 +8,7 @@ given when it was claimed, and nothing else. Every message may be repeated: `cla
     POST /v1/workers/status                     StatusRequest  -> StatusResponse
     POST /v1/workers/claim                      ClaimRequest   -> 200 ClaimResponse | 204
     GET  /v1/attempts/{id}/dataset              -> bytes (archive, or a tar of the folder)
-    GET  /v1/attempts/{id}/dataset/index        -> DatasetIndex
+    GET  /v1/attempts/{id}/dataset/index        -> DatasetIndex, or a table's Parquet file
     POST /v1/attempts/{id}/report               ReportRequest  -> ReportResponse
     HEAD /v1/attempts/{id}/blobs/{sha256}       -> 200 already stored | 404
     PUT  /v1/attempts/{id}/blobs/{sha256}       bytes          -> 201 | 422 other digest
@@ -41,6 +41,7 @@ from redkiln.events import Event
 from redkiln.failure import JobFailure
 from redkiln.hardware import DoctorReport, GpuState
 from redkiln.job import GpuView
+from redkiln.tables import TABLE_TASKS
 
 PROTOCOL_VERSION = 1
 ArtifactKind = Literal[
@@ -135,7 +136,9 @@ class DatasetRef(Message):
 
     Attributes:
         sha256: of the archive, or of the index of a folder; None for built-in sets.
+        index_bytes: size of the index, which of a table is all that a worker reads.
         path: of a folder set: where it lies for whoever has it mounted.
+        task: that the set is for.
     """
 
     id: str
@@ -144,7 +147,14 @@ class DatasetRef(Message):
     sha256: str | None = None
     size_bytes: int | None = None
     index_sha256: str | None = None
+    index_bytes: int | None = None
     path: str | None = None
+    task: str | None = None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its index holds all of it."""
+        return self.task in TABLE_TASKS
 
 
 class CheckpointRef(Message):

@@ -13,11 +13,12 @@ split and then those of the test split; its schema's metadata holds a `TableInde
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
 from redkiln.datasets import take_fraction
+from redkiln.spec import StrictModel
 
 METADATA_KEY = "redkiln"
 """Of the Parquet schema's metadata."""
@@ -26,6 +27,67 @@ RANK = "__rank__"
 
 ColumnType = Literal["numeric", "categorical", "text"]
 TableTask = Literal["text-classification", "tabular-classification", "tabular-regression"]
+TABLE_TASKS: tuple[str, ...] = get_args(TableTask)
+ColumnUse = Literal["numeric", "categorical", "text", "ignored"]
+DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+"""What a delimiter may be called where it is awkward to type."""
+
+
+def _read_delimiter(value: str) -> str:
+    delimiter = DELIMITER_NAMES.get(value.lower(), "\t" if value == "\\t" else value)
+    is_one = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\n\r\0'
+    if not is_one or delimiter.isalnum():
+        names = ", ".join(DELIMITER_NAMES)
+        raise ValueError(f"a delimiter is one character that is no letter or digit, or {names}")
+    return delimiter
+
+
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
+class TableOptions(StrictModel):
+    """What an owner says about a table; the rest is inferred from its content."""
+
+    task: TableTask | None = Field(
+        None, description="Inferred from the target and from whether there is a text column."
+    )
+    target: ColumnName | None = Field(
+        None, description="Column to predict; by its name (label, class, target...) or the last."
+    )
+    text: ColumnName | None = Field(None, description="Column of a text-classification's text.")
+    columns: dict[ColumnName, ColumnUse] = Field(
+        default_factory=dict,
+        max_length=100_000,
+        description="What columns are used as, where the inferred type is not the right one.",
+    )
+    header: bool | None = Field(
+        None, description="Whether the first row of a CSV or TSV names the columns."
+    )
+    delimiter: Annotated[str, AfterValidator(_read_delimiter)] | None = Field(
+        None, description="Between the fields of a CSV: one character, or `tab`."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        texts = [name for name, use in self.columns.items() if use == "text"]
+        if self.text is not None and self.task not in (None, "text-classification"):
+            raise ValueError(f"text is for text-classification, and the task is {self.task}")
+        if texts and self.task not in (None, "text-classification"):
+            raise ValueError(f"{self.task} reads no text column; use categorical or ignored")
+        if len({*texts, *([self.text] if self.text else [])}) > 1:
+            raise ValueError("text-classification reads one text column; name one")
+        if self.target is not None and (self.target == self.text or self.target in self.columns):
+            raise ValueError("the target cannot be a column that is learnt from")
+        return self
+
+    @property
+    def text_column(self) -> str | None:
+        """The text column, in whichever of the two ways it was named."""
+        return self.text or next((n for n, use in self.columns.items() if use == "text"), None)
+
+    def given(self) -> dict[str, object]:
+        """What was said, and nothing of what was not."""
+        return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class Column(BaseModel):

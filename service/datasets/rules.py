@@ -17,6 +17,7 @@ from redkiln.datasets import (
 )
 from redkiln.job import ColumnView, DatasetStatus, DatasetView, JobStatus
 from redkiln.protocol import DatasetRef
+from redkiln.tables import TableOptions
 from redkiln.tasks import SpecProblem
 from service.blobs.rules import discard
 from service.changes import outbox
@@ -28,8 +29,6 @@ from service.ids import new_id
 from service.jobs.tables import Job
 from service.storage import Storage, Stored
 
-TASK = "image-classification"
-"""What the inspection understands."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 _BUILTIN = "builtin:"
 _ACTIVE = [status for status in JobStatus if not status.is_terminal]
@@ -52,20 +51,29 @@ def check_name(name: str | None) -> str:
 
 
 def register_archive(
-    session: Session, storage: Storage, *, name: str, seed: int, stored: Stored
+    session: Session,
+    storage: Storage,
+    *,
+    name: str,
+    seed: int,
+    stored: Stored,
+    options: TableOptions | None = None,
 ) -> tuple[Dataset, bool]:
     """A data set of uploaded bytes, and whether it is new.
 
-    Where the newest set of that name has the same bytes and was not refused, that one is it.
+    Where the newest set of that name has the same bytes and options and was not refused, that one
+    is it.
 
     Raises:
         Unavailable: the bytes were removed meanwhile.
     """
     newest = _newest(session, name)
+    given = options.given() if options else {}
     if (
         newest is not None
         and newest.status != DatasetStatus.INVALID
         and (newest.sha256, newest.seed, newest.kind) == (stored.sha256, seed, "archive")
+        and newest.options == given
     ):
         return newest, False
     if storage.stat(stored.sha256) is None:
@@ -74,13 +82,17 @@ def register_archive(
     dataset = _add(session, name=name, kind="archive", seed=seed)
     dataset.sha256 = stored.sha256
     dataset.size_bytes = stored.size_bytes
+    dataset.options = given
     return dataset, True
 
 
-def register_folder(session: Session, *, name: str, seed: int, path: str) -> Dataset:
+def register_folder(
+    session: Session, *, name: str, seed: int, path: str, options: TableOptions | None = None
+) -> Dataset:
     """A data set that lies in a folder of this machine."""
     dataset = _add(session, name=name, kind="folder", seed=seed)
     dataset.path = path
+    dataset.options = options.given() if options else {}
     return dataset
 
 
@@ -194,8 +206,9 @@ def settle(
     dataset.validated_at = read_now(session)
     dataset.status = DatasetStatus.INVALID if index is None else DatasetStatus.READY
     if index is not None:
-        dataset.task = TASK
+        dataset.task = report.task
         dataset.index_sha256 = index.sha256
+        dataset.index_bytes = index.size_bytes
         if dataset.kind == "folder":
             dataset.sha256 = index.sha256
             dataset.size_bytes = report.size_bytes
@@ -235,11 +248,13 @@ def dataset_ref(dataset: Dataset) -> DatasetRef:
         sha256=dataset.sha256,
         size_bytes=dataset.size_bytes,
         index_sha256=dataset.index_sha256,
+        index_bytes=dataset.index_bytes,
         path=dataset.path,
+        task=dataset.task,
     )
 
 
-_SHOWN = ("id", "name", "status", "kind", "task", "sha256", "path", "created_at")
+_SHOWN = ("id", "name", "status", "kind", "task", "sha256", "path", "created_at", "options")
 
 
 def _add(session: Session, *, name: str, kind: str, seed: int) -> Dataset:

@@ -18,8 +18,11 @@ class Dataset(SQLModel, table=True):
         sha256: of the archive's bytes, or of the index of a folder; None for built-in sets.
         size_bytes: of the archive, or of a folder's indexed files together.
         path: of a folder set, where it lies.
-        index_sha256: of the stored `redkiln.datasets.DatasetIndex`, once it is ready.
+        index_sha256: of the stored `redkiln.datasets.DatasetIndex`, or of the Parquet file of a
+            table (`redkiln.tables`), once it is ready.
+        index_bytes: size of that.
         seed: orders the samples within their classes, and so the splits; never changes.
+        options: what the owner said about a table (`redkiln.tables.TableOptions`), and no more.
         report: a `service.datasets.inspect.report.Report`, once it is validated.
     """
 
@@ -35,7 +38,11 @@ class Dataset(SQLModel, table=True):
     size_bytes: int | None = Field(default=None, sa_type=sa.BigInteger)
     path: str | None = None
     index_sha256: str | None = None
+    index_bytes: int | None = Field(default=None, sa_type=sa.BigInteger)
     seed: int = 0
+    options: dict[str, Any] = Field(
+        default_factory=dict, sa_type=sa.JSON, sa_column_kwargs={"server_default": "{}"}
+    )
     report: dict[str, Any] = Field(default_factory=dict, sa_type=sa.JSON)
     created_at: datetime = Field(sa_type=UtcDateTime)
     validated_at: datetime | None = Field(default=None, sa_type=UtcDateTime)

@@ -19,10 +19,11 @@ import structlog
 from sqlmodel import Session
 
 from redkiln.job import DatasetProblem, DatasetStatus
+from redkiln.tables import TableOptions
 from service.database import Database
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import Refused, Report, problem, refuse
+from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
 from service.datasets.roots import locate
 from service.datasets.rules import list_unsettled, settle
 from service.datasets.tables import Dataset
@@ -126,7 +127,7 @@ class Validator:
             report = self._inspect(dataset, work_dir)
             if self._closing.is_set():
                 return
-            index = None if report.errors else self._storage.put_file(work_dir / "index.json")
+            index = None if report.errors else self._storage.put_file(work_dir / INDEX)
             self._settle(dataset_id, report, index)
         finally:
             shutil.rmtree(work_dir, ignore_errors=True)
@@ -151,6 +152,7 @@ class Validator:
             path=str(path),
             below=below,
             seed=dataset.seed,
+            options=TableOptions.model_validate(dataset.options),
             num_processes=min(8, len(os.sched_getaffinity(0))),
             parent_pid=os.getpid(),
             limits=self._limits,
@@ -217,7 +219,7 @@ def explain_death(returncode: int) -> Refused:
         message = "inspecting it took more time or memory than is allowed; split it or shrink files"
         return refuse("limits_exceeded", message)
     if returncode < 0:
-        message = "a file of it crashed the decoder; look for damaged images"
+        message = "a file of it crashed its reader; look for damaged ones"
         return refuse("decoder_died", message)
     message = "the service could not inspect it; its log says why. Register it again"
     return refuse("internal", message)

@@ -5,13 +5,14 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from redkiln.datasets import DatasetIndex
+from redkiln.tables import TableOptions
 from service.datasets.inspect.layout import arrange
-from service.datasets.inspect.limits import confine
+from service.datasets.inspect.limits import allow_memory, confine
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
-from service.datasets.inspect.report import Refused, Report, problem
+from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
 from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
+from service.datasets.inspect.tables.find import find_tables, is_lone_table
 from service.datasets.inspect.verdict import judge
 
 
@@ -21,32 +22,72 @@ def main(order_path: Path) -> None:
     confine(order.limits, parent_pid=order.parent_pid)
     work_dir = order_path.parent
     try:
-        index, report = inspect(order, work_dir=work_dir)
+        report = inspect(order, work_dir=work_dir)
     except Refused as refused:
-        index, report = None, Report(errors=refused.problems)
+        report = Report(errors=refused.problems)
     except MemoryError:
-        index, report = None, _fail("too_large", "the names alone take more memory than is allowed")
+        report = _fail("too_large", "reading it takes more memory than is allowed; make it smaller")
     except OSError as error:
-        (work_dir / UNPACKED).unlink(missing_ok=True)  # else there is no room for the report
-        index, report = None, _explain_full(error)
-    if index is not None:
-        (work_dir / "index.json").write_text(index.model_dump_json(exclude_none=True))
+        for path in (UNPACKED, INDEX):
+            (work_dir / path).unlink(missing_ok=True)  # else there is no room for the report
+        report = _explain_full(error)
     (work_dir / "report.json").write_text(report.model_dump_json())
 
 
-def inspect(order: Order, *, work_dir: Path) -> tuple[DatasetIndex | None, Report]:
-    """What an order's data set holds.
+def inspect(order: Order, *, work_dir: Path) -> Report:
+    """What an order's data set holds; its index is left beside the report if it is good.
 
     Raises:
         Refused: it cannot be used, and not even be looked at in full.
     """
     limits = order.limits
+    if order.kind == "archive" and _is_table(Path(order.path)):
+        allow_memory(limits.table_memory_bytes)
+        from service.datasets.inspect.tables.inspection import inspect_lone_table
+
+        return inspect_lone_table(
+            Path(order.path),
+            order.options,
+            work_dir=work_dir,
+            seed=order.seed,
+            num_threads=order.num_processes,
+            limits=limits,
+        )
+    is_wanted = order.options != TableOptions()
     with _open(order, work_dir=work_dir) as source:
         files = source.list_files(limits=limits)
+        if tables := find_tables(files.files, is_wanted=is_wanted):
+            allow_memory(limits.table_memory_bytes)
+            from service.datasets.inspect.tables.inspection import inspect_tables
+
+            return inspect_tables(
+                source,
+                tables,
+                order.options,
+                work_dir=work_dir,
+                seed=order.seed,
+                num_threads=order.num_processes,
+                limits=limits,
+            )
+        if is_wanted:
+            raise refuse("no_table", f"there is no table in it, which {_said(order)} is said of")
         layout = arrange([entry.parts for entry in files.files], files.folders)
         entries = [files.files[member.position] for member in layout.members]
         probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
-    return judge(files.files, layout, probes, seed=order.seed, limits=limits)
+    index, report = judge(files.files, layout, probes, seed=order.seed, limits=limits)
+    if index is not None:
+        report.task = index.task
+        (work_dir / INDEX).write_text(index.model_dump_json(exclude_none=True))
+    return report
+
+
+def _is_table(path: Path) -> bool:
+    with path.open("rb") as file:
+        return is_lone_table(file)
+
+
+def _said(order: Order) -> str:
+    return " and ".join(order.options.given())
 
 
 def _open(order: Order, *, work_dir: Path) -> AbstractContextManager[Source]:

@@ -14,7 +14,7 @@ from service.datasets.inspect.listing import Parts
 
 Split = Literal["train", "test"]
 
-_SPLITS: dict[str, Split] = {
+SPLITS: dict[str, Split] = {
     "train": "train",
     "training": "train",
     "test": "test",
@@ -96,11 +96,11 @@ def _find_splits(outer: Parts, folders: set[Parts]) -> dict[Parts, Split]:
     depth = len(outer)
     parents = {folder[: depth + 1] for folder in folders if len(folder) == depth + 2}
     named = {
-        folder: _SPLITS[folder[depth].casefold()]
+        folder: SPLITS[folder[depth].casefold()]
         for folder in sorted(folders)
         if len(folder) == depth + 1
         and folder[:depth] == outer
-        and folder[depth].casefold() in _SPLITS
+        and folder[depth].casefold() in SPLITS
         and folder in parents
     }
     has_train = any(folder[depth].casefold() in _TRAIN for folder in named)

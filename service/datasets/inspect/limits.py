@@ -21,11 +21,14 @@ class Limits:
             drawings pack to a tenth at best; deflate itself ends at 1032.
         max_total_ratio: how much larger than the archive all files together may be.
         max_file_bytes: of one image file.
+        max_table_bytes: of one table, unpacked; as columns it takes about twice as much memory.
+        max_classes: of a table's target.
         max_pixels: of one image; decoded it takes up to four times as many bytes.
         max_name_bytes: of a path.
         max_depth: folders in a path.
-        max_skipped_fraction: share of unusable image files that is skipped rather than refused.
-        memory_bytes: address space of each process.
+        max_skipped_fraction: share of unusable files or rows that is skipped rather than refused.
+        memory_bytes: address space of each process that decodes images.
+        table_memory_bytes: address space of the process where it reads tables.
         cpu_seconds: of each process.
         output_bytes: of each file that is written (index, report, an unpacked tar).
     """
@@ -35,11 +38,14 @@ class Limits:
     max_ratio: int = 200
     max_total_ratio: int = 100
     max_file_bytes: int = 256 * MIB
+    max_table_bytes: int = 2 * GIB
+    max_classes: int = 10_000
     max_pixels: int = 100_000_000
     max_name_bytes: int = 1024
     max_depth: int = 32
     max_skipped_fraction: float = 0.01
     memory_bytes: int = 4 * GIB
+    table_memory_bytes: int = 8 * GIB
     cpu_seconds: int = 7200
     output_bytes: int = 256 * GIB
 
@@ -49,12 +55,21 @@ def confine(limits: Limits, *, parent_pid: int) -> None:
 
     Children that it forks inherit the limits.
     """
-    _set_limit(resource.RLIMIT_AS, limits.memory_bytes)
+    _set_limit(resource.RLIMIT_AS, limits.memory_bytes, at_most=limits.table_memory_bytes)
     _set_limit(resource.RLIMIT_CPU, limits.cpu_seconds)
     _set_limit(resource.RLIMIT_FSIZE, limits.output_bytes)
     _set_limit(resource.RLIMIT_CORE, 0)
     os.nice(5)  # the service's own threads come first
     die_with(parent_pid)
+
+
+def allow_memory(num_bytes: int) -> None:
+    """Let this process have so much address space, within what it was bound to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        wanted = max(soft, num_bytes)
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def die_with(parent_pid: int) -> None:
@@ -65,7 +80,10 @@ def die_with(parent_pid: int) -> None:
         raise SystemExit("the parent has ended")
 
 
-def _set_limit(kind: int, value: int) -> None:
+def _set_limit(kind: int, value: int, *, at_most: int | None = None) -> None:
+    """Set a limit, which the process itself may raise up to `at_most`."""
     _, hard = resource.getrlimit(kind)
-    limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (limit, limit))
+    most = value if at_most is None else max(value, at_most)
+    if hard != resource.RLIM_INFINITY:
+        value, most = min(value, hard), min(most, hard)
+    resource.setrlimit(kind, (value, most))

@@ -6,6 +6,8 @@ from pydantic import BaseModel, Field
 
 from redkiln.job import ColumnView, DatasetProblem
 
+INDEX = "index"
+"""Name of a good set's index in the work folder: JSON of images, Parquet of a table."""
 MAX_LISTED = 100
 """Problems listed one by one; the rest is only counted."""
 MAX_SIZES = 50

@@ -34,7 +34,10 @@ _HEADERS = {
     tarfile.GNUTYPE_LONGLINK,
 }
 _LINKS = {tarfile.SYMTYPE: "symbolic", tarfile.LNKTYPE: "hard"}
-NOT_AN_ARCHIVE = "not a zip or tar archive (plain, gzip, bzip2 or xz); pack the folder as one"
+NOT_AN_ARCHIVE = (
+    "not a zip or tar archive (plain, gzip, bzip2 or xz), nor a table (CSV, TSV, JSON lines or "
+    "Parquet); pack the folder as one"
+)
 _CUT = "the archive is cut off or damaged at byte {offset}; pack and upload it again"
 
 

@@ -1,0 +1,175 @@
+"""How a delimited text is to be read: its delimiter, its quotes, whether its columns are named."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from service.datasets.inspect.report import refuse
+from service.datasets.inspect.tables.values import MISSING, is_number
+
+SAMPLE_BYTES = 1024**2
+_SAMPLE_ROWS = 2000
+_DELIMITERS = ("\t", ",", ";", "|")
+_MAX_FIELD = 16 * 1024**2
+_MAX_OPEN_LINES = 200
+"""Lines that the last value of a sample may span when the sample's end cut it."""
+_MAX_NAME = 100
+_KNOWN_NAMES = frozenset({
+    "label", "class", "target", "y", "text", "sentence", "message", "id", "name", "category",
+    "split", "review", "sentiment",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written.
+
+    Attributes:
+        first_rows: the first ones, the header too.
+    """
+
+    delimiter: str
+    is_quoted: bool
+    has_header: bool
+    first_rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A sample's rows under one delimiter, and how many have as many fields as most."""
+
+    delimiter: str
+    is_quoted: bool
+    rows: list[list[str]]
+    num_fields: int
+    num_regular: int
+    num_rows: int
+
+    @property
+    def share(self) -> float:
+        return self.num_regular / self.num_rows
+
+
+def find_dialect(
+    path: Path, *, place: str | None, delimiter: str | None, header: bool | None
+) -> Dialect:
+    """The dialect of a text, from its beginning and what its owner said.
+
+    Args:
+        path: the text, in UTF-8.
+        place: the file's name in its archive, for messages.
+        delimiter: if it was given.
+        header: whether the first row names the columns, if it was given.
+
+    Raises:
+        Refused: no delimiter makes columns of it.
+    """
+    csv.field_size_limit(_MAX_FIELD)
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+        is_cut = bool(file.read(1))
+    text = sample.decode(errors="ignore")
+    if is_cut:
+        text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1] or text
+    candidates = [delimiter] if delimiter else _DELIMITERS
+    readings = [_read(text, mark, is_cut=is_cut) for mark in candidates]
+    usable = [reading for reading in readings if reading is not None and reading.num_fields > 1]
+    if not usable:
+        tried = "the delimiter" if delimiter else "comma, tab, semicolon or |"
+        message = f"has one column only: {tried} stands in no row; say which delimiter it has"
+        raise refuse("one_column", message, place)
+    best = max(usable, key=lambda reading: reading.share)
+    has_header = _looks_named(best.rows) if header is None else header
+    return Dialect(best.delimiter, best.is_quoted, has_header, best.rows)
+
+
+def _read(text: str, delimiter: str, *, is_cut: bool) -> _Reading | None:
+    plain = _reading(text, delimiter, is_quoted=False)
+    if f'{delimiter}"' not in text and not text.startswith('"') and '\n"' not in text:
+        if plain is None:
+            return None
+        # Nothing is quoted so far; in a CSV a later row may be, in a TSV a quote is a character.
+        return replace(plain, is_quoted=delimiter != "\t")
+    quoted = _reading(text, delimiter, is_quoted=True)
+    if quoted is None or plain is None or _is_well_quoted(text, delimiter, is_cut=is_cut):
+        return quoted or plain
+    # Where quotes are at odds they are part of the text; more so in a TSV, which needs none.
+    ordered = (plain, quoted) if delimiter == "\t" else (quoted, plain)
+    return max(ordered, key=lambda reading: reading.num_regular)
+
+
+def _reading(text: str, delimiter: str, *, is_quoted: bool) -> _Reading | None:
+    lines = io.StringIO(text, newline="")
+    if is_quoted:
+        reader = csv.reader(lines, delimiter=delimiter)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    counts: Counter[int] = Counter()
+    rows: list[list[str]] = []
+    for row in _without_errors(reader):
+        if row:
+            counts[len(row)] += 1
+            if len(rows) < _SAMPLE_ROWS:
+                rows.append(row)
+    if not rows:
+        return None
+    num_fields, num_regular = counts.most_common(1)[0]
+    return _Reading(delimiter, is_quoted, rows, num_fields, num_regular, counts.total())
+
+
+def _without_errors(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
+
+
+def _is_well_quoted(text: str, delimiter: str, *, is_cut: bool) -> bool:
+    """Whether each quote that opens at a field's begin closes at its end."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 0
+    try:
+        for _ in reader:
+            line = reader.line_num
+    except csv.Error as error:
+        is_open_at_the_end = "unexpected end" in str(error)
+        return is_cut and is_open_at_the_end and reader.line_num - line <= _MAX_OPEN_LINES
+    return True
+
+
+def _looks_named(rows: list[list[str]]) -> bool:
+    """Whether the first row names the columns rather than being a sample.
+
+    It does where no cell of it is a number or repeated, and either a known name is among them, or
+    another row has a number where it has none, or none of its cells comes again below it.
+    """
+    first, rest = rows[0], rows[1:]
+    cells = [cell.strip() for cell in first]
+    named = [cell for cell in cells if cell]
+    if not named or any(is_number(cell) for cell in named):
+        return False
+    if len({cell.casefold() for cell in named} & _KNOWN_NAMES) > 0 or not rest:
+        return True
+    if any(len(cell) > _MAX_NAME for cell in named) or len(named) < len(cells) - 1:
+        return False
+    if any(is_number(cell) for row in rest[:50] for cell in row):
+        return _numbers_below(cells, rest)
+    whole = [row for row in rest if len(row) == len(first)]
+    below = [set(column) for column in zip(*whole, strict=True)]
+    return not any(cell in column for cell, column in zip(first, below, strict=False))
+
+
+def _numbers_below(cells: list[str], rest: list[list[str]]) -> bool:
+    """Whether a column holds numbers below a cell that is none."""
+    for position in range(len(cells)):
+        column = [row[position].strip() for row in rest if len(row) > position]
+        present = [value for value in column if value.casefold() not in MISSING]
+        if present and sum(map(is_number, present)) > len(present) / 2:
+            return True
+    return False

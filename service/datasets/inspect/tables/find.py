@@ -1,0 +1,123 @@
+"""Which files of a source are tables, and which of them hold the training and the test split."""
+
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from service.datasets.inspect.layout import SPLITS, Split
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.report import refuse
+
+PARQUET = b"PAR1"
+GZIP = b"\x1f\x8b"
+_TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".pq")
+_MAYBE_TABLES = (".txt", ".data", ".json", ".dat")
+"""Only where there is nothing better: a README ends like this, too."""
+_IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+_PEEK_BYTES = 4096
+_TEXT_CONTROLS = frozenset(b"\t\n\r\f\x1b")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file that holds a table, and the split that its rows belong to; None where it is alone."""
+
+    entry: Entry
+    split: Split | None
+    note: str | None = None
+
+
+def is_lone_table(file: BinaryIO) -> bool:
+    """Whether an uploaded file is a table itself, plain or in gzip, rather than an archive."""
+    head = os.pread(file.fileno(), _PEEK_BYTES, 0)
+    if head.startswith(GZIP):
+        head = _inflate_head(head)
+    has_lines = b"\n" in head or b"\r" in head or len(head) == _PEEK_BYTES
+    return head.startswith(PARQUET) or (has_lines and looks_like_text(head) and not _is_tar(head))
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Whether bytes are text of some encoding, by the control characters that text has not."""
+    if not head or head.startswith(_UTF16):
+        return bool(head)
+    return not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
+
+
+def find_tables(files: Sequence[Entry], *, is_wanted: bool) -> list[TableFile]:
+    """The tables among the files of an archive or folder; none where it holds images.
+
+    Args:
+        files: that were listed.
+        is_wanted: its owner said something that only a table has, so images do not matter.
+
+    Raises:
+        Refused: there are several, and which is which cannot be told.
+    """
+    found = [entry for entry in files if _ends(entry, _TABLES)]
+    has_images = any(_ends(entry, _IMAGES) for entry in files)
+    if not found and not has_images:
+        found = [entry for entry in files if _ends(entry, _MAYBE_TABLES)]
+        found = [entry for entry in found if not _stem(entry).startswith(("readme", "license"))]
+    if has_images and not is_wanted:
+        return []
+    if len(found) == 1:
+        return [TableFile(found[0], None)]
+    return _by_split(found)
+
+
+def _by_split(found: Sequence[Entry]) -> list[TableFile]:
+    tables = [TableFile(entry, _split_of(entry), _note_of(entry)) for entry in found]
+    splits = [table.split for table in tables]
+    if not tables or ("train" in splits and None not in splits):
+        return sorted(tables, key=lambda table: table.entry.path)
+    names = ", ".join(entry.path for entry in found[:5])
+    message = (
+        f"there are {len(found)} tables ({names}); name them train.* and test.*, or send the one "
+        "to train on alone"
+    )
+    raise refuse("several_tables", message)
+
+
+def _split_of(entry: Entry) -> Split | None:
+    """By the file's name (`train.csv`, `train-00000-of-00002.parquet`) or its folder's."""
+    words = [_first_word(_stem(entry)), *(part.casefold() for part in entry.parts[-2:-1])]
+    return next((SPLITS[word] for word in words if word in SPLITS), None)
+
+
+def _note_of(entry: Entry) -> str | None:
+    word = _first_word(_stem(entry))
+    if word not in SPLITS or SPLITS[word] == "test" or word.startswith("train"):
+        return None
+    return (
+        f"{entry.path} trains too: a validation split is cut from the training rows; name it "
+        "test.* to have it scored as the test split"
+    )
+
+
+def _first_word(stem: str) -> str:
+    for mark in "-_.":
+        stem = stem.partition(mark)[0]
+    return stem
+
+
+def _stem(entry: Entry) -> str:
+    return entry.parts[-1].casefold()
+
+
+def _ends(entry: Entry, endings: tuple[str, ...]) -> bool:
+    return _stem(entry).removesuffix(".gz").endswith(endings)
+
+
+def _inflate_head(head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, _PEEK_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _is_tar(head: bytes) -> bool:
+    """By the magic of POSIX and GNU; older tars have zero bytes that no text has."""
+    return head[257:262] == b"ustar"

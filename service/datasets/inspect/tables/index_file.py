@@ -1,0 +1,143 @@
+"""Writes a validated table as the one Parquet file that workers read (`redkiln.tables`)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
+from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from service.datasets.inspect.tables.profile import Profile
+
+_ROWS_A_GROUP = 1 << 20
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which rows are used, in which order.
+
+    Attributes:
+        order: (N,) int64 rows of the source: those of training, then those of the test split.
+        ranks: (N,) int32 place of each in its class and split.
+        num_train: how many of the first are for training.
+        is_held_out: the test split was cut from the training rows.
+    """
+
+    order: np.ndarray
+    ranks: np.ndarray
+    num_train: int
+    is_held_out: bool
+
+    @property
+    def train(self) -> np.ndarray:
+        """Rows of the source that are trained on."""
+        return self.order[: self.num_train]
+
+
+def split_rows(
+    labels: np.ndarray, *, is_used: np.ndarray, is_test: np.ndarray | None, seed: int
+) -> Split:
+    """The splits of a table.
+
+    Args:
+        labels: (N,) class of each row; all 0 for regression.
+        is_used: (N,) bool; others were skipped.
+        is_test: (N,) bool; None where the test split is to be cut from all rows.
+        seed: the data set's.
+    """
+    used = np.flatnonzero(is_used)
+    if is_test is None:
+        ranks = rank_within_classes(labels[used].tolist(), seed=seed)
+        taken = np.array(
+            take_fraction(labels[used].tolist(), ranks, fraction=TEST_FRACTION), dtype=bool
+        )
+        rank = np.array(ranks, np.int32)
+        train, test = used[~taken], used[taken]
+        num_held = np.bincount(labels[test], minlength=int(labels.max(initial=0)) + 1)
+        # A rank counts from 0 within its split.
+        train_ranks = rank[~taken] - num_held[labels[train]]
+        return Split(
+            np.concatenate([train, test]),
+            np.concatenate([train_ranks, rank[taken]]).astype(np.int32),
+            len(train),
+            is_held_out=True,
+        )
+    parts = [used[~is_test[used]], used[is_test[used]]]
+    all_ranks = [rank_within_classes(labels[part].tolist(), seed=seed) for part in parts]
+    return Split(
+        np.concatenate(parts),
+        np.array([*all_ranks[0], *all_ranks[1]], np.int32),
+        len(parts[0]),
+        is_held_out=False,
+    )
+
+
+def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
+    """A numeric column with the measures of its training rows."""
+    assert found.numbers is not None
+    values = found.numbers[split.order]
+    train = values[: split.num_train]
+    train = train[~np.isnan(train)]
+    std = float(train.std()) if len(train) else 0.0
+    column = Column(
+        name=found.name,
+        type="numeric",
+        num_missing=int(np.isnan(values).sum()),
+        mean=float(train.mean()) if len(train) else 0.0,
+        std=std if std > 0 and np.isfinite(std) else 1.0,
+        minimum=float(train.min()) if len(train) else None,
+        maximum=float(train.max()) if len(train) else None,
+    )
+    return column, pa.array(values, pa.float64(), mask=np.isnan(values))
+
+
+def build_categorical(found: Profile, split: Split) -> tuple[Column, pa.Array]:
+    """A categorical column by the values of its training rows."""
+    texts = pc.take(found.texts, pa.array(split.order)).combine_chunks()
+    counts = pc.value_counts(texts.slice(0, split.num_train).drop_null())
+    pairs = zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
+    categories = [value for value, _ in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
+    codes = pc.index_in(texts, value_set=pa.array(categories, pa.string()), skip_nulls=True)
+    column = Column(
+        name=found.name,
+        type="categorical",
+        categories=categories,
+        num_missing=texts.null_count,
+    )
+    return column, codes
+
+
+def build_text(found: Profile, split: Split) -> tuple[Column, pa.Array]:
+    """The text column, as it was written."""
+    texts = pc.take(pc.fill_null(pc.cast(found.raw, pa.string()), ""), pa.array(split.order))
+    return Column(name=found.name, type="text"), texts.combine_chunks()
+
+
+def write_index(
+    path: Path, index: TableIndex, features: list[pa.Array], targets: pa.Array, ranks: np.ndarray
+) -> None:
+    """Write the file.
+
+    Args:
+        path: where.
+        index: goes into the schema's metadata.
+        features: (N,) each, in the order of `index.columns`.
+        targets: (N,) int32 or float64.
+        ranks: (N,) int32.
+    """
+    names = [*(column.name for column in index.columns), TARGET, RANK]
+    metadata = {METADATA_KEY: index.model_dump_json()}
+    table = pa.table([*features, targets, pa.array(ranks, pa.int32())], names=names)
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        path,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=False,
+        row_group_size=_ROWS_A_GROUP,
+        write_statistics=False,
+        store_schema=True,
+    )

@@ -1,0 +1,137 @@
+"""From the files of a table to the report and the index."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from redkiln.tables import TableOptions
+from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.report import INDEX, Report, refuse
+from service.datasets.inspect.source import Source
+from service.datasets.inspect.tables.delimited import drop_empty_rows, read_delimited
+from service.datasets.inspect.tables.find import TableFile
+from service.datasets.inspect.tables.json_lines import read_json_lines
+from service.datasets.inspect.tables.judge import judge_tables
+from service.datasets.inspect.tables.parquet import read_parquet
+from service.datasets.inspect.tables.plain import make_plain
+from service.datasets.inspect.tables.raw import RawTable
+
+
+def inspect_lone_table(
+    path: Path,
+    options: TableOptions,
+    *,
+    work_dir: Path,
+    seed: int,
+    num_threads: int,
+    limits: Limits,
+) -> Report:
+    """The report on one uploaded file, whose index is left in the work folder if it is good.
+
+    Raises:
+        Refused: it cannot be used, and not even be looked at in full.
+    """
+    _prepare(num_threads)
+    table = _read(path, options, place=None, work_dir=work_dir, limits=limits)
+    return judge_tables(
+        [table],
+        [],
+        options,
+        index_path=work_dir / INDEX,
+        seed=seed,
+        num_threads=num_threads,
+        limits=limits,
+    )
+
+
+def inspect_tables(
+    source: Source,
+    files: Sequence[TableFile],
+    options: TableOptions,
+    *,
+    work_dir: Path,
+    seed: int,
+    num_threads: int,
+    limits: Limits,
+) -> Report:
+    """The report on the tables of an archive or folder; see `inspect_lone_table`."""
+    _prepare(num_threads)
+    first: RawTable | None = None
+    train: list[RawTable] = []
+    test: list[RawTable] = []
+    # Training files first: a test file is read as they are.
+    for file in sorted(files, key=lambda file: file.split == "test"):
+        path = _copy(source, file, work_dir=work_dir, limits=limits)
+        place = file.entry.path
+        known = options if first is None else _like(first, options)
+        table = _read(path, known, place=place, work_dir=work_dir, limits=limits)
+        first = first or table
+        if file.note:
+            table.notes.append(file.note)
+        (test if file.split == "test" else train).append(table)
+    report = judge_tables(
+        train,
+        test,
+        options,
+        index_path=work_dir / INDEX,
+        seed=seed,
+        num_threads=num_threads,
+        limits=limits,
+    )
+    report.size_bytes = sum(file.entry.size_bytes for file in files)
+    return report
+
+
+def _prepare(num_threads: int) -> None:
+    # Others reserve address space by the gigabyte, which is what this process is limited in.
+    pa.set_memory_pool(pa.system_memory_pool())
+    pa.set_cpu_count(num_threads)
+    pa.set_io_thread_count(1)
+
+
+def _copy(source: Source, file: TableFile, *, work_dir: Path, limits: Limits) -> Path:
+    """A file of an archive or folder as one of the work folder."""
+    wide = replace(limits, max_file_bytes=limits.max_table_bytes)
+    try:
+        content = source.read(file.entry, limits=wide)
+    except BadImage as bad:
+        raise refuse(bad.code, bad.message, file.entry.path) from None
+    path = work_dir / f"table-{sum(1 for _ in work_dir.glob('table-*'))}"
+    path.write_bytes(content)
+    return path
+
+
+def _read(
+    path: Path, options: TableOptions, *, place: str | None, work_dir: Path, limits: Limits
+) -> RawTable:
+    plain = make_plain(path, work_dir=work_dir, place=place, limits=limits)
+    if plain.is_parquet:
+        table = read_parquet(plain.path, place=place, limits=limits)
+    elif _is_json(plain.path, place):
+        table = read_json_lines(plain.path, place=place)
+    else:
+        table = read_delimited(
+            plain.path, place=place, delimiter=options.delimiter, header=options.header
+        )
+        drop_empty_rows(table)
+    table.notes[:0] = plain.notes
+    return table
+
+
+def _is_json(path: Path, place: str | None) -> bool:
+    name = (place or "").casefold().removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson", ".json")):
+        return True
+    with path.open("rb") as file:
+        start = file.read(4096).lstrip()
+    return start.startswith((b"{", b"[{"))
+
+
+def _like(first: RawTable, options: TableOptions) -> TableOptions:
+    """How a further file is read: named columns where the first has such."""
+    if options.header is not None or first.unit != "line":
+        return options
+    return options.model_copy(update={"header": first.first_row == 2})

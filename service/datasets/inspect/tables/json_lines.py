@@ -1,0 +1,124 @@
+"""Reads JSON lines: an object a line, its members the columns."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.datasets.inspect.limits import MIB
+from service.datasets.inspect.report import refuse
+from service.datasets.inspect.tables.raw import BadRows, RawTable
+
+MAX_LINE_BYTES = 8 * MIB
+_BATCH = 20_000
+_MAX_COLUMNS = 10_000
+
+
+def read_json_lines(path: Path, *, place: str | None) -> RawTable:
+    """The rows of a file of JSON lines in UTF-8; members that a line lacks are missing values.
+
+    Args:
+        path: the file.
+        place: its name in its archive, for messages.
+
+    Raises:
+        Refused: it is one JSON document, holds no objects, or has too many columns.
+    """
+    bad = BadRows()
+    blank: list[int] = []
+    batches: list[dict[str, pa.Array]] = []
+    sizes: list[int] = []
+    names: dict[str, None] = {}
+    rows = _rows(path, bad, blank, place=place)
+    while batch := list(islice(rows, _BATCH)):
+        for row in batch:
+            names.update(dict.fromkeys(row))
+        if len(names) > _MAX_COLUMNS:
+            message = f"has over {_MAX_COLUMNS} different member names; these are no columns"
+            raise refuse("too_many_columns", message, place)
+        batches.append({name: _column([row.get(name) for row in batch]) for name in names})
+        sizes.append(len(batch))
+    if not batches and bad.reasons:
+        message = f"line {bad.numbers[0]} {bad.reasons[0][1]}"
+        raise refuse("not_json_lines", message, place)
+    columns = [_join(name, batches, sizes) for name in names]
+    table = RawTable(place, list(names), columns, bad)
+    table.note_left_out(blank)
+    return table
+
+
+def _rows(
+    path: Path, bad: BadRows, blank: list[int], *, place: str | None
+) -> Iterator[dict[str, Any]]:
+    number = 0
+    with path.open("rb") as file:
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                here = f"line {number}" if place is None else f"{place}, line {number}"
+                raise refuse("row_too_long", f"is longer than {MAX_LINE_BYTES} bytes", here)
+            if not line.strip():
+                blank.append(number)
+                continue
+            fault, row = _read_line(line)
+            if fault is None:
+                yield row
+                continue
+            if number == 1 and line.lstrip().startswith(b"["):
+                message = (
+                    "is one JSON array; put one object on each line (jq -c '.[]' FILE > FILE.jsonl)"
+                )
+                raise refuse("not_json_lines", message, place)
+            bad.add(number, *fault)
+
+
+def _read_line(line: bytes) -> tuple[tuple[str, str] | None, dict[str, Any]]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return ("bad_json", f"is not JSON ({error})"), {}
+    if not isinstance(row, dict):
+        kind = {list: "an array", str: "a text", type(None): "null", bool: "true or false"}
+        name = kind.get(type(row), "a number")
+        return ("not_an_object", f"is {name} and no object; write {{...}} on each line"), {}
+    for name, value in row.items():
+        if isinstance(value, dict | list):
+            kind_name = "an object" if isinstance(value, dict) else "an array"
+            message = f"column {name!r} holds {kind_name}; write its values as members of the line"
+            return ("nested_value", message), {}
+    return None, row
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """A batch of one column: numbers, text, or nothing at all."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if not kinds:
+        return pa.nulls(len(values))
+    if kinds <= {int, float}:
+        return pa.array([None if v is None else _as_double(v) for v in values], pa.float64())
+    return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
+
+
+def _as_double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        # A lone surrogate, which JSON can write and UTF-8 cannot.
+        return value.encode(errors="replace").decode()
+    return json.dumps(value)
+
+
+def _join(name: str, batches: list[dict[str, pa.Array]], sizes: list[int]) -> pa.ChunkedArray:
+    parts = [batch.get(name, pa.nulls(size)) for batch, size in zip(batches, sizes, strict=True)]
+    types = {part.type for part in parts} - {pa.null()}
+    to = pa.float64() if types == {pa.float64()} else pa.string()
+    return pa.chunked_array([pc.cast(part, to) for part in parts], type=to)

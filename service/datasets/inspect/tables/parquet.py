@@ -1,0 +1,83 @@
+"""Reads Parquet: numbers as numbers, everything else that is one value as text."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.report import problem, refuse
+from service.datasets.inspect.tables.raw import BadRows, RawTable
+
+_PANDAS_INDEX = "__index_level_"
+
+
+def read_parquet(path: Path, *, place: str | None, limits: Limits) -> RawTable:
+    """The rows of a Parquet file.
+
+    Args:
+        path: the file.
+        place: its name in its archive, for messages.
+        limits: bounds of what is read.
+
+    Raises:
+        Refused: it is damaged, too large, or has values that are lists or records.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_size(file, place=place, limits=limits)
+            _check_types(file.schema_arrow, place=place)
+            table = file.read(use_threads=False)
+            columns = [_as_column(column) for column in table.columns]
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, MemoryError):
+            raise
+        message = f"is a damaged or unusual Parquet file ({_first_line(error)}); write it again"
+        raise refuse("bad_parquet", message, place) from None
+    names = list(table.column_names)
+    return RawTable(place, names, columns, BadRows(), unit="row")
+
+
+def _check_size(file: pq.ParquetFile, *, place: str | None, limits: Limits) -> None:
+    metadata = file.metadata
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    unpacked = sum(group.total_byte_size for group in groups)
+    if unpacked > limits.max_table_bytes:
+        message = f"unpacks to {unpacked} bytes; {limits.max_table_bytes} are allowed"
+        raise refuse("too_large", message, place)
+
+
+def _check_types(schema: pa.Schema, *, place: str | None) -> None:
+    nested = [field for field in schema if pa.types.is_nested(_plain(field.type))]
+    if nested:
+        problems = [
+            problem(
+                "nested_value",
+                f"column {field.name!r} holds {field.type}, not one value a row; leave it out or "
+                "make columns of it",
+                place,
+            )
+            for field in nested[:20]
+        ]
+        refused = refuse("nested_value", "", place)
+        refused.problems = problems
+        raise refused
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _as_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = _plain(column.type)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if is_number or pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64(), safe=False)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pc.cast(pc.cast(column, pa.binary()), pa.string())
+    return pc.cast(column, pa.string())
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

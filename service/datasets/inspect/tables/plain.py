@@ -1,0 +1,137 @@
+"""Brings a table's file to what the readers read: plain Parquet, or UTF-8 without a mark."""
+
+import codecs
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from service.datasets.inspect.limits import MIB, Limits
+from service.datasets.inspect.report import refuse
+from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_ONE_BYTE = ("cp1252", "latin-1")
+"""What text is taken for that is no UTF-8; the second one reads anything."""
+NOT_A_TABLE = "send a CSV, TSV, JSON-lines or Parquet file, plain or .gz, or a zip or tar archive"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A file that a reader can read, and what was done to get it."""
+
+    path: Path
+    is_parquet: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limits) -> Plain:
+    """The plain form of a table's file: itself where it is that already.
+
+    Args:
+        source: the file; unpacked copies go beside those of `work_dir`, never here.
+        work_dir: for copies.
+        place: the file's name in its archive, for messages.
+        limits: bounds of what is read.
+
+    Raises:
+        Refused: it is damaged, unpacks to too much, or is no text.
+        OSError: the disk is full.
+    """
+    path = source
+    with source.open("rb") as file:
+        head = file.read(4096)
+    if head.startswith(GZIP):
+        path = _new_path(work_dir)
+        _unpack(source, path, place=place, limits=limits)
+        with path.open("rb") as file:
+            head = file.read(4096)
+    if path.stat().st_size > limits.max_table_bytes:
+        raise refuse("too_large", f"is larger than {limits.max_table_bytes} bytes", place)
+    if head.startswith(PARQUET):
+        return Plain(path, is_parquet=True)
+    if not head:
+        raise refuse("empty_file", "is empty", place)
+    if not looks_like_text(head):
+        raise refuse("not_a_table", f"holds bytes that no text has; {NOT_A_TABLE}", place)
+    encoding = _find_encoding(path, head, place=place)
+    if encoding == "utf-8":
+        return Plain(path, is_parquet=False)
+    target = _new_path(work_dir)
+    _recode(path, target, encoding, place=place)
+    notes = []
+    if encoding in _ONE_BYTE:
+        where = f"{place} " if place else ""
+        notes = [f"the text {where}is not UTF-8; it was read as {encoding}"]
+    return Plain(target, is_parquet=False, notes=notes)
+
+
+def _new_path(work_dir: Path) -> Path:
+    number = sum(1 for _ in work_dir.glob("plain-*"))
+    return work_dir / f"plain-{number}"
+
+
+def _unpack(source: Path, target: Path, *, place: str | None, limits: Limits) -> None:
+    packed_bytes = source.stat().st_size
+    limit = min(limits.max_table_bytes, packed_bytes * limits.max_ratio + MIB)
+    total = 0
+    try:
+        with gzip.open(source) as packed, target.open("xb") as output:
+            while chunk := packed.read(MIB):
+                total += len(chunk)
+                if total > limit:
+                    message = f"unpacks to more than {limit} bytes, which no table of its size does"
+                    raise refuse("compression_bomb", message, place)
+                output.write(chunk)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise refuse("bad_archive", f"cannot be unpacked ({error}); send it again", place) from None
+
+
+def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
+    """Of a text, by its mark, else by whether all of it is UTF-8.
+
+    Raises:
+        Refused: there are zero bytes in it.
+    """
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    position = 0
+    for chunk in _chunks(path):
+        if b"\0" in chunk:
+            message = f"has a zero byte at {position + chunk.index(0)}; {NOT_A_TABLE}"
+            raise refuse("not_a_table", message, place)
+        position += len(chunk)
+    return next((name for name in ("utf-8", *_ONE_BYTE) if _decodes(path, name)), _ONE_BYTE[-1])
+
+
+def _decodes(path: Path, encoding: str) -> bool:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for chunk in _chunks(path):
+            decoder.decode(chunk)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> None:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with target.open("xb") as output:
+            for chunk in _chunks(path):
+                output.write(decoder.decode(chunk).encode())
+            output.write(decoder.decode(b"", True).encode())
+    except UnicodeError as error:
+        message = f"begins as {encoding} but is not ({error}); save it as UTF-8"
+        raise refuse("bad_encoding", message, place) from None
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while chunk := file.read(MIB):
+            yield chunk

@@ -1,0 +1,311 @@
+"""Chooses what is learnt from what: the task, the target, the text, and each column's type."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from redkiln.job import DatasetProblem
+from redkiln.nearest import find_nearest
+from redkiln.tables import ColumnUse, TableOptions, TableTask
+from service.datasets.inspect.layout import SPLITS
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.tables.profile import Profile
+
+_TARGETS = (
+    "target", "label", "labels", "class", "classes", "category", "y", "outcome", "species",
+    "sentiment", "diagnosis", "is_spam", "spam", "survived", "response", "price",
+)  # fmt: skip
+"""Names of columns that are usually predicted, the likelier ones first."""
+_TEXTS = (
+    "text", "sentence", "message", "sms", "content", "review", "comment", "tweet", "question",
+    "body", "document", "title", "description", "headline", "utterance", "query",
+)  # fmt: skip
+_SPLIT_NAMES = ("split", "subset", "partition")
+_ID = re.compile(
+    r"(?i:(?:^|[_ ])(?:id|idx|index|key|uuid|guid|rowid|row)$|^unnamed: 0$)|[a-z](?:Id|ID)$"
+)
+PROSE_WORDS = 3.0
+"""Words that a value has in a column of prose."""
+MAX_CATEGORIES = 1000
+"""Values of a column that is taken for categories without being told so."""
+MIXED_SHARE = 0.8
+"""Share of numbers from which a column with other values too is thought to be a mistake."""
+_NUMBERS_ROWS = "it numbers the rows"
+MAX_FEW = 20
+"""Different whole numbers that are taken for classes rather than for amounts."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a column is used as, and why it is ignored if it is."""
+
+    type: Literal["numeric", "categorical", "text", "ignored", "target", "split"]
+    note: str | None = None
+
+
+@dataclass
+class Roles:
+    """What each column of a table is for.
+
+    Attributes:
+        task: what the set is for.
+        target: the column to predict.
+        uses: of all columns, in the file's order.
+        notes: what was inferred, and how to say otherwise.
+    """
+
+    task: TableTask
+    target: str
+    uses: dict[str, Use]
+    notes: list[str] = field(default_factory=list)
+    problems: list[DatasetProblem] = field(default_factory=list)
+
+    def of_type(self, *types: str) -> list[str]:
+        """Names of the columns of some types."""
+        return [name for name, use in self.uses.items() if use.type in types]
+
+
+def find_unknown(options: TableOptions, names: Sequence[str]) -> list[DatasetProblem]:
+    """Columns that the options name and the table has not."""
+    asked = [options.target, options.text, *options.columns]
+    unknown = [name for name in dict.fromkeys(asked) if name is not None and name not in names]
+    return [_unknown(name, names) for name in unknown]
+
+
+def find_split_column(profiles: dict[str, Profile], options: TableOptions) -> str | None:
+    """The column whose values are `train` and `test` (and `validation`), if there is one."""
+    for name, found in profiles.items():
+        is_taken = name in options.columns or name in (options.target, options.text)
+        if is_taken or name.casefold() not in _SPLIT_NAMES or found.numbers is not None:
+            continue
+        values = {value.casefold() for value in found.texts.unique().drop_null().to_pylist()}
+        splits = {SPLITS.get(value) for value in values}
+        if None not in splits and "train" in splits and not found.is_missing.any():
+            return name
+    return None
+
+
+def choose_roles(
+    profiles: dict[str, Profile], options: TableOptions, *, split: str | None, limits: Limits
+) -> Roles:
+    """The roles of a table's columns, as its owner said or as they are likeliest.
+
+    Args:
+        profiles: of all columns, in the file's order.
+        options: what the owner said.
+        split: name of the column that says each row's split.
+        limits: bounds of the inspection.
+    """
+    free = {name: found for name, found in profiles.items() if name != split}
+    target, target_note = _choose_target(free, options)
+    notes = [target_note] if target_note else []
+    text = _choose_text(free, options, target=target)
+    task, task_note = _choose_task(free[target], options, text=text)
+    if task_note:
+        notes.append(task_note)
+    roles = Roles(task, target, {}, notes)
+    if task == "text-classification" and text is None:
+        roles.problems.append(_no_text(free, target))
+    for name, found in profiles.items():
+        roles.uses[name] = _choose_use(found, options, roles, text=text, split=split, limits=limits)
+    if task != "text-classification":
+        _note_prose(roles, profiles)
+    if not roles.of_type("numeric", "categorical", "text"):
+        # Better than nothing: a column 1, 2, 3... may be what a small table is about.
+        for name in [name for name, use in roles.uses.items() if use.note == _NUMBERS_ROWS]:
+            roles.uses[name] = Use("numeric")
+    if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
+        message = "no column is left to learn from: " + "; ".join(
+            f"{show(name)} is ignored ({use.note})"
+            for name, use in list(roles.uses.items())[:10]
+            if use.type == "ignored"
+        )
+        roles.problems.append(problem("no_features", message))
+    return roles
+
+
+def name_nearest(name: str, names: Sequence[str]) -> str:
+    """How a message about an unknown column ends."""
+    lower = {known.casefold(): known for known in names}
+    if name.casefold() in lower:
+        return f"; did you mean {show(lower[name.casefold()])!r}?"
+    near = find_nearest(name, names)
+    shown = ", ".join(show(known) for known in names[:20]) + (", ..." if len(names) > 20 else "")
+    return near or f"; the columns are: {shown}"
+
+
+def _unknown(name: str, names: Sequence[str]) -> DatasetProblem:
+    message = f"there is no column {show(name)!r}{name_nearest(name, names)}"
+    return problem("unknown_column", message)
+
+
+def _choose_target(profiles: dict[str, Profile], options: TableOptions) -> tuple[str, str | None]:
+    if options.target is not None:
+        return options.target, None
+    free = [name for name in profiles if name != options.text_column]
+    free = [name for name in free if name not in options.columns] or free or list(profiles)
+    by_name = {name.casefold(): name for name in reversed(free)}
+    named = next((by_name[known] for known in _TARGETS if known in by_name), None)
+    if named is not None:
+        return named, f"the target is column {show(named)}; another one: target=NAME"
+    last = free[-1]
+    prose = [name for name in free if profiles[name].mean_words >= PROSE_WORDS]
+    if last in prose and len(free) > len(prose):
+        last = min(
+            (name for name in free if name not in prose), key=lambda n: profiles[n].num_distinct
+        )
+        why = f"the target is column {show(last)}, which has the fewest values"
+        return last, f"{why}; another one: target=NAME"
+    return last, f"the target is the last column, {show(last)}; another one: target=NAME"
+
+
+def _choose_text(profiles: dict[str, Profile], options: TableOptions, *, target: str) -> str | None:
+    """The column of a text-classification's text; None for the tabular tasks."""
+    if options.text_column is not None:
+        return options.text_column
+    if options.task not in (None, "text-classification"):
+        return None
+    others = [
+        name for name in profiles if name != target and options.columns.get(name) in (None, "text")
+    ]
+    prose = [name for name in others if _is_prose(profiles[name])]
+    if options.task == "text-classification":
+        words = [name for name in others if profiles[name].numbers is None]
+        named = [name for name in words if name.casefold() in _TEXTS]
+        best = named or prose or words
+        return max(best, key=lambda name: profiles[name].mean_words) if best else None
+    if not prose or any(use != "ignored" for use in options.columns.values()):
+        return None
+    if _is_amount(profiles[target]):
+        return None
+    named = [name for name in prose if name.casefold() in _TEXTS]
+    is_alone = all(name in prose or _is_useless(profiles[name]) for name in others)
+    if named or is_alone:
+        return max(named or prose, key=lambda name: profiles[name].mean_words)
+    return None
+
+
+def _is_prose(found: Profile) -> bool:
+    return (
+        found.numbers is None
+        and found.mean_words >= PROSE_WORDS
+        and found.num_distinct > found.num_present / 2
+    )
+
+
+def _is_useless(found: Profile) -> bool:
+    return found.num_distinct < 2 or _is_id(found)
+
+
+def _choose_task(
+    target: Profile, options: TableOptions, *, text: str | None
+) -> tuple[TableTask, str | None]:
+    if options.task is not None:
+        return options.task, None
+    if text is not None:
+        note = f"column {show(text)} is prose, so the task is text-classification"
+        return "text-classification", f"{note}; another one: task=NAME"
+    name, reason = "tabular-classification", f"{target.num_distinct} different values"
+    if _is_amount(target):
+        name, reason = "tabular-regression", f"{target.num_distinct} different numbers"
+    note = f"the target has {reason}, so the task is {name}; another one: task=NAME"
+    return cast("TableTask", name), note
+
+
+def _is_amount(target: Profile) -> bool:
+    """Whether a target is rather an amount than a class, some faulty values apart."""
+    most = max(2, min(MAX_FEW, target.num_present // 5))
+    is_few = target.are_integers and target.num_distinct <= most
+    return target.share_of_numbers >= MIXED_SHARE and not is_few and target.num_distinct > 2
+
+
+def _no_text(profiles: dict[str, Profile], target: str) -> DatasetProblem:
+    names = [name for name in profiles if name != target]
+    message = "text-classification needs a column of text, and every one holds numbers" + (
+        f" ({', '.join(map(show, names[:10]))}); name it (text=NAME) or choose a tabular task"
+        if names
+        else ": there is none but the target"
+    )
+    return problem("no_text", message)
+
+
+def _choose_use(
+    found: Profile,
+    options: TableOptions,
+    roles: Roles,
+    *,
+    text: str | None,
+    split: str | None,
+    limits: Limits,
+) -> Use:
+    if found.name == roles.target:
+        return Use("target")
+    if found.name == split:
+        return Use("split")
+    if roles.task == "text-classification":
+        is_text = found.name == text
+        return Use("text") if is_text else Use("ignored", "a text-classification reads one column")
+    asked: ColumnUse | None = options.columns.get(found.name)
+    if asked == "ignored":
+        return Use("ignored", "as its owner said")
+    if asked is not None:
+        return Use(asked)
+    return _infer_use(found, roles, limits=limits)
+
+
+def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
+    if not found.num_present:
+        return Use("ignored", "it has no value in any row")
+    if _is_id(found):
+        return Use("ignored", _NUMBERS_ROWS)
+    if found.num_distinct < 2 and not found.is_missing.any():
+        return Use("ignored", "it has the same value in every row")
+    share = found.share_of_numbers
+    if share >= 1 - limits.max_skipped_fraction and share > 0:
+        return Use("numeric")
+    if share >= MIXED_SHARE:
+        roles.problems.append(_mixed(found))
+        return Use("categorical")
+    if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
+        words = "prose" if found.mean_words >= PROSE_WORDS else "names, dates or ids"
+        return Use("ignored", f"it has {found.num_distinct} different values ({words})")
+    return Use("categorical")
+
+
+def _mixed(found: Profile) -> DatasetProblem:
+    wrong = found.is_not_number.nonzero()[0]
+    name = show(found.name)
+    message = (
+        f"column {name!r} mixes types: {found.num_present - len(wrong)} values are numbers and "
+        f"{len(wrong)} are not ({found.example(int(wrong[0]))!r} is the first); leave these fields "
+        f"empty, or say what the column is: column={name}=categorical or {name}=ignored"
+    )
+    return problem("mixed_types", message)
+
+
+def _is_id(found: Profile) -> bool:
+    """Whether a column names or numbers its rows: nothing can be learnt from that."""
+    if found.is_missing.any() or found.num_rows < 3:
+        return False
+    if found.are_integers and found.numbers is not None:
+        steps = found.numbers[1:] - found.numbers[:-1]
+        if (steps == 1).all():
+            return True
+        return bool(_ID.search(found.name)) and found.num_distinct == found.num_rows
+    return False
+
+
+def _note_prose(roles: Roles, profiles: dict[str, Profile]) -> None:
+    prose = [
+        name
+        for name in roles.of_type("ignored", "categorical")
+        if _is_prose(profiles[name]) and profiles[name].num_present
+    ]
+    if prose:
+        name = show(prose[0])
+        roles.notes.append(
+            f"column {name} is prose, which {roles.task} does not read; to classify by it: "
+            f"text={name}"
+        )

@@ -1,0 +1,165 @@
+"""Reads the target column: classes, or numbers without a gap."""
+
+import difflib
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from redkiln.job import DatasetProblem
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.tables.faults import Places, list_bad_targets
+from service.datasets.inspect.tables.profile import Profile
+from service.datasets.inspect.tables.roles import MAX_FEW, Roles
+
+
+@dataclass
+class Targets:
+    """The target of each row.
+
+    Attributes:
+        classes: names by label, sorted; numbers by their value. Empty for regression.
+        labels: (N,) int64 class of each row, -1 where it has none; all 0 for regression.
+        numbers: (N,) float64 of a regression, else None.
+    """
+
+    classes: list[str]
+    labels: np.ndarray
+    numbers: np.ndarray | None = None
+    problems: list[DatasetProblem] = field(default_factory=list)
+
+
+def read_targets(
+    profiles: dict[str, Profile],
+    roles: Roles,
+    places: Places,
+    *,
+    is_skipped: np.ndarray,
+    is_test: np.ndarray | None,
+    limits: Limits,
+) -> Targets:
+    """The targets of all rows, and what is wrong with them.
+
+    Args:
+        profiles: of all columns.
+        roles: which of them is the target, and of which task.
+        places: of the rows.
+        is_skipped: (N,) bool; rows that do not count.
+        is_test: (N,) bool, where there is a test split.
+        limits: bounds of the inspection.
+    """
+    found = profiles[roles.target]
+    if roles.task == "tabular-regression":
+        return _read_numbers(found, places, is_skipped=is_skipped)
+    is_missing = found.is_missing & ~is_skipped
+    targets = _read_classes(found, is_skipped=is_skipped)
+    targets.problems = list_bad_targets(
+        is_missing,
+        places,
+        target=roles.target,
+        what="none",
+        describe=lambda _row: f"column {show(roles.target)!r} has no value",
+        remedy="fill it in or remove these rows",
+    )
+    num_rows = int((~is_skipped & ~found.is_missing).sum())
+    count = len(targets.classes)
+    if not is_missing.all() and count < 2:
+        only = f" ({show(targets.classes[0])!r})" if targets.classes else ""
+        message = (
+            f"target {show(roles.target)!r} has one class only{only}; a classifier needs two or "
+            "more"
+        )
+        targets.problems.append(problem("one_class", message))
+    if count > limits.max_classes or (count > MAX_FEW and count > num_rows / 2):
+        targets.problems.append(_too_many(found, profiles, roles, count, num_rows))
+        targets.classes = targets.classes[:100]
+        return targets
+    if is_test is not None:
+        is_used = ~is_skipped
+        targets.problems += _find_test_only(targets, places, is_test=is_test, is_used=is_used)
+    return targets
+
+
+def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> Targets:
+    labels = np.zeros(found.num_rows, np.int64)
+    name = show(found.name)
+    if found.numbers is None:
+        row = int(np.flatnonzero(~found.is_missing)[0]) if found.num_present else 0
+        message = (
+            f"target {name!r} holds no numbers ({found.example(row)!r} is the first); choose "
+            "task=tabular-classification or another target"
+        )
+        return Targets([], labels, labels * 0.0, [problem("bad_target", message, places(row))])
+    is_bad = ~np.isfinite(found.numbers) & ~is_skipped
+    problems = list_bad_targets(
+        is_bad,
+        places,
+        target=found.name,
+        what="no finite number",
+        describe=found.say_no_number,
+        remedy="fill it in or remove these rows",
+    )
+    usable = found.numbers[~is_skipped & ~is_bad]
+    if not problems and len(usable) and usable.min() == usable.max():
+        message = f"target {name!r} is {usable[0]:g} in every row; there is nothing to learn"
+        problems = [problem("constant_target", message)]
+    return Targets([], labels, found.numbers, problems)
+
+
+def _read_classes(found: Profile, *, is_skipped: np.ndarray) -> Targets:
+    texts = _class_names(found)
+    used = texts.filter(pa.array(~is_skipped)) if is_skipped.any() else texts
+    names = used.unique().drop_null().to_pylist()
+    classes = sorted(names, key=float) if found.are_integers else sorted(names)
+    codes = pc.index_in(texts, value_set=pa.array(classes, pa.string()), skip_nulls=True)
+    return Targets(classes, pc.fill_null(codes, -1).to_numpy().astype(np.int64))
+
+
+def _class_names(found: Profile) -> pa.ChunkedArray:
+    """(N,) whole numbers in one way of writing, however they were written."""
+    if not found.are_integers or found.numbers is None:
+        return found.texts
+    whole = pa.array(
+        np.where(found.is_missing, 0, found.numbers).astype(np.int64), mask=found.is_missing
+    )
+    return pa.chunked_array([pc.cast(whole, pa.string())])
+
+
+def _too_many(
+    found: Profile, profiles: dict[str, Profile], roles: Roles, count: int, num_rows: int
+) -> DatasetProblem:
+    remedies = []
+    if found.share_of_numbers == 1 and roles.task != "text-classification":
+        remedies.append("task=tabular-regression, as it holds numbers")
+    few = [
+        name
+        for name, other in profiles.items()
+        if name != found.name and 2 <= other.num_distinct <= MAX_FEW
+    ]
+    if few:
+        remedies.append("another target (" + ", ".join(show(name) for name in few[:5]) + ")")
+    remedy = " or ".join(remedies) or "another target"
+    message = (
+        f"target {show(found.name)!r} has {count} different values in {num_rows} rows, too many "
+        f"for classes; choose {remedy}"
+    )
+    return problem("too_many_classes", message)
+
+
+def _find_test_only(
+    targets: Targets, places: Places, *, is_test: np.ndarray, is_used: np.ndarray
+) -> list[DatasetProblem]:
+    trained = set(np.unique(targets.labels[~is_test & is_used]).tolist())
+    problems = []
+    names = [name for label, name in enumerate(targets.classes) if label in trained]
+    for label, name in enumerate(targets.classes):
+        if label in trained:
+            continue
+        row = int(np.flatnonzero((targets.labels == label) & is_used)[0])
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+        hint = f"did you mean {show(near[0])!r}?" if near else "add training rows of it"
+        message = f"the test split has class {show(name)!r}, which no training row has; {hint}"
+        problems.append(problem("unknown_test_class", message, places(row)))
+    return problems[:50]
