@@ -66,6 +66,19 @@ class WorkerSettings(BaseSettings):
     kernel_cache_dir: Path | None = Field(
         None, description="Compiled and tuned kernels; in the worker's folder if unset."
     )
+    tensorboard_dir: Path | None = Field(
+        None,
+        description="Event files of all jobs for TensorBoard, a folder each, written while they "
+        "train and kept; only among a job's files if unset.",
+    )
+    mlflow_tracking_uri: str | None = Field(
+        None,
+        repr=False,
+        description="Address of an MLflow server that is told of every job; it may hold a user and "
+        "a password. None if unset.",
+    )
+    mlflow_token: str | None = Field(None, repr=False, description="Bearer token for it.")
+    mlflow_experiment: str = Field("redkiln", description="Experiment that runs belong to there.")
     poll_seconds: float | None = Field(
         None, gt=0, description="How often to ask for work; what the service says if unset."
     )
@@ -134,6 +147,13 @@ class WorkerSettings(BaseSettings):
         if not value.startswith(("http://", "https://")):
             raise ValueError("REDKILN_SERVICE_URL must start with http:// or https://")
         return value.rstrip("/")
+
+    @field_validator("mlflow_tracking_uri")
+    @classmethod
+    def _want_http(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("REDKILN_MLFLOW_TRACKING_URI must start with http:// or https://")
+        return value
 
     def load_key(self) -> str | None:
         """The worker key, from its file if one is named; None while there is none yet."""

@@ -24,10 +24,12 @@ from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.dead import write_down
-from worker.agent.finish import Closing, GaveUp
+from worker.agent.early_files import EarlyFiles
+from worker.agent.finish import Closing, GaveUp, decide_outcome
 from worker.agent.grants import GpuBusy, Grant
 from worker.agent.inventory import SlotPlan, count_cores
 from worker.agent.launch import Launcher, is_nearly_trained
+from worker.agent.observers import Observers
 from worker.agent.recorder import Recorder
 from worker.agent.report import URGENT, Reporter
 from worker.agent.spool import read_tail
@@ -71,6 +73,8 @@ class Attempt:
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
     _uploader: CheckpointUploader = field(init=False)
+    _observers: Observers = field(init=False)
+    _early_files: EarlyFiles = field(init=False)
     _started_at: float = field(default_factory=time.monotonic)
     _last_step: int | None = None
     _announced: JobFailure | None = None
@@ -89,6 +93,10 @@ class Attempt:
             series=self._recorder.series,
         )
         self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
+        self._observers = Observers(
+            self.claim, self.client, self._jobdir, self.stop, self.bench.settings
+        )
+        self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
 
     def run(self) -> str:
         """Run the attempt to its end and report it.
@@ -106,6 +114,7 @@ class Attempt:
         finally:
             self._recorder.halt()
             self._uploader.halt()
+            self._observers.halt()
             self._reporter.halt()
             self.bench.launcher.drop_export()
             self.grant.close()
@@ -139,6 +148,7 @@ class Attempt:
         self._reporter.start()
         self._recorder.start()
         self._uploader.start()
+        self._observers.start()
         self._memory_limit_bytes = self.grant.wait_until_usable(
             say=self._say_and_show,
             stop=self.stop,
@@ -174,8 +184,10 @@ class Attempt:
             decoded_bytes=self.bench.settings.decoded_bytes,
             dataset_mirrors=self.bench.settings.list_dataset_mirrors(),
             models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
+            kernel_cache_dir=str(self.bench.launcher.kernel_cache_dir),
             patches=self.bench.launcher.decide_patches(self.grant.gpus),
         )
+        self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())
         self.stop.check()
 
@@ -268,6 +280,7 @@ class Attempt:
         )
 
     def _heed(self, event: Event) -> None:
+        self._observers.heed(event)
         if event.kind == EventKind.CHECKPOINT:
             self._uploader.offer(event.data)
         elif event.kind == EventKind.FAILURE:
@@ -286,6 +299,9 @@ class Attempt:
         self.stop.check(least=StopReason.SUPERSEDED)
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)
+        untold = self._observers.finish(decide_outcome(failure, self.stop.reason))
+        if untold is not None:
+            self._write(EventKind.WARNING, code="mlflow", message=untold)
         closing = Closing(
             self.client,
             self._jobdir,

@@ -126,6 +126,11 @@ class Launcher:
             log.warning("no cache of compiled kernels", folder=str(folder), error=str(error))
         return build_child_environment(os.environ, device=own, threads=self._slot.threads)
 
+    @property
+    def kernel_cache_dir(self) -> Path:
+        """Where this slot's compiled and tuned kernels are kept."""
+        return self._kernel_cache_dir
+
     def close(self) -> None:
         """End what waits, and have nothing wait again."""
         self._trainer.close()

@@ -39,6 +39,7 @@ class FakeService:
         self.commits, self.finishes = {}, {}
         self.cancelled, self.superseded = set(), set()
         self.dataset, self.index = b"", b""
+        self.previews = []
         self.ranges = []
         self.cut_dataset_at = None
         self.is_away = False
@@ -162,6 +163,9 @@ def _handler(service):
                 refusal = self.refuse()
                 if refusal:
                     return self.answer(*refusal)
+                if sha256.startswith("preview?"):
+                    service.previews.append((sha256.removeprefix("preview?"), body))
+                    return self.answer(204, None)
                 if hashlib.sha256(body).hexdigest() != sha256:
                     return self.answer(422, {"code": "digest_mismatch"})
                 service.blobs[sha256] = body

@@ -94,7 +94,8 @@ def train(jobdir, *, is_warm):
         if step == script.get("hang_at"):
             time.sleep(3600)
         steps = script.get("steps", 10)
-        events.write("progress", step=step, steps=steps, fraction=step / steps)
+        preview = leave_preview(jobdir, step) if step == script.get("preview_at") else None
+        events.write("progress", step=step, steps=steps, fraction=step / steps, preview=preview)
         events.write("metrics", points={"train/loss": [[step, 1 / step]]})
         if step % script.get("checkpoint_every", 5) == 0:
             checkpoint(jobdir, events, step)
@@ -108,6 +109,12 @@ def train(jobdir, *, is_warm):
     jobdir.trained_path.write_text("{}")
     if script.get("crash_after"):
         os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def leave_preview(jobdir, step):
+    jobdir.preview_dir.mkdir(exist_ok=True)
+    (jobdir.preview_dir / "step-3.png").write_bytes(b"a picture")
+    return {"step": step, "file": "step-3.png", "media_type": "image/png", "num": 24}
 
 
 def held_locks():

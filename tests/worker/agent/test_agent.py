@@ -14,7 +14,7 @@ def test_a_job_runs_from_claim_to_finish(service, start_agent, settings):
     finish = service.wait_for_finish(attempt_id)
     assert finish.outcome == "succeeded"
     assert {artifact.name for artifact in finish.artifacts} == {
-        "model.onnx", "report.md", "trainer.log",
+        "model.onnx", "report.md", "trainer.log", "events.out.tfevents",
     }  # fmt: skip
     assert all(artifact.sha256 in service.blobs for artifact in finish.artifacts)
     kinds = service.kinds(attempt_id)
@@ -32,7 +32,7 @@ def test_a_task_that_exports_nothing_ends_with_what_its_trainer_left(service, st
     finish = service.wait_for_finish(attempt_id)
     assert (finish.outcome, finish.failure) == ("succeeded", None)
     assert {artifact.name for artifact in finish.artifacts} == {
-        "model.onnx", "report.md", "trainer.log",
+        "model.onnx", "report.md", "trainer.log", "events.out.tfevents",
     }  # fmt: skip
     phases = [e.data["phase"] for e in service.events[attempt_id] if e.kind == "phase"]
     assert phases == ["preparing", "training", "uploading"]

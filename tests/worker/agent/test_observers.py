@@ -1,0 +1,58 @@
+import pytest
+
+from tests.worker.agent.fake_mlflow import FakeMlflow
+from tests.worker.agent.test_tensorboard import scalars
+
+
+@pytest.fixture
+def mlflow():
+    server = FakeMlflow()
+    yield server
+    server.close()
+
+
+def test_a_preview_reaches_the_service_while_the_job_trains(service, start_agent):
+    attempt_id = service.add_job(steps=200, step_seconds=0.02, preview_at=3)
+    start_agent()
+    service.wait_for(lambda: service.previews)
+    assert attempt_id not in service.finishes
+    assert service.previews == [("step=3&media_type=image%2Fpng", b"a picture")]
+    service.cancelled.add(attempt_id)
+    assert service.wait_for_finish(attempt_id).outcome == "cancelled"
+
+
+def test_event_files_of_all_jobs_are_kept_where_a_folder_is_set(service, start_agent, tmp_path):
+    folder = tmp_path / "tensorboard"
+    attempt_id = service.add_job(steps=10)
+    start_agent(tensorboard_dir=folder)
+    finish = service.wait_for_finish(attempt_id)
+    (path,) = folder.glob("*/*")
+    assert path.parent.name == "a-job-1"
+    assert [name for name, *_ in scalars(path)] == ["train/loss"] * 10 + ["test/accuracy"]
+    (artifact,) = [a for a in finish.artifacts if a.name == "events.out.tfevents"]
+    assert service.blobs[artifact.sha256] == path.read_bytes()
+
+
+def test_mlflow_is_told_of_a_job(service, start_agent, mlflow):
+    attempt_id = service.add_job(steps=10)
+    start_agent(mlflow_tracking_uri=mlflow.url, mlflow_experiment="flowers")
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    run = mlflow.only_run()
+    assert run["status"] == "FINISHED"
+    assert run["name"] == "a job"
+    assert run["tags"]["redkiln.dataset_fingerprint"] == "builtin:digits"
+    assert [step for name, step, _ in run["metrics"] if name == "train/loss"] == [*range(1, 11)]
+    assert {name.rpartition("/")[2] for name in mlflow.files} == {
+        "model.onnx", "report.md", "events.out.tfevents",
+    }  # fmt: skip
+    assert "warning" not in service.kinds(attempt_id)
+
+
+def test_an_mlflow_that_refuses_is_a_warning_on_a_job_that_succeeds(service, start_agent, mlflow):
+    mlflow.refuse.add("runs/create")
+    attempt_id = service.add_job(steps=10)
+    start_agent(mlflow_tracking_uri=mlflow.url)
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    (warning,) = [e.data for e in service.events[attempt_id] if e.kind == "warning"]
+    assert warning["code"] == "mlflow"
+    assert "runs/create is not allowed" in warning["message"]

@@ -1,0 +1,96 @@
+import errno
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from redkiln.events import Event, EventKind
+from tests.worker.agent.test_tfevents import read
+from worker.agent import tensorboard
+from worker.agent.tensorboard import TensorBoard, load_history, name_folder
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def metrics(**points):
+    names = {name.replace("__", "/"): told for name, told in points.items()}
+    return Event(at=AT, kind=EventKind.METRICS, data={"points": names})
+
+
+def scalars(path):
+    return [
+        (value.tag, event.step, round(value.simple_value, 4))
+        for event in read(path)
+        for value in event.summary.value
+    ]
+
+
+def test_metrics_become_scalars_while_the_attempt_runs(tmp_path):
+    path = tmp_path / "extra" / "events.out.tfevents"
+    board = TensorBoard([path])
+    assert not path.exists(), "an attempt without metrics leaves no file"
+    board.heed(metrics(train__loss=[[1, 2.0], [2, 1.5]], lr=[[2, 0.1]]))
+    assert scalars(path) == [("train/loss", 1, 2.0), ("train/loss", 2, 1.5), ("lr", 2, 0.1)]
+    assert read(path)[1].wall_time == AT.timestamp()
+    board.heed(metrics(val__accuracy=[[2, 0.5]]))
+    board.heed(Event(at=AT, kind=EventKind.RESULT, data={"metrics": {"test/accuracy": 0.75}}))
+    assert scalars(path)[3:] == [("val/accuracy", 2, 0.5), ("test/accuracy", 2, 0.75)]
+    board.close()
+
+
+def test_a_folder_for_all_jobs_gets_the_same(tmp_path):
+    folder = name_folder(tmp_path, job_id="job_01ab", job_name="../flowers & co")
+    assert folder == tmp_path / "flowers---co-01ab"
+    paths = [tmp_path / "a" / "events.out.tfevents", folder / "events.out.tfevents.001"]
+    board = TensorBoard(paths)
+    board.heed(metrics(train__loss=[[1, 2.0]]))
+    board.close()
+    assert scalars(paths[0]) == scalars(paths[1]) == [("train/loss", 1, 2.0)]
+
+
+def test_a_resumed_attempt_begins_with_the_curve_of_its_checkpoint(tmp_path):
+    checkpoint = tmp_path / "step-000000000002.safetensors"
+    save_file(
+        {
+            "history/train/loss": np.array([[1.0, 2.0], [3.0, 2.5]]),
+            "model/weight": np.zeros(3),
+        },
+        checkpoint,
+    )
+    history = load_history(checkpoint)
+    assert history == {"train/loss": [(1, 3.0), (2, 2.5)]}
+    path = tmp_path / "events.out.tfevents"
+    board = TensorBoard([path])
+    board.resume(history, at=AT)
+    board.heed(metrics(train__loss=[[3, 2.0]]))
+    board.close()
+    assert scalars(path) == [("train/loss", s, v) for s, v in ((1, 3.0), (2, 2.5), (3, 2.0))]
+
+
+def test_a_checkpoint_that_cannot_be_read_has_no_history(tmp_path):
+    (tmp_path / "broken.safetensors").write_bytes(b"state at step 5")
+    assert load_history(tmp_path / "broken.safetensors") == {}
+    assert load_history(tmp_path / "missing.safetensors") == {}
+
+
+def test_a_full_disk_ends_the_file_and_nothing_else(tmp_path, monkeypatch):
+    class Full(tensorboard.EventFile):
+        def add(self, *_, **__):
+            raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(tensorboard, "EventFile", Full)
+    board = TensorBoard([tmp_path / "events.out.tfevents"])
+    board.heed(metrics(train__loss=[[1, 2.0]]))
+    board.heed(metrics(train__loss=[[2, 1.0]]))
+    board.close()
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+def test_a_value_that_is_no_number_is_shown_as_one(tmp_path, value):
+    board = TensorBoard([tmp_path / "events.out.tfevents"])
+    board.heed(metrics(train__loss=[[1, value]]))
+    board.close()
+    (_, step, shown), *_ = scalars(tmp_path / "events.out.tfevents")
+    assert step == 1
+    assert shown != shown

@@ -1,0 +1,196 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from redkiln.events import Event, EventKind
+from tests.worker.agent.fake_mlflow import FakeMlflow
+from worker.agent import tracking
+from worker.agent.mlflow import MlflowClient, flatten
+from worker.agent.tracking import RunFacts, Tracking
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SPEC = {
+    "model": {"name": "amdnet", "options": {"image_size": 32}},
+    "training": {"batch_size": 64, "optimizer": {"lr": 0.002, "betas": [0.9, 0.999]}, "ema": None},
+}
+
+
+def event(kind, **data):
+    return Event(at=AT, kind=kind, data=data)
+
+
+def resolved(spec=SPEC):
+    return event(EventKind.RESOLVED, spec=spec, environment={"device": "cpu", "torch": "2.13"})
+
+
+def metrics(points):
+    return event(EventKind.METRICS, points=points)
+
+
+@pytest.fixture
+def mlflow():
+    servers = []
+
+    def serve(**settings):
+        servers.append(FakeMlflow(**settings))
+        return servers[-1]
+
+    yield serve
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch):
+    monkeypatch.setattr(tracking, "BATCH_SECONDS", 0.02)
+
+
+def track(url, *, job_id="job_1", **options):
+    facts = RunFacts("redkiln", job_id, "flowers", {"redkiln.dataset_fingerprint": "f00d"})
+    started = Tracking(MlflowClient(url, **options), facts)
+    started.start()
+    return started
+
+
+def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path):
+    server = mlflow()
+    run = track(server.url)
+    run.heed(resolved())
+    run.heed(metrics({"train/loss": [[1, 2.0], [2, 1.5]], "val/accuracy": [[2, 0.5]]}))
+    run.heed(event(EventKind.RESULT, metrics={"test/accuracy": 0.75}, verified=True))
+    (tmp_path / "model.onnx").write_bytes(b"onnx" * 100_000)
+    (tmp_path / "report.md").write_text("# a model")
+    files = [tmp_path / "model.onnx", tmp_path / "report.md", tmp_path / "missing.png"]
+    assert run.finish("succeeded", files) is None
+    told = server.only_run()
+    assert told["name"] == "flowers"
+    assert told["status"] == "FINISHED"
+    assert told["end"] > 0
+    assert told["params"]["training.optimizer.lr"] == "0.002"
+    assert told["params"]["model.name"] == "amdnet"
+    assert told["metrics"] == [
+        ("train/loss", 1, 2.0),
+        ("train/loss", 2, 1.5),
+        ("val/accuracy", 2, 0.5),
+        ("test/accuracy", 2, 0.75),
+    ]
+    assert told["tags"] == {
+        "redkiln.job_id": "job_1",
+        "redkiln.dataset_fingerprint": "f00d",
+        "redkiln.device": "cpu",
+        "redkiln.torch": "2.13",
+        "redkiln.verified": "true",
+    }
+    assert server.experiments == {"redkiln": "1"}
+    assert server.files["1/run1/artifacts/model.onnx"] == b"onnx" * 100_000
+    assert set(server.files) == {"1/run1/artifacts/model.onnx", "1/run1/artifacts/report.md"}
+
+
+def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow):
+    server = mlflow()
+    first = track(server.url)
+    first.heed(resolved())
+    first.heed(metrics({"train/loss": [[1, 2.0]]}))
+    assert first.finish("paused", []) is None
+    assert server.only_run()["status"] == "RUNNING"
+    second = track(server.url)
+    # What changed meanwhile is not written over: parameters are written once.
+    second.heed(resolved({"training": {"batch_size": 32, "accumulation": 2}}))
+    second.heed(metrics({"train/loss": [[2, 1.0]]}))
+    assert second.finish("failed", []) is None
+    told = server.only_run()
+    assert told["params"]["training.batch_size"] == "64"
+    assert told["params"]["training.accumulation"] == "2"
+    assert [step for _, step, _ in told["metrics"]] == [1, 2]
+    assert told["status"] == "FAILED"
+    other = track(server.url, job_id="job_2")
+    assert other.finish("cancelled", []) is None
+    assert len(server.runs) == 2
+    assert server.runs["run2"]["status"] == "KILLED"
+
+
+def test_more_than_a_batch_takes_several_requests(mlflow):
+    server = mlflow()
+    run = track(server.url)
+    run.heed(resolved({f"p{n}": n for n in range(250)}))
+    run.heed(metrics({"train/loss": [[step, 1 / step] for step in range(1, 2501)]}))
+    assert run.finish("succeeded", []) is None
+    told = server.only_run()
+    assert len(told["params"]) == 250
+    assert [step for _, step, _ in told["metrics"]] == list(range(1, 2501))
+
+
+def test_points_that_are_no_numbers_are_left_out(mlflow):
+    server = mlflow()
+    run = track(server.url)
+    run.heed(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
+    assert run.finish("failed", []) is None
+    assert server.only_run()["metrics"] == [("train/loss", 3, 1.0)]
+
+
+def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow):
+    server = mlflow()
+    server.away = 3
+    run = track(server.url)
+    run.heed(resolved())
+    run.heed(metrics({"train/loss": [[1, 2.0]]}))
+    assert run.finish("succeeded", []) is None
+    assert server.only_run()["metrics"] == [("train/loss", 1, 2.0)]
+
+
+def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch):
+    monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
+    run = track("http://127.0.0.1:9")
+    run.heed(resolved())
+    untold = run.finish("succeeded", [])
+    assert untold is not None
+    assert "did not take everything in time" in untold
+
+
+def test_a_refusal_is_a_warning_that_says_why(mlflow):
+    server = mlflow()
+    server.refuse.add("runs/log-batch")
+    run = track(server.url)
+    run.heed(resolved())
+    assert run.finish("succeeded", []) == (
+        "MLflow refused what it was told: runs/log-batch is not allowed (400)"
+    )
+
+
+def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path):
+    server = mlflow(artifact_scheme="s3:")
+    run = track(server.url)
+    (tmp_path / "model.onnx").write_bytes(b"onnx")
+    untold = run.finish("succeeded", [tmp_path / "model.onnx"])
+    assert untold is not None
+    assert "--serve-artifacts" in untold
+
+
+def test_what_waits_for_a_server_is_bounded(monkeypatch):
+    monkeypatch.setattr(tracking, "MAX_WAITING", 10)
+    facts = RunFacts("redkiln", "job_1", "flowers", {})
+    run = Tracking(MlflowClient("http://127.0.0.1:9"), facts)
+    run.heed(metrics({"train/loss": [[step, 1.0] for step in range(25)]}))
+    assert [m.step for m in run._news.metrics] == list(range(15, 25))
+    assert run._news.num_lost == 15
+
+
+@pytest.mark.parametrize(
+    ("options", "authorization"),
+    [({"token": "secret"}, "Bearer secret"), ({}, "Basic bWU6cHc=")],
+)
+def test_credentials_are_shown_to_the_server(mlflow, options, authorization):
+    server = mlflow()
+    url = server.url if options else server.url.replace("http://", "http://me:pw@")
+    assert track(url, **options).finish("succeeded", []) is None
+    assert server.authorizations == {authorization}
+
+
+def test_a_spec_is_flattened_into_parameters():
+    assert dict(flatten(SPEC)) == {
+        "model.name": "amdnet",
+        "model.options.image_size": "32",
+        "training.batch_size": "64",
+        "training.optimizer.lr": "0.002",
+        "training.optimizer.betas": "[0.9, 0.999]",
+    }

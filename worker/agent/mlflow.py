@@ -1,0 +1,207 @@
+"""An attempt as a run of an MLflow server, by its REST interface.
+
+    GET  experiments/get-by-name, POST experiments/create    the experiment, made when it is missing
+    POST runs/search, runs/create                            one run a job, whatever its attempts
+    POST runs/log-batch, runs/update                         parameters, metrics, tags, its end
+    PUT  mlflow-artifacts/artifacts/<path>                   files, where the server stores them
+
+Source: mlflow.org/docs/latest/rest-api.html; limits of a batch: 1000 metrics, 100 parameters, 1 MB.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+API = "/api/2.0/mlflow"
+FILES = "/api/2.0/mlflow-artifacts/artifacts"
+TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=60.0, pool=20.0)
+MAX_METRICS, MAX_PARAMS = 1000, 100
+MAX_VALUE = 500
+"""Characters of a parameter that servers of every release take."""
+PASSING = {408, 425, 429, 500, 502, 503, 504}
+JOB_TAG = "redkiln.job_id"
+
+
+class MlflowAway(Exception):  # noqa: N818  # reads as what it is
+    """The server was not reached, or cannot answer now."""
+
+
+class MlflowRefused(Exception):  # noqa: N818
+    """The server understood and will not do it."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A point of a series; `at_ms` is milliseconds since 1970."""
+
+    key: str
+    value: float
+    step: int
+    at_ms: int
+
+
+class MlflowClient:
+    """Calls of one MLflow server.
+
+    Args:
+        uri: where it is; a user and a password in it are shown to the server.
+        token: shown as a bearer token instead.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        token: str | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # As with the service: no proxy and no credentials from the environment.
+        self._http = httpx.Client(
+            base_url=uri.rstrip("/"),
+            headers=headers,
+            timeout=TIMEOUT,
+            trust_env=False,
+            transport=transport,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def find_or_create_experiment(self, name: str) -> str:
+        """Its id.
+
+        Raises:
+            MlflowAway, MlflowRefused: see the module.
+        """
+        found = self._send("GET", f"{API}/experiments/get-by-name?experiment_name={quote(name)}")
+        if found.status_code == 404:
+            made = self._send("POST", f"{API}/experiments/create", {"name": name})
+            if made.is_success:
+                return str(_read(made)["experiment_id"])
+            # Another worker may have made it meanwhile.
+            found = self._send(
+                "GET", f"{API}/experiments/get-by-name?experiment_name={quote(name)}"
+            )
+        return str(_read(found)["experiment"]["experiment_id"])
+
+    def find_run(self, experiment_id: str, *, job_id: str) -> dict[str, Any] | None:
+        """The run of a job, which an earlier attempt made."""
+        body = {
+            "experiment_ids": [experiment_id],
+            "filter": f"tags.`{JOB_TAG}` = '{job_id}'",
+            "max_results": 1,
+        }
+        runs = _read(self._send("POST", f"{API}/runs/search", body)).get("runs", [])
+        return runs[0] if runs else None
+
+    def create_run(
+        self, experiment_id: str, *, name: str, tags: Mapping[str, str], at_ms: int
+    ) -> dict[str, Any]:
+        """A new run, running."""
+        body = {
+            "experiment_id": experiment_id,
+            "run_name": name,
+            "start_time": at_ms,
+            "tags": [{"key": key, "value": value} for key, value in tags.items()],
+        }
+        run: dict[str, Any] = _read(self._send("POST", f"{API}/runs/create", body))["run"]
+        return run
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        metrics: Sequence[Metric] = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add to a run, in as many requests as it takes.
+
+        A point whose value is no number is left out: JSON has none.
+        """
+        finite = [
+            {"key": m.key, "value": m.value, "timestamp": m.at_ms, "step": m.step}
+            for m in metrics
+            if math.isfinite(m.value)
+        ]
+        told = [{"key": k, "value": v[:MAX_VALUE]} for k, v in (params or {}).items()]
+        marks = [{"key": k, "value": v} for k, v in (tags or {}).items()]
+        bodies: list[dict[str, Any]] = [
+            {"params": told[start : start + MAX_PARAMS]}
+            for start in range(0, len(told), MAX_PARAMS)
+        ]
+        bodies += [
+            {"metrics": finite[start : start + MAX_METRICS]}
+            for start in range(0, len(finite), MAX_METRICS)
+        ]
+        if marks:
+            bodies.append({"tags": marks})
+        for body in bodies:
+            _read(self._send("POST", f"{API}/runs/log-batch", {"run_id": run_id, **body}))
+
+    def update_run(self, run_id: str, *, status: str, at_ms: int | None = None) -> None:
+        """Say how a run stands: RUNNING, FINISHED, FAILED or KILLED."""
+        ending = {} if at_ms is None else {"end_time": at_ms}
+        _read(
+            self._send("POST", f"{API}/runs/update", {"run_id": run_id, "status": status, **ending})
+        )
+
+    def put_file(self, folder: str, path: Path) -> None:
+        """Store a file in a run's folder, as `find_folder` gave it."""
+        with path.open("rb") as file:
+            target = f"{FILES}/{quote(folder)}/{quote(path.name)}"
+            try:
+                response = self._http.put(
+                    target, content=file, headers={"Content-Type": "application/octet-stream"}
+                )
+            except httpx.HTTPError as error:
+                raise MlflowAway(repr(error)) from error
+        _read(_pass(response))
+
+    def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise MlflowAway(repr(error)) from error
+        return _pass(response)
+
+
+def find_folder(run: Mapping[str, Any]) -> str | None:
+    """Where a run's files go by way of the server; None where it does not pass them on."""
+    uri = urlsplit(str(run["info"].get("artifact_uri", "")))
+    return uri.path.strip("/") if uri.scheme == "mlflow-artifacts" else None
+
+
+def flatten(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """A resolved spec as parameters: `training.optimizer.lr` -> `0.002`."""
+    for key, value in spec.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{name}.")
+        elif value is not None:
+            yield name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _pass(response: httpx.Response) -> httpx.Response:
+    if response.status_code in PASSING:
+        raise MlflowAway(f"status {response.status_code}")
+    return response
+
+
+def _read(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json() if response.content else {}
+    except ValueError:
+        body = None
+    if response.is_success and isinstance(body, dict):
+        return body
+    what = body.get("message") if isinstance(body, dict) else None
+    raise MlflowRefused(f"{what or response.reason_phrase} ({response.status_code})")

@@ -1,0 +1,145 @@
+"""Who else is told of an attempt: its previews' readers, TensorBoard, and an MLflow server.
+
+They hear the events that pass by. None of them can hold an attempt up, or make it fail.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from redkiln.events import Event, EventKind
+from redkiln.protocol import ArtifactKind, ClaimResponse
+from worker.agent.artifacts import list_files
+from worker.agent.client import AttemptClient
+from worker.agent.finish import Outcome
+from worker.agent.mlflow import MlflowClient
+from worker.agent.previews import PreviewUploader
+from worker.agent.stopping import StopSignal
+from worker.agent.tensorboard import (
+    NAME,
+    TensorBoard,
+    describe_manifest_time,
+    load_history,
+    name_folder,
+)
+from worker.agent.tracking import RunFacts, Tracking
+from worker.jobdir import JobDir
+from worker.settings import WorkerSettings
+
+HANDED_IN: frozenset[ArtifactKind] = frozenset(
+    {"model", "manifest", "report", "figure", "metrics", "profile", "benchmark"}
+)
+"""Kinds of files that a tracking server gets too; checkpoints and parity samples are large."""
+PREVIEW_SECONDS = 5.0
+"""How long an attempt's end waits for its last preview."""
+
+
+@dataclass
+class Observers:
+    """All of them, for one attempt.
+
+    Args:
+        claim: of the attempt.
+        client: its calls.
+        jobdir: its folder.
+        stop: ends it when it is superseded.
+        settings: of the worker.
+    """
+
+    claim: ClaimResponse
+    client: AttemptClient
+    jobdir: JobDir
+    stop: StopSignal
+    settings: WorkerSettings
+
+    def __post_init__(self) -> None:
+        self._previews = PreviewUploader(self.client, self.jobdir.preview_dir, self.stop)
+        self._tensorboard = TensorBoard(self._list_paths())
+        self._tracking = self._build_tracking()
+
+    def start(self) -> None:
+        """Tell them from now on."""
+        self._previews.start()
+        if self._tracking is not None:
+            self._tracking.start()
+
+    def resume(self, checkpoint: str | None) -> None:
+        """The attempt goes on from a checkpoint of its folder; curves begin with what is in it."""
+        if checkpoint is None or not checkpoint.endswith(".safetensors"):
+            return  # a script's checkpoint is a folder of its own
+        manifests: Mapping[str, Mapping[str, Any]] = {
+            f"step-{ref.step:012d}.safetensors": ref.manifest for ref in self.claim.checkpoints
+        }
+        at = describe_manifest_time(manifests.get(checkpoint, {})) or datetime.now(UTC)
+        history = load_history(self.jobdir.checkpoints_dir / checkpoint)
+        self._tensorboard.resume(history, at=at)
+
+    def heed(self, event: Event) -> None:
+        """An event of the attempt's."""
+        if event.kind is EventKind.PROGRESS:
+            self._previews.offer(event.data)
+        self._tensorboard.heed(event)
+        if self._tracking is not None:
+            self._tracking.heed(event)
+
+    def finish(self, outcome: Outcome) -> str | None:
+        """The attempt has ended; its folder is still there.
+
+        Returns:
+            What could not be told, for the job's warnings.
+        """
+        self._tensorboard.close()
+        self._previews.drain(timeout_seconds=PREVIEW_SECONDS)
+        if self._tracking is None:
+            return None
+        files = [path for path, output in list_files(self.jobdir) if output.kind in HANDED_IN]
+        return self._tracking.finish(outcome, files if outcome == "succeeded" else [])
+
+    def halt(self) -> None:
+        """Tell them nothing more."""
+        self._tensorboard.close()
+        self._previews.halt()
+        if self._tracking is not None:
+            self._tracking.halt()
+
+    def _list_paths(self) -> list[Path]:
+        paths = [self.jobdir.extra_dir / NAME]
+        if self.settings.tensorboard_dir is not None:
+            folder = name_folder(
+                self.settings.tensorboard_dir,
+                job_id=self.claim.job_id,
+                job_name=self.claim.job_name,
+            )
+            paths.append(folder / f"{NAME}.{self.claim.number:03d}")
+        return paths
+
+    def _build_tracking(self) -> Tracking | None:
+        settings, claim = self.settings, self.claim
+        if settings.mlflow_tracking_uri is None:
+            return None
+        spec = claim.spec
+        tags = {
+            "redkiln.task": str(spec.get("task", "")),
+            "redkiln.attempt_id": claim.attempt_id,
+            "redkiln.dataset": claim.dataset.name if claim.dataset else "",
+            "redkiln.dataset_fingerprint": _fingerprint(claim),
+            **{f"redkiln.metadata.{k}": str(v) for k, v in (spec.get("metadata") or {}).items()},
+        }
+        return Tracking(
+            MlflowClient(settings.mlflow_tracking_uri, token=settings.mlflow_token),
+            RunFacts(
+                experiment=settings.mlflow_experiment,
+                job_id=claim.job_id,
+                job_name=claim.job_name,
+                tags={name: value for name, value in tags.items() if value},
+            ),
+        )
+
+
+def _fingerprint(claim: ClaimResponse) -> str:
+    dataset = claim.dataset
+    if dataset is None:
+        return ""
+    return dataset.sha256 or dataset.index_sha256 or dataset.id
