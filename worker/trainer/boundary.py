@@ -1,8 +1,10 @@
 """The boundary of a child process: what happens inside leaves it as an event and an exit status."""
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from redkiln.events import EventKind, EventWriter
 from redkiln.failure import JobFailure
@@ -14,17 +16,24 @@ from worker.trainer.reserve import Reserve
 
 
 def run_guarded(
-    job_dir: JobDir, order: Order, *, device: str, body: Callable[[Report], None]
+    job_dir: JobDir, order: Order, *, device: str, body: Callable[[Report], None], rank: int = 0
 ) -> int:
     """Run a child's work; an exception becomes the FAILURE event.
 
-    `device` is where the work runs, for the words of a failure.
+    Args:
+        job_dir: that it works in.
+        order: of the job.
+        device: where the work runs, for the words of a failure.
+        body: the work.
+        rank: of several processes of a job the first alone writes events; the others leave their
+            failure in a file, for who started them.
 
     Returns:
         The exit status (worker.jobdir).
     """
-    reserve = Reserve(job_dir.root)
-    report = Report(EventWriter(job_dir.events_path), progress_seconds=order.progress_seconds)
+    reserve = Reserve(job_dir.root, rank=rank)
+    events_path = Path(os.devnull) if rank else job_dir.events_path
+    report = Report(EventWriter(events_path), progress_seconds=order.progress_seconds)
     try:
         body(report)
     except Stopped:
@@ -35,14 +44,17 @@ def run_guarded(
             traceback.print_exc()
         sys.stderr.write(f"{failure.code}: {failure.message}\n")
         reserve.release()
-        _say_failure(job_dir, failure)
+        _say_failure(job_dir, failure, rank=rank)
         return EXIT_FAILED
     finally:
         reserve.release()
     return EXIT_DONE
 
 
-def _say_failure(job_dir: JobDir, failure: JobFailure) -> None:
+def _say_failure(job_dir: JobDir, failure: JobFailure, *, rank: int) -> None:
+    if rank:
+        job_dir.rank_failure_path(rank).write_text(failure.model_dump_json())
+        return
     # Opened anew: after a write that a full disk cut short, opening repairs the last line.
     with EventWriter(job_dir.events_path) as writer:
         writer.write(EventKind.FAILURE, **failure.model_dump())

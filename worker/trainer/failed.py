@@ -4,12 +4,14 @@
 """
 
 import errno
-
-import torch
+import sys
+from typing import TYPE_CHECKING
 
 from redkiln.failure import FailureCode, JobFailure
 from worker.hardware.deaths import recognise, to_failure
-from worker.trainer.decode_shard import ShardProblem
+
+if TYPE_CHECKING:
+    from worker.trainer.decode_shard import ShardProblem
 
 
 class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
@@ -19,8 +21,15 @@ class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
         self.failure = JobFailure.of(code, message, **details)
         super().__init__(message)
 
+    @classmethod
+    def from_failure(cls, failure: JobFailure) -> "TrainingFailed":
+        """A failure that was found elsewhere."""
+        error = cls(failure.code, failure.message)
+        error.failure = failure
+        return error
 
-def failure_of(problem: ShardProblem) -> TrainingFailed:
+
+def failure_of(problem: "ShardProblem") -> TrainingFailed:
     """What a sample that could not be decoded ends the run with."""
     code = FailureCode.DATASET_UNAVAILABLE if problem.is_gone else FailureCode.BAD_INPUT
     message = f"cannot read {problem.path} of the data set: {problem.reason}"
@@ -35,7 +44,10 @@ def of_exception(error: BaseException, *, device: str) -> JobFailure:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         message = "the worker's disk is full; free space there, then submit the job again"
         return JobFailure.of(FailureCode.DISK_FULL, message, error=text)
-    if isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in text:
+    # What no torch was imported in has none of its errors, and need not import it for them.
+    torch = sys.modules.get("torch")
+    is_memory = torch is not None and isinstance(error, torch.OutOfMemoryError)
+    if is_memory or "DefaultCPUAllocator" in text:
         message = f"out of memory on {device}; use a smaller batch_size or image_size"
         return JobFailure.of(FailureCode.OUT_OF_MEMORY, message, error=text[:2000])
     if isinstance(error, MemoryError):
@@ -44,7 +56,7 @@ def of_exception(error: BaseException, *, device: str) -> JobFailure:
     cause = recognise(text)
     if cause is not None and cause.row is not None:
         return to_failure(cause, error=text[:2000])
-    if isinstance(error, torch.AcceleratorError):
+    if torch is not None and isinstance(error, torch.AcceleratorError):
         message = f"the GPU failed ({device}): {text[:500]}"
         return JobFailure.of(FailureCode.GPU_FAULT, message)
     message = f"{type(error).__name__}: {text[:500]} (a fault of Redkiln; see trainer.log)"

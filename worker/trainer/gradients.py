@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from redkiln.spec import Training
+from worker.trainer.averaging import Averaging, has_batch_norm
 from worker.trainer.devices import autocast_of
+from worker.trainer.distributed import ALONE, Ranks
+from worker.trainer.failed import TrainingFailed, of_exception
 from worker.trainer.inputs import Inputs, split_inputs
 from worker.trainer.recompute import recompute_activations
 from worker.trainer.scaling import LossScaling
@@ -29,6 +31,7 @@ class Gradients:
         device: that it runs on.
         on_change: told what was changed when memory ran out.
         may_recompute: whether gradient checkpointing is allowed as the last resort.
+        ranks: that share each batch.
 
     Attributes:
         forward: what is called with a micro step's inputs: the model, or it through a compiler.
@@ -43,8 +46,11 @@ class Gradients:
         device: torch.device,
         on_change: Callable[[str], None],
         may_recompute: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.forward: Callable[..., Any] = work.model
+        self._ranks = ranks
+        self._averaging = Averaging(work.model, ranks, device=device)
         self._work = work
         self._training = training
         self._scaling = scaling
@@ -55,6 +61,9 @@ class Gradients:
 
     def compute(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
         """Add a batch's gradients to its model's; the mean loss, still on the device.
+
+        Of several ranks each gives its share of the batch, and gets its part of the mean loss: all
+        parts together are it. The gradients are those of the whole batch on all of them.
 
         Raises:
             torch.OutOfMemoryError: not even the smallest micro step fits.
@@ -68,32 +77,64 @@ class Gradients:
             # Behind the handler of the error, which keeps every tensor of the step alive.
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
-            self._make_room(len(targets))
+            self._make_room(self._smallest_share(len(targets)))
 
     def _try(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor | None:
+        loss: torch.Tensor | None = None
+        forward = self._averaging.begin(self.forward)
         try:
-            return self._accumulate(inputs, targets)
-        except torch.OutOfMemoryError:
-            if not self._can_split(len(targets)) and not self._may_recompute:
-                raise
+            loss = self._accumulate(forward, inputs, targets)
+        except torch.OutOfMemoryError as error:
+            is_last_word = not (
+                self._can_split(self._smallest_share(len(targets))) or self._may_recompute
+            )
+            if is_last_word or not (self._ranks.is_alone or self._averaging.is_careful):
+                raise self._give_up(error) from None
+        if self._averaging.is_careful and self._ranks.any(loss is None):
+            loss = None  # memory was not enough on some rank, and all go on in the same way
+        if loss is None:
             self._work.model.zero_grad(set_to_none=True)
             return None
+        self._averaging.finish()
+        return loss
 
-    def _accumulate(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
-        parts = self._training.accumulation
+    def _give_up(self, error: torch.OutOfMemoryError) -> Exception:
+        if self._ranks.is_alone:
+            return error
+        # The other ranks wait for gradients that will not come. From the last checkpoint on, the
+        # first steps find out again what fits.
+        failure = of_exception(error, device=f"{self._device} (rank {self._ranks.rank})")
+        is_worth_it = not self._averaging.is_careful
+        return TrainingFailed.from_failure(failure.model_copy(update={"retryable": is_worth_it}))
+
+    def _accumulate(
+        self, forward: Callable[..., Any], inputs: Inputs, targets: torch.Tensor
+    ) -> torch.Tensor:
+        parts, size = self._training.accumulation, self._ranks.size
+        num_global = self._num_global(len(targets))
         total: torch.Tensor | None = None
-        for some, wanted in zip(
-            split_inputs(inputs, parts), targets.tensor_split(parts), strict=True
-        ):
-            with autocast_of(self._device, self._training.precision):
-                outputs = self.forward(*some)
-            loss = self._work.loss(outputs.float(), wanted)
-            if parts > 1:
-                loss = loss * (len(wanted) / len(targets))
-            self._scaling.scale(loss).backward()  # type: ignore[no-untyped-call]
+        pieces = zip(split_inputs(inputs, parts), targets.tensor_split(parts), strict=True)
+        for number, (some, wanted) in enumerate(pieces, start=1):
+            with self._averaging.micro_step(is_last=number == parts):
+                with autocast_of(self._device, self._training.precision):
+                    outputs = forward(*some)
+                loss = self._work.loss(outputs.float(), wanted)
+                if len(wanted) < num_global:
+                    loss = loss * (len(wanted) / num_global)
+                # Averaging divides by the number of ranks.
+                wide = loss if size == 1 else loss * size
+                self._scaling.scale(wide).backward()  # type: ignore[no-untyped-call]
             total = loss.detach() if total is None else total + loss.detach()
         assert total is not None
         return total
+
+    def _num_global(self, num_samples: int) -> int:
+        batch_size = self._training.batch_size
+        return num_samples if self._ranks.is_alone or batch_size == "auto" else batch_size
+
+    def _smallest_share(self, num_samples: int) -> int:
+        """Of the batch; every rank comes to the same decision by it."""
+        return self._num_global(num_samples) // self._ranks.size
 
     def _can_split(self, batch_size: int) -> bool:
         return 2 * self._training.accumulation <= batch_size // self._smallest_part()
@@ -112,25 +153,27 @@ class Gradients:
     def _recompute(self) -> str:
         self._may_recompute = False
         self._recomputes = True
+        self._averaging.start_over()
         # A compiled forward pass decides for itself what it keeps.
         self.forward = self._work.model
         return recompute_activations(self._work.model)
 
     def _split(self, batch_size: int) -> None:
+        self._averaging.start_over()
         self._training.accumulation *= 2
         parts = self._training.accumulation
         text = (
             f"the device's memory was not enough: a step is now made of {parts} micro steps of "
-            f"{-(-batch_size // parts)} samples, and its batch is {batch_size} as before"
+            f"{-(-batch_size // parts)} samples{self._on_each()}, and its batch is "
+            f"{self._num_global(batch_size)} as before"
         )
-        if self._has_batch_norm():
+        if has_batch_norm(self._work.model):
             text += "; batch norm now sees one micro step at a time, so results differ a little"
         self._on_change(text)
 
+    def _on_each(self) -> str:
+        return "" if self._ranks.is_alone else f" on each of {self._ranks.size} ranks"
+
     def _smallest_part(self) -> int:
         # Batch norm cannot normalise a single value.
-        return 2 if self._has_batch_norm() else 1
-
-    def _has_batch_norm(self) -> bool:
-        kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-        return any(isinstance(module, kinds) for module in self._work.model.modules())
+        return 2 if has_batch_norm(self._work.model) else 1

@@ -25,6 +25,7 @@ from redkiln.job import Phase, Progress
 from worker.trainer import rollback
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
 from worker.trainer.devices import device_name
+from worker.trainer.distributed import ALONE, Ranks
 from worker.trainer.efficiency import Efficiency
 from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
@@ -66,6 +67,7 @@ class Loop:
         insight: Insight,
         guard: Guard | None = None,
         may_recompute: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.first_step_at: datetime | None = None
         self._work = work
@@ -88,7 +90,10 @@ class Loop:
             device=device,
             on_change=self._tell_change,
             may_recompute=may_recompute,
+            ranks=ranks,
         )
+        self._ranks = ranks
+        self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
         self._curve = LossCurve(steps=self._plan.steps)
@@ -200,7 +205,7 @@ class Loop:
         while True:
             if self._is_epoch_over():
                 self._close_epoch()
-            if self._should_stop():
+            if any(self._stopping(self._should_stop())):
                 self._save_and_stop()
             if self.step >= last or self.is_done:
                 return not self.is_done
@@ -220,6 +225,7 @@ class Loop:
         manifest = checkpoint.manifest
         self._optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
+        self._ranks.wait()  # saving replaces what others may still read
         state.num_rollbacks = num_rollbacks + 1
         training.optimizer.lr *= rollback.FACTOR
         text = rollback.describe_rollback(
@@ -247,6 +253,7 @@ class Loop:
             self._work.freezer.apply(epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
+        self._ranks.begin_step(seed=self._training.seed, step=self.step)
         self._unread.append(self._gradients.compute(inputs, targets))
         if self._training.clip_norm is not None:
             self._scaling.unscale()
@@ -275,12 +282,15 @@ class Loop:
         )
 
     def _keep_books(self) -> None:
-        if self._report.is_progress_due():
+        is_progress_due, is_checkpoint_due = self._due(
+            self._report.is_progress_due(), time.perf_counter() >= self._next_checkpoint
+        )
+        if is_progress_due:
             self._read_losses()
             self._say_progress()
         elif len(self._unread) >= MAX_UNREAD_LOSSES:
             self._read_losses()
-        if time.perf_counter() >= self._next_checkpoint and not self._is_epoch_over():
+        if is_checkpoint_due and not self._is_epoch_over():
             self._save(is_best=False, metrics={})
 
     def _is_epoch_over(self) -> bool:
@@ -293,8 +303,10 @@ class Loop:
         metrics: dict[str, float] | None = {}
         if self._work.evaluate is not None:
             self._report.enter(Phase.EVALUATING)
-            with self._averaged():
-                metrics = self._work.evaluate(should_stop=self._should_stop)
+            if self._ranks.is_first:
+                with self._averaged():
+                    metrics = self._work.evaluate(should_stop=self._should_stop)
+            metrics = self._ranks.tell(metrics)
             self._report.enter(Phase.TRAINING)
         if metrics is None:
             self._save_and_stop()
@@ -338,7 +350,7 @@ class Loop:
             return
         first = self.step - len(self._unread) + 1
         with self._work.batches.pace.waiting():
-            losses = torch.stack(self._unread).tolist()
+            losses = self._ranks.sum(torch.stack(self._unread)).tolist()
         self._unread.clear()
         skipped = self._scaling.read_skipped(len(losses))
         for step, (loss, was_skipped) in enumerate(zip(losses, skipped, strict=True), start=first):
@@ -398,6 +410,10 @@ class Loop:
         self._read_losses()
         if not all(bool(torch.isfinite(t).all()) for t in self._work.model.parameters()):
             raise self._diverged(f"a weight is not finite after step {self.step}", self.step)
+        if not self._ranks.is_first:
+            self._saved = (self.step, self._state.evaluated_step)
+            self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
+            return
         tensors, values = self._state.tensors(), self._values()
         if is_leaving and self._device.type == "cuda":
             # Whoever wants the GPU does not wait for the disk.

@@ -9,8 +9,8 @@ RESERVE_BYTES = 64 * 1024
 class Reserve:
     """A file that is only there to be removed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / ".reserve"
+    def __init__(self, folder: Path, *, rank: int = 0) -> None:
+        self._path = folder / (f".reserve-{rank}" if rank else ".reserve")
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, RESERVE_BYTES)

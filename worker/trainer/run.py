@@ -4,6 +4,7 @@ A task that exports nothing runs as it is, to its result.
 """
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
+from worker.trainer.averaging import share_work
 from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
 from worker.trainer.devices import (
@@ -24,6 +26,14 @@ from worker.trainer.devices import (
     device_name,
     open_device,
     switch_off_denied,
+)
+from worker.trainer.distributed import (
+    ALONE,
+    Ranks,
+    losing_no_words,
+    meet,
+    order_of_rank,
+    rank_number,
 )
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard import build_guard
@@ -34,7 +44,7 @@ from worker.trainer.loop import Loop
 from worker.trainer.patches import apply_patches
 from worker.trainer.report import Report
 from worker.trainer.resumed import follow_checkpoint
-from worker.trainer.tasks import RUN, SUPERVISED, TRAINED
+from worker.trainer.tasks import RUN, TRAINED
 from worker.trainer.trained import Trained
 from worker.trainer.work import Work
 
@@ -45,12 +55,13 @@ def run_job(job_dir: JobDir, stop: StopSignal) -> int:
     Returns:
         The exit status (worker.jobdir).
     """
-    order = job_dir.load_order()
+    order = order_of_rank(job_dir.load_order(), os.environ)
     return run_guarded(
         job_dir,
         order,
         device=order.device,
         body=lambda report: _run(job_dir, order, stop, report),
+        rank=rank_number(os.environ),
     )
 
 
@@ -60,8 +71,12 @@ def build_loop(
     *,
     report: Report,
     should_stop: Callable[[], bool],
+    ranks: Ranks = ALONE,
 ) -> tuple[Loop, Work]:
     """Prepare a job up to its first (or next) step, without rehearsing its export.
+
+    Of several ranks the first prepares before the others, which then find what it decoded, and
+    take the spec that it resolved: what is measured is measured once.
 
     Raises:
         TrainingFailed: the spec, the data or the device do not allow it.
@@ -74,12 +89,18 @@ def build_loop(
     switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
     store = CheckpointStore(job_dir.checkpoints_dir, keep_last=spec.training.keep_checkpoints)
+    told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
     checkpoint = _find_checkpoint(order, store, report)
     if checkpoint is not None:
         spec = _follow(order, checkpoint, device)
+    if told is not None:
+        spec = _parse(told)
     work = TRAINED[spec.task].prepare(order, spec, device=device, report=report)
     if work.spec.training.gradient_checkpointing == "auto":
         work.spec.training.gradient_checkpointing = "off"
+    share_work(work, ranks, device=device, report=report)
+    if ranks.is_first:
+        ranks.tell(work.spec.model_dump(mode="json"))
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
@@ -96,6 +117,7 @@ def build_loop(
         insight=insight,
         guard=guard,
         may_recompute=may_recompute,
+        ranks=ranks,
     )
     if checkpoint is not None:
         loop.restore(checkpoint)
@@ -109,10 +131,6 @@ def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> Non
     if spec.exports:
         _train(job_dir, order, stop, report)
         return
-    if spec.task in SUPERVISED:
-        SUPERVISED[spec.task](job_dir, order, spec, stop=stop, report=report)
-        report.flush_points()
-        return
     report.enter(Phase.PREPARING)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     switch_off_denied(order.denied)
@@ -122,12 +140,20 @@ def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> Non
 
 
 def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
-    loop, work = build_loop(job_dir, order, report=report, should_stop=lambda: stop.requested)
-    with contextlib.closing(work):
-        _rehearse(order, work, report)
-        with stop.deferred():
-            loop.run()
-    _leave(job_dir, order, work, loop, report)
+    with losing_no_words(lambda: stop.requested, device=order.device):
+        ranks = meet(job_dir, os.environ, is_gpu=order.device != "cpu")
+        loop, work = build_loop(
+            job_dir, order, report=report, should_stop=lambda: stop.requested, ranks=ranks
+        )
+        with contextlib.closing(work):
+            if ranks.is_first:
+                _rehearse(order, work, report)
+            ranks.wait()
+            with stop.deferred():
+                loop.run()
+        ranks.close()
+    if ranks.is_first:
+        _leave(job_dir, order, work, loop, report)
 
 
 def _parse(spec: dict[str, Any]) -> JobSpec:

@@ -13,7 +13,11 @@ def build_generator(
     seed: int, purpose: str, epoch: int, *, device: torch.device
 ) -> torch.Generator:
     """A generator for one purpose in one epoch."""
-    digest = hashlib.sha256(f"{seed}:{purpose}:{epoch}".encode()).digest()
+    return torch.Generator(device=device).manual_seed(derive_seed(seed, purpose, epoch))
+
+
+def derive_seed(seed: int, purpose: str, number: int) -> int:
+    """A seed for one purpose in one epoch, or one step."""
+    digest = hashlib.sha256(f"{seed}:{purpose}:{number}".encode()).digest()
     # CPU generators use 32 bits of a seed.
-    number = int.from_bytes(digest[:4], "little")
-    return torch.Generator(device=device).manual_seed(number)
+    return int.from_bytes(digest[:4], "little")

@@ -9,6 +9,7 @@ from torch import nn
 
 from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
+from worker.trainer.distributed import Ranks
 from worker.trainer.inputs import Batch
 from worker.trainer.models.backbone import Freezer
 from worker.trainer.pace import Pace
@@ -21,9 +22,11 @@ class Batches(Protocol):
 
     Attributes:
         pace: what it takes the host to make them.
+        ranks: that share each batch: what is got is this rank's part of it (`Ranks.share`).
     """
 
     pace: Pace
+    ranks: Ranks
 
     def get(self, epoch: int, place: int) -> Batch:
         """Inputs and targets on the device, all with the batch as their first dimension."""
