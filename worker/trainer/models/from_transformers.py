@@ -47,7 +47,7 @@ def build_from_transformers(model: Model, *, num_classes: int) -> nn.Module:
     config = _load_config(model.config["model_type"], model.config, num_classes=num_classes)
     try:
         network = AutoModelForImageClassification.from_config(config)  # type: ignore[no-untyped-call]
-    except (ImportError, TypeError, ValueError) as error:
+    except (ArithmeticError, ImportError, RuntimeError, TypeError, ValueError) as error:
         raise _refused(f"transformers cannot build it: {error}", "/model/config") from error
     return ImageClassifier(network)
 
