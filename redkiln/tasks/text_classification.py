@@ -1,0 +1,114 @@
+"""Options and defaults of the task `text-classification`."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from redkiln.class_weights import ClassifierTraining
+from redkiln.spec import AdamW, Auto, Optimizer, Schedule, Shorthand, StrictModel, TrainingSpec
+
+NAME: Literal["text-classification"] = "text-classification"
+
+FROM_SCRATCH_LR = 1e-3
+PRETRAINED_LR = 5e-5
+"""What a whole pretrained network is tuned with. Source: Devlin et al., arXiv:1810.04805, A.3."""
+PRETRAINED_EPOCHS = 3
+WARMUP_FRACTION = 0.1
+
+
+class Options(StrictModel):
+    """Size and reading of a network that is trained from scratch; a pretrained one has its own."""
+
+    dim: int = Field(128, ge=8, le=8192, description="Width of each token's vector.")
+    layers: int = Field(2, ge=1, le=128, description="Attention blocks.")
+    heads: int = Field(4, ge=1, le=128, description="Of each block; they divide `dim`.")
+    vocabulary_size: int = Field(
+        8192,
+        ge=64,
+        le=500_000,
+        description="Largest number of tokens; a WordPiece vocabulary of the training texts.",
+    )
+    lowercase: bool = Field(
+        True, description="Read upper case as lower case, and letters without their accents."
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="Wherever the architecture has any.")
+    max_length: Auto | Annotated[int, Field(ge=4, le=8192)] = Field(
+        "auto",
+        description="Tokens that are read of a text; longer ones are cut, counted and warned of. "
+        "`auto` is 256, or what the pretrained network can read if that is less.",
+    )
+
+    @model_validator(mode="after")
+    def _share_out_the_width(self) -> "Options":
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
+        return self
+
+
+class Model(Shorthand):
+    """Which network is trained."""
+
+    source: Literal["transformers"] = "transformers"
+    name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        "auto",
+        description="An architecture that transformers classifies texts with: distilbert, bert, "
+        "roberta, electra, ...; `auto` is distilbert, or what belongs to `pretrained`.",
+    )
+    pretrained: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None,
+        description="First weights, and the tokenizer that belongs to them: `org/name` or "
+        "`org/name@revision` of the hub, or a folder of the worker's models. Without it weights "
+        "are random, and a tokenizer is trained on the training texts.",
+    )
+    config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Fields of the architecture's configuration in transformers; they win over "
+        "the options. Resolved, it is the whole configuration.",
+    )
+    initial_weights: str | None = Field(
+        None,
+        description="What the worker took for `pretrained`: a commit of the hub, or a sha256.",
+    )
+    options: Options = Field(default_factory=Options)
+
+
+class TextTraining(ClassifierTraining):
+    """Training of text models."""
+
+    metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
+        **ClassifierTraining.metrics,
+        "val/macro_f1": "higher",
+    }
+
+    freeze_backbone_epochs: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Epochs at the start in which the head alone is trained, and the backbone "
+        "keeps its weights.",
+    )
+    optimizer: Optimizer = Field(default_factory=lambda: AdamW(lr=FROM_SCRATCH_LR))
+    schedule: Schedule = Field(default_factory=lambda: Schedule(warmup_fraction=WARMUP_FRACTION))
+
+
+class TextClassificationSpec(TrainingSpec):
+    """A job that trains a classifier on texts with a label each."""
+
+    task: Literal["text-classification"] = NAME
+    model: Model = Field(default_factory=Model)
+    training: TextTraining = Field(default_factory=TextTraining)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tune_gently(cls, value: Any) -> Any:
+        """What is pretrained is tuned at a small rate, for a few epochs, where none are written."""
+        model = value.get("model") if isinstance(value, dict) else None
+        if not isinstance(model, dict) or model.get("pretrained") is None:
+            return value
+        training = value.get("training", {})
+        if not isinstance(training, dict):
+            return value
+        gentle: dict[str, Any] = {"optimizer": {"name": "adamw", "lr": PRETRAINED_LR}}
+        if training.get("steps") is None:
+            gentle["epochs"] = PRETRAINED_EPOCHS
+        return {**value, "training": {**gentle, **training}}

@@ -1,0 +1,168 @@
+"""Whole text jobs in this process, on a network that is small and real."""
+
+import json
+import re
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from redkiln.failure import FailureCode
+from worker.export.run import export_job
+from worker.jobdir import EXIT_DONE, EXIT_FAILED
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.lifetime import Stopped, StopSignal
+from worker.trainer.run import run_job
+
+LONG = "boat " * 40
+
+
+def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, text_table):
+    job_dir = make_text_job(training={"epochs": 8})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE, events(job_dir, "failure")
+    assert export_job(job_dir) == EXIT_DONE, events(job_dir, "failure")
+
+    result = events(job_dir, "result")[-1]["data"]
+    assert result["verified"] is True
+    assert result["metrics"]["test/accuracy"] >= 0.9
+    assert {"val/macro_f1", "test/macro_f1"} <= set(result["metrics"])
+    names = [output.name for output in job_dir.load_outputs()]
+    assert {"model.onnx", "tokenizer.json", "report.md", "confusion.png"} <= set(names)
+
+    session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
+    assert [(i.name, i.type, i.shape) for i in session.get_inputs()] == [
+        ("input_ids", "tensor(int64)", ["batch", "tokens"]),
+        ("attention_mask", "tensor(int64)", ["batch", "tokens"]),
+    ]
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["classes"]) == ["garden", "kitchen", "sea"]
+
+    saved = np.load(job_dir.out_dir / "parity.npz")
+    alone = {name: saved[name][:1].astype(np.int64) for name in ("input_ids", "attention_mask")}
+    length = int(alone["attention_mask"].sum())
+    (logits,) = session.run(None, {name: array[:, :length] for name, array in alone.items()})
+    assert np.abs(logits - saved["logits"][:1]).max() < 1e-4
+
+    report = (job_dir.out_dir / "report.md").read_text()
+    assert "distilbert" in report
+    assert "texts" in report
+    assert "image" not in report
+    code = re.search(r"```python\n(.*?)```", report, re.DOTALL).group(1)
+    namespace = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(job_dir.out_dir)
+        exec(compile(code, "report.md", "exec"), namespace)
+        said = namespace["predict"](["the waves and the tide and a boat", "butter"])
+    assert said == ["sea", "kitchen"]
+
+
+@pytest.mark.parametrize("stop_after", [3, 13])
+def test_a_resumed_text_run_is_the_uninterrupted_one(make_text_job, start, losses, stop_after):
+    straight = make_text_job("straight")
+    loop, _ = start(straight)
+    loop.run()
+
+    first = make_text_job("first")
+    with pytest.raises(Stopped):
+        start(first, stop_after=stop_after)[0].run()
+    newest = sorted(path.name for path in first.checkpoints_dir.glob("*.safetensors"))[-1]
+    second = make_text_job("first", order={"resume": newest.removesuffix(".safetensors")})
+    resumed, _ = start(second)
+    resumed.run()
+    assert losses(second) == losses(straight)
+
+
+def test_all_that_was_auto_is_settled_and_stays_so(make_text_job, start):
+    job_dir = make_text_job(
+        model={"options": {"dim": 32, "layers": 1, "heads": 2}},
+        training={"batch_size": "auto", "precision": "auto", "epochs": 1},
+    )
+    _, work = start(job_dir)
+    spec = work.spec
+    assert spec.model.name == "distilbert"
+    assert spec.model.options.max_length == 256
+    assert spec.model.config["dim"] == 32
+    assert spec.training.batch_size == 8
+    assert spec.training.precision in ("fp32", "bf16")
+    assert "auto" not in spec.training.model_dump_json()
+    again = make_text_job(
+        "again",
+        model=json.loads(spec.model.model_dump_json()),
+        training=json.loads(spec.training.model_dump_json(exclude={"steps"})),
+    )
+    assert start(again)[1].spec.model == spec.model
+
+
+def test_texts_that_are_cut_and_texts_without_a_word_are_counted(
+    make_text_job, start, events, text_table
+):
+    texts = [("boat sail", 0), (LONG, 0), ("", 0), ("bake", 1), ("\u200b", 1), ("oven salt", 1)]
+    dataset = text_table(splits={"train": texts * 4, "test": texts}, classes=["sea", "kitchen"])
+    job_dir = make_text_job(
+        dataset=dataset,
+        model={"options": {"dim": 16, "layers": 1, "heads": 2, "max_length": 16}},
+        training={"epochs": 1, "batch_size": 4},
+    )
+    loop, _ = start(job_dir)
+    loop.run()
+    warnings = {
+        event["data"]["code"]: event["data"]["message"] for event in events(job_dir, "warning")
+    }
+    assert warnings["texts_cut"].startswith("5 of 30 texts have more than 16 tokens")
+    assert warnings["texts_empty"].startswith("10 of 30 texts have no token")
+
+
+def test_without_a_validation_split_the_last_epoch_counts(make_text_job, start):
+    job_dir = make_text_job(training={"epochs": 1, "batch_size": 8, "validation_fraction": 0.0})
+    loop, work = start(job_dir)
+    loop.run()
+    assert work.evaluate is None
+    assert work.counts["validation"] == 0
+    assert len(work.preview()) == 24
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "pointer"),
+    [
+        ({"name": "distilbrt"}, "did you mean 'distilbert'", "/model/name"),
+        ({"config": {"n_head": 2}}, "did you mean 'n_heads'", "/model/config/n_head"),
+        (
+            {"config": {"max_position_embeddings": 8}},
+            "lower model.options.max_length",
+            "/model/options/max_length",
+        ),
+        ({"pretrained": "job:job_1"}, "not from another job", "/model/pretrained"),
+        ({"pretrained": "/etc/nothing"}, "folder of models", "/model/pretrained"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_refused_with_the_place(
+    make_text_job, start, model, words, pointer
+):
+    with pytest.raises(TrainingFailed, match=words) as caught:
+        start(make_text_job(model=model))
+    assert caught.value.failure.code is FailureCode.BAD_INPUT
+    assert caught.value.failure.details["pointer"] == pointer
+
+
+def test_a_loss_that_is_no_number_ends_the_job_with_its_step(make_text_job, events):
+    job_dir = make_text_job(
+        training={
+            "epochs": 4,
+            "batch_size": 8,
+            "precision": "fp32",
+            "optimizer": {"name": "sgd", "lr": 100.0, "momentum": 0.99},
+            "schedule": {"name": "constant", "warmup_fraction": 0.0},
+        }
+    )
+    assert run_job(job_dir, StopSignal()) == EXIT_FAILED
+    assert events(job_dir, "failure")[-1]["data"]["code"] == "diverged"
+
+
+def test_a_table_without_texts_is_refused(make_text_job, start, text_table):
+    dataset = text_table(splits={"train": [("boat", 0)] * 4, "test": []}, classes=["sea", "air"])
+    with pytest.raises(TrainingFailed, match="3 texts to learn from and 0 to score"):
+        start(make_text_job(dataset=dataset))
+    dataset.index_path = "/nowhere.parquet"
+    with pytest.raises(TrainingFailed, match="cannot be read") as caught:
+        start(make_text_job(dataset=dataset))
+    assert caught.value.failure.code is FailureCode.DATASET_UNAVAILABLE

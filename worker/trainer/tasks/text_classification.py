@@ -1,0 +1,245 @@
+"""Behaviour of the task `text-classification`."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from redkiln.hardware import Precision
+from redkiln.spec import JobSpec
+from redkiln.tasks.text_classification import NAME, TextClassificationSpec
+from worker.export.classification import Classification
+from worker.export.subject import Subject
+from worker.export.text_card import write_text_texts
+from worker.export.texts import TextSamples, make_text_exportable, preprocessing_of_texts
+from worker.jobdir import Order
+from worker.trainer.batch_size import reference_batch_size
+from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.evaluate import evaluate_classifier
+from worker.trainer.losses import Loss, build_classifier_loss
+from worker.trainer.models.backbone import Freezer
+from worker.trainer.probing import Probe
+from worker.trainer.remembered import Remembered
+from worker.trainer.report import Report
+from worker.trainer.resolve import deny, plan_training
+from worker.trainer.schedule import warmup_fraction
+from worker.trainer.sizing import settle_batch_size
+from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
+from worker.trainer.text.network import (
+    TextClassifier,
+    build_network,
+    check_reading,
+    takes_prepared_mask,
+)
+from worker.trainer.text.precision import settle_precision
+from worker.trainer.text.previews import build_text_preview
+from worker.trainer.text.start import TextStart, open_start
+from worker.trainer.text.table import open_text_table
+from worker.trainer.work import Evaluate, Work
+
+__all__ = ["NAME", "is_better", "open_subject", "prepare"]
+
+EVALUATION_BATCH = 128
+METRICS = ("loss", "accuracy", "macro_f1")
+
+
+def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+    """Tokenise the data, resolve the spec, and build the model on the device.
+
+    Raises:
+        TrainingFailed: the data or the spec cannot be trained on.
+    """
+    assert isinstance(spec, TextClassificationSpec)
+    fraction = spec.training.validation_fraction
+    table = open_text_table(order.required_dataset, validation_fraction=fraction)
+    start = open_start(spec, table, order, report=report)
+    resolved = spec.model_copy(deep=True, update={"model": start.model})
+    training, config = resolved.training, start.model.config
+    max_length = _max_length(resolved)
+    _warn_of_texts(start, max_length=max_length, report=report)
+    torch.manual_seed(training.seed)
+    model = start.build()
+    vocabulary_size = int(config["vocab_size"])
+    check_reading(model, max_length=max_length, vocabulary_size=vocabulary_size)
+    texts = ResidentTexts(
+        start.tokens,
+        table.labels,
+        rows=table.rows,
+        device=device,
+        multiple=padding_multiple(device.type),
+        is_mask_prepared=takes_prepared_mask(
+            model, max_length=max_length, vocabulary_size=vocabulary_size
+        ),
+    )
+    model = model.to(device)
+    counts = np.bincount(table.labels[table.rows["train"]], minlength=len(table.index.classes))
+    loss = build_classifier_loss(
+        training, classes=table.index.classes, counts=counts.tolist(), device=device
+    )
+    _settle(resolved, model, texts, loss, order=order, device=device, report=report)
+    assert training.batch_size != "auto"
+    autocast = partial(autocast_of, device, training.precision)
+    return Work(
+        spec=resolved,
+        plan=plan_training(training, num_train=texts.num("train")),
+        model=model,
+        batches=LengthBatches(texts, batch_size=training.batch_size, seed=training.seed),
+        loss=loss,
+        evaluate=_evaluation(model, texts, autocast=autocast),
+        is_better=is_better,
+        make_exportable=partial(make_text_exportable, model, config=config, max_length=max_length),
+        counts={split: texts.num(split) for split in ("train", "validation", "test")},
+        preview=build_text_preview(model, texts, table, autocast=autocast),
+        freezer=_freezer(model, training.freeze_backbone_epochs, report=report),
+    )
+
+
+def open_subject(
+    order: Order, spec: JobSpec, *, weights: Mapping[str, torch.Tensor], report: Report
+) -> Subject:
+    """The trained network with the texts that it is judged on.
+
+    Raises:
+        TrainingFailed: the data set is gone or has changed.
+    """
+    assert isinstance(spec, TextClassificationSpec)
+    fraction = spec.training.validation_fraction
+    table = open_text_table(order.required_dataset, validation_fraction=fraction)
+    start = open_start(spec, table, order, report=report)
+    network = build_network(spec.model.config)
+    network.load_state_dict(weights)
+    max_length, classes = _max_length(spec), table.index.classes
+    preprocessing = preprocessing_of_texts(
+        start.tokens,
+        max_length=max_length,
+        lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
+    )
+    return Subject(
+        spec=spec,
+        exportable=make_text_exportable(network, config=spec.model.config, max_length=max_length),
+        samples=TextSamples(start.tokens),
+        targets=table.labels,
+        rows=table.rows,
+        scoring=Classification(classes, metrics=("accuracy", "loss", "macro_f1")),
+        preprocessing=preprocessing,
+        texts=write_text_texts(
+            spec.model.model_dump(),
+            num_classes=len(classes),
+            preprocessing=preprocessing,
+            facts=start.tokens.facts.model_dump(),
+        ),
+        notes=table.index.notes,
+        held_out_test=table.index.held_out_test,
+        files={"tokenizer.json": start.tokens.tokenizer_path.read_bytes()},
+    )
+
+
+def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
+    """Higher validation accuracy wins, then lower validation loss."""
+    new = (metrics["val/accuracy"], -metrics["val/loss"])
+    return new > (best["val/accuracy"], -best["val/loss"])
+
+
+def _max_length(spec: TextClassificationSpec) -> int:
+    assert spec.model.options.max_length != "auto"
+    return spec.model.options.max_length
+
+
+def _warn_of_texts(start: TextStart, *, max_length: int, report: Report) -> None:
+    facts = start.tokens.facts
+    if facts.num_truncated:
+        report.warning(
+            "texts_cut",
+            f"{facts.num_truncated:,} of {facts.num_rows:,} texts have more than {max_length} "
+            "tokens; what is behind them is not read (model.options.max_length)",
+        )
+    if facts.num_empty:
+        report.warning(
+            "texts_empty",
+            f"{facts.num_empty:,} of {facts.num_rows:,} texts have no token that the tokenizer "
+            "knows of; the model sees nothing of them",
+        )
+
+
+def _settle(
+    resolved: TextClassificationSpec,
+    model: TextClassifier,
+    texts: ResidentTexts,
+    loss: Loss,
+    *,
+    order: Order,
+    device: torch.device,
+    report: Report,
+) -> None:
+    """Resolve what is left at `auto`: by rules, or by measuring on texts of the usual length."""
+    training = resolved.training
+    num_train = texts.num("train")
+    length = texts.usual_length
+    remembered = Remembered.on(device, Path(order.cache_dir))
+    config = resolved.model.config
+    key = {"model": config, "length": length}
+    make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
+    asked = training.batch_size
+    usual = reference_batch_size(num_train) if asked == "auto" else asked
+    training.schedule.warmup_fraction = warmup_fraction(training.schedule)
+    if training.compile == "auto":
+        # Batches have many shapes, each of which would be compiled.
+        training.compile = "off"
+
+    def probe_at(precision: Precision) -> Probe:
+        trial = training.model_copy(update={"precision": precision})
+        return Probe(model, loss, make_batch, trial, device)
+
+    training.precision = settle_precision(
+        training.precision,
+        device=deny(device_facts(device, patches=order.patches), order.denied),
+        probe_at=probe_at,
+        batch_size=min(usual, num_train),
+        key=key,
+        remembered=remembered,
+        report=report,
+    )
+    settle_batch_size(
+        training,
+        model=model,
+        loss=loss,
+        make_batch=make_batch,
+        num_train=num_train,
+        key=key,
+        device=device,
+        remembered=remembered,
+        report=report,
+    )
+    if asked not in ("auto", training.batch_size):
+        message = f"batch_size is {training.batch_size}, not {asked}: there are no more texts"
+        report.warning("batch_size_reduced", message)
+    if training.precision == "fp16" and device.type == "cpu":
+        message = "fp16 on a CPU trains, and takes many times as long as fp32"
+        report.warning("fp16_on_cpu", message)
+
+
+def _freezer(model: TextClassifier, epochs: int, *, report: Report) -> Freezer | None:
+    if not epochs:
+        return None
+    report.message(f"in the first {epochs} epochs the model's head alone is trained")
+    return Freezer(model, epochs=epochs)
+
+
+def _evaluation(
+    model: TextClassifier, texts: ResidentTexts, *, autocast: Callable[[], torch.autocast]
+) -> Evaluate | None:
+    if not texts.num("validation"):
+        return None
+
+    def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
+        scored = evaluate_classifier(
+            model,
+            texts.batches("validation", batch_size=EVALUATION_BATCH),
+            autocast=autocast,
+            should_stop=should_stop,
+        )
+        return scored and {f"val/{name}": scored[name] for name in METRICS}
+
+    return evaluate

@@ -1,0 +1,1 @@
+"""Texts as tokens, batches of them, and the networks that read them."""

@@ -1,0 +1,285 @@
+"""The networks of transformers that classify texts: from a configuration, or pretrained.
+
+Legend of shapes: B batch, T tokens, C classes.
+"""
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from redkiln.failure import FailureCode
+from redkiln.nearest import suggest
+from redkiln.tasks.text_classification import Model
+from worker.trainer.failed import TrainingFailed
+
+ATTENTION = "sdpa"
+WIDTHS_OF_INNER = ("hidden_dim", "intermediate_size", "ffn_dim", "d_ff", "n_inner")
+DROPOUTS = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "seq_classif_dropout",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+    "summary_last_dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+)
+"""What transformers calls them, architecture by architecture."""
+INNER_FACTOR = 4
+SPARE_POSITIONS = 8
+"""Beyond the longest text: some architectures begin to count behind the padding token."""
+NAMES_ONLY = frozenset(
+    {"id2label", "label2id", "architectures", "_name_or_path", "problem_type", "dtype"}
+)
+"""Fields of a configuration that decide nothing about a network of ours."""
+NOT_ARCHITECTURE = NAMES_ONLY | {"model_type", "transformers_version"}
+SAME_OUTPUTS = 1e-4
+"""Largest difference of two ways to compute the same, relative to the largest output."""
+
+
+class TextClassifier(nn.Module):
+    """A network of transformers, called with tokens and, where any row is padded, their mask."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network: Any = network
+
+    @property
+    def backbone(self) -> nn.Module:
+        """All but the head."""
+        backbone: nn.Module = self.network.base_model
+        return backbone
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Logits.
+
+        Args:
+            input_ids: (B, T) int64.
+            attention_mask: (B, T) int64, 0 where a row is padded; or (B, 1, 1, T) bool for a
+                network that takes it prepared (`takes_prepared_mask`).
+
+        Returns:
+            (B, C).
+        """
+        outputs = self.network(input_ids=input_ids, attention_mask=attention_mask)
+        logits: torch.Tensor = outputs.logits
+        return logits
+
+
+def describe_network(
+    model: Model, *, max_length: int, num_classes: int, vocabulary_size: int
+) -> dict[str, Any]:
+    """The whole configuration of a network that is trained from scratch, as JSON.
+
+    Raises:
+        TrainingFailed: transformers knows no such architecture, or no such field of it.
+    """
+    from transformers import AutoConfig
+
+    name, options = model.name, model.options
+    _check_architecture(name)
+    config = AutoConfig.for_model(name)
+    given = {key: value for key, value in model.config.items() if key not in NOT_ARCHITECTURE}
+    asked: dict[str, Any] = {
+        "hidden_size": options.dim,
+        "num_hidden_layers": options.layers,
+        "num_attention_heads": options.heads,
+        "max_position_embeddings": max_length + SPARE_POSITIONS,
+        **dict.fromkeys(WIDTHS_OF_INNER, INNER_FACTOR * options.dim),
+        **dict.fromkeys(DROPOUTS, options.dropout),
+    }
+    fields = {key: value for key, value in asked.items() if hasattr(config, key)}
+    unknown = [key for key in given if not hasattr(config, key)]
+    if unknown:
+        message = f"{name} has no {unknown[0]!r}{suggest(unknown[0], config.to_dict())}"
+        pointer = f"/model/config/{unknown[0]}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
+    fields |= given
+    fields |= {"vocab_size": vocabulary_size, "pad_token_id": 0, "num_labels": num_classes}
+    try:
+        config = AutoConfig.for_model(name, **fields)
+    except Exception as error:
+        raise _refused(name, error) from error
+    return _as_json(config, num_classes=num_classes)
+
+
+def describe_pretrained(folder: Path, model: Model, *, num_classes: int) -> dict[str, Any]:
+    """The whole configuration of a pretrained network with a head for these classes, as JSON.
+
+    Raises:
+        TrainingFailed: transformers cannot read it, or does not classify texts with it.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, **model.config)
+    except Exception as error:
+        raise _refused(str(folder), error) from error
+    _check_architecture(config.model_type)
+    if model.name not in ("auto", config.model_type):
+        message = f"the pretrained weights are of a {config.model_type}, not of a {model.name}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
+    if config.pad_token_id is None:
+        end = config.eos_token_id
+        config.pad_token_id = end[0] if isinstance(end, list) else (end or 0)
+    return _as_json(config, num_classes=num_classes)
+
+
+def build_network(config: dict[str, Any]) -> TextClassifier:
+    """A fresh network of a whole configuration; its weights follow torch's global generator.
+
+    Raises:
+        TrainingFailed: the configuration contradicts itself.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    _be_quiet()
+    try:
+        network = AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
+            _config_of(config), attn_implementation=_attention_of(config)
+        )
+    except Exception as error:
+        raise _refused(config["model_type"], error) from error
+    return TextClassifier(network)
+
+
+def load_network(config: dict[str, Any], folder: Path) -> TextClassifier:
+    """A network with pretrained weights; its head is fresh where theirs is for other classes.
+
+    Raises:
+        TrainingFailed: the weights do not fit the configuration.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    _be_quiet()
+    try:
+        network = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            config=_config_of(config),
+            attn_implementation=_attention_of(config),
+            ignore_mismatched_sizes=True,
+            local_files_only=True,
+            use_safetensors=True,
+            dtype=torch.float32,
+        )
+    except Exception as error:
+        raise _refused(str(folder), error) from error
+    return TextClassifier(network)
+
+
+def check_reading(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> None:
+    """Have a fresh network on the CPU read one longest text.
+
+    Raises:
+        TrainingFailed: it cannot read so many tokens, or so many different ones.
+    """
+    ids = _longest_texts(max_length, vocabulary_size)[:1]
+    try:
+        with _reading(network):
+            network(ids)
+    except (IndexError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0][:200]
+        message = (
+            f"the network cannot read texts of {max_length} tokens ({reason}); lower "
+            "model.options.max_length"
+        )
+        pointer = "/model/options/max_length"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer) from error
+
+
+def takes_prepared_mask(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> bool:
+    """Whether a mask that is ready for attention gives what the plain one does.
+
+    Making it from the plain one, transformers looks at the mask's numbers, and so waits for the
+    device at every step. Some architectures add to it (causal ones, those that look at a window of
+    tokens), so it is tried on two longest texts; the network is a fresh one on the CPU.
+    """
+    if any(getattr(module, "is_causal", False) for module in network.modules()):
+        return False
+    ids = _longest_texts(max_length, vocabulary_size)
+    mask = torch.ones_like(ids)
+    mask[0, max_length // 2 :] = 0
+    try:
+        with _reading(network):
+            plain = network(ids, mask)
+            prepared = network(ids, mask.bool()[:, None, None, :])
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):
+        return False
+    difference, largest = (plain - prepared).abs().max(), plain.abs().max()
+    return bool(difference <= SAME_OUTPUTS * largest)
+
+
+@contextlib.contextmanager
+def _reading(network: nn.Module) -> Iterator[None]:
+    network.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        network.train()
+
+
+def _longest_texts(max_length: int, vocabulary_size: int) -> torch.Tensor:
+    ids = torch.arange(2 * max_length).remainder_(vocabulary_size)
+    return ids.flip(0).view(2, max_length)
+
+
+def _check_architecture(name: str) -> None:
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as KNOWN,
+    )
+
+    if name in KNOWN:
+        return
+    message = f"transformers has no {name!r} that classifies texts{suggest(name, sorted(KNOWN))}"
+    raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
+
+
+def _attention_of(config: dict[str, Any]) -> str:
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as CLASSES,
+    )
+
+    model_class: Any = CLASSES[type(_config_of(config))]
+    return ATTENTION if model_class._supports_sdpa else "eager"
+
+
+def _config_of(config: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model(**config)
+
+
+def _as_json(config: Any, *, num_classes: int) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+    # Names of classes stand in the data set; here they would only be LABEL_0 and so on.
+    fields = {key: value for key, value in fields.items() if key not in NAMES_ONLY}
+    fields["num_labels"] = num_classes
+    if "use_cache" in fields:
+        fields["use_cache"] = False
+    return fields
+
+
+def _be_quiet() -> None:
+    """Of what is loaded the trainer tells itself."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+
+
+def _refused(name: str, error: Exception) -> TrainingFailed:
+    reason = str(error).strip().partition("\n")[0][:300]
+    message = f"transformers cannot build {name}: {reason}"
+    return TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model")

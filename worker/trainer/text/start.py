@@ -1,0 +1,233 @@
+"""What a text model starts from: its tokenizer, the data set's tokens, and its first weights.
+
+The tokenizer comes first, because the network's vocabulary follows from it; the network is built
+when the tokens are there.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redkiln.failure import FailureCode
+from redkiln.job import Progress
+from redkiln.tasks.text_classification import Model, TextClassificationSpec
+from worker.jobdir import Order
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.models.hub import TOKENIZER, PretrainedFiles, fetch_pretrained
+from worker.trainer.report import Report
+from worker.trainer.text.network import (
+    TextClassifier,
+    build_network,
+    describe_network,
+    describe_pretrained,
+    load_network,
+)
+from worker.trainer.text.table import TextTable
+from worker.trainer.text.tokenizer import FILE, WORD_PIECE, load_tokenizer, train_tokenizer
+from worker.trainer.text.tokens import Tokens, open_tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+LARGEST_AUTO_LENGTH = 256
+AUTO_NAME = "distilbert"
+LARGEST_TRAINED_ON = 200_000
+"""Texts that a tokenizer is trained on; of more it would learn the same words."""
+JOB_PREFIX = "job:"
+
+
+@dataclass(frozen=True)
+class TextStart:
+    """A text model before its network is built.
+
+    Attributes:
+        model: of the spec, with nothing left at `auto` and its whole configuration.
+        tokens: of the data set.
+        folder: holds pretrained weights that are still to be loaded.
+    """
+
+    model: Model
+    tokens: Tokens
+    folder: Path | None
+
+    def build(self) -> TextClassifier:
+        """The network with its first weights, on the CPU; random ones follow the generator.
+
+        Raises:
+            TrainingFailed: configuration and weights contradict each other.
+        """
+        if self.folder is not None:
+            return load_network(self.model.config, self.folder)
+        return build_network(self.model.config)
+
+
+def open_start(
+    spec: TextClassificationSpec,
+    table: TextTable,
+    order: Order,
+    *,
+    report: Report,
+) -> TextStart:
+    """Settle the architecture, and tokenise the data set unless that was done before.
+
+    Args:
+        spec: perhaps resolved already, on the way to an export or in a resumed run.
+        table: of the texts.
+        order: of the job.
+        report: told what takes time.
+
+    Raises:
+        TrainingFailed: the model is not to be had, or its parts contradict each other.
+    """
+    model, num_classes = spec.model.model_copy(deep=True), len(table.index.classes)
+    if model.pretrained is None:
+        model.name = AUTO_NAME if model.name == "auto" else model.name
+        if model.options.max_length == "auto":
+            model.options.max_length = LARGEST_AUTO_LENGTH
+        fraction = spec.training.validation_fraction
+        tokens = _open_own_tokens(model, table, order, fraction=fraction, report=report)
+        model.config = describe_network(
+            model,
+            max_length=model.options.max_length,
+            num_classes=num_classes,
+            vocabulary_size=tokens.facts.vocabulary_size,
+        )
+        return TextStart(model, tokens, folder=None)
+    is_settled = model.initial_weights is not None
+    files = None if is_settled else _fetch(model, order, report)
+    if files is not None:
+        model.config = describe_pretrained(files.folder, model, num_classes=num_classes)
+        model.name = model.config["model_type"]
+        model.initial_weights = files.revision or f"sha256 {_hash(files)}"
+        model.options.max_length = _find_max_length(model)
+    tokens = _open_pretrained_tokens(model, table, order, files, report=report)
+    return TextStart(model, tokens, folder=files.folder if files else None)
+
+
+def _open_own_tokens(
+    model: Model,
+    table: TextTable,
+    order: Order,
+    *,
+    fraction: float,
+    report: Report,
+) -> Tokens:
+    options = model.options
+    assert options.max_length != "auto"
+    settings: dict[str, Any] = {
+        "vocabulary_size": options.vocabulary_size,
+        "max_length": options.max_length,
+        "lowercase": options.lowercase,
+    }
+
+    def build() -> "Tokenizer":
+        report.message("training a tokenizer on the training texts")
+        train = table.rows["train"]
+        step = -(-len(train) // LARGEST_TRAINED_ON)
+        return train_tokenizer(table.iter_some(train[::step]), **settings)
+
+    description = {"kind": WORD_PIECE, **settings, "validation_fraction": fraction}
+    return _open(table, order, description, build, report)
+
+
+def _open_pretrained_tokens(
+    model: Model,
+    table: TextTable,
+    order: Order,
+    files: PretrainedFiles | None,
+    *,
+    report: Report,
+) -> Tokens:
+    max_length = model.options.max_length
+    assert max_length != "auto"
+
+    def build() -> "Tokenizer":
+        folder = (files or _fetch(model, order, report)).folder
+        return load_tokenizer(folder, max_length=max_length, pad_id=model.config["pad_token_id"])
+
+    description = {
+        "pretrained": model.pretrained,
+        "initial_weights": model.initial_weights,
+        "max_length": max_length,
+        "pad_id": model.config["pad_token_id"],
+    }
+    tokens = _open(table, order, description, build, report)
+    known, needed = model.config["vocab_size"], tokens.facts.vocabulary_size
+    if len(tokens.ids) and int(tokens.ids.max()) >= known:
+        message = (
+            f"the tokenizer of {model.pretrained} has {needed:,} tokens and its network knows "
+            f"{known:,}; they do not belong together"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
+    return tokens
+
+
+def _open(
+    table: TextTable,
+    order: Order,
+    description: dict[str, Any],
+    build: "Callable[[], Tokenizer]",
+    report: Report,
+) -> Tokens:
+    total = len(table.labels)
+    was_made = False
+
+    def on_progress(done: int) -> None:
+        nonlocal was_made
+        was_made = True
+        if report.is_progress_due():
+            metrics = {"tokenize/texts": float(done), "tokenize/total": float(total)}
+            report.progress(Progress(metrics=metrics))
+
+    tokens = open_tokens(
+        table.iter_blocks,
+        fingerprint=table.fingerprint,
+        description=description,
+        build_tokenizer=build,
+        cache_dir=Path(order.cache_dir),
+        on_progress=on_progress,
+    )
+    facts = tokens.facts
+    if was_made:
+        report.message(
+            f"tokenised {facts.num_rows:,} texts: {facts.num_tokens:,} tokens of a vocabulary of "
+            f"{facts.vocabulary_size:,}"
+        )
+    return tokens
+
+
+def _fetch(model: Model, order: Order, report: Report) -> PretrainedFiles:
+    assert model.pretrained is not None
+    if model.pretrained.startswith(JOB_PREFIX):
+        message = (
+            "text models start from a pretrained model of the hub or of the worker's folder, not "
+            "from another job"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
+    return fetch_pretrained(
+        model.pretrained,
+        models_dir=order.resolved_models_dir,
+        cache_dir=Path(order.cache_dir),
+        say=report.message,
+        also=TOKENIZER,
+    )
+
+
+def _find_max_length(model: Model) -> int:
+    readable = model.config.get("max_position_embeddings")
+    if model.options.max_length != "auto":
+        return model.options.max_length
+    if isinstance(readable, int) and readable > 0:
+        return min(LARGEST_AUTO_LENGTH, readable)
+    return LARGEST_AUTO_LENGTH
+
+
+def _hash(files: PretrainedFiles) -> str:
+    digest = hashlib.sha256()
+    tokenizer = files.folder / FILE
+    for path in (*files.weights, *([tokenizer] if tokenizer.exists() else [])):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

@@ -1,0 +1,84 @@
+"""A validated table of texts on this host: its labels and splits; the texts are read when needed.
+
+N is the number of rows, those of the training split first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.failure import FailureCode
+from redkiln.tables import TableIndex
+from worker.jobdir import LocalDataset
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.tables import Split, load_table
+from worker.trainer.text.tokens import iter_texts
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Texts with a label each.
+
+    Attributes:
+        column: that holds the texts.
+        labels: (N,) class of each row.
+        rows: of each split.
+    """
+
+    path: Path
+    fingerprint: str
+    index: TableIndex
+    column: str
+    labels: NDArray[np.int64]
+    rows: dict[Split, NDArray[np.int64]]
+
+    def iter_blocks(self) -> Iterator[list[str]]:
+        """All texts, some at a time."""
+        return iter_texts(self.path, self.column)
+
+    def iter_some(self, rows: NDArray[np.int64]) -> Iterator[str]:
+        """The texts of some rows, in the file's order."""
+        wanted = np.zeros(len(self.labels), dtype=bool)
+        wanted[rows] = True
+        start = 0
+        for block in self.iter_blocks():
+            for place in np.flatnonzero(wanted[start : start + len(block)]):
+                yield block[place]
+            start += len(block)
+
+
+def open_text_table(dataset: LocalDataset, *, validation_fraction: float) -> TextTable:
+    """Read all of a table but its texts.
+
+    Raises:
+        TrainingFailed: it is not there, or is no table of texts that can be trained on.
+    """
+    assert dataset.index_path is not None, "a table is one file"
+    path = Path(dataset.index_path)
+    table = load_table(path)
+    index = table.index
+    texts = [column.name for column in index.columns if column.type == "text"]
+    if len(texts) != 1 or len(index.classes) < 2:
+        message = (
+            f"data set {dataset.name} has {len(texts)} columns of text and {len(index.classes)} "
+            "classes; text-classification needs one column and at least two classes"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    rows = table.split(validation_fraction=validation_fraction)
+    if not len(rows["train"]) or not len(rows["test"]):
+        message = (
+            f"data set {dataset.name} has {len(rows['train'])} texts to learn from and "
+            f"{len(rows['test'])} to score the model on; training needs both"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    return TextTable(
+        path=path,
+        fingerprint=dataset.fingerprint,
+        index=index,
+        column=texts[0],
+        labels=table.targets.astype(np.int64),
+        rows=rows,
+    )

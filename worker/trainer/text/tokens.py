@@ -1,0 +1,198 @@
+"""The tokens of a data set: made once by all cores, and memory-mapped by every job.
+
+    <cache>/tokens/<key>/ids.bin         int32: the tokens of all rows, one after the other
+    <cache>/tokens/<key>/offsets.npy     (N + 1,) int64: where each row begins, and the end
+    <cache>/tokens/<key>/tokenizer.json  what made them
+    <cache>/tokens/<key>/facts.json      TokenFacts
+
+The key is a digest of the data set's fingerprint and of all that decides the tokens. A folder
+appears by one rename, so two jobs may make the same one at once and one result stays; removing a
+folder never hurts a job that has it open. `tokenizers` shares each block of texts out among the
+cores by itself.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from worker.trainer.text.tokenizer import FILE
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+VERSION = 1
+"""Part of the key; rises whenever the same text would become other tokens."""
+BLOCK_ROWS = 8192
+"""Texts in memory at a time."""
+BUDGET_BYTES = 10 * 2**30
+"""Tokens kept on a worker; the least recently used go first."""
+IDS, OFFSETS, FACTS = "ids.bin", "offsets.npy", "facts.json"
+
+
+class TokenFacts(BaseModel):
+    """What is known of a data set's tokens beside them.
+
+    Attributes:
+        num_truncated: texts that were longer than the model reads.
+        num_empty: texts without any token of their own; they are one unknown or padding token.
+        longest: tokens of the longest text, after the cut.
+        pad_id: token that fills a batch's shorter rows.
+        vocabulary_size: of the tokenizer.
+    """
+
+    num_rows: int
+    num_tokens: int
+    num_truncated: int
+    num_empty: int
+    longest: int
+    pad_id: int
+    vocabulary_size: int
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of all rows; memory-mapped copy-on-write.
+
+    Attributes:
+        ids: (T,) int32.
+        offsets: (N + 1,) int64.
+        tokenizer_path: of the `tokenizer.json` that made them.
+    """
+
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    facts: TokenFacts
+    tokenizer_path: Path
+
+
+def open_tokens(
+    texts: Callable[[], Iterable[list[str]]],
+    *,
+    fingerprint: str,
+    description: dict[str, Any],
+    build_tokenizer: "Callable[[], Tokenizer]",
+    cache_dir: Path,
+    on_progress: Callable[[int], None],
+) -> Tokens:
+    """Map a data set's tokens, making them first if they are not in the cache.
+
+    Args:
+        texts: opens all rows' texts, in blocks.
+        fingerprint: of the data set.
+        description: of all else that decides the tokens, as JSON.
+        build_tokenizer: trains it or loads it; not called when the tokens are there.
+        cache_dir: of the worker.
+        on_progress: told how many rows are done.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    parts = [VERSION, fingerprint, description]
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    folder = cache_dir / "tokens" / key
+    try:
+        return _load(folder)
+    except FileNotFoundError:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".tokenizing-"))
+    try:
+        _write(staging, texts(), build_tokenizer(), on_progress)
+        _publish(staging, folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    tokens = _load(folder)
+    _prune(folder.parent, keep=folder)
+    return tokens
+
+
+def iter_texts(path: Path, column: str) -> Iterator[list[str]]:
+    """The texts of a Parquet file's column, block by block."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=[column]):
+            yield [text or "" for text in batch.column(column).to_pylist()]
+
+
+def _write(
+    staging: Path,
+    blocks: Iterable[list[str]],
+    tokenizer: "Tokenizer",
+    on_progress: Callable[[int], None],
+) -> None:
+    padding = tokenizer.padding
+    assert padding is not None, "the tokenizer knows its padding"
+    tokenizer.save(str(staging / FILE))
+    tokenizer.no_padding()
+    stand_in = _stand_in(tokenizer, pad_id=padding["pad_id"])
+    lengths: list[int] = []
+    num_truncated = num_empty = 0
+    with (staging / IDS).open("wb") as file:
+        for block in blocks:
+            encodings = tokenizer.encode_batch_fast(block)
+            rows = [encoding.ids or [stand_in] for encoding in encodings]
+            num_truncated += sum(bool(encoding.overflowing) for encoding in encodings)
+            num_empty += sum(all(encoding.special_tokens_mask) for encoding in encodings)
+            lengths += map(len, rows)
+            np.fromiter((token for row in rows for token in row), dtype=np.int32).tofile(file)
+            on_progress(len(lengths))
+        file.flush()
+        os.fsync(file.fileno())
+    np.save(staging / OFFSETS, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+    facts = TokenFacts(
+        num_rows=len(lengths),
+        num_tokens=sum(lengths),
+        num_truncated=num_truncated,
+        num_empty=num_empty,
+        longest=max(lengths, default=0),
+        pad_id=padding["pad_id"],
+        vocabulary_size=tokenizer.get_vocab_size(),
+    )
+    (staging / FACTS).write_text(facts.model_dump_json())
+
+
+def _stand_in(tokenizer: "Tokenizer", *, pad_id: int) -> int:
+    """The token that a text without one is read as: a model needs something to look at."""
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    place = tokenizer.token_to_id(unknown) if unknown else None
+    return pad_id if place is None else place
+
+
+def _load(folder: Path) -> Tokens:
+    facts = TokenFacts.model_validate_json((folder / FACTS).read_bytes())
+    # Copy-on-write, because torch wants memory that it could write to.
+    ids = np.memmap(folder / IDS, dtype=np.int32, mode="c")
+    offsets = np.load(folder / OFFSETS)
+    os.utime(folder)
+    return Tokens(ids, offsets, facts, folder / FILE)
+
+
+def _publish(staging: Path, folder: Path) -> None:
+    try:
+        os.rename(staging, folder)  # noqa: PTH104 - unlike replace, never onto a full folder
+    except OSError:
+        if not (folder / FACTS).exists():
+            raise
+
+
+def _prune(parent: Path, *, keep: Path) -> None:
+    """Remove the least recently used above the budget; open ones stay readable."""
+    folders = [path for path in parent.iterdir() if not path.name.startswith(".")]
+    sizes = {path: sum(file.stat().st_size for file in path.iterdir()) for path in folders}
+    total = sum(sizes.values())
+    for path in sorted(folders, key=lambda folder: folder.stat().st_mtime):
+        if total <= BUDGET_BYTES:
+            return
+        if path != keep:
+            shutil.rmtree(path, ignore_errors=True)
+            total -= sizes[path]
