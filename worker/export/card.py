@@ -5,8 +5,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from redkiln.hardware import PatchOutcome
+from worker.export.efficiency_section import render_efficiency
 from worker.export.markdown import escape
 from worker.export.subject import CardTexts
+from worker.trainer.efficiency import Efficiency
 from worker.trainer.evidence import describe_work
 from worker.trainer.findings import FirstSteps, describe_finding
 
@@ -52,6 +54,7 @@ class CardFacts(BaseModel):
     environment: dict[str, Any]
     first_steps: FirstSteps | None = None
     advice: list[str] = []
+    efficiency: Efficiency | None = None
     seconds: dict[str, float]
 
 
@@ -63,6 +66,7 @@ def render_card(facts: CardFacts) -> str:
         _usage(facts),
         _data(facts),
         _training(facts),
+        *([render_efficiency(facts.efficiency)] if facts.efficiency else []),
         _verification(facts),
         _environment(facts),
     ]

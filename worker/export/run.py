@@ -178,6 +178,7 @@ def _evaluate(context: Context, model_path: Path, report: Report) -> Evaluation:
         step=trained.steps,
         steps=trained.steps,
         fraction=1.0,
+        preview=trained.preview,
         metrics=context.history.newest(),
     )
 
@@ -249,6 +250,7 @@ def _write_report(
         environment=trained.environment,
         first_steps=trained.first_steps,
         advice=trained.advice,
+        efficiency=trained.efficiency,
         seconds=seconds,
     )
     outputs.path("report.md").write_text(card.render_card(facts))
@@ -297,6 +299,7 @@ def _write_manifest(
         spec=trained.spec,
         environment=trained.environment,
         seconds=seconds,
+        efficiency=trained.efficiency and trained.efficiency.model_dump(mode="json"),
     )
     outputs.path("manifest.json").write_text(
         json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from redkiln.job import Phase, Progress
+from redkiln.job import Phase, PreviewNote, Progress
 from worker.jobdir import JobDir, Order
 from worker.trainer import bare_step
 from worker.trainer.devices import device_facts, synchronize
@@ -115,6 +115,11 @@ class Insight:
             }
         )
 
+    @property
+    def newest_preview(self) -> PreviewNote | None:
+        """The newest sample predictions."""
+        return self._previewer.newest
+
     def is_preview_due(self) -> bool:
         """Whether sample predictions are to be shown now."""
         return self._previewer.is_due()
@@ -188,7 +193,7 @@ class Insight:
             if memory and memory.total_bytes
             else None,
             can_bf16=self._facts.has_bf16,
-            is_compiled=getattr(self._training, "compile", "off") not in ("off", None),
+            is_compiled=self._training.compile == "default",
         )
 
     def _measure_bare(

@@ -21,7 +21,7 @@ from torch import nn
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
-from redkiln.job import Phase, Progress
+from redkiln.job import Phase, PreviewNote, Progress
 from worker.trainer import rollback
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
 from worker.trainer.devices import device_name
@@ -151,6 +151,11 @@ class Loop:
             seconds=self._training_seconds() - self._speed.began_seconds,
         )
         return [slow_loader] if slow_loader else []
+
+    @property
+    def newest_preview(self) -> PreviewNote | None:
+        """The newest sample predictions."""
+        return self._insight.newest_preview
 
     def judge_efficiency(self) -> Efficiency | None:
         """How well training used the machine; after its last step, for it makes further ones."""

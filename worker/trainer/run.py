@@ -244,6 +244,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         first_steps=loop.first_steps,
         advice=advice,
         efficiency=loop.judge_efficiency(),
+        preview=loop.newest_preview,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     report.flush_points()

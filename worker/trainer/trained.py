@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from redkiln.job import PreviewNote
 from worker.trainer.efficiency import Efficiency
 from worker.trainer.findings import FirstSteps
 
@@ -24,6 +25,7 @@ class Trained(BaseModel):
         first_steps: what the guard saw of them; None on a CPU.
         advice: what would make such a training faster.
         efficiency: how well it used its machine; None when this attempt made no step.
+        preview: the newest sample predictions.
     """
 
     spec: dict[str, Any]
@@ -43,3 +45,4 @@ class Trained(BaseModel):
     first_steps: FirstSteps | None = None
     advice: list[str] = []
     efficiency: Efficiency | None = None
+    preview: PreviewNote | None = None

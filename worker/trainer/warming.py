@@ -72,7 +72,7 @@ def describe(known: Known, *, spent_seconds: float = 0.0) -> str:
             if known.seconds is None
             else f"about {_seconds(known.seconds)} the last time"
         )
-        last += ", cached afterwards"
+        last += ", then cached"
     spent = f" ({_seconds(spent_seconds)} so far)" if spent_seconds >= 1 else ""
     return text + spent + (f"; {last}" if last else "")
 
