@@ -23,9 +23,13 @@ class Sample(BaseModel):
         label: index into `classes`.
         rank: place in the frozen random order of its class and split, from 0.
         sha256: of the file; None inside an archive, whose own digest covers it.
+        row: in a file that is an array of images (IDX, NPY, NPZ); None for one that is an image.
+        array: which array, of an NPZ.
     """
 
     path: str
+    row: int | None = None
+    array: str | None = None
     label: int
     rank: int
     sha256: str | None = None

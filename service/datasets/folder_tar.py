@@ -20,9 +20,9 @@ _END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
 def list_samples(index: DatasetIndex) -> list[Sample]:
-    """All samples, in the order of their paths."""
+    """A sample of each file, in the order of their paths."""
     samples = (sample for split in index.splits.values() for sample in split)
-    return sorted(samples, key=lambda sample: sample.path)
+    return sorted({s.path: s for s in samples}.values(), key=lambda sample: sample.path)
 
 
 def stream_tar(folder_fd: int, samples: Sequence[Sample]) -> Iterator[bytes]:

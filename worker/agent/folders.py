@@ -15,9 +15,10 @@ from worker.agent.transfer import CHUNK_BYTES, WrongDigest, hash_file
 
 
 def list_samples(index_path: Path) -> list[Sample]:
-    """All samples of an index, of every split."""
+    """A sample of each file of an index, of every split."""
     index = DatasetIndex.model_validate_json(index_path.read_bytes())
-    return [sample for samples in index.splits.values() for sample in samples]
+    samples = (sample for samples in index.splits.values() for sample in samples)
+    return list({sample.path: sample for sample in samples}.values())
 
 
 def find_difference(

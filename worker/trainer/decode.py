@@ -2,7 +2,7 @@
 
     <cache>/decoded/<key>/images.npy   (N, C, S, S) uint8: the train split's samples, then test's
     <cache>/decoded/<key>/facts.json   DecodedFacts
-    <cache>/decoded/<key>-packed/      facts.json alone (and a plain tar of a gzipped one) of a set
+    <cache>/decoded/<key>-packed/      facts.json alone (and what cannot be read as it is) of a set
                                        that is too large for the disk: see `decode_ahead`
 
 The key is a digest of the data set's fingerprint and the pixel format. A folder appears by one
@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -35,12 +35,14 @@ from pydantic import BaseModel
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
 from worker.jobdir import DECODED_BYTES
+from worker.trainer.arrays import is_made_of_arrays, unpack_arrays
 from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
 from worker.trainer.failed import TrainingFailed, failure_of
 from worker.trainer.pixel_rows import FileRows, Rows
 from worker.trainer.pixels import PixelFormat
 from worker.trainer.room import DISK_RESERVE_BYTES, may_be_stored
+from worker.trainer.sources import BUILTIN_ARRAY, BadSampleError
 
 VERSION = 2
 """Part of the key; rises whenever the same image would decode to other pixels or facts."""
@@ -52,6 +54,9 @@ FACTS_ROWS = 16384
 """Training rows that mean and spread are computed of, evenly spaced: all of a smaller set. The same
 ones whether a set is decoded at once or while it trains, so that both train alike."""
 FACTS_BLOCK = 256
+
+UNPACKED = "unpacked"
+"""What several processes cannot read at once as it is: a gzipped tar, or packed arrays."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -182,7 +187,7 @@ def _decode(
     shards = plan_shards(
         num_rows,
         cores=len(os.sched_getaffinity(0)),
-        source_path=_plain_archive(source_path, staging),
+        source_path=_make_readable(source_path, index, staging),
         index_path=index_path,
         images_path=images_path,
         offset=offset,
@@ -277,6 +282,18 @@ def _require(source_path: Path) -> None:
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
 
 
+def _make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
+    """The set as several processes can read it at once, unpacked into `folder` where need be."""
+    path = _plain_archive(path, folder)
+    if not is_made_of_arrays(index) or (path / BUILTIN_ARRAY).exists():
+        return path
+    try:
+        return unpack_arrays(path, index, folder / UNPACKED)
+    except BadSampleError as error:
+        problem = ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+        raise failure_of(problem) from error
+
+
 def _plain_archive(path: Path, folder: Path) -> Path:
     """A gzipped tar is inflated once, so that every child can seek in it."""
     if path.is_dir():
@@ -284,7 +301,7 @@ def _plain_archive(path: Path, folder: Path) -> Path:
     with path.open("rb") as file:
         if file.read(2) != GZIP_MAGIC:
             return path
-    plain = folder / "archive.tar"
+    plain = folder / "plain.tar"
     try:
         with gzip.open(path, "rb") as packed, plain.open("wb") as file:
             shutil.copyfileobj(packed, file, 4 * 2**20)
@@ -366,14 +383,14 @@ def _open_packed(
 ) -> DecodedImages:
     _require(packed.source_path)
     folder.mkdir(exist_ok=True)
-    plain = folder / "archive.tar"
-    if not plain.exists():
+    readable = folder / UNPACKED
+    if not readable.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".decoding-") as staging:
-            made = _plain_archive(packed.source_path, Path(staging))
+            made = _make_readable(packed.source_path, packed.index, Path(staging))
             if made != packed.source_path:
-                made.replace(plain)
-    if plain.exists():
-        packed = _Packed(plain, packed.index_path, packed.index, packed.pixel_format)
+                made.replace(readable)
+    if readable.exists():
+        packed = replace(packed, source_path=readable)
     facts_path = folder / "facts.json"
     if not facts_path.exists():
         facts = _measure_packed(packed, on_progress)
@@ -403,7 +420,9 @@ def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) ->
 
 def _publish(staging: Path, folder: Path) -> None:
     for path in staging.iterdir():
-        if path.name not in ("images.npy", "facts.json"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in ("images.npy", "facts.json"):
             path.unlink()
     try:
         os.rename(staging, folder)  # noqa: PTH104 - unlike replace, never onto a full folder
@@ -440,4 +459,4 @@ def _prune(
 
 
 def _size_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -7,6 +7,7 @@ that must start fast.
 
 import hashlib
 import io
+import json
 import tarfile
 import warnings
 import zipfile
@@ -28,6 +29,8 @@ warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
 
 BUILTIN_ARRAY = "images.npy"
 """In a built-in set's folder: (N, H, W) uint8, a sample's path being its row."""
+ARRAYS = "arrays.json"
+"""In a folder of arrays: the file of each, by `array_key`."""
 
 
 class BadSampleError(ValueError):
@@ -61,6 +64,8 @@ def open_source(path: Path) -> Source:
         FileNotFoundError: nothing is there.
         ValueError: it is neither.
     """
+    if (path / ARRAYS).exists():
+        return ArraysSource(path)
     if path.is_dir():
         is_builtin = (path / BUILTIN_ARRAY).exists()
         return ArraySource(path / BUILTIN_ARRAY) if is_builtin else FolderSource(path)
@@ -147,6 +152,31 @@ class ArraySource:
 
     def close(self) -> None:
         """The map goes with the array."""
+
+
+class ArraysSource:
+    """Rows of the arrays in a folder, grey (N, H, W) or with channels (N, H, W, C)."""
+
+    def __init__(self, path: Path) -> None:
+        names = json.loads((path / ARRAYS).read_text())
+        self._arrays = {key: np.load(path / name, mmap_mode="r") for key, name in names.items()}
+
+    def open_image(self, sample: Sample) -> Image.Image:
+        """The image of a row."""
+        assert sample.row is not None
+        array = self._arrays[array_key(sample)]
+        if sample.row >= len(array):
+            raise BadSampleError(sample.path, f"row {sample.row} is not there", is_gone=True)
+        pixels = np.ascontiguousarray(array[sample.row])
+        return Image.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels)
+
+    def close(self) -> None:
+        """The maps go with the arrays."""
+
+
+def array_key(sample: Sample) -> str:
+    """What an array is called in a folder of arrays."""
+    return json.dumps([sample.path, sample.array])
 
 
 def _open_bytes(content: bytes, sample: Sample) -> Image.Image:

@@ -5,7 +5,9 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from redkiln.datasets import DatasetIndex
 from redkiln.tables import TableOptions
+from service.datasets.inspect.arrays.naming import looks_like_arrays
 from service.datasets.inspect.layout import arrange
 from service.datasets.inspect.limits import allow_memory, confine
 from service.datasets.inspect.order import Order
@@ -71,10 +73,20 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
             )
         if is_wanted:
             raise refuse("no_table", f"there is no table in it, which {_said(order)} is said of")
+        if looks_like_arrays(files.files):
+            from service.datasets.inspect.arrays.inspection import inspect_arrays
+
+            found = inspect_arrays(source, files.files, seed=order.seed, limits=limits)
+            return _leave(*found, work_dir=work_dir)
         layout = arrange([entry.parts for entry in files.files], files.folders)
         entries = [files.files[member.position] for member in layout.members]
         probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
-    index, report = judge(files.files, layout, probes, seed=order.seed, limits=limits)
+    found = judge(files.files, layout, probes, seed=order.seed, limits=limits)
+    return _leave(*found, work_dir=work_dir)
+
+
+def _leave(index: DatasetIndex | None, report: Report, *, work_dir: Path) -> Report:
+    """Write the index of a good set of images."""
     if index is not None:
         report.task = index.task
         (work_dir / INDEX).write_text(index.model_dump_json(exclude_none=True))

@@ -214,10 +214,10 @@ def _split(
             )
             for image, rank in zip(members, ranks, strict=True)
         ]
-    return splits if has_test else _hold_out(splits["train"])
+    return splits if has_test else hold_out(splits["train"])
 
 
-def _hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
+def hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
     """Cut the test split from the front of each class's order; the rest counts from 0 again."""
     is_test = take_fraction(
         [sample.label for sample in samples],

@@ -267,7 +267,7 @@ def test_a_gzipped_tar_that_stays_packed_is_inflated_once(opened, files, tmp_pat
     stored, _ = opened(content, name="data.tar.gz", cache="other")
     assert np.array_equal(packed.images[np.arange(78)], stored.images)
     (folder,) = (tmp_path / "cache" / "decoded").iterdir()
-    assert {path.name for path in folder.iterdir()} == {"facts.json", "archive.tar"}
+    assert {path.name for path in folder.iterdir()} == {"facts.json", "unpacked"}
 
 
 @pytest.mark.parametrize(

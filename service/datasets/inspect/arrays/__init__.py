@@ -1,0 +1,1 @@
+"""Images as arrays: IDX files (the format of MNIST) and NumPy's NPZ."""

@@ -1,0 +1,156 @@
+"""What the files of arrays hold, read within limits and never unpickled."""
+
+import ast
+import gzip
+import io
+import math
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from service.datasets.inspect.arrays.naming import NPY, ArrayFile
+from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.limits import GIB, Limits
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.source import Source
+
+MAX_ARRAY_BYTES = GIB
+"""Of one array, unpacked: it is read as a whole, within the process's memory."""
+MAX_ARRAYS = 100
+"""Arrays of an NPZ."""
+_MAX_HEADER_BYTES = 10_000
+_UBYTE = 8
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array's head, and its elements as they stand in the file.
+
+    Attributes:
+        dtype: NumPy's name of the elements' type.
+        data: the bytes behind the head.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    data: memoryview
+
+
+def read_file(source: Source, entry: Entry, *, limits: Limits) -> bytes:
+    """A file that may be as large as an array.
+
+    Raises:
+        BadImage: it cannot be had, or is larger.
+    """
+    return source.read(entry, limits=replace(limits, max_file_bytes=MAX_ARRAY_BYTES))
+
+
+def list_npz(content: bytes, entry: Entry) -> list[ArrayFile]:
+    """The arrays of an NPZ that lies in an archive.
+
+    Raises:
+        BadImage: it is no zip.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [name for name in archive.namelist() if name.lower().endswith(NPY)]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise BadImage("bad_array", f"is no readable NPZ: {error}") from None
+    if len(names) > MAX_ARRAYS:
+        raise BadImage("bad_array", f"holds more than {MAX_ARRAYS} arrays")
+    return [ArrayFile(f"{entry.path}/{name}", entry, name) for name in names]
+
+
+def unpack_inner(content: bytes, name: str) -> bytes:
+    """An array's file in an NPZ.
+
+    Raises:
+        BadImage: it is damaged or too large.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(name) as file:
+            return _take(file, MAX_ARRAY_BYTES)
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, KeyError) as error:
+        raise BadImage("bad_array", f"is damaged: {error}") from None
+
+
+def parse_array(content: bytes) -> Array:
+    """The array in an IDX file, gzipped or not, or an NPY file.
+
+    Raises:
+        BadImage: it is neither, holds objects, or is cut off.
+    """
+    if content.startswith(_GZIP):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                content = _take(file, MAX_ARRAY_BYTES)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadImage("bad_array", f"cannot be unpacked: {error}") from None
+    array = _parse_npy(content) if content.startswith(b"\x93NUMPY") else _parse_idx(content)
+    expected = math.prod(array.shape) * np.dtype(array.dtype).itemsize
+    if len(array.data) != expected:
+        message = (
+            f"has {len(array.data)} bytes of elements where {array.shape} of {array.dtype} are "
+            f"{expected}; it is cut off or damaged"
+        )
+        raise BadImage("bad_array", message)
+    return array
+
+
+def as_values(array: Array) -> npt.NDArray[np.generic]:
+    """The elements of a small array."""
+    return np.frombuffer(array.data, dtype=array.dtype).reshape(array.shape)
+
+
+def _take(file: IO[bytes] | gzip.GzipFile, limit: int) -> bytes:
+    content = file.read(limit + 1)
+    if len(content) > limit:
+        raise BadImage("too_large", f"is larger than {limit} bytes unpacked; split it")
+    return content
+
+
+def _parse_idx(content: bytes) -> Array:
+    if len(content) < 4 or content[:2] != b"\0\0":
+        raise BadImage("bad_array", "is neither an IDX nor an NPY file")
+    kind, num_dims = content[2], content[3]
+    if kind != _UBYTE:
+        raise BadImage("bad_array", f"holds elements of type {kind:#x}; only bytes (0x8) are read")
+    start = 4 + 4 * num_dims
+    if not 1 <= num_dims <= 4 or len(content) < start:
+        raise BadImage("bad_array", f"claims {num_dims} dimensions, or is cut off in its head")
+    shape = struct.unpack(f">{num_dims}I", content[4:start])
+    return Array(shape, "uint8", memoryview(content)[start:])
+
+
+def _parse_npy(content: bytes) -> Array:
+    # By hand rather than by NumPy, which would take an array of objects for what it claims to be.
+    major = content[6] if len(content) > 12 else 0
+    width = {1: 2, 2: 4, 3: 4}.get(major)
+    if width is None:
+        raise BadImage("bad_array", "is an NPY file of an unknown version, or cut off")
+    length = int.from_bytes(content[8 : 8 + width], "little")
+    start = 8 + width + length
+    if length > _MAX_HEADER_BYTES or len(content) < start:
+        raise BadImage("bad_array", "is cut off in its head")
+    try:
+        head = ast.literal_eval(content[8 + width : start].decode("latin1").strip())
+        shape = tuple(int(size) for size in head["shape"])
+        descr, is_fortran = str(head["descr"]), bool(head["fortran_order"])
+        dtype = np.dtype(descr)
+    except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
+        raise BadImage("bad_array", f"has an unreadable head: {error}") from None
+    if dtype.hasobject:
+        message = "holds Python objects, which are never loaded; save numbers (or text) instead"
+        raise BadImage("objects_in_array", message)
+    if is_fortran and len(shape) > 1:
+        message = "is in Fortran's order; save np.ascontiguousarray of it"
+        raise BadImage("bad_array", message)
+    if any(size < 0 for size in shape):
+        raise BadImage("bad_array", f"claims the shape {shape}")
+    return Array(shape, dtype.str, memoryview(content)[start:])

@@ -1,0 +1,264 @@
+"""Decides whether arrays of images can be trained on, and makes their index."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
+from redkiln.job import DatasetProblem
+from redkiln.nearest import suggest
+from service.datasets.inspect.arrays.content import (
+    Array,
+    as_values,
+    list_npz,
+    parse_array,
+    read_file,
+    unpack_inner,
+)
+from service.datasets.inspect.arrays.naming import NPZ, ArrayFile, Part, arrange_arrays
+from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.layout import Split
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.report import MAX_LISTED, Refused, Report, problem, refuse
+from service.datasets.inspect.source import Source
+from service.datasets.inspect.verdict import hold_out
+
+MAX_CLASSES = 10_000
+
+
+@dataclass(frozen=True)
+class _Images:
+    """A part that was read.
+
+    Attributes:
+        labels: of each row, as text.
+        sha256: of the file that the images are in, where the set has no digest of its own.
+    """
+
+    part: Part
+    shape: tuple[int, int, int]
+    labels: list[str]
+    sha256: str | None
+
+
+def inspect_arrays(
+    source: Source, entries: Sequence[Entry], *, seed: int, limits: Limits
+) -> tuple[DatasetIndex | None, Report]:
+    """The index, if the arrays are good, and the report.
+
+    Args:
+        source: that they are read from.
+        entries: all files of the set.
+        seed: freezes the order of the samples.
+        limits: bounds of the inspection.
+
+    Raises:
+        Refused: a file cannot be read at all.
+    """
+    arrays = arrange_arrays(_list_arrays(source, entries, limits=limits))
+    if arrays.errors:
+        return None, Report(errors=arrays.errors[:MAX_LISTED])
+    parts: list[_Images] = []
+    errors: list[DatasetProblem] = []
+    for part in arrays.parts:
+        try:
+            parts.append(_read_part(source, part, limits=limits))
+        except Refused as refused:
+            errors += refused.problems
+    if not errors:
+        errors = _find_mistakes(parts)
+    if errors:
+        return None, Report(errors=errors[:MAX_LISTED])
+    index = _build_index(parts, seed=seed)
+    return index, _build_report(index, parts)
+
+
+def _list_arrays(source: Source, entries: Sequence[Entry], *, limits: Limits) -> list[ArrayFile]:
+    files: list[ArrayFile] = []
+    for entry in entries:
+        if not entry.path.lower().endswith(NPZ):
+            files.append(ArrayFile(entry.path, entry))
+            continue
+        try:
+            files += list_npz(read_file(source, entry, limits=limits), entry)
+        except BadImage as bad:
+            raise refuse(bad.code, bad.message, entry.path) from None
+    return files
+
+
+def _read_part(source: Source, part: Part, *, limits: Limits) -> _Images:
+    images, sha256 = _read_array(source, part.images, limits=limits)
+    shape = _check_images(images, part.images.path, limits=limits)
+    num_images = images.shape[0]
+    del images
+    array, _ = _read_array(source, part.labels, limits=limits)
+    labels = _read_labels(array, part.labels.path)
+    if len(labels) != num_images:
+        message = f"has {len(labels)} labels for the {num_images} images of {part.images.path}"
+        raise refuse("unequal_arrays", message, part.labels.path)
+    return _Images(part, shape, labels, None if source.has_digest else sha256)
+
+
+def _read_array(source: Source, file: ArrayFile, *, limits: Limits) -> tuple[Array, str]:
+    try:
+        content = read_file(source, file.entry, limits=limits)
+        digest = hashlib.sha256(content).hexdigest()
+        if file.inner is not None:
+            content = unpack_inner(content, file.inner)
+        return parse_array(content), digest
+    except BadImage as bad:
+        raise refuse(bad.code, bad.message, file.path) from None
+
+
+def _check_images(array: Array, path: str, *, limits: Limits) -> tuple[int, int, int]:
+    """Height, width and channels of an array of images."""
+    shape = array.shape
+    if array.dtype not in ("|u1", "uint8"):
+        message = f"holds {array.dtype}; save images as uint8, 0 to 255"
+        raise refuse("bad_array", message, path)
+    if len(shape) == 4 and shape[3] not in (1, 3) and shape[1] in (1, 3):
+        message = f"has the shape {shape}; channels come last, (N, height, width, channels)"
+        raise refuse("bad_array", message, path)
+    if len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)):
+        message = (
+            f"has the shape {shape}; images are (N, height, width), or that with 1 or 3 channels"
+        )
+        raise refuse("bad_array", message, path)
+    if 0 in shape:
+        raise refuse("bad_array", f"has the shape {shape}, which holds no picture", path)
+    if shape[1] * shape[2] > limits.max_pixels:
+        raise refuse("image_bomb", f"has images of more than {limits.max_pixels} pixels", path)
+    return shape[1], shape[2], shape[3] if len(shape) == 4 else 1
+
+
+def _read_labels(array: Array, path: str) -> list[str]:
+    kind = np.dtype(array.dtype).kind
+    shape = array.shape[:-1] if array.shape[1:] == (1,) else array.shape
+    if len(shape) != 1:
+        message = f"has the shape {array.shape}; labels are (N,), a number or a name each"
+        raise refuse("bad_labels", message, path)
+    if kind not in "iuU":
+        message = f"holds {array.dtype}; save labels as whole numbers or as names"
+        raise refuse("bad_labels", message, path)
+    labels = [str(value).strip() for value in as_values(array).reshape(-1).tolist()]
+    for row, label in enumerate(labels):
+        if not label or len(label) > 200 or not label.isprintable():
+            raise refuse("bad_labels", f"row {row}: {label!r} is no name of a class", path)
+    return labels
+
+
+def _find_mistakes(parts: Sequence[_Images]) -> list[DatasetProblem]:
+    train = {label for images in parts if images.part.split == "train" for label in images.labels}
+    if len(train) < 2:
+        return [problem("one_class", f"there is one class only ({', '.join(train)})")]
+    if len(train) > MAX_CLASSES:
+        message = f"there are {len(train)} different labels; up to {MAX_CLASSES} classes are taken"
+        return [problem("too_many_classes", message)]
+    found = []
+    for images in parts:
+        unknown = sorted(set(images.labels) - train) if images.part.split == "test" else []
+        for label in unknown:
+            row = images.labels.index(label)
+            message = f"row {row}: no training image has the class {label!r}{suggest(label, train)}"
+            found.append(problem("unknown_test_class", message, images.part.labels.path))
+    return found + _find_other_shapes(parts)
+
+
+def _find_other_shapes(parts: Sequence[_Images]) -> list[DatasetProblem]:
+    first, *others = parts
+    return [
+        problem(
+            "unequal_arrays",
+            f"has {other.shape[2]} channels where {first.part.images.path} has {first.shape[2]}",
+            other.part.images.path,
+        )
+        for other in others
+        if other.shape[2] != first.shape[2]
+    ]
+
+
+def _build_index(parts: Sequence[_Images], *, seed: int) -> DatasetIndex:
+    names = {label for images in parts for label in images.labels}
+    classes = sorted(names, key=_class_order(names))
+    numbers = {name: number for number, name in enumerate(classes)}
+    splits: dict[Split, list[Sample]] = {"train": [], "test": []}
+    for split, samples in splits.items():
+        mine = [images for images in parts if images.part.split == split]
+        labels = [numbers[label] for images in mine for label in images.labels]
+        ranks = iter(rank_within_classes(labels, seed=seed))
+        samples += [
+            Sample(
+                path=images.part.images.entry.path,
+                row=row,
+                array=images.part.images.inner,
+                label=numbers[label],
+                rank=next(ranks),
+                sha256=images.sha256,
+            )
+            for images in mine
+            for row, label in enumerate(images.labels)
+        ]
+    has_test = bool(splits["test"])
+    if not has_test:
+        splits = hold_out(splits["train"])
+    sizes = Counter({(i.shape[1], i.shape[0]): 0 for i in parts})
+    for images in parts:
+        sizes[images.shape[1], images.shape[0]] += len(images.labels)
+    channels: Literal[1, 3] = 1 if parts[0].shape[2] == 1 else 3
+    return DatasetIndex(
+        classes=classes,
+        splits=splits,
+        image_size=sizes.most_common(1)[0][0],
+        mixed_sizes=len(sizes) > 1,
+        channels=channels,
+        seed=seed,
+        held_out_test=not has_test,
+        notes=_notes(parts, splits, has_test=has_test),
+    )
+
+
+def _class_order(names: set[str]) -> "type[int] | type[str]":
+    """Numbers in their order, else names in theirs."""
+    return int if all(name.lstrip("-").isdecimal() for name in names) else str
+
+
+def _notes(
+    parts: Sequence[_Images], splits: dict[Split, list[Sample]], *, has_test: bool
+) -> list[str]:
+    notes = [
+        f"the {len(images.labels)} images of {images.part.images.path} train too: a validation "
+        "split is cut from the training images"
+        for images in parts
+        if images.part.split == "train" and images.part.name.startswith("val")
+    ]
+    if not has_test:
+        total = len(splits["test"]) + len(splits["train"])
+        notes.append(
+            f"there are no arrays for testing: {len(splits['test'])} of {total} images were held "
+            "out, the same ones for every job"
+        )
+    return notes
+
+
+def _build_report(index: DatasetIndex, parts: Sequence[_Images]) -> Report:
+    sizes: Counter[str] = Counter()
+    for images in parts:
+        sizes[f"{images.shape[1]}x{images.shape[0]}"] += len(images.labels)
+    num_images = sum(sizes.values())
+    return Report(
+        task=index.task,
+        classes=index.classes,
+        counts={
+            split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
+            for split, samples in index.splits.items()
+        },
+        image_sizes=dict(sizes),
+        image_modes={"L" if index.channels == 1 else "RGB": num_images},
+        notes=index.notes,
+        size_bytes=sum(i.shape[0] * i.shape[1] * i.shape[2] * len(i.labels) for i in parts),
+    )

@@ -1,0 +1,139 @@
+"""Finds arrays of images and of labels by their names.
+
+IDX files are named as MNIST's (`train-images-idx3-ubyte`, `t10k-labels-idx1-ubyte`, also with a
+dot, also with .gz). Arrays of an NPZ are `x_train`, `y_train`, `x_test`, `y_test`; `train_images`,
+`train_labels` and so on; or `images` and `labels` alone. An NPZ may be the data set itself or lie
+in an archive; being a zip of .npy files, it need not be packed again.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from redkiln.job import DatasetProblem
+from service.datasets.inspect.layout import Split
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.report import problem
+
+NPY, NPZ = ".npy", ".npz"
+_IDX = re.compile(r"(?P<stem>.*?)[-_.]?(?P<kind>images|labels)[-_.]idx[134][-_.]ubyte(\.gz)?", re.I)
+_SPLITS: dict[str, Split] = {
+    "train": "train",
+    "training": "train",
+    "val": "train",
+    "valid": "train",
+    "validation": "train",
+    "test": "test",
+    "t10k": "test",
+    "testing": "test",
+}
+_KINDS: dict[str, Literal["images", "labels"]] = {
+    "x": "images",
+    "images": "images",
+    "image": "images",
+    "data": "images",
+    "y": "labels",
+    "labels": "labels",
+    "label": "labels",
+    "targets": "labels",
+}
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """An array of the set.
+
+    Attributes:
+        path: for messages; below an NPZ, the array's name in it.
+        entry: the file that it is, or lies in.
+        inner: name in an NPZ that lies in an archive.
+    """
+
+    path: str
+    entry: Entry
+    inner: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Images with their labels; `name` is how the files call them (`val`, say)."""
+
+    split: Split
+    name: str
+    images: ArrayFile
+    labels: ArrayFile
+
+
+@dataclass
+class ArraySet:
+    """The arrays of a data set.
+
+    Attributes:
+        errors: what keeps them from being one.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    errors: list[DatasetProblem] = field(default_factory=list)
+
+
+def looks_like_arrays(entries: Iterable[Entry]) -> bool:
+    """Whether some name is that of an IDX, NPZ or NPY file."""
+    return any(
+        _IDX.fullmatch(entry.parts[-1]) or entry.path.lower().endswith((NPY, NPZ))
+        for entry in entries
+    )
+
+
+def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
+    """The arrays in pairs, by split."""
+    found: dict[tuple[Split, str], dict[str, ArrayFile]] = {}
+    arrays = ArraySet()
+    for file in files:
+        place = read_name(file.path.rsplit("/", 1)[-1])
+        if place is None:
+            continue
+        split, name, kind = place
+        pair = found.setdefault((split, name), {})
+        if kind in pair:
+            message = f"is a second array of {name or 'all'} {kind}, beside {pair[kind].path}"
+            arrays.errors.append(problem("duplicate_array", message, file.path))
+        pair[kind] = file
+    for (split, name), pair in sorted(found.items()):
+        if len(pair) == 2:
+            arrays.parts.append(Part(split, name, pair["images"], pair["labels"]))
+            continue
+        ((given, file),) = pair.items()
+        other = "labels" if given == "images" else "images"
+        message = f"has no {other} beside it; name them alike (x_train and y_train, say)"
+        arrays.errors.append(problem("unpaired_array", message, file.path))
+    if not any(part.split == "train" for part in arrays.parts) and not arrays.errors:
+        names = ", ".join(file.path for file in files[:10])
+        message = (
+            f"no arrays for training were found ({names}); name them x_train, y_train, x_test and "
+            "y_test, or images and labels, or as the IDX files of MNIST"
+        )
+        arrays.errors.append(problem("no_arrays", message))
+    return arrays
+
+
+def read_name(name: str) -> tuple[Split, str, Literal["images", "labels"]] | None:
+    """What a name says: the split, what it is called (perhaps nothing), and what is in it."""
+    if match := _IDX.fullmatch(name):
+        kind: Literal["images", "labels"] = (
+            "images" if "images" in match["kind"].lower() else "labels"
+        )
+        words = [match["stem"].lower()]
+    else:
+        stem = name.lower().removesuffix(NPY)
+        words = [word for word in re.split(r"[-_.]", stem) if word]
+        kinds = [_KINDS[word] for word in words if word in _KINDS]
+        if len(kinds) != 1:
+            return None
+        kind = kinds[0]
+        words = [word for word in words if word not in _KINDS]
+    if words in ([], [""]):
+        return "train", "", kind
+    if len(words) == 1 and words[0] in _SPLITS:
+        return _SPLITS[words[0]], words[0], kind
+    return None
