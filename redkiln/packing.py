@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from redkiln.errors import PackingError
+from redkiln.tables import FILE_TYPES, find_file_type
 
 CHUNK_BYTES = 1 << 20
 _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
@@ -35,11 +36,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Package:
-    """What will be sent as a data set: a folder to be packed, or an archive as it is.
+    """What will be sent as a data set: a folder to be packed, or an archive or table as it is.
 
     Attributes:
-        members: files of a folder, sorted by name; None for an archive.
-        size_bytes: of the archive.
+        members: files of a folder, sorted by name; None for an archive or a table.
+        size_bytes: of what is sent.
     """
 
     path: Path
@@ -75,20 +76,27 @@ def open_package(path: Path) -> Package:
     """Look at a file or folder that shall become a data set.
 
     Raises:
-        PackingError: it is not there, empty, or neither a folder nor a zip or tar.
+        PackingError: it is not there, empty, or neither a folder, a zip or tar, nor a table.
     """
     if path.is_dir():
         return _folder_package(path)
     if not path.is_file():
         raise PackingError(f"{path} is neither a file nor a folder")
     size_bytes = path.stat().st_size
+    table_type = find_file_type(path.name)
+    if table_type is not None and size_bytes:
+        return Package(path=path, media_type=table_type, size_bytes=size_bytes)
     with path.open("rb") as file:
         starts_as_zip = file.read(2) == b"PK"  # a tar that ends with a zip would pass for one
     if starts_as_zip and zipfile.is_zipfile(path):
         return Package(path=path, media_type="application/zip", size_bytes=size_bytes)
     if size_bytes and tarfile.is_tarfile(path):
         return Package(path=path, media_type="application/x-tar", size_bytes=size_bytes)
-    raise PackingError(f"{path} is neither a zip nor a tar archive; give a folder or one of these")
+    endings = ", ".join(FILE_TYPES)
+    raise PackingError(
+        f"{path} is neither a zip nor a tar archive, nor does it end like a table ({endings}, any "
+        "with .gz); give a folder or one of these"
+    )
 
 
 def _folder_package(path: Path) -> Package:

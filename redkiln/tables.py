@@ -29,6 +29,19 @@ ColumnType = Literal["numeric", "categorical", "text"]
 TableTask = Literal["text-classification", "tabular-classification", "tabular-regression"]
 TABLE_TASKS: tuple[str, ...] = get_args(TableTask)
 ColumnUse = Literal["numeric", "categorical", "text", "ignored"]
+FILE_TYPES = {
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".tab": "text/tab-separated-values",
+    ".jsonl": "application/x-ndjson",
+    ".ndjson": "application/x-ndjson",
+    ".parquet": "application/vnd.apache.parquet",
+    ".pq": "application/vnd.apache.parquet",
+    ".txt": "text/plain",
+    ".data": "text/plain",
+    ".dat": "text/plain",
+}
+"""How the files of tables end, and their media types; any of them may have `.gz` behind it."""
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 """What a delimiter may be called where it is awkward to type."""
 
@@ -158,3 +171,11 @@ def split_table(
         "validation": [row for row, is_held in enumerate(held) if is_held],
         "test": list(range(num_train, len(labels))),
     }
+
+
+def find_file_type(name: str) -> str | None:
+    """The media type of a table's file by its name; None if it does not end like one."""
+    lower = name.lower()
+    plain = lower.removesuffix(".gz")
+    kind = next((kind for ending, kind in FILE_TYPES.items() if plain.endswith(ending)), None)
+    return kind if kind is None or plain == lower else "application/gzip"

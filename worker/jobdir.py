@@ -44,8 +44,9 @@ class LocalDataset(BaseModel):
     """Where the data set lies on this host.
 
     Attributes:
-        path: the archive's file, the folder, or None for a built-in set.
-        index_path: a `redkiln.datasets.DatasetIndex` as JSON; None for a built-in set.
+        path: the archive's file or the folder; None for a table, and for a built-in set.
+        index_path: a `redkiln.datasets.DatasetIndex` as JSON, or the Parquet file that is all of a
+            table (`redkiln.tables`); None for a built-in set.
         fingerprint: digest that the decode cache is keyed by.
     """
 

@@ -1,15 +1,25 @@
 """Commands on data sets: list, push, show, delete."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from redkiln.cli import words
+from redkiln.cli.columns import print_columns
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
+from redkiln.cli.table_options import (
+    Columns,
+    Delimiter,
+    Header,
+    Target,
+    Task,
+    TextColumn,
+    collect_options,
+)
 from redkiln.cli.tables import Column, print_table
 from redkiln.cli.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
@@ -34,6 +44,7 @@ def register(app: typer.Typer) -> None:
         epilog=example_text((
             "redkiln datasets",
             "redkiln datasets push ~/flowers --name flowers",
+            "redkiln datasets push houses.csv --target price",
             "redkiln datasets show flowers",
         )),
     )  # fmt: skip
@@ -42,6 +53,8 @@ def register(app: typer.Typer) -> None:
     command(group, "push", examples=(
         "redkiln datasets push ~/flowers                 # a folder of class folders",
         "redkiln datasets push mnist.zip --name mnist",
+        "redkiln datasets push houses.csv --target price --column zip=categorical",
+        "redkiln datasets push reviews.jsonl --text review --target stars",
     ))(push)  # fmt: skip
     command(group, "show", examples=("redkiln datasets show flowers",))(show)
     command(group, "delete", examples=("redkiln datasets delete flowers",))(delete)
@@ -54,13 +67,13 @@ def list_datasets(session: Session) -> None:
         session.emit(listed)
         return
     if not listed:
-        session.note("No data sets. Push one: redkiln datasets push FOLDER")
+        session.note("No data sets. Push one: redkiln datasets push FOLDER or FILE")
         return
     columns = (
         Column("name", when_narrow="cut"),
         Column("status"),
         Column("classes", is_right=True),
-        Column("images", is_right=True),
+        Column("samples", is_right=True),
         Column("size", is_right=True),
         Column("created"),
         Column("id", when_narrow="drop"),
@@ -70,20 +83,38 @@ def list_datasets(session: Session) -> None:
 
 def push(
     session: Session,
-    path: Annotated[Path, typer.Argument(help="A folder, zip or tar.", show_default=False)],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder, zip or tar; or a table: CSV, TSV, JSON lines or Parquet, plain or .gz.",
+            show_default=False,
+        ),
+    ],
     name: Annotated[
         str | None, typer.Option("--name", help="Of the data set; the file's if not given.")
     ] = None,
     is_awaited: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until it is validated.")
     ] = True,
+    task: Task = None,
+    target: Target = None,
+    text: TextColumn = None,
+    columns: Columns = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
 ) -> None:
-    """Upload a folder, zip or tar as a data set.
+    """Upload a folder, zip, tar or table as a data set.
 
     A folder is packed as a tar on the way, the same files always to the same
     bytes. What the service has already under this name is not sent again.
+
+    Of a table, columns, types, target and task are inferred and shown; say
+    with the options below what was inferred wrongly, and push it again.
     """
-    dataset = upload(session, path, name)
+    options = collect_options(
+        columns, task=task, target=target, text=text, header=header, delimiter=delimiter
+    )
+    dataset = upload(session, path, name, options)
     if is_awaited:
         dataset = wait_until_ready(session, dataset)
     if session.is_json:
@@ -93,7 +124,7 @@ def push(
 
 
 def show(session: Session, dataset: DatasetName) -> None:
-    """Show a data set: classes, counts, sizes, what was skipped or wrong."""
+    """Show a data set: classes, columns, counts, what was skipped or wrong."""
     found = find_dataset(session, dataset)
     if session.is_json:
         session.emit(found)
@@ -111,10 +142,12 @@ def delete(session: Session, dataset: DatasetName) -> None:
         session.say(f"deleted {found.name} ({found.id})")
 
 
-def upload(session: Session, path: Path, name: str | None) -> DatasetView:
-    """Send a folder or archive, with a progress bar."""
+def upload(
+    session: Session, path: Path, name: str | None, options: dict[str, Any] | None = None
+) -> DatasetView:
+    """Send a folder, archive or table, with a progress bar."""
     with upload_progress(session.notes, path.name or dataset_name(path)) as on_progress:
-        return session.client.push_dataset(path, name, on_progress=on_progress)
+        return session.client.push_dataset(path, name, on_progress=on_progress, **(options or {}))
 
 
 def wait_until_ready(session: Session, dataset: DatasetView) -> DatasetView:
@@ -145,19 +178,23 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         ("status", Text(str(dataset.status), style=STATUS_STYLES.get(dataset.status, ""))),
         ("task", dataset.task),
         ("kind", _kind_words(dataset)),
-        ("images", _count_words(dataset)),
+        ("target", dataset.target),
+        ("rows" if dataset.columns else "images", _count_words(dataset)),
         ("classes", _class_words(dataset)),
         ("sizes", ", ".join(f"{size} ({words.count(n)})" for size, n in
                             list(dataset.image_sizes.items())[:5]) or None),
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
                             dataset.image_modes.items()) or None),
         ("sha256", Text(dataset.sha256, style="dim") if dataset.sha256 else None),
-        ("skipped", words.plural(dataset.num_skipped, "file") if dataset.num_skipped else None),
+        ("said", _option_words(dataset)),
+        ("skipped", skipped_words(dataset) if dataset.num_skipped else None),
     ]  # fmt: skip
     for label, value in rows:
         if value is not None:
             table.add_row(label, value)
     session.out.print(table)
+    if dataset.columns:
+        print_columns(session, dataset)
     for note in dataset.notes:
         session.say(Text(f"note: {note}", style="dim"))
     if dataset.errors:
@@ -167,17 +204,32 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
 
 
+def skipped_words(dataset: DatasetView) -> str:
+    """How many of what were left out."""
+    return words.plural(dataset.num_skipped, "row" if dataset.columns else "file")
+
+
 def _row(item: DatasetView) -> tuple[Text | str, ...]:
-    images = sum(sum(split.values()) for split in item.counts.values())
+    samples = sum(sum(split.values()) for split in item.counts.values())
     return (
         item.name,
         Text(str(item.status), style=STATUS_STYLES.get(item.status, "")),
         str(len(item.classes)) if item.classes else "",
-        words.count(images) if images else "",
+        words.count(samples) if samples else "",
         words.size(item.size_bytes) if item.size_bytes is not None else "",
         words.ago(item.created_at) if item.created_at else "",
         Text(item.id, style="dim"),
     )
+
+
+def _option_words(dataset: DatasetView) -> str | None:
+    said = [
+        f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
+        for name, value in dataset.options.items()
+        if name != "columns"
+    ]
+    said += [f"{name}={use}" for name, use in dataset.options.get("columns", {}).items()]
+    return ", ".join(said) or None
 
 
 def _kind_words(dataset: DatasetView) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from redkiln.cli import words
 from redkiln.cli.problems import UsageError
+from redkiln.datasets import BUILTINS
 from redkiln.packing import open_package
+from redkiln.tables import find_file_type
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -19,19 +21,20 @@ IMAGE_SUFFIXES = frozenset(
 LOOKED_AT = 20_000
 """Files that are looked at for a first opinion."""
 
-ACCEPTED = """Accepted are image folders, as they are or in a zip or tar:
+ACCEPTED = f"""Accepted are image folders, as they are or in a zip or tar:
   PATH/<class>/*.png                    one folder a class
   PATH/train/<class>/*.png              with a split of their own:
   PATH/test/<class>/*.png               the test split is optional
-and built-in sets: builtin:digits"""
+tables (CSV, TSV, JSON lines, Parquet; plain, .gz, or train.* and test.* in a folder or archive)
+and built-in sets: {", ".join(f"builtin:{name}" for name in BUILTINS)}"""
 
 
 def check_path(path: Path) -> None:
-    """Refuse a path that cannot be an image data set.
+    """Refuse a path that cannot be a data set.
 
     Raises:
         UsageError: says what was found.
-        PackingError: a file that is neither zip nor tar, or cannot be read.
+        PackingError: a file that is neither zip, tar nor table, or cannot be read.
     """
     if not path.exists():
         raise UsageError(f"There is nothing at {path}.\n{ACCEPTED}")
@@ -44,13 +47,15 @@ def check_path(path: Path) -> None:
 
 
 def judge_folder(path: Path) -> str:
-    """Why a folder is no image data set, in words that go on after its name; empty if it may be."""
+    """Why a folder is no data set, in words that go on after its name; empty if it may be."""
     files = list(islice(_visible_files(path), LOOKED_AT))
     if not files:
         return "is empty."
     images = [file for file in files if file.suffix.lower() in IMAGE_SUFFIXES]
+    if not images and any(find_file_type(file.name) for file in files if file.suffix != ".txt"):
+        return ""
     if not images:
-        return f"holds no images, but {_kinds(files)}."
+        return f"holds neither images nor tables, but {_kinds(files)}."
     if all(image.parent == path for image in images):
         amount = words.plural(len(images), "image")
         return f"holds {amount} side by side: put those of each class into a folder named after it."

@@ -1,7 +1,7 @@
-"""The one-liner: from a folder of images to a verified ONNX."""
+"""The one-liner: from a folder of images or a table to a verified ONNX."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -9,14 +9,24 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command, print_json
-from redkiln.cli.datasets import upload, wait_until_ready
+from redkiln.cli.datasets import skipped_words, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.inspect_path import check_path
 from redkiln.cli.jobs import Assignments, say_detached
 from redkiln.cli.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.problems import UsageError
 from redkiln.cli.result import Result, load_result, print_result
 from redkiln.cli.specfile import SpecSource
+from redkiln.cli.table_options import (
+    Columns,
+    Delimiter,
+    Header,
+    Target,
+    Task,
+    TextColumn,
+    collect_options,
+)
 from redkiln.client import dataset_name
 from redkiln.errors import NotAuthorized, NotFound, Rejected
 from redkiln.job import DatasetView, JobView
@@ -29,6 +39,7 @@ def register(app: typer.Typer) -> None:
     command(app, "train", rich_help_panel="Train", examples=(
         "redkiln train ~/flowers                       # a folder of class folders",
         "redkiln train mnist.zip --model mnist-cnn --set training.epochs=5",
+        "redkiln train houses.csv --target price       # a table; the task is inferred",
         "redkiln train builtin:digits -o digits-model",
     ))(train)  # fmt: skip
 
@@ -39,7 +50,8 @@ def train(
         str,
         typer.Argument(
             metavar="PATH",
-            help="An image folder, a zip or tar of one, or builtin:digits.",
+            help="An image folder, a zip or tar of one, a table (CSV, TSV, JSON lines, Parquet), "
+            "or builtin:digits and the like.",
             show_default=False,
         ),
     ],
@@ -53,8 +65,14 @@ def train(
             "-o", "--output", help="Folder for the results; ./out/NAME of the job if not given."
         ),
     ] = None,
+    task: Task = None,
+    target: Target = None,
+    text: TextColumn = None,
+    columns: Columns = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
 ) -> None:
-    """Train on a folder of images and leave a verified ONNX in ./out.
+    """Train on a folder of images or a table and leave a verified ONNX in ./out.
 
     Registers the data, waits until it is validated, queues a job with
     defaults, shows it live, and downloads everything it leaves. Ctrl-C
@@ -64,7 +82,10 @@ def train(
     if model is not None:
         source.value["model"] = model
     source.assign(assignments or ())
-    dataset_id = _dataset_of(session, path)
+    options = collect_options(
+        columns, task=task, target=target, text=text, header=header, delimiter=delimiter
+    )
+    dataset_id = _dataset_of(session, path, options)
     source.value["dataset"] = dataset_id
     session.locate = source.locate
     job = session.client.submit(source.value)
@@ -81,34 +102,43 @@ def train(
     raise typer.Exit(result.exit_code)
 
 
-def _dataset_of(session: Session, path: str) -> str:
+def _dataset_of(session: Session, path: str, options: dict[str, Any]) -> str:
     """Register what lies at the path, wait until it is ready, and name it for a spec."""
     if path.startswith(BUILTIN):
+        if options:
+            said = ", ".join(f"--{name.rstrip('s')}" for name in options)
+            raise UsageError(f"{path} is built in, with its columns; leave {said} away.")
         return path
     local = Path(path).expanduser()
     check_path(local)
-    dataset = _register(session, local)
+    dataset = _register(session, local, options)
     ready = wait_until_ready(session, dataset)
     if not session.is_json:
-        images = sum(sum(split.values()) for split in ready.counts.values())
-        session.note(
-            f"data set {ready.name}: {words.plural(images, 'image')} in "
-            f"{words.plural(len(ready.classes), 'class')}"
-        )
+        session.note(_describe(ready))
+        for note in ready.notes if ready.columns else ():
+            session.note(Text(f"note: {note}", style="dim"))
         if ready.num_skipped:
-            skipped = words.plural(ready.num_skipped, "file")
-            session.note(Text(f"{skipped} skipped: redkiln datasets show {ready.id}", "yellow"))
+            message = f"{skipped_words(ready)} skipped: redkiln datasets show {ready.id}"
+            session.note(Text(message, "yellow"))
     return ready.id
 
 
-def _register(session: Session, path: Path) -> DatasetView:
+def _describe(dataset: DatasetView) -> str:
+    samples = sum(sum(split.values()) for split in dataset.counts.values())
+    what = words.plural(samples, "row" if dataset.columns else "image")
+    classes = f" in {words.plural(len(dataset.classes), 'class')}" if dataset.classes else ""
+    aim = f", {dataset.task} of {dataset.target}" if dataset.columns else ""
+    return f"data set {dataset.name}: {what}{classes}{aim}"
+
+
+def _register(session: Session, path: Path, options: dict[str, Any]) -> DatasetView:
     """In place where the service can read the folder itself, else by uploading it."""
     if path.is_dir() and session.client.is_local:
         try:
-            return session.client.register_folder(path)
+            return session.client.register_folder(path, **options)
         except (Rejected, NotAuthorized, NotFound):
             pass  # not under one of the service's data roots; it can still be sent
-    return upload(session, path, dataset_name(path))
+    return upload(session, path, dataset_name(path), options)
 
 
 def _leave_files(session: Session, result: Result, folder: Path | None) -> None:

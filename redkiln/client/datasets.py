@@ -2,9 +2,9 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from redkiln.client.requests import Requests
 from redkiln.errors import (
@@ -18,6 +18,7 @@ from redkiln.job import (
     DatasetView,
 )
 from redkiln.packing import Package, open_package
+from redkiln.tables import FILE_TYPES
 from redkiln.watching import (
     Outage,
 )
@@ -37,34 +38,64 @@ class Datasets(Requests):
     """The methods of a client that are about data sets."""
 
     def push_dataset(
-        self, path: Path | str, name: str | None = None, *, on_progress: OnUpload | None = None
+        self,
+        path: Path | str,
+        name: str | None = None,
+        *,
+        task: str | None = None,
+        target: str | None = None,
+        text: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        header: bool | None = None,
+        delimiter: str | None = None,
+        on_progress: OnUpload | None = None,
     ) -> DatasetView:
-        """Upload a folder (as a deterministic tar), zip or tar as a data set.
+        """Upload a folder (as a deterministic tar), a zip or tar, or a table as a data set.
 
-        A set with the same name and the same bytes that the service has already is not sent again.
+        A set with the same name, bytes and options that the service has already is not sent again.
+        What is not said about a table is inferred from its content; the set's notes say what was.
 
         Args:
-            path: the folder or archive.
+            path: the folder, archive, or CSV, TSV, JSON-lines or Parquet file.
             name: of the data set; by default the file's, without its ending.
+            task: of a table: text-classification, tabular-classification or tabular-regression.
+            target: the column to predict.
+            text: the column of a text-classification's text.
+            columns: what columns are used as: numeric, categorical, text or ignored.
+            header: whether the first row names the columns.
+            delimiter: between the fields of a CSV: one character, or `tab`.
             on_progress: told how far reading and uploading are.
 
         Raises:
-            PackingError: it cannot be read, or is neither a folder nor a zip or tar.
+            PackingError: it cannot be read, or is neither a folder, a zip or tar, nor a table.
+            ApiError: 422 when the options contradict each other.
         """
+        said = {
+            "task": task,
+            "target": target,
+            "text": text,
+            "columns": dict(columns) if columns else None,
+            "header": header,
+            "delimiter": delimiter,
+        }
+        options = {name: value for name, value in said.items() if value is not None}
         package = open_package(Path(path))
         name = name or dataset_name(Path(path))
         sha256 = package.digest(_counter("reading", package.size_bytes, on_progress))
-        known = self._find_same_dataset(name, sha256)
+        known = self._find_same_dataset(name, sha256, options)
         if known is not None:
             return known
-        return self._upload(package, name, sha256, on_progress)
+        return self._upload(package, name, sha256, options, on_progress)
 
-    def register_folder(self, path: Path | str, name: str | None = None) -> DatasetView:
+    def register_folder(
+        self, path: Path | str, name: str | None = None, **options: Any
+    ) -> DatasetView:
         """Register a folder where it lies, on the service's machine, without copying it.
 
         Args:
             path: the folder, under one of the service's data roots.
             name: of the data set; by default the folder's.
+            options: about a table in it, as `push_dataset` takes them.
 
         Raises:
             ApiError: 403 or 422 when the path is outside the roots.
@@ -74,7 +105,7 @@ class Datasets(Requests):
             "POST",
             "/v1/datasets",
             params={"name": name or dataset_name(folder)},
-            json={"path": str(folder)},
+            json={"path": str(folder), **options},
         )
         return DatasetView.model_validate_json(response.content)
 
@@ -135,15 +166,23 @@ class Datasets(Requests):
         """
         self._connection.request("DELETE", f"/v1/datasets/{dataset}")
 
-    def _find_same_dataset(self, name: str, sha256: str) -> DatasetView | None:
-        """The newest set of this name, if it has these bytes and was not refused."""
+    def _find_same_dataset(
+        self, name: str, sha256: str, options: Mapping[str, Any]
+    ) -> DatasetView | None:
+        """The newest set of this name, if it has these bytes and options and was not refused."""
         newest = next(self.datasets(name=name), None)
-        if newest and newest.sha256 == sha256 and newest.status is not DatasetStatus.INVALID:
+        is_same = newest is not None and (newest.sha256, newest.options) == (sha256, options)
+        if newest and is_same and newest.status is not DatasetStatus.INVALID:
             return newest
         return None
 
     def _upload(
-        self, package: Package, name: str, sha256: str, on_progress: OnUpload | None
+        self,
+        package: Package,
+        name: str,
+        sha256: str,
+        options: Mapping[str, Any],
+        on_progress: OnUpload | None,
     ) -> DatasetView:
         outage = Outage(patience_seconds=UPLOAD_PATIENCE_SECONDS)
         while True:
@@ -152,7 +191,7 @@ class Datasets(Requests):
                 response = self._connection.request(
                     "POST",
                     "/v1/datasets",
-                    params={"name": name},
+                    params={"name": name, **_as_parameters(options)},
                     content=_reported(package.chunks(), report),
                     headers={
                         "Content-Type": package.media_type,
@@ -165,7 +204,7 @@ class Datasets(Requests):
                 outage.note(error)
                 outage.wait()
                 # The answer may be all that was lost.
-                known = self._find_same_dataset(name, sha256)
+                known = self._find_same_dataset(name, sha256, options)
                 if known is not None:
                     return known
         view = DatasetView.model_validate_json(response.content)
@@ -179,10 +218,19 @@ class Datasets(Requests):
 def dataset_name(path: Path) -> str:
     """A name for the data set at a path, of the characters that a name may have."""
     stem = path.resolve().name
-    for ending in (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"):
+    for ending in (".gz", ".xz", ".bz2", ".zip", ".tar", ".tgz", *FILE_TYPES):
         stem = stem.removesuffix(ending)
     cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
     return cleaned[:100] or "dataset"
+
+
+def _as_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a table as query parameters."""
+    parameters = {name: value for name, value in options.items() if name != "columns"}
+    uses = options.get("columns", {})
+    if uses:
+        parameters["column"] = [f"{name}={use}" for name, use in uses.items()]
+    return parameters
 
 
 def _counter(stage: Stage, total: int, on_progress: OnUpload | None) -> Callable[[int], None]:

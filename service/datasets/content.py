@@ -8,6 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from redkiln.datasets import DatasetIndex
+from redkiln.tables import TABLE_TASKS
 from service.artifacts.content import content_response
 from service.datasets.folder_tar import list_samples, stream_tar
 from service.datasets.roots import locate, open_located
@@ -21,7 +22,7 @@ _NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def dataset_content_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
-    """A data set's archive, or a tar of its folder.
+    """A data set's archive, or a tar of its folder; of a folder with a table the table's index.
 
     Raises:
         NotFound: it is built in; the worker makes it.
@@ -38,6 +39,8 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
             filename=name,
             media_type="application/octet-stream",
         )
+    if dataset.task in TABLE_TASKS:
+        return index_response(services, dataset, request=request)
     index = DatasetIndex.model_validate_json(
         b"".join(services.storage.open(str(dataset.index_sha256)))
     )
@@ -59,12 +62,13 @@ def index_response(services: Services, dataset: Dataset, *, request: Request) ->
         Gone: the index is not there any more.
     """
     _require_stored(dataset)
+    is_table = dataset.task in TABLE_TASKS
     return content_response(
         services.storage,
         str(dataset.index_sha256),
         request=request,
-        filename="index.json",
-        media_type="application/json",
+        filename="index.parquet" if is_table else "index.json",
+        media_type="application/vnd.apache.parquet" if is_table else "application/json",
     )
 
 

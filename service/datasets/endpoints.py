@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
 from redkiln.job import DatasetStatus, DatasetView, Page
+from redkiln.tables import TableOptions
 from redkiln.tasks import find_problems
 from service.access import require_user
+from service.datasets.options import read_options
 from service.datasets.roots import locate
 from service.datasets.rules import (
     check_name,
@@ -35,20 +37,23 @@ router = APIRouter(
 )
 
 
-class Folder(BaseModel):
-    """A folder of the service's machine that is registered where it lies.
+class Folder(TableOptions):
+    """A folder of the service's machine that is registered where it lies."""
 
-    Attributes:
-        path: absolute, below one of `REDKILN_DATA_ROOTS`.
-        name: of the data set; the folder's own if unset.
-        seed: freezes the order of the samples, and so the splits.
-    """
+    path: str = Field(
+        min_length=1, max_length=4096, description="Absolute, below one of REDKILN_DATA_ROOTS."
+    )
+    name: str | None = Field(None, description="Of the data set; the folder's own if unset.")
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="Freezes the order of the samples.")
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    @property
+    def options(self) -> TableOptions:
+        """What it says about a table in the folder."""
+        return TableOptions.model_validate(self.model_dump(include=set(TableOptions.model_fields)))
 
-    path: str = Field(min_length=1, max_length=4096)
-    name: str | None = None
-    seed: int = Field(0, ge=0, le=2**31 - 1)
+
+def _said(option: str) -> str | None:
+    return TableOptions.model_fields[option].description
 
 
 _RAW = {"schema": {"type": "string", "format": "binary"}}
@@ -56,8 +61,13 @@ _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "A zip or tar (plain, gzip, bzip2, xz) of `train/<class>/*` and "
-        "`test/<class>/*`, or of `<class>/*`; or, as JSON, a folder of the service's machine.",
+        "`test/<class>/*`, or of `<class>/*`; a table (CSV, TSV, JSON lines or Parquet, plain or "
+        ".gz, or train.* and test.* in an archive); or, as JSON, a folder on the service's host.",
         "content": {
+            "text/csv": _RAW,
+            "text/tab-separated-values": _RAW,
+            "application/x-ndjson": _RAW,
+            "application/vnd.apache.parquet": _RAW,
             "application/zip": _RAW,
             "application/x-tar": _RAW,
             "application/octet-stream": _RAW,
@@ -86,17 +96,37 @@ async def register(
         str | None, Query(description="1 to 100 letters, digits, spaces, `.`, `_` or `-`.")
     ] = None,
     seed: Annotated[int, Query(ge=0, le=2**31 - 1, description="Freezes the splits.")] = 0,
+    task: Annotated[str | None, Query(max_length=100, description=_said("task"))] = None,
+    target: Annotated[str | None, Query(max_length=300, description=_said("target"))] = None,
+    text: Annotated[str | None, Query(max_length=300, description=_said("text"))] = None,
+    column: Annotated[
+        list[str] | None,
+        Query(description="NAME=TYPE with numeric, categorical, text or ignored; repeatable."),
+    ] = None,
+    header: Annotated[bool | None, Query(description=_said("header"))] = None,
+    delimiter: Annotated[str | None, Query(max_length=20, description=_said("delimiter"))] = None,
 ) -> Response:
-    """Register a data set by uploading it, or where it lies; it is validated in the background."""
+    """Register a data set by uploading it, or where it lies; it is validated in the background.
+
+    Parameters from `task` on are about tables: what they leave out is inferred from the content.
+    """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == "application/json":
         folder = _parse_folder(await request.body())
         dataset = await run_in_threadpool(_register_folder, services, folder, name)
         return _answer(dataset, is_new=True)
     checked_name = check_name(name)
+    options = read_options(
+        column or (), task=task, target=target, text=text, header=header, delimiter=delimiter
+    )
     stored = await _receive(request, services)
     dataset, is_new = await run_in_threadpool(
-        _register_archive, services, name=checked_name, seed=seed, stored=stored
+        _register_archive,
+        services,
+        name=checked_name,
+        seed=seed,
+        stored=stored,
+        options=options,
     )
     return _answer(dataset, is_new=is_new)
 
@@ -125,7 +155,7 @@ def list_all(
 
 @router.get("/{dataset_id}")
 def look_up(dataset_id: str, services: Use) -> DatasetView:
-    """Look a data set up: its status, classes and counts, or why it is invalid, file by file."""
+    """Look a data set up: status, classes, columns and counts, or why it is invalid, by places."""
     row = services.database.read(lambda session: get_dataset(session, dataset_id))
     return dataset_view(row)
 
@@ -150,7 +180,7 @@ async def _receive(request: Request, services: Services) -> Stored:
         require_free(storage.staging_dir, int(announced[:20]) + settings.min_free_bytes)
     stored = await storage.put_stream(request.stream(), limit=settings.max_upload_bytes)
     if stored.size_bytes == 0:
-        raise BadRequest("the body is empty; send a zip or tar archive", code="empty_body")
+        raise BadRequest("the body is empty; send an archive or a table", code="empty_body")
     return stored
 
 
@@ -167,17 +197,21 @@ def _register_folder(services: Services, folder: Folder, query_name: str | None)
     located = locate(folder.path, services.settings.data_roots)
     name = check_name(folder.name or query_name or Path(located.path).name)
     dataset = services.database.write(
-        lambda session: register_folder(session, name=name, seed=folder.seed, path=located.path)
+        lambda session: register_folder(
+            session, name=name, seed=folder.seed, path=located.path, options=folder.options
+        )
     )
     services.validator.submit(dataset.id)
     return dataset
 
 
 def _register_archive(
-    services: Services, *, name: str, seed: int, stored: Stored
+    services: Services, *, name: str, seed: int, stored: Stored, options: TableOptions
 ) -> tuple[Dataset, bool]:
     def write(session: Session) -> tuple[Dataset, bool]:
-        return register_archive(session, services.storage, name=name, seed=seed, stored=stored)
+        return register_archive(
+            session, services.storage, name=name, seed=seed, stored=stored, options=options
+        )
 
     dataset, is_new = services.database.write(write)
     if is_new:

@@ -231,6 +231,16 @@ class AttemptClient:
         with self._stream("/dataset", start=start) as opened:
             yield opened
 
+    @contextmanager
+    def open_dataset_index(self, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The bytes of the data set's index, as `open_dataset` gives them.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        with self._stream("/dataset/index", start=start) as opened:
+            yield opened
+
     def load_dataset_index(self) -> bytes:
         """The data set's index as JSON.
 

@@ -21,6 +21,8 @@ from worker.jobdir import LocalDataset
 
 Answer = TypeVar("Answer")
 
+TABLE = "table.parquet"
+"""Name of a table's file in its cache entry."""
 SAY_SECONDS = 10.0
 """Pause between two words about a long download."""
 
@@ -58,6 +60,8 @@ class DatasetSource:
         try:
             if ref.kind == "builtin":
                 return LocalDataset(name=ref.name, kind="builtin", fingerprint=ref.name)
+            if ref.is_table:
+                return self._open_table(ref, until=until)
             if ref.kind == "archive":
                 return self._open_archive(ref, until=until)
             return self._open_folder(ref, until=until)
@@ -65,6 +69,21 @@ class DatasetSource:
             raise _missing(FailureCode.DISK_FULL, ref, error) from error
         except (WrongDigest, Refused) as error:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
+
+    def _open_table(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+        """A table's one file; where its archive or folder lies does not matter."""
+        key = str(ref.index_sha256)
+        folder = until.enter_context(
+            self.cache.hold(
+                key, size_bytes=ref.index_bytes or 0, fill=partial(self._fetch_table, ref)
+            )
+        )
+        return LocalDataset(
+            name=ref.name,
+            kind=ref.kind,
+            index_path=str(folder / TABLE),
+            fingerprint=key,
+        )
 
     def _open_archive(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
         key = hashlib.sha256(f"{ref.sha256} {ref.index_sha256}".encode()).hexdigest()
@@ -116,6 +135,15 @@ class DatasetSource:
             raise WrongDigest("its index arrived damaged")
         (folder / "index.json").write_bytes(content)
 
+    def _fetch_table(self, ref: DatasetRef, folder: Path) -> None:
+        fetch_file(
+            lambda start: self.client.open_dataset_index(start=start),
+            folder / TABLE,
+            sha256=str(ref.index_sha256),
+            stop=self.stop,
+            on_bytes=_Progress(ref.name, ref.index_bytes, say=self.say),
+        )
+
     def _fetch_archive(self, ref: DatasetRef, folder: Path) -> None:
         self._fetch_index(str(ref.index_sha256), folder)
         fetch_file(
@@ -123,12 +151,12 @@ class DatasetSource:
             folder / "data",
             sha256=str(ref.sha256),
             stop=self.stop,
-            on_bytes=_Progress(ref, say=self.say),
+            on_bytes=_Progress(ref.name, ref.size_bytes, say=self.say),
         )
 
     def _fetch_files(self, ref: DatasetRef, index_dir: Path, folder: Path) -> None:
         samples = list_samples(index_dir / "index.json")
-        progress = _Progress(ref, say=self.say)
+        progress = _Progress(ref.name, ref.size_bytes, say=self.say)
 
         def fetch() -> None:
             with self.client.open_dataset() as (_, chunks):
@@ -148,19 +176,19 @@ class DatasetSource:
 class _Progress:
     """Says how far a download is, at its start and then seldom."""
 
-    def __init__(self, ref: DatasetRef, *, say: Callable[[str], None]) -> None:
-        self._ref = ref
+    def __init__(self, name: str, size_bytes: int | None, *, say: Callable[[str], None]) -> None:
+        self._name = name
+        self._total = f" of {_megabytes(size_bytes)}" if size_bytes else ""
         self._say = say
         self._said_at = time.monotonic()
-        size = f" ({_megabytes(ref.size_bytes)})" if ref.size_bytes else ""
-        say(f"fetching data set {ref.name}{size}")
+        size = f" ({_megabytes(size_bytes)})" if size_bytes else ""
+        say(f"fetching data set {name}{size}")
 
     def __call__(self, num_bytes: int) -> None:
         if time.monotonic() - self._said_at < SAY_SECONDS:
             return
         self._said_at = time.monotonic()
-        total = f" of {_megabytes(self._ref.size_bytes)}" if self._ref.size_bytes else ""
-        self._say(f"fetched {_megabytes(num_bytes)}{total} of data set {self._ref.name}")
+        self._say(f"fetched {_megabytes(num_bytes)}{self._total} of data set {self._name}")
 
 
 def _megabytes(num_bytes: int) -> str:

@@ -54,7 +54,7 @@ def test_a_refused_data_set_is_told_file_by_file(redkiln, fake, image_folder):
     [
         (lambda p: None, "There is nothing at thing."),
         (lambda p: p.mkdir(), "is empty."),
-        (lambda p: (p.mkdir(), (p / "a.csv").touch()), "holds no images, but 1 .csv."),
+        (lambda p: (p.mkdir(), (p / "a.pdf").touch()), "neither images nor tables, but 1 .pdf."),
         (lambda p: (p.mkdir(), (p / "a.png").touch()), "holds 1 image side by side"),
         (lambda p: p.write_text("x"), "neither a zip nor a tar"),
     ],

@@ -220,3 +220,36 @@ def test_a_tar_writes_only_below_its_folder(tmp_path, stop, path):
     with pytest.raises(WrongDigest, match="is gone"):
         unpack_samples(iter([tar_of({path: b"x"})]), tmp_path / "in", samples, stop=stop)
     assert not (tmp_path / "in").exists()
+
+
+def test_of_a_table_only_its_index_is_fetched_wherever_the_table_lies(source, service, tmp_path):
+    service.dataset, service.index = b"a,b\n1,2\n", os.urandom(200_000)
+    ref = DatasetRef(
+        id="ds_3",
+        name="houses",
+        kind="folder",
+        path="/not/mounted/here",
+        task="tabular-regression",
+        sha256=digest(service.index),
+        index_sha256=digest(service.index),
+        index_bytes=len(service.index),
+    )
+    table = open_it(source, ref)
+    assert Path(table.index_path).read_bytes() == service.index
+    assert (table.path, table.fingerprint) == (None, ref.index_sha256)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [ref.index_sha256]
+
+
+def test_a_table_larger_than_the_cache_is_said_before_it_is_fetched(source, service):
+    service.index = b"x"
+    ref = DatasetRef(
+        id="ds_4",
+        name="huge",
+        kind="archive",
+        task="text-classification",
+        index_sha256=digest(service.index),
+        index_bytes=10**7,
+    )
+    with pytest.raises(DatasetMissing) as missing:
+        open_it(source, ref)
+    assert missing.value.failure.code is FailureCode.DISK_FULL
