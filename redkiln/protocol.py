@@ -167,6 +167,14 @@ class CheckpointRef(Message):
     is_best: bool = False
 
 
+class InitialRef(Message):
+    """The checkpoint of another job, whose weights a job starts from."""
+
+    job_id: str
+    sha256: str
+    size_bytes: int
+
+
 class ClaimResponse(Message):
     """An attempt: what to run, and under which token to report it.
 
@@ -174,6 +182,7 @@ class ClaimResponse(Message):
         token: Bearer token of this attempt's endpoints.
         fence: rises with every attempt of the job.
         dataset: None where the task reads none.
+        initial: None where the spec starts from no other job's weights, or they are gone.
         checkpoints: committed ones to resume from: the newest and, if another, the best.
         lease_seconds: without a report for so long the attempt is given to another worker.
         report_seconds: longest time between two reports.
@@ -187,6 +196,7 @@ class ClaimResponse(Message):
     token: str
     spec: dict[str, Any]
     dataset: DatasetRef | None = None
+    initial: InitialRef | None = None
     checkpoints: list[CheckpointRef] = Field(default_factory=list)
     lease_seconds: float
     report_seconds: float

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.job import AttemptStatus, JobStatus
-from redkiln.protocol import CheckpointRef, ClaimRequest, ClaimResponse
+from redkiln.protocol import CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
 from redkiln.version import __version__
 from service.attempts.tables import Attempt, Checkpoint
 from service.attempts.tokens import make_token
@@ -17,6 +17,7 @@ from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.datasets.tables import Dataset
 from service.errors import Superseded
 from service.ids import new_id
+from service.jobs.initial import find_initial
 from service.jobs.rules import get_job, move
 from service.jobs.tables import JOB, Job
 from service.settings import Settings
@@ -168,10 +169,20 @@ def _answer(
         token=make_token(secret, attempt.id, fence=attempt.fence),
         spec=job.spec,
         dataset=None if dataset is None else dataset_ref(dataset),
+        initial=_initial_ref(session, job),
         checkpoints=_checkpoint_refs(session, job.id),
         lease_seconds=settings.lease_seconds,
         report_seconds=settings.report_seconds,
         max_duration_seconds=job.spec["resources"]["max_duration_seconds"],
+    )
+
+
+def _initial_ref(session: Session, job: Job) -> InitialRef | None:
+    artifact = find_initial(session, job.spec)
+    if artifact is None:
+        return None
+    return InitialRef(
+        job_id=artifact.job_id, sha256=artifact.sha256, size_bytes=artifact.size_bytes
     )
 
 

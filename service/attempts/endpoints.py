@@ -30,6 +30,7 @@ from service.blobs.rules import hold
 from service.datasets.content import dataset_content_response, index_response
 from service.datasets.tables import Dataset
 from service.errors import NotFound
+from service.jobs.initial import find_initial
 from service.jobs.rules import get_job
 from service.services import Services, Use, get_services
 
@@ -143,10 +144,13 @@ async def put_blob(
 def get_blob(
     attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
 ) -> Response:
-    """The bytes of one of the job's committed checkpoints."""
+    """The bytes of one of the job's committed checkpoints, or of the one that it starts from."""
 
     def is_checkpoint(session: Session) -> bool:
         attempt = require_fence(session, attempt_id, fence=fence)
+        initial = find_initial(session, get_job(session, attempt.job_id).spec)
+        if initial is not None and initial.sha256 == sha256:
+            return True
         statement = select(Checkpoint.id).where(
             Checkpoint.job_id == attempt.job_id, Checkpoint.sha256 == sha256
         )

@@ -18,6 +18,7 @@ from service.datasets.rules import find_dataset
 from service.datasets.tables import Dataset
 from service.errors import Unprocessable
 from service.ids import new_id
+from service.jobs.initial import initial_problems
 from service.jobs.rules import note_event
 from service.jobs.tables import IdempotencyKey, Job
 from service.jobs.views import render_job
@@ -72,6 +73,7 @@ def check(session: Session, settings: Settings, body: Any) -> Checked:
     obstacle = find_obstacle(spec.resources, machines)
     problems = [*_dataset_problems(session, body, dataset), *_mismatches(spec, dataset)]
     problems += [] if obstacle is None else [obstacle]
+    problems += initial_problems(session, spec)
     if problems:
         raise _unprocessable(problems)
     return Checked(spec, dataset, _warnings(dataset, machines))
