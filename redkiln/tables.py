@@ -37,9 +37,9 @@ FILE_TYPES = {
     ".ndjson": "application/x-ndjson",
     ".parquet": "application/vnd.apache.parquet",
     ".pq": "application/vnd.apache.parquet",
-    ".txt": "text/plain",
-    ".data": "text/plain",
-    ".dat": "text/plain",
+    ".txt": "application/octet-stream",
+    ".data": "application/octet-stream",
+    ".dat": "application/octet-stream",
 }
 """How the files of tables end, and their media types; any of them may have `.gz` behind it."""
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}

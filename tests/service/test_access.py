@@ -82,6 +82,7 @@ def test_only_the_site_itself_is_the_same_origin(origin, expected):
         ("POST", "application/json; charset=utf-8", True),
         ("POST", "APPLICATION/ZIP", True),
         ("POST", "application/octet-stream", True),
+        ("POST", "text/csv; charset=utf-8", True),
         ("PUT", "", True),
         ("POST", "", False),
         ("POST", "text/plain", False),
