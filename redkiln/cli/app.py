@@ -10,6 +10,7 @@ from redkiln.cli import (
     gpus,
     jobs,
     keys,
+    preview,
     records,
     steering,
     tasks,
@@ -55,8 +56,8 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, jobs, steering, records, artifacts, datasets, tasks, workers, gpus, doctor, bench,
-        keys,
+        train, run, jobs, steering, records, preview, artifacts, datasets, tasks, workers, gpus,
+        doctor, bench, keys,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

@@ -9,7 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from redkiln.cli import words
-from redkiln.cli.panel import metric_words, position_words, shown_metrics, status_text
+from redkiln.cli.panel import (
+    metric_words,
+    position_words,
+    preview_words,
+    shown_metrics,
+    status_text,
+)
 from redkiln.cli.result import Result, print_result
 from redkiln.cli.tables import Column, print_table
 from redkiln.job import AttemptView, Estimates, JobView
@@ -74,6 +80,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("created", words.ago(job.created_at)),
         ("ran for", _run_time(job)),
         ("progress", _progress(job)),
+        ("samples", _samples(job)),
         ("metadata", ", ".join(f"{k}={v}" for k, v in job.metadata.items()) or None),
     ]
     for label, value in rows:
@@ -99,6 +106,11 @@ def _progress(job: JobView) -> str | None:
     epochs = [f"epoch {progress.epoch}/{progress.epochs}"] if progress.epochs else []
     steps = f"step {words.count(progress.step)}/{words.count(progress.steps)}"
     return ", ".join([*epochs, steps, *metrics])
+
+
+def _samples(job: JobView) -> str | None:
+    note = job.progress.preview if job.progress else None
+    return None if note is None else preview_words(job.id, note)
 
 
 def _print_attempts(console: Console, attempts: list[AttemptView]) -> None:

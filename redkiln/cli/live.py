@@ -22,6 +22,8 @@ from redkiln.watching import ask_patiently
 
 QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
+NOTABLE_WAIT = 0.05
+"""Share of the time that steps wait for their batches, from which on a line says it."""
 
 
 DETACHES = "detaches"
@@ -202,6 +204,9 @@ def progress_words(watched: Watched) -> str:
         *(f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)),
         f"{words.count(progress.samples_per_second)} samples/s"
         if progress.samples_per_second is not None
+        else "",
+        f"waits for data {100 * progress.data_wait_ratio:.0f} %"
+        if progress.data_wait_ratio is not None and progress.data_wait_ratio >= NOTABLE_WAIT
         else "",
         progress.activity or "",
         f"ETA {words.duration(eta)}" if eta is not None and progress.fraction < 1 else "",

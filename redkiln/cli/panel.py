@@ -13,7 +13,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.sensors import Sensors
 from redkiln.cli.watched import Line, Watched
-from redkiln.job import MAX_QUEUE_POSITION, JobStatus, Phase
+from redkiln.job import MAX_QUEUE_POSITION, JobStatus, Phase, PreviewNote, Progress
 from redkiln.tasks import exports_model
 
 MAX_WIDTH = 100
@@ -38,7 +38,7 @@ STATUS_STYLES = {
 _STEPS: tuple[tuple[str, tuple[Phase, ...]], ...] = (
     ("prepare", (Phase.PREPARING,)),
     ("rehearse", (Phase.REHEARSING,)),
-    ("train", (Phase.WARMING, Phase.TRAINING, Phase.EVALUATING)),
+    ("train", (Phase.WARMING, Phase.TRAINING, Phase.MEASURING, Phase.EVALUATING)),
     ("export", (Phase.EXPORTING,)),
     ("verify", (Phase.VERIFYING,)),
     ("upload", (Phase.UPLOADING,)),
@@ -200,6 +200,10 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     right.add_row("step", f"{words.count(progress.step)}/{words.count(progress.steps)}")
     speed = progress.samples_per_second
     right.add_row("samples/s", words.count(speed) if speed is not None else "")
+    if progress.data_wait_ratio is not None:
+        right.add_row("waits for data", f"{100 * progress.data_wait_ratio:.0f} %")
+    if progress.memory_used_bytes is not None:
+        right.add_row("memory", memory_words(progress))
     for name, value in shown_metrics(progress.metrics)[:3]:
         cell = Text(words.metric(name, value), style="bold")
         if name == "train/loss" and not is_plain:
@@ -209,7 +213,26 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     row.add_column(ratio=1)
     row.add_column(justify="right")
     row.add_row(left, right)
-    return row
+    if progress.preview is None:
+        return row
+    return Group(row, Text(preview_words(watched.job.id, progress.preview), style="dim"))
+
+
+def memory_words(progress: Progress) -> str:
+    """What training takes of the memory that it may: `1.2 of 23.5 GiB`."""
+    assert progress.memory_used_bytes is not None
+    used = words.memory(progress.memory_used_bytes)
+    if progress.memory_total_bytes is None:
+        return used
+    total = words.memory(progress.memory_total_bytes)
+    number, unit = used.split()
+    return f"{number if total.endswith(unit) else used} of {total}"
+
+
+def preview_words(job_id: str, note: PreviewNote) -> str:
+    """Where to look at sample predictions."""
+    right = "" if note.num_right is None else f", {note.num_right} of {note.num} right"
+    return f"sample predictions at step {words.count(note.step)}{right}: redkiln preview {job_id}"
 
 
 _SENSORS = (

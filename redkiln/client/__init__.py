@@ -18,7 +18,7 @@ import httpx
 
 from redkiln.client.artifacts import Artifacts
 from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
-from redkiln.client.jobs import DryRun, Jobs, TaskInfo
+from redkiln.client.jobs import DryRun, Jobs, Preview, TaskInfo
 from redkiln.client.operations import Operations
 from redkiln.connection import Connection, RetryPolicy
 from redkiln.settings import resolve_settings
@@ -29,6 +29,7 @@ __all__ = [
     "Disconnected",
     "DryRun",
     "OnUpload",
+    "Preview",
     "Reconnected",
     "Snapshot",
     "Stage",

@@ -2,6 +2,8 @@
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -39,6 +41,21 @@ class DryRun(Estimates):
     dataset_id: str | None = None
     spec: dict[str, Any]
     warnings: list[dict[str, Any]] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Sample predictions of a job at a step.
+
+    Attributes:
+        media_type: `image/png`, or `text/markdown` for a table.
+        etag: tells it from a newer one.
+    """
+
+    content: bytes
+    media_type: str
+    step: int
+    etag: str
 
 
 class Jobs(Requests):
@@ -288,6 +305,27 @@ class Jobs(Requests):
         }
         body = self._connection.request("GET", f"/v1/jobs/{job_id}/telemetry", params=params).json()
         return [TelemetrySeries.model_validate(item) for item in body["series"]]
+
+    def preview(self, job_id: str, *, etag: str | None = None) -> Preview | None:
+        """The newest sample predictions of a job; None when `etag` is that of the newest.
+
+        Args:
+            job_id: of the job.
+            etag: of the one that is known already.
+
+        Raises:
+            NotFound: there are none, or no such job.
+        """
+        headers = {"If-None-Match": etag} if etag else {}
+        response = self._connection.request("GET", f"/v1/jobs/{job_id}/preview", headers=headers)
+        if response.status_code == HTTPStatus.NOT_MODIFIED:
+            return None
+        return Preview(
+            content=response.content,
+            media_type=response.headers["Content-Type"].partition(";")[0],
+            step=int(response.headers["Redkiln-Step"]),
+            etag=response.headers["ETag"],
+        )
 
     def _steer(self, job_id: str, verb: str) -> JobView:
         response = self._connection.request("POST", f"/v1/jobs/{job_id}/{verb}", repeatable=True)

@@ -35,6 +35,7 @@ class FakeService:
         corrupt: artifacts arrive with a flipped byte.
         diagnosis: what the doctor answers.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
+        preview: media type, step and content of the sample predictions.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """
 
@@ -60,6 +61,7 @@ class FakeService:
     dataset_errors: list = field(default_factory=list)
     corrupt: bool = False
     cut_downloads: list = field(default_factory=list)
+    preview: tuple | None = None
     log: bytes = b"first line\nsecond line\n"
 
     def summary(self, job_id=JOB_ID):
@@ -245,6 +247,15 @@ def build_app(fake):
         headers = {"Redkiln-Log-Size": str(len(fake.log)), "Redkiln-Attempt": "att_1"}
         return Response(content, headers=headers, media_type="text/plain")
 
+    async def preview(request):
+        if fake.preview is None:
+            return problem(404, "no_preview", "the job has shown no sample predictions yet")
+        media_type, step, content = fake.preview
+        headers = {"ETag": f'"step-{step}"', "Redkiln-Step": str(step)}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type=media_type)
+
     async def metrics(request):
         series = {
             "name": "train/loss",
@@ -390,6 +401,7 @@ def build_app(fake):
             Route(f"{of_job}/checkpoints", job_or_404(checkpoints)),
             Route(f"{of_job}/events", job_or_404(events)),
             Route(f"{of_job}/logs", job_or_404(logs)),
+            Route(f"{of_job}/preview", job_or_404(preview)),
             Route(f"{of_job}/metrics", job_or_404(metrics)),
             Route(f"{of_job}/telemetry", job_or_404(telemetry)),
             Route(f"{of_job}/artifacts", job_or_404(artifacts)),

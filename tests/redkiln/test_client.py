@@ -133,3 +133,12 @@ def test_importing_the_package_needs_no_http_client():
     code = "import redkiln, redkiln.job, sys; print('httpx' in sys.modules, redkiln.Client)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("False <class")
+
+
+def test_a_preview_that_is_known_is_not_sent_again(client, fake):
+    fake.preview = ("image/png", 7, b"picture")
+    found = client.preview(JOB_ID)
+    assert (found.step, found.media_type, found.content) == (7, "image/png", b"picture")
+    assert client.preview(JOB_ID, etag=found.etag) is None
+    fake.preview = ("image/png", 8, b"newer")
+    assert client.preview(JOB_ID, etag=found.etag).step == 8

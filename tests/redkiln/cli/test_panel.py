@@ -78,6 +78,32 @@ def test_a_running_job_is_seen_at_a_glance(watched):
         assert words in drawn
 
 
+def test_waiting_memory_and_where_to_look_at_samples_are_seen(watched):
+    assert "waits for data" not in draw(watched)
+    preview = {"step": 1200, "file": "x.png", "media_type": "image/png", "num": 24}
+    told = progress(
+        data_wait_ratio=0.034,
+        memory_used_bytes=int(1.2 * 2**30),
+        memory_total_bytes=24 * 2**30,
+        preview={**preview, "num_right": 19},
+    )
+    watched.apply(Snapshot(status="running", phase="training", progress=told))
+    drawn = " ".join(draw(watched).split())
+    assert "waits for data 3 %" in drawn
+    assert "memory 1.2 of 24.0 GiB" in drawn
+    found = "sample predictions at step 1,200, 19 of 24 right: redkiln preview job_0123456789"
+    assert found in draw(watched, width=100)
+
+
+def test_tuning_kernels_is_seen_as_a_phase_with_its_own_words(watched):
+    activity = "tuning kernels for the first run on this GPU (35 s so far); this may take minutes"
+    told = progress(step=0, fraction=0.0, activity=activity)
+    watched.apply(Snapshot(status="running", phase="warming", progress=told))
+    drawn = draw(watched, width=110)
+    assert "running  warming" in drawn
+    assert "tuning kernels for the first run on this GPU (35 s" in drawn
+
+
 @pytest.mark.parametrize("width", [50, 80, 200])
 def test_the_panel_leaves_room_for_ctrl_c_on_its_last_line(watched, width):
     assert max(len(line) for line in draw(watched, width=width).splitlines()) <= width - 3
