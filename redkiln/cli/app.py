@@ -56,7 +56,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, run, jobs, steering, records, preview, artifacts, datasets, tasks, workers, gpus,
+        train, jobs, steering, records, preview, artifacts, datasets, tasks, workers, gpus,
         doctor, bench, keys,
     ):  # fmt: skip
         group.register(app)
