@@ -76,7 +76,6 @@ class Order(BaseModel):
         data_memory_bytes: what the job's images may take of the host's memory; None: half of what
             is free.
         decoded_bytes: what all decoded sets may take of the disk.
-        dataset_mirrors: addresses that built-in sets are looked for at first.
         models_dir: where users put pretrained models; below the cache if unset.
         kernel_cache_dir: compiled and tuned kernels of its GPU; None where nothing is kept.
         progress_seconds: longest time between two progress events while steps are made.
@@ -100,7 +99,6 @@ class Order(BaseModel):
     cache_dir: str
     data_memory_bytes: int | None = None
     decoded_bytes: int = DECODED_BYTES
-    dataset_mirrors: list[str] = Field(default_factory=list)
     models_dir: str | None = None
     kernel_cache_dir: str | None = None
     progress_seconds: float = 1.0

@@ -181,6 +181,11 @@ class WorkerSettings(BaseSettings):
         return self.worker_dir / "cache" / "datasets"
 
     @property
+    def public_datasets_dir(self) -> Path:
+        """Files of public data sets, fetched or put there by hand, a folder a set."""
+        return self.worker_dir / "datasets"
+
+    @property
     def selftest_dir(self) -> Path:
         """What self-tests of GPUs found, by GPU and versions."""
         return self.worker_dir / "cache" / "selftest"

@@ -310,6 +310,12 @@ def _describe_builtin(builtin: BuiltinImages | BuiltinTable) -> Report:
 def _count_builtin(builtin: BuiltinImages | BuiltinTable) -> dict[str, dict[str, int]]:
     names = builtin.classes or ["rows"]
     class_counts = builtin.class_counts or [builtin.num_samples]
+    if isinstance(builtin, BuiltinImages) and builtin.test_counts:
+        pairs = list(zip(names, class_counts, builtin.test_counts, strict=True))
+        return {
+            "train": {name: count - tested for name, count, tested in pairs},
+            "test": {name: tested for name, _, tested in pairs},
+        }
     labels = [label for label, count in enumerate(class_counts) for _ in range(count)]
     ranks = [rank for count in class_counts for rank in range(count)]
     is_test = take_fraction(labels, ranks, fraction=TEST_FRACTION)

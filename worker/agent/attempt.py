@@ -156,7 +156,14 @@ class Attempt:
         )
         dataset = None
         if self.claim.dataset is not None:
-            source = DatasetSource(self.client, self.bench.cache, self.stop, self._say)
+            source = DatasetSource(
+                self.client,
+                self.bench.cache,
+                self.stop,
+                self._say,
+                public_dir=self.bench.settings.public_datasets_dir,
+                mirrors=self.bench.settings.list_dataset_mirrors(),
+            )
             dataset = source.open(self.claim.dataset, until=held)
         resume = fetch_checkpoints(
             self.claim.checkpoints,
@@ -182,7 +189,6 @@ class Attempt:
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
             data_memory_bytes=self.bench.settings.data_memory_bytes,
             decoded_bytes=self.bench.settings.decoded_bytes,
-            dataset_mirrors=self.bench.settings.list_dataset_mirrors(),
             models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
             kernel_cache_dir=str(self.bench.launcher.kernel_cache_dir),
             patches=self.bench.launcher.decide_patches(self.grant.gpus),

@@ -1,10 +1,12 @@
 """Getting an attempt's data set: where it lies, or from the service into the cache."""
 
 import hashlib
+import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +17,13 @@ from worker.agent.backoff import Backoff
 from worker.agent.cache import CacheFull, DatasetCache
 from worker.agent.client import AttemptClient, Refused, ServiceAway
 from worker.agent.folders import find_difference, list_samples, unpack_samples
+from worker.agent.public_sets import (
+    PUBLIC_SETS,
+    NotFetched,
+    PublicSet,
+    fetch_public_set,
+    find_public_set,
+)
 from worker.agent.stopping import StopSignal
 from worker.agent.transfer import WrongDigest, fetch_file
 from worker.jobdir import LocalDataset
@@ -23,6 +32,8 @@ Answer = TypeVar("Answer")
 
 TABLE = "table.parquet"
 """Name of a table's file in its cache entry."""
+_FETCHING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""Held while a public set is fetched: the attempts of other slots wait for it."""
 SAY_SECONDS = 10.0
 """Pause between two words about a long download."""
 
@@ -41,12 +52,18 @@ class DatasetSource:
 
     Attributes:
         say: takes words for the job's owner.
+        public_dir: a folder a public data set, with the files that were fetched or put there.
+        mirrors: addresses that their files are looked for at first.
+        public_sets: what they consist of.
     """
 
     client: AttemptClient
     cache: DatasetCache
     stop: StopSignal
     say: Callable[[str], None]
+    public_dir: Path = Path("datasets")
+    mirrors: Sequence[str] = ()
+    public_sets: Mapping[str, PublicSet] = field(default_factory=lambda: PUBLIC_SETS)
 
     def open(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
         """The data set on this host; it stays in the cache until the stack is left.
@@ -59,7 +76,7 @@ class DatasetSource:
         """
         try:
             if ref.kind == "builtin":
-                return LocalDataset(name=ref.name, kind="builtin", fingerprint=ref.name)
+                return self._open_builtin(ref)
             if ref.is_table:
                 return self._open_table(ref, until=until)
             if ref.kind == "archive":
@@ -67,7 +84,7 @@ class DatasetSource:
             return self._open_folder(ref, until=until)
         except CacheFull as error:
             raise _missing(FailureCode.DISK_FULL, ref, error) from error
-        except (WrongDigest, Refused) as error:
+        except (WrongDigest, Refused, NotFetched) as error:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
 
     def _open_table(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
@@ -83,6 +100,20 @@ class DatasetSource:
             kind=ref.kind,
             index_path=str(folder / TABLE),
             fingerprint=key,
+        )
+
+    def _open_builtin(self, ref: DatasetRef) -> LocalDataset:
+        public = find_public_set(ref.name, self.public_sets)
+        if public is None:
+            return LocalDataset(name=ref.name, kind="builtin", fingerprint=ref.name)
+        name = ref.name.removeprefix("builtin:")
+        folder = self.public_dir / name
+        with _FETCHING[name]:
+            fetch_public_set(
+                name, public, folder, mirrors=self.mirrors, stop=self.stop, say=self.say
+            )
+        return LocalDataset(
+            name=ref.name, kind="builtin", path=str(folder.resolve()), fingerprint=ref.name
         )
 
     def _open_archive(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:

@@ -42,7 +42,7 @@ def fetch_file(
     fresh_starts = 0
     while True:
         try:
-            digest = _fetch_once(open_download, target, stop=stop, on_bytes=on_bytes)
+            digest = fetch_once(open_download, target, stop=stop, on_bytes=on_bytes)
         except ServiceAway:
             stop.wait(backoff.next_seconds())
             continue
@@ -54,9 +54,14 @@ def fetch_file(
             raise WrongDigest(f"expected sha256 {sha256}, got {digest}")
 
 
-def _fetch_once(
-    open_download: Opener, target: Path, *, stop: StopSignal, on_bytes: Callable[[int], None]
+def fetch_once(
+    open_download: Opener,
+    target: Path,
+    *,
+    stop: StopSignal,
+    on_bytes: Callable[[int], None] = lambda _: None,
 ) -> str:
+    """Download to `target`, going on with what is there; the sha256 of all of it."""
     stop.check()
     start = target.stat().st_size if target.exists() else 0
     with open_download(start) as (granted, chunks), target.open("ab") as file:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from redkiln.datasets import DatasetIndex, Sample
 from worker.trainer.sources import ARRAYS, BadSampleError, array_key
@@ -102,7 +103,7 @@ def _find_member(source_path: Path, sample: Sample, stack: contextlib.ExitStack)
 
 
 def _write_plain(file: IO[bytes], path: Path, sample: Sample) -> None:
-    shape = _read_head(file)
+    shape = read_head(file)
     with path.open("wb") as out:
         header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(out, header)
@@ -114,7 +115,23 @@ def _write_plain(file: IO[bytes], path: Path, sample: Sample) -> None:
         raise BadSampleError(sample.path, reason, is_gone=False)
 
 
-def _read_head(file: IO[bytes]) -> tuple[int, ...]:
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """The array in a gzipped IDX file.
+
+    Raises:
+        OSError: it is not there.
+        ValueError: it is damaged.
+    """
+    try:
+        with gzip.open(path, "rb") as packed:
+            file = cast("IO[bytes]", packed)
+            shape = read_head(file)
+            return np.frombuffer(file.read(), dtype=np.uint8).reshape(shape)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path.name} is damaged: {error}") from error
+
+
+def read_head(file: IO[bytes]) -> tuple[int, ...]:
     """The shape of an array of bytes; the file is then at its first element.
 
     Raises:

@@ -38,7 +38,11 @@ def locate_dataset(order: Order) -> LocatedDataset:
     """
     dataset, cache_dir = order.required_dataset, Path(order.cache_dir)
     if dataset.kind == "builtin":
-        folder = open_builtin(dataset.name.removeprefix("builtin:"), cache_dir=cache_dir)
+        folder = open_builtin(
+            dataset.name.removeprefix("builtin:"),
+            cache_dir=cache_dir,
+            files_dir=None if dataset.path is None else Path(dataset.path),
+        )
         source_path, index_path = folder, folder / INDEX
     else:
         assert dataset.path is not None

@@ -28,7 +28,7 @@ Image.MAX_IMAGE_PIXELS = 100_000_000  # as in validation
 warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
 
 BUILTIN_ARRAY = "images.npy"
-"""In a built-in set's folder: (N, H, W) uint8, a sample's path being its row."""
+"""In a built-in set's folder: (N, H, W) or (N, H, W, 3) uint8, a sample's path being its row."""
 ARRAYS = "arrays.json"
 """In a folder of arrays: the file of each, by `array_key`."""
 
@@ -141,7 +141,7 @@ class FolderSource:
 
 
 class ArraySource:
-    """Rows of an array of grey images."""
+    """Rows of an array of images."""
 
     def __init__(self, path: Path) -> None:
         self._images = np.load(path, mmap_mode="r")

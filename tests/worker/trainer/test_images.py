@@ -113,8 +113,8 @@ def test_builtin_digits_hold_out_a_tenth_of_each_class(cache_dir):
 
 
 def test_an_unknown_builtin_says_what_there_is(cache_dir):
-    with pytest.raises(Exception, match="known: digits"):
-        open_builtin("mnist", cache_dir=cache_dir)
+    with pytest.raises(Exception, match="known: digits, mnist"):
+        open_builtin("mnits", cache_dir=cache_dir)
 
 
 STRONG = Augment(flip=True, rotate_degrees=20.0, crop=0.2, hue=0.1, contrast=0.3, erase=0.5)
