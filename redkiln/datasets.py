@@ -273,8 +273,10 @@ def take_fraction(labels: Sequence[int], ranks: Sequence[int], *, fraction: floa
     sizes: dict[int, int] = {}
     for label in labels:
         sizes[label] = sizes.get(label, 0) + 1
-    limits = {
-        label: min(size - 1, max(1, round(size * fraction))) if fraction > 0 else 0
-        for label, size in sizes.items()
-    }
+    limits = {label: count_taken(size, fraction=fraction) for label, size in sizes.items()}
     return [rank < limits[label] for label, rank in zip(labels, ranks, strict=True)]
+
+
+def count_taken(size: int, *, fraction: float) -> int:
+    """How many samples of a class of this size are among the first `fraction` of it."""
+    return min(size - 1, max(1, round(size * fraction))) if fraction > 0 else 0

@@ -141,12 +141,14 @@ class Training(StrictModel):
 
     Attributes:
         metrics: what is measured after each epoch, and which way is better.
+        default_epochs: where neither epochs nor steps are given.
     """
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
         "val/loss": "lower",
         "val/accuracy": "higher",
     }
+    default_epochs: ClassVar[int] = 10
 
     epochs: int | None = Field(
         None, ge=1, le=100_000, description="Passes over the training split; 10 if steps is unset."
@@ -224,7 +226,7 @@ class Training(StrictModel):
         if self.epochs is not None and self.steps is not None:
             raise ValueError("give epochs or steps, not both")
         if self.epochs is None and self.steps is None:
-            self.__dict__["epochs"] = 10
+            self.__dict__["epochs"] = self.default_epochs
         return self
 
     @model_validator(mode="after")

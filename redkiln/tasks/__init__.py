@@ -14,10 +14,17 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.nearest import find_nearest, suggest
 from redkiln.spec import JobSpec, TrainingSpec
-from redkiln.tasks import benchmark, image_classification
+from redkiln.tasks import (
+    benchmark,
+    image_classification,
+    tabular_classification,
+    tabular_regression,
+)
 
 TASKS: dict[str, type[JobSpec]] = {
     image_classification.NAME: image_classification.ImageClassificationSpec,
+    tabular_classification.NAME: tabular_classification.TabularClassificationSpec,
+    tabular_regression.NAME: tabular_regression.TabularRegressionSpec,
     benchmark.NAME: benchmark.BenchmarkSpec,
 }
 DEFAULT_TASK = image_classification.NAME
@@ -131,7 +138,6 @@ def _find_too_many_gpus(spec: JobSpec) -> SpecProblem | None:
     return SpecProblem("/resources/gpus", "too_many_gpus", message)
 
 
-def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
 def _find_too_small_batch(spec: JobSpec) -> SpecProblem | None:
     batch_size = spec.training.batch_size if isinstance(spec, TrainingSpec) else "auto"
     if batch_size == "auto" or batch_size >= spec.resources.gpus:
@@ -143,6 +149,7 @@ def _find_too_small_batch(spec: JobSpec) -> SpecProblem | None:
     return SpecProblem("/training/batch_size", "too_small_batch", message)
 
 
+def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
     """What pydantic found wrong with a document, in our words: one problem for each place.
 
     Args:

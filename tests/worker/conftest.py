@@ -176,3 +176,115 @@ def files():
 @pytest.fixture
 def make_index():
     return index_of
+
+
+COLOURS = ["red", "green", "blue"]
+
+
+def toy_table(num=240, *, task="tabular-classification", num_test=40, seed=0):
+    """Numbers with gaps and a category that decide the target; what is missing costs accuracy."""
+    rng = np.random.default_rng(seed)
+    size, weight = rng.normal(50, 10, num), rng.normal(2000, 5, num)
+    colour = rng.integers(0, 3, num)
+    score = (size - 50) / 10 + (colour - 1.0)
+    is_regression = task == "tabular-regression"
+    targets = 500 + 100 * score if is_regression else (score > 0).astype(np.int32)
+    weight[rng.random(num) < 0.2] = np.nan
+    codes = [None if rng.random() < 0.1 else int(code) for code in colour]
+    return write_columns(
+        {"size": size, "weight": weight, "colour": codes},
+        targets,
+        task=task,
+        num_test=num_test,
+        categories={"colour": COLOURS},
+    )
+
+
+def write_columns(columns, targets, *, task, num_test, categories=None, classes=("no", "yes")):
+    """Arrow columns and the index of a validated table."""
+    import pyarrow as pa
+
+    from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+
+    num_train = len(targets) - num_test
+    described, arrays = [], {}
+    for name, values in columns.items():
+        if name in (categories or {}):
+            arrays[name] = pa.array(values, type=pa.int32())
+            column = Column(name=name, type="categorical", categories=categories[name])
+        else:
+            numbers = np.asarray(values, dtype=np.float64)
+            arrays[name] = pa.array(numbers, mask=np.isnan(numbers))
+            there = numbers[:num_train][~np.isnan(numbers[:num_train])]
+            facts = {}
+            if len(there):
+                low, high = float(there.min()), float(there.max())
+                facts = {"mean": float(there.mean()), "std": float(there.std()) or 1.0}
+                facts |= {"minimum": low, "maximum": high}
+            column = Column(name=name, type="numeric", **facts)
+        described.append(column)
+    is_regression = task == "tabular-regression"
+    arrays[TARGET] = pa.array(targets, type=pa.float64() if is_regression else pa.int32())
+    ranks = []
+    for some in (targets[:num_train], targets[num_train:]):
+        labels = [0] * len(some) if is_regression else [int(label) for label in some]
+        ranks += rank_within_classes(labels, seed=0)
+    arrays[RANK] = pa.array(ranks, type=pa.int32())
+    index = TableIndex(
+        task=task,
+        columns=described,
+        target="answer",
+        classes=[] if is_regression else list(classes),
+        target_mean=float(np.mean(targets[:num_train])) if is_regression else 0.0,
+        target_std=(float(np.std(targets[:num_train])) or 1.0) if is_regression else 1.0,
+        num_train=num_train,
+        num_test=num_test,
+        seed=0,
+    )
+    return pa.table(arrays).replace_schema_metadata({METADATA_KEY: index.model_dump_json()})
+
+
+@pytest.fixture
+def write_table(tmp_path):
+    """Writes a validated table's Parquet file: a toy one, or one of given columns."""
+    from pyarrow import parquet
+
+    def write(name="table.parquet", *, columns=None, **options):
+        table = toy_table(**options) if columns is None else write_columns(columns, **options)
+        parquet.write_table(table, tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def make_table_job(tmp_path, write_table, cache_dir):
+    """Makes the job directory of a tabular job; keyword arguments change the spec."""
+
+    def make(name="job", *, task="tabular-classification", path=None, order=None, **spec):
+        path = path or write_table(f"{task}.parquet", task=task)
+        base = {
+            "task": task,
+            "dataset": "toy",
+            "training": {"epochs": 3, "batch_size": 16},
+            "model": {"options": {"hidden": [16]}},
+        }
+        dataset = LocalDataset(
+            name="toy", kind="archive", index_path=str(path), fingerprint="f" * 64
+        )
+        written = Order(
+            job_id="job_1",
+            job_name="toy table",
+            attempt_id="att_1",
+            spec=merged(base, spec),
+            dataset=dataset,
+            device="cpu",
+            threads=1,
+            **{"cache_dir": str(cache_dir), **(order or {})},
+        )
+        job_dir = JobDir(tmp_path / name)
+        job_dir.root.mkdir(exist_ok=True)
+        job_dir.order_path.write_text(written.model_dump_json())
+        return job_dir
+
+    return make

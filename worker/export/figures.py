@@ -56,9 +56,12 @@ def draw_curves(
         left.plot(x, y, color=TRAIN, alpha=0.18, linewidth=0.8)
     left.plot(x, _smooth(y), color=TRAIN, linewidth=1.8, label="training")
     _draw_validation(left, history.series.get("val/loss", []), steps_per_epoch)
+    _, validation = _columns(history.series.get("val/loss", []), steps_per_epoch)
     positive = y[y > 0]
     if len(positive) and positive.max() / positive.min() > 30:
         left.set_yscale("log")
+        # Single batches may lie far below what the curve is about.
+        _limit_below(left, [_smooth(y), validation])
         left.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _finish(left, "loss", best_step / steps_per_epoch)
     if has_metric:
@@ -190,6 +193,14 @@ def _draw_validation(axis, points: Points, steps_per_epoch: int) -> None:  # typ
     axis.plot(
         x, y, color=VALIDATION, linewidth=1.8, marker=marker, markersize=4, label="validation"
     )
+
+
+def _limit_below(axis, curves: list[NDArray[np.float64]]) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Keep curves in sight on a logarithmic axis, with a little room below them."""
+    values = np.concatenate(curves)
+    positive = values[values > 0]
+    if len(positive):
+        axis.set_ylim(bottom=positive.min() / 2)
 
 
 def _end_at_one(axis) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001

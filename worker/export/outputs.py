@@ -13,6 +13,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "metrics.csv": ("metrics", "text/csv"),
     "curves.png": ("figure", "image/png"),
     "confusion.png": ("figure", "image/png"),
+    "predictions.png": ("figure", "image/png"),
     "report.md": ("report", "text/markdown"),
     "benchmark.json": ("benchmark", "application/json"),
     "benchmark.png": ("figure", "image/png"),

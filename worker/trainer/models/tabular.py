@@ -5,6 +5,7 @@ table of embeddings that all columns share; each column has rows of its own, the
 missing or unknown.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -144,7 +145,7 @@ def auto_embedding_size(num_categories: list[int]) -> int:
     one size serves all columns here.
     """
     largest = max(num_categories, default=0) + 1
-    return max(2, min(MAX_EMBEDDING, round(1.6 * float(largest) ** 0.56)))
+    return max(2, min(MAX_EMBEDDING, round(1.6 * math.pow(largest, 0.56))))
 
 
 def tabular_architecture(model: TabularModel, shape: TableShape) -> dict[str, Any]:

@@ -15,7 +15,12 @@ from redkiln.spec import JobSpec
 from worker.export.subject import Subject
 from worker.jobdir import JobDir, Order
 from worker.trainer.report import Report
-from worker.trainer.tasks import benchmark, image_classification
+from worker.trainer.tasks import (
+    benchmark,
+    image_classification,
+    tabular_classification,
+    tabular_regression,
+)
 from worker.trainer.work import Work
 
 
@@ -53,7 +58,11 @@ class Run(Protocol):
         """Leaves the job's files in `out/`, listed, and then the RESULT event."""
 
 
-TRAINED: dict[str, TrainedTask] = {image_classification.NAME: image_classification}
+TRAINED: dict[str, TrainedTask] = {
+    image_classification.NAME: image_classification,
+    tabular_classification.NAME: tabular_classification,
+    tabular_regression.NAME: tabular_regression,
+}
 """Tasks whose model is trained by the loop, and exported by the export child."""
 RUN: dict[str, Run] = {benchmark.NAME: benchmark.run}
 """Tasks that export nothing (`JobSpec.exports`)."""

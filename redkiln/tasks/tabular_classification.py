@@ -1,0 +1,29 @@
+"""Options and defaults of the task `tabular-classification`."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from redkiln.class_weights import ClassifierTraining
+from redkiln.spec import TrainingSpec
+from redkiln.tabular import TabularModel, TabularTraining
+
+NAME: Literal["tabular-classification"] = "tabular-classification"
+
+
+class TabularClassifierTraining(TabularTraining, ClassifierTraining):
+    """Training of a classifier of rows."""
+
+    metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
+        "val/loss": "lower",
+        "val/accuracy": "higher",
+        "val/macro_f1": "higher",
+    }
+
+
+class TabularClassificationSpec(TrainingSpec):
+    """A job that trains a classifier on the rows of a table."""
+
+    task: Literal["tabular-classification"] = NAME
+    model: TabularModel = Field(default_factory=TabularModel)
+    training: TabularClassifierTraining = Field(default_factory=TabularClassifierTraining)

@@ -1,0 +1,35 @@
+"""Options and defaults of the task `tabular-regression`."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from redkiln.spec import TrainingSpec
+from redkiln.tabular import TabularModel, TabularTraining
+
+NAME: Literal["tabular-regression"] = "tabular-regression"
+
+
+class TabularRegressionTraining(TabularTraining):
+    """Training of a regressor; the losses are of targets with mean 0 and standard deviation 1."""
+
+    metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
+        "val/loss": "lower",
+        "val/rmse": "lower",
+        "val/mae": "lower",
+        "val/r2": "higher",
+    }
+
+    loss: Literal["mse", "huber", "mae"] = Field(
+        "mse",
+        description="What is minimised: squared errors, absolute ones, or `huber`, which is "
+        "squared up to one standard deviation and linear beyond, so that outliers count for less.",
+    )
+
+
+class TabularRegressionSpec(TrainingSpec):
+    """A job that trains a model to predict a number from the rows of a table."""
+
+    task: Literal["tabular-regression"] = NAME
+    model: TabularModel = Field(default_factory=TabularModel)
+    training: TabularRegressionTraining = Field(default_factory=TabularRegressionTraining)

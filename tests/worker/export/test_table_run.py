@@ -1,0 +1,87 @@
+"""Tabular jobs from their first row to their files."""
+
+import json
+import re
+
+import numpy as np
+import onnxruntime
+import pytest
+from PIL import Image
+
+from worker.export.run import export_job
+from worker.jobdir import EXIT_DONE
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.run import run_job
+
+FIGURES = {"tabular-classification": "confusion.png", "tabular-regression": "predictions.png"}
+OPTIMIZER = {"name": "adamw", "lr": 0.02}
+
+
+@pytest.fixture(params=list(FIGURES))
+def trained(request, make_table_job):
+    job_dir = make_table_job(task=request.param, training={"epochs": 15, "optimizer": OPTIMIZER})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    return request.param, job_dir
+
+
+def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, monkeypatch):
+    task, job_dir = trained
+    assert export_job(job_dir) == EXIT_DONE
+    is_regression = task == "tabular-regression"
+    names = [output.name for output in job_dir.load_outputs()]
+    assert set(names) == {
+        "checkpoint.safetensors", "metrics.csv", "curves.png", "model.onnx", "parity.npz",
+        FIGURES[task], "report.md", "trainer.log", "manifest.json",
+    }  # fmt: skip
+    result = events(job_dir, "result")[-1]["data"]
+    assert result["verified"] is True
+    metrics = result["metrics"]
+    expected = {"rmse", "mae", "r2"} if is_regression else {"accuracy", "macro_f1", "loss"}
+    headline = "rmse" if is_regression else "accuracy"
+    assert {f"test/{name}" for name in (*expected, f"{headline}_onnx")} <= set(metrics)
+    assert (metrics["test/r2"] if is_regression else metrics["test/accuracy"]) > 0.75
+
+    manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
+    if is_regression:
+        assert manifest["target"]["name"] == "answer"
+        assert "classes" not in manifest
+        assert "agreement" not in manifest["verification"]
+    else:
+        assert manifest["classes"] == ["no", "yes"]
+    assert [part["name"] for part in manifest["preprocessing"]["inputs"]] == ["numbers", "codes"]
+
+    session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
+    parity = np.load(job_dir.out_dir / "parity.npz")
+    output = "value" if is_regression else "logits"
+    targets = "targets" if is_regression else "labels"
+    assert set(parity.files) == {"numbers", "codes", output, targets, "is_test"}
+    assert np.isnan(parity["numbers"]).any()
+    assert (parity["codes"] == -1).any()
+    inputs = {name: parity[name][:7] for name in ("numbers", "codes")}
+    (outputs,) = session.run([output], inputs)
+    np.testing.assert_allclose(outputs, parity[output][:7], rtol=1e-4, atol=1e-3)
+
+    with Image.open(job_dir.out_dir / FIGURES[task]) as image:
+        assert min(image.size) > 300
+    _run_the_reports_code(job_dir, parity, monkeypatch, is_regression=is_regression)
+
+
+def _run_the_reports_code(job_dir, parity, monkeypatch, *, is_regression):
+    report = (job_dir.out_dir / "report.md").read_text()
+    assert "**Verified**" in report
+    code = re.search(r"```python\n(.*?)```", report, re.DOTALL).group(1)
+    monkeypatch.chdir(job_dir.out_dir)
+    scope = {}
+    exec(code, scope)
+    colours = ["red", "green", "blue", None]  # the last is place -1
+    rows = [
+        {"size": size, "weight": None if np.isnan(weight) else weight, "colour": colours[code]}
+        for (size, weight), (code,) in zip(parity["numbers"], parity["codes"], strict=True)
+    ]
+    found = scope["predict"](rows)
+    if is_regression:
+        np.testing.assert_allclose(found, parity["value"], rtol=1e-4, atol=1e-2)
+    else:
+        expected = [["no", "yes"][label] for label in parity["logits"].argmax(axis=1)]
+        assert found == expected
+    assert scope["predict"]([{"colour": "never seen"}, {}]) is not None

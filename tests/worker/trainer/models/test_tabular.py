@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from redkiln.tabular import TabularModel
+from worker.trainer.models.tabular import (
+    TableShape,
+    auto_embedding_size,
+    build_tabular_model,
+    tabular_architecture,
+)
+
+BOTH = TableShape(num_numbers=3, num_categories=[2, 0, 5], num_classes=4)
+NUMBERS = TableShape(num_numbers=3, num_categories=[], num_classes=4)
+PLACES = TableShape(num_numbers=0, num_categories=[2, 0, 5], num_classes=4)
+
+
+def model_of(name):
+    options = {"hidden": [8, 6], "embedding_size": 3}
+    return TabularModel.model_validate({"name": name, "options": options})
+
+
+def inputs_of(shape, num=5):
+    parts = [torch.randn(num, shape.num_numbers)] if shape.num_numbers else []
+    if shape.num_categories:
+        parts.append(torch.tensor(shape.unknown_places).repeat(num, 1).int())
+    return parts
+
+
+@pytest.mark.parametrize("name", ["mlp", "linear"])
+@pytest.mark.parametrize("shape", [BOTH, NUMBERS, PLACES])
+def test_every_network_takes_what_a_table_has(name, shape):
+    network = build_tabular_model(model_of(name), shape)
+    outputs = network(*inputs_of(shape))
+    assert outputs.shape == (5, 4)
+    outputs.sum().backward()
+    assert all(p.grad is not None for p in network.parameters())
+
+
+@pytest.mark.parametrize("name", ["mlp", "linear"])
+def test_a_regression_gives_one_value_a_row(name):
+    shape = TableShape(num_numbers=3, num_categories=[2], num_classes=None)
+    assert build_tabular_model(model_of(name), shape)(*inputs_of(shape)).shape == (5,)
+
+
+def test_columns_have_places_of_their_own():
+    assert BOTH.unknown_places == [0, 3, 4]
+    assert BOTH.num_places == 10
+
+
+def test_what_was_never_seen_is_like_nothing_in_particular():
+    network = build_tabular_model(model_of("mlp"), BOTH)
+    unknown = network.embedding.weight[BOTH.unknown_places]
+    assert (unknown == 0).all()
+    assert (network.embedding.weight[[1, 2, 5]] != 0).all()
+
+
+def test_embeddings_grow_with_the_largest_column():
+    assert auto_embedding_size([]) == 2
+    assert auto_embedding_size([2]) == 3
+    assert auto_embedding_size([2, 100]) == 21
+    assert auto_embedding_size([10**6]) == 50
+
+
+def test_an_architecture_says_what_decides_the_graph():
+    both = tabular_architecture(model_of("mlp"), BOTH)
+    assert both != tabular_architecture(model_of("mlp"), NUMBERS)
+    assert both != tabular_architecture(model_of("linear"), BOTH)

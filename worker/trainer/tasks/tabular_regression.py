@@ -1,0 +1,75 @@
+"""Behaviour of the task `tabular-regression`.
+
+Training sees targets with mean 0 and standard deviation 1, by the training split; the exported
+model gives them in their own unit, and so do the metrics.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch.nn import functional
+
+from redkiln.spec import JobSpec
+from redkiln.tasks.tabular_regression import NAME, TabularRegressionSpec
+from worker.export.regression import Regression
+from worker.export.subject import Subject
+from worker.jobdir import Order
+from worker.trainer.evaluate import evaluate_regressor
+from worker.trainer.losses import Loss
+from worker.trainer.report import Report
+from worker.trainer.tabular import open_table, open_table_subject, prepare_table
+from worker.trainer.work import Work
+
+__all__ = ["NAME", "open_subject", "prepare"]
+
+LOSSES: dict[str, Loss] = {
+    "mse": functional.mse_loss,
+    "huber": functional.huber_loss,
+    "mae": functional.l1_loss,
+}
+
+
+def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+    """Open the table, resolve the spec, and build the model on the device.
+
+    Raises:
+        TrainingFailed: the table or the spec cannot be trained on.
+    """
+    assert isinstance(spec, TabularRegressionSpec)
+    job = open_table(order, task=NAME)
+    loss, std = LOSSES[spec.training.loss], job.table.index.target_std
+    return prepare_table(
+        job,
+        order,
+        spec,
+        device=device,
+        report=report,
+        build_loss=lambda _rows: loss,
+        build_score=lambda loss: partial(evaluate_regressor, loss=loss, std=std),
+        is_better=is_better,
+    )
+
+
+def open_subject(
+    order: Order,
+    spec: JobSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    report: Report,  # noqa: ARG001 - the interface of all tasks
+) -> Subject:
+    """The trained network with the rows that it is judged on.
+
+    Raises:
+        TrainingFailed: the table is gone.
+    """
+    assert isinstance(spec, TabularRegressionSpec)
+    job = open_table(order, task=NAME)
+    index = job.table.index
+    scoring = Regression(index.target, mean=index.target_mean, std=index.target_std)
+    return open_table_subject(job, spec, weights=weights, scoring=scoring)
+
+
+def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
+    """The smaller error wins."""
+    return metrics["val/rmse"] < best["val/rmse"]
