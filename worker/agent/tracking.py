@@ -35,7 +35,7 @@ MAX_WAITING = 200_000
 BATCH_SECONDS = 2.0
 CLOSE_SECONDS = 60.0
 """How long an attempt's end waits for the server, files included."""
-HURRY_SECONDS = 3.0
+HURRY_SECONDS = 5.0
 """How long that of a job that is not over: somebody waits for it to be paused."""
 STATUS: dict[Outcome, str] = {"succeeded": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
 """A job that is paused or given back goes on in the same run, which stays RUNNING."""
