@@ -28,6 +28,7 @@ from service.health import router as health
 from service.housekeeping import Housekeeping
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
+from service.jobs.fitting import fail_misfits
 from service.jobs.rules import fail_jobs_of
 from service.jobs.views import JobViews
 from service.keys import endpoints as keys
@@ -158,3 +159,5 @@ def _stop(services: Services, housekeeping: Housekeeping) -> None:
 def _on_dataset_settled(session: Session, dataset: Dataset) -> None:
     if dataset.status == DatasetStatus.INVALID:
         fail_jobs_of(session, dataset.id)
+    else:
+        fail_misfits(session, dataset)

@@ -108,12 +108,20 @@ def drop_checkpoints(session: Session, job_id: str, *, after_step: int | None = 
     discard(session, sha256s)
 
 
-def fail_waiting(session: Session, *, job_id: str) -> bool:
-    """Fail a job that still waits for a data set which turned out to be of no use."""
+def fail_waiting(session: Session, *, job_id: str, message: str | None = None) -> bool:
+    """Fail a job that still waits for a data set which turned out to be of no use.
+
+    Args:
+        session: of a writing transaction.
+        job_id: which job.
+        message: why; by default that the set is invalid.
+    """
     job = get_job(session, job_id, lock=True)
     if job.status != JobStatus.QUEUED:
         return False
-    message = f"data set {job.dataset_id} is invalid; GET /v1/datasets/{job.dataset_id} says why"
+    if message is None:
+        where = f"GET /v1/datasets/{job.dataset_id}"
+        message = f"data set {job.dataset_id} is invalid; {where} says why"
     reason = Reason(code=FailureCode.BAD_INPUT, message=message)
     move(session, job, JobStatus.FAILED, now=read_now(session), reason=reason)
     return True

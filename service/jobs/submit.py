@@ -18,6 +18,7 @@ from service.datasets.rules import find_dataset
 from service.datasets.tables import Dataset
 from service.errors import Unprocessable
 from service.ids import new_id
+from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
 from service.jobs.rules import note_event
 from service.jobs.tables import IdempotencyKey, Job
@@ -71,7 +72,7 @@ def check(session: Session, settings: Settings, body: Any) -> Checked:
         raise _unprocessable(problems) from None
     machines = live_machines(session, settings)
     obstacle = find_obstacle(spec.resources, machines)
-    problems = [*_dataset_problems(session, body, dataset), *_mismatches(spec, dataset)]
+    problems = [*_dataset_problems(session, body, dataset), *find_misfits(spec, dataset)]
     problems += [] if obstacle is None else [obstacle]
     problems += initial_problems(session, spec)
     if problems:
@@ -173,13 +174,6 @@ def _dataset_problems(session: Session, body: Any, dataset: Dataset | None) -> l
         message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} says why"
         return [SpecProblem("/dataset", "invalid_dataset", message)]
     return []
-
-
-def _mismatches(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
-    if dataset is None or dataset.task in (None, spec.task):
-        return []
-    message = f"data set {dataset.name!r} is for {dataset.task}, not {spec.task}"
-    return [SpecProblem("/task", "task_mismatch", message)]
 
 
 def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:

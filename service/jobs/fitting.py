@@ -1,0 +1,84 @@
+"""Whether a data set can give what a spec asks for: said before any worker is taken."""
+
+from sqlmodel import Session, select
+
+from redkiln.class_weights import ClassifierTraining, find_weight_problems
+from redkiln.datasets import BUILTINS, count_taken
+from redkiln.job import DatasetStatus, JobStatus
+from redkiln.spec import JobSpec, TrainingSpec
+from redkiln.tables import TABLE_TASKS
+from redkiln.tasks import SpecProblem, parse_spec
+from service.datasets.tables import Dataset
+from service.jobs.rules import fail_waiting
+from service.jobs.tables import Job
+
+
+def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
+    """What of a spec its data set cannot meet; nothing while the set is still validated."""
+    if dataset is None or dataset.status != DatasetStatus.READY:
+        return []
+    if not isinstance(spec, TrainingSpec) or dataset.task is None:
+        return []
+    if dataset.task != spec.task:
+        return [SpecProblem("/task", "task_mismatch", _say_what_fits(spec.task, dataset))]
+    return [*_check_sizes(spec, dataset), *_check_classes(spec, dataset)]
+
+
+def count_train(dataset: Dataset, *, validation_fraction: float) -> int:
+    """Samples that are left to train on when the validation split is cut."""
+    sizes = dataset.report.get("counts", {}).get("train", {}).values()
+    return sum(size - count_taken(size, fraction=validation_fraction) for size in sizes)
+
+
+def _say_what_fits(task: str, dataset: Dataset) -> str:
+    message = f"data set {dataset.name!r} is for {dataset.task}, not {task}"
+    if dataset.task in TABLE_TASKS and task in TABLE_TASKS and dataset.kind != "builtin":
+        return f"{message}; register it again with task={task}, or leave task away"
+    fitting = [f"builtin:{name}" for name, builtin in BUILTINS.items() if builtin.task == task]
+    hint = f", or choose a set for {task} ({', '.join(fitting)})" if fitting else ""
+    return f"{message}; leave task away{hint}"
+
+
+def _check_sizes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
+    training = spec.training
+    if not dataset.report.get("counts", {}).get("train"):
+        return []
+    num_train = count_train(dataset, validation_fraction=training.validation_fraction)
+    num_validation = count_train(dataset, validation_fraction=0) - num_train
+    problems = []
+    if training.batch_size != "auto" and training.batch_size > num_train:
+        message = (
+            f"a batch of {training.batch_size} is larger than the {num_train} samples that data "
+            f"set {dataset.name!r} has for training; use {num_train} or less, or auto"
+        )
+        problems.append(SpecProblem("/training/batch_size", "batch_too_large", message))
+    elif training.batch_size != "auto" and training.accumulation > training.batch_size:
+        message = (
+            f"a batch of {training.batch_size} cannot be cut into {training.accumulation} micro "
+            "steps; lower accumulation or raise batch_size"
+        )
+        problems.append(SpecProblem("/training/accumulation", "too_many_micro_steps", message))
+    if training.early_stopping is not None and num_validation < 1:
+        message = (
+            f"data set {dataset.name!r} has one training sample a class, so none is left to "
+            "validate on; leave early_stopping away"
+        )
+        problems.append(SpecProblem("/training/early_stopping", "no_validation_split", message))
+    return problems
+
+
+def _check_classes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
+    if not isinstance(spec.training, ClassifierTraining):
+        return []
+    found = find_weight_problems(spec.training.class_weights, dataset.report.get("classes", []))
+    return [SpecProblem(pointer, "invalid_class_weights", message) for pointer, message in found]
+
+
+def fail_misfits(session: Session, dataset: Dataset) -> None:
+    """Fail the jobs that waited for a data set which turned out not to be what they ask for."""
+    statement = select(Job).where(Job.dataset_id == dataset.id, Job.status == JobStatus.QUEUED)
+    for job in session.exec(statement).all():
+        misfits = find_misfits(parse_spec(job.spec), dataset)
+        if misfits:
+            message = "; ".join(f"{misfit.pointer}: {misfit.message}" for misfit in misfits)
+            fail_waiting(session, job_id=job.id, message=message)
