@@ -30,6 +30,7 @@ class Gradients:
         scaling: of the loss.
         device: that it runs on.
         on_change: told what was changed when memory ran out.
+        forward: what is called with a micro step's inputs instead of the model.
         may_recompute: whether gradient checkpointing is allowed as the last resort.
         ranks: that share each batch.
 
@@ -46,9 +47,10 @@ class Gradients:
         device: torch.device,
         on_change: Callable[[str], None],
         may_recompute: bool = False,
+        forward: Callable[..., Any] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.forward: Callable[..., Any] = work.model
+        self.forward: Callable[..., Any] = forward or work.model
         self._ranks = ranks
         self._averaging = Averaging(work.model, ranks, device=device)
         self._work = work

@@ -67,6 +67,7 @@ class Loop:
         insight: Insight,
         guard: Guard | None = None,
         may_recompute: bool = False,
+        forward: Callable[..., Any] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
         self.first_step_at: datetime | None = None
@@ -90,6 +91,7 @@ class Loop:
             device=device,
             on_change=self._tell_change,
             may_recompute=may_recompute,
+            forward=forward,
             ranks=ranks,
         )
         self._ranks = ranks

@@ -21,6 +21,7 @@ from worker.jobdir import JobDir, Order
 from worker.trainer.averaging import share_work
 from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
+from worker.trainer.compiling import settle_compile
 from worker.trainer.devices import (
     describe_environment,
     device_name,
@@ -42,6 +43,7 @@ from worker.trainer.insight import Insight
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.patches import apply_patches
+from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
 from worker.trainer.resumed import follow_checkpoint
 from worker.trainer.tasks import RUN, TRAINED
@@ -98,6 +100,12 @@ def build_loop(
     work = TRAINED[spec.task].prepare(order, spec, device=device, report=report)
     if work.spec.training.gradient_checkpointing == "auto":
         work.spec.training.gradient_checkpointing = "off"
+    forward = None
+    if ranks.is_alone:
+        remembered = Remembered.on(device, Path(order.cache_dir))
+        forward = settle_compile(work, device=device, remembered=remembered, report=report)
+    else:
+        work.spec.training.compile = "off"
     share_work(work, ranks, device=device, report=report)
     if ranks.is_first:
         ranks.tell(work.spec.model_dump(mode="json"))
@@ -117,6 +125,7 @@ def build_loop(
         insight=insight,
         guard=guard,
         may_recompute=may_recompute,
+        forward=forward,
         ranks=ranks,
     )
     if checkpoint is not None:
