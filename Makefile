@@ -7,6 +7,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 VENV := .venv
+VISION := .venv-vision
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # -qq still prints errors; one -q repeats a warning for each package on some set-ups.
@@ -14,7 +15,7 @@ INSTALL := $(PIP) install -qq -c constraints.txt
 CODE := redkiln service worker native docker tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration acceptance lint format types bench clean
+.PHONY: help setup dev demo up test unit integration acceptance vision lint format types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,13 +33,16 @@ up: $(VENV)/.run  ## the stack in the foreground; state under ./data
 test: lint unit integration  ## lints, types and all tests that need no container
 
 unit: $(VENV)/.dev  ## the fast tests
-	$(BIN)/python -m pytest -q -m "not integration and not acceptance"
+	$(BIN)/python -m pytest -q -m "not integration and not acceptance and not vision"
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 	$(BIN)/python -m pytest -q -m integration
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
 	$(BIN)/python -m pytest -v -m acceptance --durations=15
+
+vision: $(VISION)/.dev  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB)
+	$(VISION)/bin/python -m pytest -q -m vision tests/worker
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(BIN)/ruff check $(CODE)
@@ -53,7 +57,7 @@ bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/lates
 	$(BIN)/python -m bench
 
 clean:  ## remove what was built and what the demo left
-	rm -rf $(VENV) demo-out demo-data bench/out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VISION) demo-out demo-data bench/out .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -85,4 +89,13 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing test tools"
 	@$(INSTALL) -e '.[service,worker,native,dev]'
+	@touch $@
+
+# torchvision is built for one torch, which need not be ours; everything else is as in constraints.txt.
+$(VISION)/.dev: pyproject.toml constraints.txt constraints-vision.txt
+	@echo "Creating $(VISION)"
+	@$(PYTHON) -m venv $(VISION)
+	@grep -v '^torch==' constraints.txt | cat - constraints-vision.txt > $(VISION)/constraints.txt
+	@$(VISION)/bin/python -m pip --disable-pip-version-check install -qq -c $(VISION)/constraints.txt \
+		-e '.[worker,vision]' pytest pytest-timeout
 	@touch $@

@@ -314,11 +314,11 @@ def index_archive(archive: Path) -> DatasetIndex:
     )
 
 
-def generate_archive(path: Path) -> Path:
-    """Ten classes of coloured noise as JPEG, as many as in the real set."""
+def generate_archive(path: Path, *, counts: tuple[int, int] = (1000, 200)) -> Path:
+    """Ten classes of coloured noise as JPEG; so many training and test images a class."""
     rng = np.random.default_rng(0)
     with zipfile.ZipFile(path, "w") as packed:
-        for split, count in (("train", 1000), ("test", 200)):
+        for split, count in zip(("train", "test"), counts, strict=True):
             for label in range(10):
                 for number in range(count):
                     pixels = rng.integers(0, 128, (SIDE, SIDE, 3)) + 12 * label

@@ -1,0 +1,268 @@
+"""Accuracy: whole jobs on real data with fixed seeds, each with its setting, time and target.
+
+A job here is what a user's would be: a spec with as little in it as the line beside the figure
+says, trained, exported and scored on its test split under ONNX Runtime. The test split is looked at
+once, at the end. What needs `../shared/data` says so where that is missing.
+
+Where there is a GPU: samples/s of `cifar-fast` on as many images as CIFAR-10 has, over its bare
+step.
+
+`python -m bench accuracy`, or one of it: `python -m bench.accuracy mnist|cifar|cancer|gpu`.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from bench.result import Result, at_least, info, spread
+from bench.training import generate_archive, index_archive
+from redkiln.events import EventWriter
+from redkiln.tasks import parse_spec
+from redkiln.tasks.image_classification import ImageClassificationSpec
+from worker.export.run import export_job
+from worker.jobdir import JobDir, LocalDataset, Order
+from worker.trainer.devices import autocast_of
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.memory import keep_freed_memory
+from worker.trainer.models.cifar_fast import CifarFast
+from worker.trainer.optimizer import build_optimizer
+from worker.trainer.report import Report
+from worker.trainer.run import build_loop, run_job
+from worker.trainer.threads import ENVIRONMENT
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+FIXED = {"batch_size": 64, "compile": "off"}
+"""What would otherwise be measured on the machine, so that the figure is the same on the next one."""
+FULL_SIZE = 5000, 1000
+"""Training and test images a class of CIFAR-10."""
+GPU_TARGET = 0.9
+GPU_BATCH = 512
+GPU_PAIRS = 15
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A job whose accuracy is promised.
+
+    Attributes:
+        spec: all that is not a default.
+        archive: in the shared data; None for a built-in set.
+        grey_side: of grey images; None for colour ones of 32 pixels.
+        target: smallest test accuracy.
+    """
+
+    name: str
+    spec: dict[str, Any]
+    target: float
+    archive: str | None = None
+    grey_side: int | None = None
+
+
+FIGURES = {
+    "mnist": Figure(
+        "MNIST-12k test accuracy",
+        {"task": "image-classification", "model": "mnist-cnn", "training": FIXED},
+        0.985,
+        archive="mnist-12k.zip",
+        grey_side=28,
+    ),
+    "cifar": Figure(
+        "CIFAR-12k test accuracy",
+        {
+            "task": "image-classification",
+            "model": "cifar-fast",
+            "training": {**FIXED, "batch_size": 128, "validation_fraction": 0.0},
+        },
+        0.79,
+        archive="cifar10-12k.zip",
+    ),
+    "cancer": Figure(
+        "breast cancer test accuracy",
+        {"task": "tabular-classification", "dataset": "builtin:breast-cancer"},
+        0.96,
+    ),
+}
+
+
+def run() -> list[Result]:
+    """Every figure in a process of its own, whose threads and memory are set as a trainer's are."""
+    results: list[Result] = []
+    for name in (*FIGURES, "gpu"):
+        command = [sys.executable, "-m", "bench.accuracy", name]
+        environment = {**ENVIRONMENT, **os.environ}
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+        *_log, found = done.stdout.splitlines()
+        results += [Result(**item) for item in json.loads(found)]
+    return results
+
+
+def measure(name: str) -> list[Result]:
+    """One of the figures; none where the machine lacks what it needs."""
+    if name == "gpu":
+        return [over_bare_step()] if torch.cuda.is_available() else []
+    figure = FIGURES[name]
+    if figure.archive is not None and not (DATA / figure.archive).exists():
+        return [info(figure.name, float("nan"), "", f"not measured: {figure.archive} is missing")]
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory(prefix="bench-accuracy-") as folder:
+        return [train_figure(figure, Path(folder))]
+
+
+def train_figure(figure: Figure, root: Path) -> Result:
+    """Train, export and score; the figure is that of ONNX Runtime."""
+    dataset = _archive_of(figure, root) if figure.archive else _builtin_of(figure)
+    job_dir = _write_job(root, {"dataset": dataset.name, **figure.spec}, dataset, device="cpu")
+    start = time.perf_counter()
+    trained, exported = run_job(job_dir, StopSignal()), None
+    seconds = time.perf_counter() - start
+    if trained == 0:
+        exported = export_job(job_dir)
+    events = [json.loads(line) for line in job_dir.events_path.read_text().splitlines()]
+    if exported != 0:
+        failures = [event["data"] for event in events if event["kind"] == "failure"]
+        raise RuntimeError(f"{figure.name}: the job failed: {failures}")
+    result = next(event["data"] for event in events if event["kind"] == "result")
+    resolved = [event["data"]["spec"] for event in events if event["kind"] == "resolved"][-1]
+    training, model = resolved["training"], resolved["model"]
+    verified = "verified" if result["verified"] else "UNVERIFIED"
+    detail = (
+        f"{json.dumps({k: v for k, v in figure.spec.items() if k != 'task'})}; seed "
+        f"{training['seed']}, {training['epochs']} epochs in {seconds:.0f} s, {model['name']}, "
+        f"batch {training['batch_size']}, {training['precision']}, "
+        f"{torch.get_num_threads()} threads; torch {result['metrics']['test/accuracy']:.4f}, "
+        f"ONNX {verified}"
+    )
+    value = result["metrics"]["test/accuracy_onnx"]
+    return at_least(figure.name, value, "", figure.target, detail)
+
+
+def over_bare_step() -> Result:
+    """An epoch of a job's own loop over as many bare steps, by turns, on the GPU."""
+    device = torch.device("cuda:0")
+    with tempfile.TemporaryDirectory(prefix="bench-accuracy-") as folder:
+        root = Path(folder)
+        archive = generate_archive(root / "cifar.zip", counts=FULL_SIZE)
+        dataset = _dataset_of(archive, root, grey_side=None)
+        training = {"epochs": 1000, "batch_size": GPU_BATCH, "validation_fraction": 0.0}
+        spec = {"dataset": "bench", "model": "cifar-fast", "training": training}
+        spec = {"task": "image-classification", **spec}
+        job_dir = _write_job(root, spec, dataset, device=str(device))
+        with EventWriter(job_dir.events_path) as writer:
+            report = Report(writer, progress_seconds=1.0)
+            loop, work = build_loop(
+                job_dir, job_dir.load_order(), report=report, should_stop=lambda: False
+            )
+            steps = work.plan.steps_per_epoch
+            precision = work.spec.training.precision
+            ours = _timed(lambda: loop.advance(steps))
+            bare = _timed(_bare_steps(spec, device, precision=precision, steps=steps))
+            ours(), bare()  # both warm up
+            pairs = []
+            for pair in range(GPU_PAIRS):
+                first, second = (ours, bare) if pair % 2 else (bare, ours)
+                times = {first: first(), second: second()}
+                pairs.append((times[bare], times[ours]))
+    ratio = median(b for b, _ in pairs) / median(o for _, o in pairs)
+    rate = steps * GPU_BATCH / median(o for _, o in pairs)
+    detail = (
+        f"{rate:,.0f} samples/s; {spread([b / o for b, o in pairs])}; an epoch of {steps} steps of "
+        f"{GPU_BATCH}, {precision}, flip + crop, {torch.cuda.get_device_name(device)}"
+    )
+    return at_least("cifar-fast over its bare step on the GPU", ratio, "ratio", GPU_TARGET, detail)
+
+
+def _bare_steps(
+    spec: dict[str, Any], device: torch.device, *, precision: str, steps: int
+) -> Callable[[], object]:
+    parsed = parse_spec(spec)
+    assert isinstance(parsed, ImageClassificationSpec)
+    training = parsed.training
+    model = CifarFast(channels=3, image_size=32, num_classes=10).to(device)
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = build_optimizer(model, training.optimizer)
+    images = torch.randn(GPU_BATCH, 3, 32, 32, device=device)
+    images = images.contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(10, (GPU_BATCH,), device=device)
+
+    def run_steps() -> None:
+        for _ in range(steps):
+            with autocast_of(device, precision):
+                outputs = model(images)
+            loss = functional.cross_entropy(
+                outputs.float(), labels, label_smoothing=training.label_smoothing
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    return run_steps
+
+
+def _timed(work: Callable[[], object]) -> Callable[[], float]:
+    def seconds() -> float:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    return seconds
+
+
+def _archive_of(figure: Figure, root: Path) -> LocalDataset:
+    assert figure.archive is not None
+    return _dataset_of(DATA / figure.archive, root, grey_side=figure.grey_side)
+
+
+def _dataset_of(archive: Path, root: Path, *, grey_side: int | None) -> LocalDataset:
+    index = index_archive(archive)
+    if grey_side is not None:
+        grey = {"image_size": (grey_side, grey_side), "channels": 1}
+        index = index.model_copy(update=grey)
+    index_path = root / "index.json"
+    index_path.write_text(index.model_dump_json())
+    return LocalDataset(
+        name="bench",
+        kind="archive",
+        path=str(archive),
+        index_path=str(index_path),
+        fingerprint=hashlib.sha256(archive.read_bytes()).hexdigest(),
+    )
+
+
+def _builtin_of(figure: Figure) -> LocalDataset:
+    name = figure.spec["dataset"]
+    return LocalDataset(name=name, kind="builtin", fingerprint=name)
+
+
+def _write_job(root: Path, spec: dict[str, Any], dataset: LocalDataset, *, device: str) -> JobDir:
+    order = Order(
+        job_id="job_bench",
+        job_name="bench",
+        attempt_id="att_bench",
+        spec=spec,
+        dataset=dataset,
+        device=device,
+        threads=torch.get_num_threads(),
+        cache_dir=str(root / "cache"),
+    )
+    job_dir = JobDir(root / "job")
+    job_dir.root.mkdir()
+    job_dir.order_path.write_text(order.model_dump_json())
+    return job_dir
+
+
+if __name__ == "__main__":
+    print(json.dumps([result.as_dict() for result in measure(sys.argv[1])]))
