@@ -19,12 +19,14 @@ from redkiln.tasks import (
     image_classification,
     tabular_classification,
     tabular_regression,
+    text_classification,
 )
 
 TASKS: dict[str, type[JobSpec]] = {
     image_classification.NAME: image_classification.ImageClassificationSpec,
     tabular_classification.NAME: tabular_classification.TabularClassificationSpec,
     tabular_regression.NAME: tabular_regression.TabularRegressionSpec,
+    text_classification.NAME: text_classification.TextClassificationSpec,
     benchmark.NAME: benchmark.BenchmarkSpec,
 }
 DEFAULT_TASK = image_classification.NAME

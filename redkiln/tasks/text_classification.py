@@ -24,9 +24,10 @@ class Options(StrictModel):
     heads: int = Field(4, ge=1, le=128, description="Of each block; they divide `dim`.")
     vocabulary_size: int = Field(
         8192,
-        ge=64,
+        ge=300,
         le=500_000,
-        description="Largest number of tokens; a WordPiece vocabulary of the training texts.",
+        description="Largest number of tokens; pairs of bytes that are frequent in the training "
+        "texts become one, again and again.",
     )
     lowercase: bool = Field(
         True, description="Read upper case as lower case, and letters without their accents."

@@ -9,6 +9,7 @@ from worker.jobdir import JobDir, OutputFile
 KINDS: dict[str, tuple[str, str]] = {
     "model.onnx": ("model", "application/octet-stream"),
     "manifest.json": ("manifest", "application/json"),
+    "tokenizer.json": ("file", "application/json"),
     "parity.npz": ("parity", "application/octet-stream"),
     "metrics.csv": ("metrics", "text/csv"),
     "curves.png": ("figure", "image/png"),

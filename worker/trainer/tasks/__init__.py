@@ -20,6 +20,7 @@ from worker.trainer.tasks import (
     image_classification,
     tabular_classification,
     tabular_regression,
+    text_classification,
 )
 from worker.trainer.work import Work
 
@@ -60,6 +61,7 @@ class Run(Protocol):
 
 TRAINED: dict[str, TrainedTask] = {
     image_classification.NAME: image_classification,
+    text_classification.NAME: text_classification,
     tabular_classification.NAME: tabular_classification,
     tabular_regression.NAME: tabular_regression,
 }

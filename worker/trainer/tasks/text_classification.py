@@ -9,13 +9,18 @@ import torch
 
 from redkiln.hardware import Precision
 from redkiln.spec import JobSpec
-from redkiln.tasks.text_classification import NAME, TextClassificationSpec
+from redkiln.tasks.text_classification import (
+    FROM_SCRATCH_LR,
+    NAME,
+    PRETRAINED_LR,
+    TextClassificationSpec,
+)
 from worker.export.classification import Classification
 from worker.export.subject import Subject
 from worker.export.text_card import write_text_texts
 from worker.export.texts import TextSamples, make_text_exportable, preprocessing_of_texts
 from worker.jobdir import Order
-from worker.trainer.batch_size import reference_batch_size
+from worker.trainer.batch_size import reference_batch_size, scale_rate
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.losses import Loss, build_classifier_loss
@@ -42,6 +47,7 @@ from worker.trainer.work import Evaluate, Work
 __all__ = ["NAME", "is_better", "open_subject", "prepare"]
 
 EVALUATION_BATCH = 128
+DEFAULT_RATES = (FROM_SCRATCH_LR, PRETRAINED_LR)
 METRICS = ("loss", "accuracy", "macro_f1")
 
 
@@ -182,7 +188,7 @@ def _settle(
     key = {"model": config, "length": length}
     make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
     asked = training.batch_size
-    usual = reference_batch_size(num_train) if asked == "auto" else asked
+    usual: int = reference_batch_size(num_train) if asked == "auto" else asked
     training.schedule.warmup_fraction = warmup_fraction(training.schedule)
     if training.compile == "auto":
         # Batches have many shapes, each of which would be compiled.
@@ -212,6 +218,11 @@ def _settle(
         remembered=remembered,
         report=report,
     )
+    if asked == "auto" and training.optimizer.lr in DEFAULT_RATES:
+        training.optimizer.lr = scale_rate(
+            training.optimizer.lr, batch_size=training.batch_size, reference=usual
+        )
+        report.message(f"lr is {training.optimizer.lr:g}, by the batch")
     if asked not in ("auto", training.batch_size):
         message = f"batch_size is {training.batch_size}, not {asked}: there are no more texts"
         report.warning("batch_size_reduced", message)

@@ -25,7 +25,7 @@ from worker.trainer.text.network import (
     load_network,
 )
 from worker.trainer.text.table import TextTable
-from worker.trainer.text.tokenizer import FILE, WORD_PIECE, load_tokenizer, train_tokenizer
+from worker.trainer.text.tokenizer import FILE, KIND, load_tokenizer, train_tokenizer
 from worker.trainer.text.tokens import Tokens, open_tokens
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _open_own_tokens(
         step = -(-len(train) // LARGEST_TRAINED_ON)
         return train_tokenizer(table.iter_some(train[::step]), **settings)
 
-    description = {"kind": WORD_PIECE, **settings, "validation_fraction": fraction}
+    description = {"kind": KIND, **settings, "validation_fraction": fraction}
     return _open(table, order, description, build, report)
 
 

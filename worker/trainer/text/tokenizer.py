@@ -17,44 +17,47 @@ if TYPE_CHECKING:
 PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, START, END)
 FILE = "tokenizer.json"
-WORD_PIECE = "wordpiece"
-LARGEST_ALPHABET = 1000
-"""Characters that are kept as such; rarer ones are unknown."""
+KIND = "byte-level BPE"
 
 
 def train_tokenizer(
     texts: Iterable[str], *, vocabulary_size: int, max_length: int, lowercase: bool
 ) -> "Tokenizer":
-    """A WordPiece vocabulary of these texts; the same texts always make the same one.
+    """A vocabulary of pairs of bytes of these texts; the same texts always make the same one.
+
+    Not WordPiece: `tokenizers` numbers the letters within words as it comes upon them, in the order
+    of a hash table, and so makes another vocabulary in every process (0.23.3). Bytes have numbers.
 
     Args:
         texts: of the training split alone.
         vocabulary_size: largest number of tokens.
         max_length: tokens after which a text is cut, with the first and the last special one.
-        lowercase: also strips accents, as BERT's uncased models do.
+        lowercase: also strips accents.
     """
     # Importing takes a while, and only texts pay for it.
     from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
+    from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+    from tokenizers.models import BPE
     from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
+    from tokenizers.pre_tokenizers import ByteLevel
     from tokenizers.processors import TemplateProcessing
-    from tokenizers.trainers import WordPieceTrainer
+    from tokenizers.trainers import BpeTrainer
 
-    tokenizer = Tokenizer(WordPiece(unk_token=UNKNOWN))
+    tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    trainer = WordPieceTrainer(
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = ByteLevelDecoder()
+    trainer = BpeTrainer(
         vocab_size=vocabulary_size,
         special_tokens=list(SPECIAL),
-        limit_alphabet=min(LARGEST_ALPHABET, vocabulary_size // 2),
+        initial_alphabet=ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = TemplateProcessing(
         single=f"{START} $A {END}",
         pair=f"{START} $A {END} $B {END}",
-        special_tokens=[(name, tokenizer.token_to_id(name)) for name in (START, END)],
+        special_tokens=[(name, SPECIAL.index(name)) for name in (START, END)],
     )
     return fit_tokenizer(tokenizer, max_length=max_length, pad_id=SPECIAL.index(PAD))
 

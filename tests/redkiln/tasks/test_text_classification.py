@@ -1,0 +1,57 @@
+import pytest
+
+from redkiln.tasks import SpecError, parse_spec
+
+
+def parsed(**spec):
+    return parse_spec({"task": "text-classification", "dataset": "sms", **spec})
+
+
+def test_the_shortest_spec_trains_a_small_network_from_scratch():
+    spec = parsed()
+    assert (spec.model.source, spec.model.name, spec.model.pretrained) == (
+        "transformers",
+        "auto",
+        None,
+    )
+    assert (spec.training.optimizer.name, spec.training.optimizer.lr) == ("adamw", 1e-3)
+    assert spec.training.schedule.warmup_fraction == 0.1
+    assert spec.training.epochs == 10
+
+
+def test_what_is_pretrained_is_tuned_gently_unless_told_otherwise():
+    model = {"pretrained": "org/small"}
+    spec = parsed(model=model)
+    assert (spec.training.optimizer.lr, spec.training.epochs) == (5e-5, 3)
+    told = parsed(model=model, training={"optimizer": "sgd", "steps": 7})
+    assert (told.training.optimizer.name, told.training.epochs, told.training.steps) == (
+        "sgd",
+        None,
+        7,
+    )
+
+
+def test_a_parsed_spec_is_parsed_to_itself():
+    spec = parsed(model={"pretrained": "org/small"}, training={"steps": 5})
+    assert parse_spec(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "pointer", "words"),
+    [
+        ({"model": {"options": {"dim": 100, "heads": 3}}}, "/model/options", "not a multiple"),
+        ({"model": {"options": {"max_lenght": 3}}}, "/model/options/max_lenght", "max_length"),
+        ({"training": {"augment": {}}}, "/training/augment", "unknown field"),
+        (
+            {"training": {"early_stopping": {"metric": "val/f1"}}},
+            "/training",
+            "val/macro_f1",
+        ),
+        ({"model": {"source": "timm"}}, "/model/source", "transformers"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(spec, pointer, words):
+    with pytest.raises(SpecError) as caught:
+        parsed(**spec)
+    assert caught.value.problems[0].pointer == pointer
+    assert words in caught.value.problems[0].message

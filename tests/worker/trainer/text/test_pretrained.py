@@ -1,0 +1,146 @@
+import json
+
+import pytest
+import torch
+
+from redkiln.failure import FailureCode
+from redkiln.tasks.text_classification import Model, Options
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.models import hub
+from worker.trainer.text.network import build_network, describe_network, takes_prepared_mask
+from worker.trainer.text.tokenizer import train_tokenizer
+
+MAX_LENGTH = 24
+OPTIONS = Options(dim=16, layers=2, heads=2, vocabulary_size=300)
+
+
+def described(name="distilbert", *, num_classes=5):
+    return describe_network(
+        Model(name=name, options=OPTIONS),
+        max_length=MAX_LENGTH,
+        num_classes=num_classes,
+        vocabulary_size=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory):
+    """A folder of models with a small network of five classes in it, and its tokenizer."""
+    root = tmp_path_factory.mktemp("models")
+    folder = root / "org" / "small"
+    torch.manual_seed(1)
+    build_network(described()).network.save_pretrained(folder)
+    tokenizer = train_tokenizer(
+        [f"word{number} of the sea" for number in range(200)],
+        vocabulary_size=300,
+        max_length=MAX_LENGTH,
+        lowercase=True,
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return root
+
+
+@pytest.fixture
+def make_tuning_job(make_text_job, models_dir):
+    def make(name="job", *, order=None, **spec):
+        model = {"options": {"max_length": "auto"}, "pretrained": "org/small"}
+        order = {"models_dir": str(models_dir), **(order or {})}
+        return make_text_job(name, order=order, **{"model": model, **spec})
+
+    return make
+
+
+def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
+    make_tuning_job, start, models_dir
+):
+    _, work = start(make_tuning_job())
+    network = work.model.network
+    assert network.classifier.out_features == 3
+    torch.manual_seed(1)
+    theirs = build_network(described()).network
+    assert torch.equal(
+        network.distilbert.embeddings.word_embeddings.weight,
+        theirs.distilbert.embeddings.word_embeddings.weight,
+    )
+    spec = work.spec.model
+    assert spec.name == "distilbert"
+    assert spec.options.max_length == MAX_LENGTH + 8
+    assert spec.initial_weights.startswith("sha256 ")
+    assert spec.config["num_labels"] == 3
+
+
+def test_a_resumed_job_needs_the_pretrained_weights_no_more(make_tuning_job, start, losses):
+    straight = make_tuning_job("straight", training={"epochs": 2})
+    start(straight)[0].run()
+    first = make_tuning_job("first", training={"epochs": 2})
+    loop, _ = start(first)
+    loop.advance(15)
+    newest = max(first.checkpoints_dir.glob("*.safetensors"))
+    second = make_tuning_job(
+        "first",
+        training={"epochs": 2},
+        order={"resume": newest.stem, "models_dir": "/nowhere"},
+    )
+    start(second)[0].run()
+    assert losses(second) == losses(straight)
+
+
+def test_a_frozen_backbone_keeps_its_weights_until_it_thaws(make_tuning_job, start):
+    loop, work = start(make_tuning_job(training={"epochs": 2, "freeze_backbone_epochs": 1}))
+    before = {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+    loop.advance(5)
+    after = work.model.state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert not any(".distilbert." in name for name in changed)
+
+
+def test_a_hub_that_cannot_be_reached_says_where_to_put_the_files(
+    make_tuning_job, start, monkeypatch, tmp_path
+):
+    def unreachable(*_args, **kwargs):
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        raise LocalEntryNotFoundError("no network")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
+    job_dir = make_tuning_job(model={"pretrained": "org/other"})
+    with pytest.raises(TrainingFailed, match=r"put its files .* into .*org/other") as caught:
+        start(job_dir)
+    assert caught.value.failure.code is FailureCode.MODEL_UNAVAILABLE
+    assert "tokenizer.json" in hub.TOKENIZER
+
+
+def test_a_pretrained_model_without_a_tokenizer_is_refused(
+    make_tuning_job, start, models_dir, tmp_path
+):
+    folder = tmp_path / "models" / "bare"
+    folder.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes((models_dir / "org" / "small" / name).read_bytes())
+    order = {"models_dir": str(tmp_path / "models")}
+    with pytest.raises(TrainingFailed, match=r"no tokenizer that can be read"):
+        start(make_tuning_job(model={"pretrained": "bare"}, order=order))
+
+
+def test_another_architecture_than_the_weights_is_refused(make_tuning_job, start):
+    model = {"pretrained": "org/small", "name": "roberta"}
+    with pytest.raises(TrainingFailed, match="of a distilbert, not of a roberta"):
+        start(make_tuning_job(model=model))
+
+
+def test_a_whole_configuration_describes_itself():
+    config = described()
+    again = Model(name="distilbert", options=OPTIONS, config=json.loads(json.dumps(config)))
+    assert (
+        describe_network(again, max_length=MAX_LENGTH, num_classes=5, vocabulary_size=300) == config
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("distilbert", True), ("bert", True), ("gpt2", False)]
+)
+def test_masks_come_ready_only_where_that_changes_nothing(name, expected):
+    torch.manual_seed(0)
+    network = build_network(described(name))
+    assert takes_prepared_mask(network, max_length=MAX_LENGTH, vocabulary_size=300) is expected

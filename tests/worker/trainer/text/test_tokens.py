@@ -1,0 +1,133 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from redkiln.failure import FailureCode
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.text.tokenizer import FILE, load_tokenizer, train_tokenizer
+from worker.trainer.text.tokens import open_tokens
+
+TEXTS = ["the boat and the sail", "salt in the oven", "Waves, WAVES, waves!", "", "naïve café"]
+
+
+def trained(texts=TEXTS, *, max_length=16, lowercase=True):
+    return train_tokenizer(texts, vocabulary_size=300, max_length=max_length, lowercase=lowercase)
+
+
+def opened(cache_dir, texts=TEXTS, *, tokenizer=None, description=None):
+    made = []
+
+    def build():
+        made.append(1)
+        return tokenizer or trained(texts)
+
+    tokens = open_tokens(
+        lambda: [texts[:2], texts[2:]],
+        fingerprint="f" * 64,
+        description=description or {"kind": "test"},
+        build_tokenizer=build,
+        cache_dir=cache_dir,
+        on_progress=lambda done: None,
+    )
+    return tokens, bool(made)
+
+
+def test_a_tokenizer_reads_any_case_unless_it_shall_not():
+    assert trained().encode("WAVES").ids == trained().encode("waves").ids
+    cased = trained(lowercase=False)
+    assert cased.encode("WAVES").ids != cased.encode("waves").ids
+
+
+def test_a_tokenizer_follows_from_its_texts_alone():
+    code = (
+        "from worker.trainer.text.tokenizer import train_tokenizer\n"
+        "texts = [f'word{n % 97} and {n * 7919 % 1009} more' for n in range(3000)]\n"
+        "print(train_tokenizer(texts, vocabulary_size=400, max_length=16, lowercase=True).to_str())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "RAYON_NUM_THREADS": threads, "PYTHONHASHSEED": threads},
+        ).stdout
+        for threads in ("1", "3")
+    }
+    assert len(found) == 1
+
+
+def test_tokens_are_made_once_and_then_found(tmp_path):
+    tokens, was_made = opened(tmp_path)
+    again, was_made_again = opened(tmp_path)
+    assert (was_made, was_made_again) == (True, False)
+    assert np.array_equal(tokens.ids, again.ids)
+    assert tokens.ids.dtype == np.int32
+    other, was_made = opened(tmp_path, description={"kind": "other"})
+    assert was_made
+    assert other.tokenizer_path != tokens.tokenizer_path
+
+
+def test_each_row_holds_what_the_tokenizer_file_makes_of_its_text(tmp_path):
+    tokens, _ = opened(tmp_path)
+    tokenizer = Tokenizer.from_file(str(tokens.tokenizer_path))
+    for row, text in enumerate(TEXTS):
+        found = tokens.ids[tokens.offsets[row] : tokens.offsets[row + 1]]
+        assert found.tolist() == tokenizer.encode(text).ids
+    padded = tokenizer.encode_batch(["boat", "the boat and the sail"])
+    assert len({len(encoding.ids) for encoding in padded}) == 1
+    assert tokens.facts.num_rows == len(TEXTS)
+    assert tokens.facts.num_tokens == len(tokens.ids) == tokens.offsets[-1]
+    assert tokens.facts.num_empty == 1
+
+
+def test_a_long_text_is_cut_and_counted(tmp_path):
+    tokens, _ = opened(tmp_path, tokenizer=trained(max_length=4))
+    assert tokens.facts.longest == 4
+    assert tokens.facts.num_truncated == 3
+
+
+def test_a_text_without_any_token_is_read_as_the_unknown_one(tmp_path):
+    tokenizer = trained()
+    bare = json.loads(tokenizer.to_str())
+    bare["post_processor"] = None
+    tokens, _ = opened(tmp_path, tokenizer=Tokenizer.from_str(json.dumps(bare)))
+    assert tokens.ids[tokens.offsets[3] : tokens.offsets[4]].tolist() == [1]
+
+
+def test_a_half_written_folder_is_no_cache(tmp_path):
+    def full(*_):
+        raise OSError(28, "no space left on device")
+
+    with pytest.raises(OSError, match="no space"):
+        open_tokens(
+            lambda: [TEXTS],
+            fingerprint="f" * 64,
+            description={},
+            build_tokenizer=trained,
+            cache_dir=tmp_path,
+            on_progress=full,
+        )
+    assert list((tmp_path / "tokens").iterdir()) == []
+
+
+def test_a_pretrained_tokenizer_gets_the_models_cut_and_padding(tmp_path):
+    trained().save(str(tmp_path / FILE))
+    tokenizer = load_tokenizer(tmp_path, max_length=5, pad_id=0)
+    assert [len(e.ids) for e in tokenizer.encode_batch(TEXTS[:2])] == [5, 5]
+
+
+def test_a_missing_or_broken_tokenizer_says_which_file_to_put_where(tmp_path):
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(
+        TrainingFailed, match=r"put its tokenizer\.json beside config\.json"
+    ) as broken:
+        load_tokenizer(tmp_path, max_length=8, pad_id=0)
+    assert broken.value.failure.code is FailureCode.BAD_INPUT
+    (tmp_path / FILE).unlink()
+    with pytest.raises(TrainingFailed, match=str(tmp_path)):
+        load_tokenizer(tmp_path, max_length=8, pad_id=0)
