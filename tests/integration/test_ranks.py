@@ -1,5 +1,6 @@
 """A job that several ranks train together: real processes, which exchange data with gloo."""
 
+import contextlib
 import json
 import os
 import signal
@@ -11,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from worker.jobdir import EXIT_DONE, JobDir, LocalDataset, Order
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, LocalDataset, Order
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 TOLERANCE = 2e-3
 """Of a loss near 1, after some hundred steps: sums of floats come in another order."""
 
@@ -79,10 +80,8 @@ def start():
 
     yield run
     for child in children:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         child.wait()
 
 
@@ -164,3 +163,112 @@ def test_two_ranks_make_the_curve_of_one_process(make_job, start):
     assert other["metrics"]["val/accuracy"] == pytest.approx(
         one["metrics"]["val/accuracy"], abs=0.02
     )
+
+
+def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(make_job, start):
+    alone = make_job("alone", num_ranks=1, epochs=8)
+    assert run_to_end(start(alone), alone) == EXIT_DONE
+    job_dir = make_job("killed", epochs=8)
+    child = start(job_dir)
+    wait_until(lambda: events(job_dir, "checkpoint"))
+    _, second = ranks_of(child)
+    second.send_signal(signal.SIGKILL)
+    began = time.monotonic()
+    # The leader leaves as the rank did, so that the agent judges that rank's death.
+    assert run_to_end(child, job_dir) == -signal.SIGKILL
+    assert time.monotonic() - began < 5.0
+    assert not events(job_dir, "failure")
+    newest = events(job_dir, "checkpoint")[-1]
+    resumed = make_job("killed", epochs=8, resume=newest["file"])
+    assert run_to_end(start(resumed), resumed) == EXIT_DONE
+    assert_same_curve(losses(alone), losses(resumed))
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
+def test_sigterm_saves_a_state_that_another_number_of_ranks_goes_on_from(
+    make_job, start, before, after
+):
+    straight = make_job("straight", num_ranks=1, epochs=8, ema=0.9)
+    assert run_to_end(start(straight), straight) == EXIT_DONE
+    stopped = make_job("stopped", num_ranks=before, epochs=8, ema=0.9)
+    child = start(stopped)
+    wait_until(lambda: step_of(stopped) >= 30)
+    os.killpg(child.pid, signal.SIGTERM)
+    assert run_to_end(child, stopped) == EXIT_STOPPED
+    newest = events(stopped, "checkpoint")[-1]
+    assert max(losses(stopped)) == newest["step"]
+    resumed = make_job("stopped", num_ranks=after, epochs=8, ema=0.9, resume=newest["file"])
+    assert run_to_end(start(resumed), resumed) == EXIT_DONE
+    assert_same_curve(losses(straight), losses(resumed))
+
+
+def test_sigterm_of_one_rank_stops_all_of_them_at_one_step(make_job, start):
+    job_dir = make_job("one", epochs=50)
+    child = start(job_dir)
+    wait_until(lambda: step_of(job_dir) >= 10)
+    ranks_of(child)[1].send_signal(signal.SIGTERM)
+    assert run_to_end(child, job_dir) == EXIT_STOPPED
+    assert max(losses(job_dir)) == events(job_dir, "checkpoint")[-1]["step"]
+
+
+def test_sigterm_while_the_ranks_prepare_leaves_at_once(make_job, start):
+    job_dir = make_job("early")
+    child = start(job_dir)
+    wait_until(lambda: ranks_of(child))
+    os.killpg(child.pid, signal.SIGTERM)
+    assert run_to_end(child, job_dir) == EXIT_STOPPED
+    assert not events(job_dir, "failure")
+
+
+def test_ranks_die_with_their_leader(make_job, start):
+    job_dir = make_job("orphans", epochs=50)
+    child = start(job_dir)
+    ranks = wait_until(lambda: step_of(job_dir) >= 3 and ranks_of(child))
+    child.kill()
+    wait_until(lambda: not any(map(psutil.Process.is_running, ranks)), seconds=10)
+
+
+def start_broken(start, job_dir, fault):
+    program = Path(__file__).parent / "broken_rank.py"
+    return start(job_dir, sys.executable, str(program), fault)
+
+
+def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(make_job, start):
+    alone = make_job("alone", num_ranks=1)
+    assert run_to_end(start(alone), alone) == EXIT_DONE
+    job_dir = make_job("small")
+    assert run_to_end(start_broken(start, job_dir, "small"), job_dir) == EXIT_DONE
+    (warning,) = [w for w in events(job_dir, "warning") if w["code"] == "out_of_memory"]
+    assert "16 samples on each of 2 ranks, and its batch is 64" in warning["message"]
+    assert json.loads(job_dir.trained_path.read_text())["spec"]["training"]["accumulation"] == 2
+    assert_same_curve(losses(alone), losses(job_dir))
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "retryable"),
+    [("full", "out_of_memory", True), ("raises", "internal", False)],
+)
+def test_what_a_rank_fails_with_is_the_failure_of_the_run(make_job, start, fault, code, retryable):
+    job_dir = make_job(fault)
+    assert run_to_end(start_broken(start, job_dir, fault), job_dir) == EXIT_FAILED
+    (failure,) = events(job_dir, "failure")
+    assert (failure["code"], failure["retryable"]) == (code, retryable)
+    assert failure["details"]["rank"] == 1
+
+
+def test_batch_norm_trains_on_several_ranks_and_says_what_it_sees(make_job, start):
+    job_dir = make_job("norm", model="resnet18", steps=6, epochs=None)
+    assert run_to_end(start(job_dir), job_dir) == EXIT_DONE
+    assert any("batch norm sees one rank's part" in m["text"] for m in events(job_dir, "message"))
+
+
+def test_torchrun_can_start_the_ranks_too(make_job, start):
+    job_dir = make_job("torchrun", num_ranks=2, steps=6, epochs=None)
+    child = start(
+        job_dir,
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+        "-m", "worker.trainer",
+    )  # fmt: skip
+    status = child.wait(timeout=PATIENCE_SECONDS)
+    assert status == EXIT_DONE, job_dir.log_path.read_text()[-3000:]
+    assert len(losses(job_dir)) == 6

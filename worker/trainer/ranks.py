@@ -198,6 +198,8 @@ def _run(
                 [*command, str(job_dir.root)],
                 env=environ,
                 stdin=subprocess.DEVNULL,
+                # All say the same; what goes wrong is said on stderr.
+                stdout=subprocess.DEVNULL if rank else None,
                 pass_fds=inherited_leases(os.environ),
             )
         return _wait(job_dir, children, stop)
@@ -214,9 +216,8 @@ def _wait(
         while len(ends) < len(children):
             left = [pidfd for rank, pidfd in pidfds.items() if children[rank].returncode is None]
             select.select(left, [], [], LOOK_SECONDS)
-            fresh = [
-                r for r, c in children.items() if c.returncode is None and c.poll() is not None
-            ]
+            seen = {end.rank for end in ends}
+            fresh = [r for r, c in children.items() if r not in seen and c.poll() is not None]
             ends += [_describe_end(job_dir, rank, children[rank]) for rank in fresh]
             has_left = {end.rank for end in ends if end.status == EXIT_STOPPED}
             if find_cause(ends) is not None:
@@ -240,7 +241,9 @@ def _describe_end(job_dir: JobDir, rank: int, child: "subprocess.Popen[bytes]") 
     path, failure = job_dir.rank_failure_path(rank), None
     with suppress(OSError, ValidationError):
         failure = JobFailure.model_validate_json(path.read_bytes())
-    return End(rank, child.returncode, failure)
+    # One that was asked to leave before it could hear it.
+    was_told = child.returncode == -signal.SIGTERM
+    return End(rank, EXIT_STOPPED if was_told else child.returncode, failure)
 
 
 def _is_bystander(end: End) -> bool:

@@ -1,0 +1,61 @@
+"""A trainer whose second rank has a fault.
+
+broken_rank.py FAULT JOBDIR
+
+FAULT: `small` has memory for half of its share, from the first step on; `full` runs out of it at
+step 12; `raises` has a fault of ours there; `leaves` ends there as if all were done; `silent` stops
+there and does not say a word.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import torch
+
+from worker.jobdir import JobDir
+from worker.trainer.gradients import Gradients
+from worker.trainer.lifetime import StopSignal, die_with_parent, leave
+from worker.trainer.ranks import die_as, is_rank, lead_ranks
+from worker.trainer.run import run_job
+
+LATE = 12
+accumulate = Gradients._accumulate
+num_calls = 0
+
+
+def break_down(self, forward, inputs, targets):
+    global num_calls
+    num_calls += 1
+    fault = sys.argv[1]
+    if fault == "small" and self._training.accumulation < 2:
+        raise torch.OutOfMemoryError("no room for a whole share")
+    if num_calls == LATE:
+        if fault == "full":
+            raise torch.OutOfMemoryError("no room any more")
+        if fault == "raises":
+            raise ValueError("a fault of ours")
+        if fault == "leaves":
+            os._exit(0)
+        if fault == "silent":
+            os.kill(os.getpid(), signal.SIGSTOP)
+    return accumulate(self, forward, inputs, targets)
+
+
+def main():
+    die_with_parent(int(os.environ["REDKILN_PARENT_PID"]))
+    stop = StopSignal()
+    stop.install()
+    job_dir = JobDir(Path(sys.argv[2]))
+    if not is_rank(os.environ):
+        command = [sys.executable, __file__, sys.argv[1]]
+        leave(die_as(lead_ranks(job_dir, job_dir.load_order(), stop, command=command)))
+    if os.environ["RANK"] == "1":
+        Gradients._accumulate = break_down
+    leave(run_job(job_dir, stop))
+
+
+main()
