@@ -11,8 +11,17 @@ from redkiln.version import __version__
 if TYPE_CHECKING:
     from redkiln.client import Client
     from redkiln.errors import ApiError, ConnectionFailed, RedkilnError
+    from redkiln.reporting import is_resumed, log
 
-__all__ = ["ApiError", "Client", "ConnectionFailed", "RedkilnError", "__version__"]
+__all__ = [
+    "ApiError",
+    "Client",
+    "ConnectionFailed",
+    "RedkilnError",
+    "__version__",
+    "is_resumed",
+    "log",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from redkiln.client import Client
 
         return Client
+    if name in ("log", "is_resumed"):
+        from redkiln import reporting
+
+        return getattr(reporting, name)
     if name in __all__:
         from redkiln import errors
 

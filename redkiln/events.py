@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     RESOLVED: `spec`, what each `auto` became, and `environment`; again, perhaps without the latter,
         when something of the spec had to change.
     CHECKPOINT: `step`, `epoch`, `file` (below `checkpoints/`), `is_best`, `metrics`.
+    ARTIFACT: `file` that is whole: `name`, `kind`, `media_type`, `path` below the job directory.
     RESULT: `metrics` on the test split, `verified`, `timings` (seconds by phase).
     FAILURE: a `redkiln.failure.JobFailure`; the process ends after it.
     """
@@ -38,6 +39,7 @@ class EventKind(StrEnum):
     WARNING = "warning"
     RESOLVED = "resolved"
     CHECKPOINT = "checkpoint"
+    ARTIFACT = "artifact"
     RESULT = "result"
     FAILURE = "failure"
 

@@ -78,6 +78,7 @@ class Phase(StrEnum):
     WARMING = "warming"
     TRAINING = "training"
     MEASURING = "measuring"
+    RUNNING = "running"
     EVALUATING = "evaluating"
     EXPORTING = "exporting"
     VERIFYING = "verifying"
@@ -438,7 +439,7 @@ class KeyView(BaseModel):
 
     id: str
     name: str
-    scope: Literal["user", "worker", "admin"]
+    scope: Literal["user", "scripts", "worker", "admin"]
     created_at: datetime
     revoked_at: datetime | None = None
 

@@ -9,7 +9,7 @@ import hashlib
 import os
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +26,14 @@ class Member:
 
     Attributes:
         is_folder: an empty folder; it goes in so that a class without images is not overlooked.
+        is_executable: of code, where it matters; data sets are packed without.
     """
 
     name: str
     path: Path
     size_bytes: int
     is_folder: bool = False
+    is_executable: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,15 +101,21 @@ def open_package(path: Path) -> Package:
     )
 
 
-def _folder_package(path: Path) -> Package:
-    members = tuple(sorted(_walk(path, "", ()), key=lambda member: member.name))
-    if all(member.is_folder for member in members):
-        raise PackingError(f"{path} holds no files")
-    content = sum(len(_header(member)) + _padded(member.size_bytes) for member in members)
+def pack_members(path: Path, members: Iterable[Member]) -> Package:
+    """The tar of some files of a folder, whatever order they are named in."""
+    ordered = tuple(sorted(members, key=lambda member: member.name))
+    content = sum(len(_header(member)) + _padded(member.size_bytes) for member in ordered)
     size_bytes = content + _end_bytes(content)
     return Package(
-        path=path, media_type="application/x-tar", size_bytes=size_bytes, members=members
+        path=path, media_type="application/x-tar", size_bytes=size_bytes, members=ordered
     )
+
+
+def _folder_package(path: Path) -> Package:
+    members = list(_walk(path, "", ()))
+    if all(member.is_folder for member in members):
+        raise PackingError(f"{path} holds no files")
+    return pack_members(path, members)
 
 
 def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]:
@@ -152,7 +160,7 @@ def _tar(members: tuple[Member, ...]) -> Iterator[bytes]:
 def _header(member: Member) -> bytes:
     info = tarfile.TarInfo(member.name)
     info.size = member.size_bytes
-    info.mode = 0o755 if member.is_folder else 0o644
+    info.mode = 0o755 if member.is_folder or member.is_executable else 0o644
     info.type = tarfile.DIRTYPE if member.is_folder else tarfile.REGTYPE
     try:
         return info.tobuf(format=tarfile.PAX_FORMAT, encoding="utf-8", errors="strict")

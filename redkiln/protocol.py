@@ -8,6 +8,7 @@ given when it was claimed, and nothing else. Every message may be repeated: `cla
     POST /v1/workers/status                     StatusRequest  -> StatusResponse
     POST /v1/workers/claim                      ClaimRequest   -> 200 ClaimResponse | 204
     GET  /v1/attempts/{id}/dataset              -> bytes (archive, or a tar of the folder)
+    GET  /v1/attempts/{id}/bundle               -> bytes (the code of a script, a tar)
     GET  /v1/attempts/{id}/dataset/index        -> DatasetIndex, or a table's Parquet file
     POST /v1/attempts/{id}/report               ReportRequest  -> ReportResponse
     HEAD /v1/attempts/{id}/blobs/{sha256}       -> 200 already stored | 404
@@ -26,6 +27,7 @@ worker speaks another protocol version.
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Base64Bytes,
     BaseModel,
     ConfigDict,
@@ -55,8 +57,33 @@ ArtifactKind = Literal[
     "benchmark",
     "checkpoint",
     "log",
+    "file",
 ]
 
+MAX_NAME_DEPTH = 8
+_NOT_IN_NAMES = frozenset('\\:*?"<>|')
+
+
+def check_artifact_name(name: str) -> str:
+    """The name of a file below a job's results: parts joined by `/`, each safe on any disk.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    parts = name.split("/")
+    if not 1 <= len(name) <= 255 or len(parts) > MAX_NAME_DEPTH:
+        raise ValueError(f"a name has 1 to 255 characters and up to {MAX_NAME_DEPTH} parts")
+    for part in parts:
+        if not part or part.startswith(".") or part.endswith((" ", ".")) or part[0] == " ":
+            raise ValueError(
+                f"{part!r} is no part of a name: it is empty, or begins or ends with `.` or a space"
+            )
+        if not part.isprintable() or _NOT_IN_NAMES & set(part):
+            raise ValueError(f"{part!r} holds characters that not every disk allows in a name")
+    return name
+
+
+ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
 SeriesName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TelemetryPoint = tuple[Annotated[int, Field(ge=0, lt=2**53)], FiniteFloat]
 """Milliseconds since 1970, and the value then."""
@@ -157,6 +184,13 @@ class DatasetRef(Message):
         return self.task in TABLE_TASKS
 
 
+class BundleRef(Message):
+    """The code of a claimed script."""
+
+    sha256: str
+    size_bytes: int
+
+
 class CheckpointRef(Message):
     """The last committed checkpoint of a job; `manifest` is the trainer's own."""
 
@@ -182,6 +216,7 @@ class ClaimResponse(Message):
         token: Bearer token of this attempt's endpoints.
         fence: rises with every attempt of the job.
         dataset: None where the task reads none.
+        bundle: None where the task has no code of its own.
         initial: None where the spec starts from no other job's weights, or they are gone.
         checkpoints: committed ones to resume from: the newest and, if another, the best.
         lease_seconds: without a report for so long the attempt is given to another worker.
@@ -196,6 +231,7 @@ class ClaimResponse(Message):
     token: str
     spec: dict[str, Any]
     dataset: DatasetRef | None = None
+    bundle: BundleRef | None = None
     initial: InitialRef | None = None
     checkpoints: list[CheckpointRef] = Field(default_factory=list)
     lease_seconds: float
@@ -273,7 +309,7 @@ class CheckpointReceipt(Message):
 class ArtifactCommit(Message):
     """A file of the job whose bytes are uploaded; it is published when the attempt finishes."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
+    name: ArtifactName
     kind: ArtifactKind
     media_type: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")

@@ -23,7 +23,10 @@ from service.problems import render_error, request_id_of
 from service.services import Services, Use
 from service.settings import Settings
 
-KeyScope = Literal["user", "worker", "admin"]
+KeyScope = Literal["user", "scripts", "worker", "admin"]
+_USERS: set[KeyScope] = {"user", "scripts", "admin"}
+_SCRIPTS: set[KeyScope] = {"scripts", "admin"}
+"""Who may have programs of their own run on the workers."""
 
 _WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 _FORM = "application/x-www-form-urlencoded"
@@ -58,13 +61,42 @@ async def require_user(
     services: Use,
     _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Let users and admins pass.
+    """Let users pass: keys of scope `user`, `scripts` and `admin`.
 
     Raises:
         Unauthorized: no key, or not one of ours.
         Forbidden: a worker's key.
     """
-    return await _require(request, services, {"user", "admin"})
+    return await _require(request, services, _USERS)
+
+
+async def require_scripts(
+    request: Request,
+    services: Use,
+    _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """Let those pass who may have programs of their own run.
+
+    Raises:
+        Unauthorized: no key, or not one of ours.
+        Forbidden: a key of another scope, or scripts are switched off here.
+    """
+    caller = await _require(request, services, _USERS)
+    if not may_run_scripts(caller, services.settings):
+        raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
+    return caller
+
+
+def may_run_scripts(caller: Caller, settings: Settings) -> bool:
+    """Whether a caller's programs are run: by the scope of the key, and by the setting without."""
+    return settings.scripts == "on" if caller == LOCAL else caller.scope in _SCRIPTS
+
+
+def why_no_scripts(caller: Caller) -> str:
+    """What to tell a caller whose programs are not run."""
+    if caller == LOCAL:
+        return "scripts are switched off here; start the service with REDKILN_SCRIPTS=on"
+    return f"scripts need a key of scope scripts or admin; yours is of scope {caller.scope}"
 
 
 async def require_admin(

@@ -16,6 +16,7 @@ from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
 from service.attempts.tokens import load_secret
+from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
 from service.database import Database
 from service.datasets import endpoints as datasets
@@ -74,7 +75,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.registry = CollectorRegistry()
     install_problem_handlers(app)
     install_pages(app)
-    for room in (jobs, steering, artifacts, datasets, workers, gpus, doctor, attempts, keys):
+    for room in (
+        jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
+    ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(tasks)
     app.include_router(health)

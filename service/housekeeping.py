@@ -17,6 +17,7 @@ from service.attempts.ending import lose
 from service.attempts.fencing import has_expired
 from service.attempts.tables import Attempt
 from service.blobs.rules import collect, sweep
+from service.bundles.rules import forget_bundles
 from service.changes import outbox
 from service.database import database_now, read_now
 from service.datasets.rules import has_what_it_reads
@@ -148,6 +149,14 @@ def forget_old_checkpoints(services: Services) -> int:
     )
 
 
+def forget_old_bundles(services: Services) -> int:
+    """Drop code that no job names and nobody has used for long; how many bundles."""
+    seconds = services.settings.keep_bundles_hours * 3600
+    return services.database.write(
+        lambda session: forget_bundles(session, older_than_seconds=seconds)
+    )
+
+
 def sweep_storage(services: Services) -> None:
     """Find what crashes left in the storage: half-received uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
@@ -175,6 +184,7 @@ STEPS: list[Callable[[Services], object]] = [
 SWEEPS: list[Callable[[Services], object]] = [
     forget_keys,
     forget_old_checkpoints,
+    forget_old_bundles,
     sweep_storage,
     sweep_logs,
 ]

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.settings import Settings
 
 _REPORT = re.compile(r"/v1/attempts/[^/]+/report")
+_BUNDLE = re.compile(r"/v1/bundles/[^/]+")
 _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
 
 
@@ -50,6 +51,8 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
         return settings.max_report_bytes
     if method == "PUT" and _BLOB.fullmatch(path):
         return settings.max_upload_bytes
+    if method == "PUT" and _BUNDLE.fullmatch(path):
+        return settings.max_bundle_bytes
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
     if method == "POST" and path == "/v1/datasets" and not is_json:
         return settings.max_upload_bytes

@@ -62,6 +62,15 @@ class Settings(BaseSettings):
     min_free_bytes: int = Field(
         GIB, ge=0, description="Below this much free disk nothing new is accepted (507)."
     )
+    scripts: Literal["off", "on"] = Field(
+        "off",
+        description="Whether those who need no key may have programs of their own run (task "
+        "`script`); with keys their scope decides.",
+    )
+    max_bundle_bytes: int = Field(256 * MIB, ge=1024, description="Largest code of a script.")
+    keep_bundles_hours: float = Field(
+        168.0, ge=0, description="How long code is kept that no job names."
+    )
     log_quota_bytes: int = Field(64 * MIB, ge=0, description="Kept log of one attempt.")
     lease_seconds: float = Field(
         90.0, gt=0, description="Without a report for so long an attempt's worker is lost."

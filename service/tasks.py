@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Response
 from pydantic import BaseModel
 
 from redkiln.job import Page
-from redkiln.tasks import TASKS, SpecError, needs_dataset, task_schema
+from redkiln.tasks import TASKS, SpecError, task_schema
 from service.access import require_user
 from service.errors import NotFound
 from service.parameters import refuse_unknown_parameters
@@ -25,8 +25,8 @@ class TaskView(BaseModel):
     """A task that a spec can name.
 
     Attributes:
-        defaults: what a spec that names only its task and, where one is needed, its data set is
-            filled up with.
+        defaults: what a spec is filled up with that names its task and what has no default: a
+            data set, a script's command.
     """
 
     name: str
@@ -57,14 +57,22 @@ def get_schema(task: str, if_none_match: Annotated[str | None, Header()] = None)
 
 
 def _view(name: str) -> TaskView:
-    required = {"dataset": "name"} if needs_dataset(name) else {}
+    required = TASKS[name].required
     spec = TASKS[name].model_validate({"task": name, **required})
     return TaskView(
         name=name,
         description=(TASKS[name].__doc__ or "").strip(),
         schema_url=f"/v1/tasks/{name}/schema",
-        defaults=spec.model_dump(mode="json", exclude={"task", *required}),
+        defaults=spec.model_dump(mode="json", exclude={"task": True, **_leaves(required)}),
     )
+
+
+def _leaves(required: dict[str, Any]) -> dict[str, Any]:
+    """What has no default, as pydantic excludes it."""
+    return {
+        name: _leaves(value) if isinstance(value, dict) else True
+        for name, value in required.items()
+    }
 
 
 @cache

@@ -19,10 +19,13 @@ FORBIDDEN = {
     "worker/app.py": {"torch", "worker.trainer", "worker.export"},
     "worker/hardware": {"worker.agent", "worker.trainer", "worker.export", "httpx", "celery"},
     "worker/trainer": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
+    "worker/script": {"torch", "celery", "kombu", "redis", "httpx", "redkiln.client"},
     "worker/export": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
 }
 
-CLIENT_LIBRARIES = {"pydantic", "pydantic_core", "httpx", "typer", "rich", "yaml", "redkiln"}
+CLIENT_LIBRARIES = {
+    "pydantic", "pydantic_core", "httpx", "typer", "rich", "yaml", "pathspec", "redkiln",
+}  # fmt: skip
 """All that a user's machine needs beside the standard library; pydantic brings its core along."""
 
 
@@ -100,7 +103,9 @@ def test_only_the_queue_knows_celery_in_the_service():
 
 def test_every_task_of_the_contract_has_a_trainer():
     rooms = {path.stem.replace("_", "-") for path in sources("worker/trainer/tasks")}
-    assert set(TASKS) == rooms - {"--init--"}
+    # A script is run by a program of the user's; the room beside the trainer's stays with it.
+    assert (ROOT / "worker/script/job.py").exists()
+    assert set(TASKS) == rooms - {"--init--"} | {"script"}
 
 
 def test_no_room_is_a_catch_all():

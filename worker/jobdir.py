@@ -72,6 +72,7 @@ class Order(BaseModel):
             numbers; the job does without.
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         initial: checkpoint of another job whose weights training starts from (its artifact).
+        bundle_path: code of a script, a tar; None where it has none.
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
         data_memory_bytes: what the job's images may take of the host's memory; None: half of what
             is free.
@@ -96,6 +97,7 @@ class Order(BaseModel):
     denied: dict[str, str] = Field(default_factory=dict)
     resume: str | None = None
     initial: str | None = None
+    bundle_path: str | None = None
     cache_dir: str
     data_memory_bytes: int | None = None
     decoded_bytes: int = DECODED_BYTES
@@ -117,12 +119,17 @@ class Order(BaseModel):
 
 
 class OutputFile(BaseModel):
-    """One file below `out/` and what it is (fields of `redkiln.protocol.ArtifactCommit`)."""
+    """One file and what it is (fields of `redkiln.protocol.ArtifactCommit`).
+
+    Attributes:
+        path: where it lies below the job directory; `out/<name>` if unset.
+    """
 
     name: str
     kind: ArtifactKind
     media_type: str
     verified: bool | None = None
+    path: str | None = None
 
 
 EXTRAS: tuple[OutputFile, ...] = (
@@ -181,6 +188,10 @@ class JobDir:
     @property
     def outputs_path(self) -> Path:
         return self.out_dir / "artifacts.json"
+
+    def locate(self, output: OutputFile) -> Path:
+        """Where a listed file lies."""
+        return self.root / output.path if output.path else self.out_dir / output.name
 
     def load_order(self) -> Order:
         """Read `order.json`."""

@@ -105,6 +105,10 @@ class WorkerSettings(BaseSettings):
         default_factory=lambda: [sys.executable, "-m", "worker.trainer"],
         description="JSON list; gets a job directory, or --spare.",
     )
+    script_command: list[str] = Field(
+        default_factory=lambda: [sys.executable, "-m", "worker.script"],
+        description="Runs a script; the job directory is added.",
+    )
     export_command: list[str] = Field(
         default_factory=lambda: [sys.executable, "-m", "worker.export"],
         description="JSON list; gets a job directory.",

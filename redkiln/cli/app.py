@@ -12,6 +12,7 @@ from redkiln.cli import (
     keys,
     preview,
     records,
+    run,
     steering,
     tasks,
     train,
@@ -56,7 +57,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, jobs, steering, records, preview, artifacts, datasets, tasks, workers, gpus,
+        train, run, jobs, steering, records, preview, artifacts, datasets, tasks, workers, gpus,
         doctor, bench, keys,
     ):  # fmt: skip
         group.register(app)

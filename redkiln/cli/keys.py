@@ -17,6 +17,7 @@ class Scope(StrEnum):
     """What a key may do."""
 
     USER = "user"
+    SCRIPTS = "scripts"
     WORKER = "worker"
     ADMIN = "admin"
 

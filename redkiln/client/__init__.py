@@ -17,6 +17,7 @@ from typing import Self
 import httpx
 
 from redkiln.client.artifacts import Artifacts
+from redkiln.client.bundles import Bundles
 from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
 from redkiln.client.jobs import DryRun, Jobs, Preview, TaskInfo
 from redkiln.client.operations import Operations
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-class Client(Jobs, Artifacts, Datasets, Operations):
+class Client(Jobs, Artifacts, Datasets, Bundles, Operations):
     """A synchronous client of one Redkiln service.
 
     Args:

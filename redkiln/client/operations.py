@@ -45,7 +45,7 @@ class Operations(Requests):
         return list(self._pages("/v1/keys", KeyView))
 
     def create_key(
-        self, name: str, scope: Literal["user", "worker", "admin"] = "user"
+        self, name: str, scope: Literal["user", "scripts", "worker", "admin"] = "user"
     ) -> CreatedKey:
         """Make an API key; its secret is in the answer and nowhere else."""
         body = {"name": name, "scope": scope}

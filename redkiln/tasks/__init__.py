@@ -17,6 +17,7 @@ from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tasks import (
     benchmark,
     image_classification,
+    script,
     tabular_classification,
     tabular_regression,
     text_classification,
@@ -24,10 +25,11 @@ from redkiln.tasks import (
 
 TASKS: dict[str, type[JobSpec]] = {
     image_classification.NAME: image_classification.ImageClassificationSpec,
+    text_classification.NAME: text_classification.TextClassificationSpec,
     tabular_classification.NAME: tabular_classification.TabularClassificationSpec,
     tabular_regression.NAME: tabular_regression.TabularRegressionSpec,
-    text_classification.NAME: text_classification.TextClassificationSpec,
     benchmark.NAME: benchmark.BenchmarkSpec,
+    script.NAME: script.ScriptSpec,
 }
 DEFAULT_TASK = image_classification.NAME
 """What a spec is read as where neither it nor its data set names a task."""

@@ -22,9 +22,10 @@ def publish(
     attempt_id: str,
     commits: Sequence[ArtifactCommit],
 ) -> None:
-    """Make files the artifacts of a job, within the transaction that ends its attempt.
+    """Make files the artifacts of a job.
 
-    A file of the same name, which an attempt before a retry left, is replaced.
+    One that is published already, the same in all, stays as it is. Another of the same name, which
+    the program has written anew or an attempt before a retry left, is replaced.
 
     Raises:
         Unprocessable: a name is used twice, or the bytes of a file are not stored.
@@ -34,8 +35,9 @@ def publish(
         detail = "; ".join(problem.message for problem in problems)
         raise Unprocessable(detail, code="bad_artifacts", errors=problems)
     now = read_now(session)
-    _make_way(session, job_id, [commit.name for commit in commits])
-    for commit in commits:
+    new = [commit for commit in commits if not _is_published(session, job_id, commit)]
+    _make_way(session, job_id, [commit.name for commit in new])
+    for commit in new:
         session.add(
             Artifact(
                 id=new_id("art"),
@@ -45,6 +47,14 @@ def publish(
                 **commit.model_dump(),
             )
         )
+
+
+def _is_published(session: Session, job_id: str, commit: ArtifactCommit) -> bool:
+    known = session.exec(
+        select(Artifact).where(Artifact.job_id == job_id, Artifact.name == commit.name)
+    ).first()
+    told = commit.model_dump()
+    return known is not None and known.model_dump(include=set(told)) == told
 
 
 def _make_way(session: Session, job_id: str, names: Sequence[str]) -> None:

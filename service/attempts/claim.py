@@ -8,10 +8,11 @@ import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.job import AttemptStatus, JobStatus
-from redkiln.protocol import CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
+from redkiln.protocol import BundleRef, CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
 from redkiln.version import __version__
 from service.attempts.tables import Attempt, Checkpoint
 from service.attempts.tokens import make_token
+from service.bundles.tables import Bundle
 from service.database import read_now
 from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.datasets.tables import Dataset
@@ -169,12 +170,20 @@ def _answer(
         token=make_token(secret, attempt.id, fence=attempt.fence),
         spec=job.spec,
         dataset=None if dataset is None else dataset_ref(dataset),
+        bundle=_bundle_ref(session, job),
         initial=_initial_ref(session, job),
         checkpoints=_checkpoint_refs(session, job.id),
         lease_seconds=settings.lease_seconds,
         report_seconds=settings.report_seconds,
         max_duration_seconds=job.spec["resources"]["max_duration_seconds"],
     )
+
+
+def _bundle_ref(session: Session, job: Job) -> BundleRef | None:
+    if job.bundle_sha256 is None:
+        return None
+    bundle = session.get_one(Bundle, job.bundle_sha256)
+    return BundleRef(sha256=bundle.sha256, size_bytes=bundle.size_bytes)
 
 
 def _initial_ref(session: Session, job: Job) -> InitialRef | None:

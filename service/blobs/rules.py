@@ -15,6 +15,7 @@ from sqlmodel import Session, col, delete, select
 from service.artifacts.tables import Artifact
 from service.attempts.tables import Checkpoint
 from service.blobs.tables import BlobHold, DiscardedBlob
+from service.bundles.tables import Bundle
 from service.database import Database, read_now
 from service.datasets.tables import Dataset
 from service.storage import Storage
@@ -52,6 +53,7 @@ def is_referenced(session: Session, sha256: str) -> bool:
         sa.select(sa.literal(1)).where(col(BlobHold.sha256) == sha256),
         sa.select(sa.literal(1)).where(col(Artifact.sha256) == sha256),
         sa.select(sa.literal(1)).where(col(Checkpoint.sha256) == sha256),
+        sa.select(sa.literal(1)).where(col(Bundle.sha256) == sha256),
         sa.select(sa.literal(1)).where(
             sa.or_(col(Dataset.sha256) == sha256, col(Dataset.index_sha256) == sha256),
             col(Dataset.deleted_at).is_(None),

@@ -7,18 +7,19 @@ from sqlmodel import Session
 
 from redkiln.job import Estimates
 from redkiln.spec import TrainingSpec
+from service.access import Caller
 from service.jobs.estimate import estimate
 from service.jobs.submit import check
 from service.settings import Settings
 
 
-def render_dry_run(session: Session, settings: Settings, body: Any) -> str:
+def render_dry_run(session: Session, settings: Settings, body: Any, *, caller: Caller) -> str:
     """A checked spec with its defaults filled in, warnings and estimates, as JSON.
 
     Raises:
         Unprocessable: with every problem that was found.
     """
-    checked = check(session, settings, body)
+    checked = check(session, settings, body, caller=caller)
     estimates = Estimates(unknown=["time and memory: only trainings are estimated"])
     if isinstance(checked.spec, TrainingSpec):
         estimates = estimate(session, checked.spec, checked.dataset)

@@ -12,11 +12,15 @@ from sqlmodel import Session, col, delete, select
 from redkiln.job import DatasetStatus, Reason, Warned
 from redkiln.spec import JobSpec
 from redkiln.tasks import DEFAULT_TASK, SpecError, SpecProblem, parse_spec
+from redkiln.tasks.script import ScriptSpec
+from service.access import Caller, may_run_scripts, why_no_scripts
+from service.bundles.rules import use_bundle
+from service.bundles.tables import Bundle
 from service.changes import outbox
 from service.database import read_now
 from service.datasets.rules import find_dataset
 from service.datasets.tables import Dataset
-from service.errors import Unprocessable
+from service.errors import Forbidden, Unprocessable
 from service.ids import new_id
 from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
@@ -55,11 +59,12 @@ class Submitted:
     is_replayed: bool = False
 
 
-def check(session: Session, settings: Settings, body: Any) -> Checked:
+def check(session: Session, settings: Settings, body: Any, *, caller: Caller) -> Checked:
     """Validate a spec against its task, its data set and the live workers.
 
     Raises:
         Unprocessable: with every problem that was found.
+        Forbidden: it is a script, and the caller may run none.
     """
     dataset = _find_dataset(session, body)
     default_task = dataset.task if dataset is not None else None
@@ -70,10 +75,13 @@ def check(session: Session, settings: Settings, body: Any) -> Checked:
         further = _dataset_problems(session, body, dataset)
         problems = [*error.problems, *(item for item in further if item.pointer not in known)]
         raise _unprocessable(problems) from None
+    if isinstance(spec, ScriptSpec) and not may_run_scripts(caller, settings):
+        raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
     machines = live_machines(session, settings)
     obstacle = find_obstacle(spec.resources, machines)
     problems = [*_dataset_problems(session, body, dataset), *find_misfits(spec, dataset)]
     problems += [] if obstacle is None else [obstacle]
+    problems += _bundle_problems(session, spec)
     problems += initial_problems(session, spec)
     if problems:
         raise _unprocessable(problems)
@@ -81,19 +89,20 @@ def check(session: Session, settings: Settings, body: Any) -> Checked:
 
 
 def submit(
-    session: Session, settings: Settings, body: Any, *, owner: str, idempotency_key: str | None
+    session: Session, settings: Settings, body: Any, *, caller: Caller, idempotency_key: str | None
 ) -> Submitted:
     """Queue a job, once for each idempotency key.
 
     Raises:
         Unprocessable: the spec cannot run, or the key was used with another body.
+        Forbidden: it is a script, and the caller may run none.
     """
     digest = hash_body(body)
     if idempotency_key is not None:
-        known = session.get(IdempotencyKey, (owner, idempotency_key))
+        known = session.get(IdempotencyKey, (caller.id, idempotency_key))
         if known is not None:
             return _replay(known, digest)
-    checked = check(session, settings, body)
+    checked = check(session, settings, body, caller=caller)
     now = read_now(session)
     job_id = new_id("job")
     dataset = checked.dataset
@@ -104,6 +113,7 @@ def submit(
         name=name,
         task=checked.spec.task,
         dataset_id=None if dataset is None else dataset.id,
+        bundle_sha256=_bundle_of(checked.spec),
         status="queued",
         reason=reason.model_dump(mode="json"),
         spec=checked.spec.model_dump(mode="json"),
@@ -114,6 +124,8 @@ def submit(
         published_at=now,
     )
     session.add(job)
+    if job.bundle_sha256 is not None:
+        use_bundle(session, job.bundle_sha256)
     facts = {"name": name} if dataset is None else {"name": name, "dataset_id": dataset.id}
     note_event(session, job, "submitted", at=now, **facts)
     outbox(session).queued.add(job_id)
@@ -122,7 +134,7 @@ def submit(
     if idempotency_key is not None:
         session.add(
             IdempotencyKey(
-                owner=owner,
+                owner=caller.id,
                 key=idempotency_key,
                 body_sha256=digest,
                 job_id=job_id,
@@ -174,6 +186,18 @@ def _dataset_problems(session: Session, body: Any, dataset: Dataset | None) -> l
         message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} says why"
         return [SpecProblem("/dataset", "invalid_dataset", message)]
     return []
+
+
+def _bundle_of(spec: JobSpec) -> str | None:
+    return spec.script.bundle if isinstance(spec, ScriptSpec) else None
+
+
+def _bundle_problems(session: Session, spec: JobSpec) -> list[SpecProblem]:
+    sha256 = _bundle_of(spec)
+    if sha256 is None or session.get(Bundle, sha256) is not None:
+        return []
+    message = f"there is no such code here; send it first: PUT /v1/bundles/{sha256}"
+    return [SpecProblem("/script/bundle", "unknown_bundle", message)]
 
 
 def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:

@@ -16,6 +16,7 @@ class Job(SQLModel, table=True):
 
     Attributes:
         status: a `redkiln.job.JobStatus`; moved by `service.jobs.rules.move` alone.
+        bundle_sha256: of the code that a script is.
         labels: the spec's metadata.
         device: `resources.device` of the spec, for the query of a claim.
         fence: of the newest attempt; rises with each.
@@ -37,6 +38,7 @@ class Job(SQLModel, table=True):
     name: str
     task: str
     dataset_id: str | None = Field(default=None, index=True)
+    bundle_sha256: str | None = Field(default=None, index=True)
     status: str
     phase: str | None = None
     reason: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)

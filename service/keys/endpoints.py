@@ -23,13 +23,14 @@ class NewKey(BaseModel):
 
     Attributes:
         name: for people.
-        scope: `user` works with jobs and data sets, `admin` with keys too, `worker` runs jobs.
+        scope: `user` works with jobs and data sets, `scripts` also has programs of its own run,
+            `admin` works with keys too, `worker` runs jobs.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str = Field(min_length=1, max_length=100)
-    scope: Literal["user", "worker", "admin"] = "user"
+    scope: Literal["user", "scripts", "worker", "admin"] = "user"
 
 
 @router.post("", status_code=201)

@@ -12,7 +12,7 @@ class ApiKey(SQLModel, table=True):
 
     Attributes:
         secret_sha256: of the whole key; enough for 256 random bits.
-        scope: user, worker or admin.
+        scope: a `service.access.KeyScope`.
     """
 
     __tablename__ = "api_key"

@@ -23,7 +23,7 @@ class Blobs(Protocol):
 def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
     """What there is to publish: the files that a child listed, the log, and what lies beside."""
     outputs = {output.name: output for output in jobdir.load_outputs()}
-    files = [(jobdir.out_dir / name, output) for name, output in outputs.items()]
+    files = [(jobdir.locate(output), output) for output in outputs.values()]
     files += [(jobdir.extra_dir / e.name, e) for e in EXTRAS if e.name not in outputs]
     if LOG.name not in outputs:
         files.append((jobdir.log_path, LOG))

@@ -16,12 +16,12 @@ from redkiln.failure import FailureCode, JobFailure
 from redkiln.hardware import GpuTelemetry
 from redkiln.job import Phase
 from redkiln.protocol import ClaimResponse
-from redkiln.tasks import exports_model
+from redkiln.tasks import exports_model, script
 from worker.agent.cache import DatasetCache
 from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
 from worker.agent.children import Child
 from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
-from worker.agent.client import AttemptClient, ServiceError, Superseded
+from worker.agent.client import AttemptClient, Refused, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.dead import write_down
 from worker.agent.early_files import EarlyFiles
@@ -34,10 +34,12 @@ from worker.agent.recorder import Recorder
 from worker.agent.report import URGENT, Reporter
 from worker.agent.spool import read_tail
 from worker.agent.stopping import Stopped, StopReason, StopSignal
+from worker.agent.transfer import WrongDigest, fetch_file
 from worker.agent.watch import Limits, Watch
 from worker.hardware.deaths import about_gpus
 from worker.hardware.kernel_log import KernelLog
 from worker.jobdir import JobDir, Order
+from worker.script.processes import end_strays
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -113,6 +115,7 @@ class Attempt:
             return "unreported"
         finally:
             self._recorder.halt()
+            self._early_files.halt()
             self._uploader.halt()
             self._observers.halt()
             self._reporter.halt()
@@ -186,6 +189,8 @@ class Attempt:
             memory_limit_bytes=self._memory_limit_bytes,
             denied=self.grant.denied,
             resume=resume,
+            initial=self._fetch_initial(),
+            bundle_path=self._fetch_bundle(),
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
             data_memory_bytes=self.bench.settings.data_memory_bytes,
             decoded_bytes=self.bench.settings.decoded_bytes,
@@ -197,24 +202,62 @@ class Attempt:
         self._jobdir.order_path.write_text(order.model_dump_json())
         self.stop.check()
 
+    def _fetch_bundle(self) -> str | None:
+        """The code of a script, in the job directory."""
+        bundle = self.claim.bundle
+        if bundle is None:
+            return None
+        path = self._jobdir.root / "bundle.tar"
+        opener = self.client.open_bundle
+        fetch_file(lambda start: opener(start=start), path, sha256=bundle.sha256, stop=self.stop)
+        return str(path)
+
+    def _fetch_initial(self) -> str | None:
+        """The weights of the job that this one starts from, in the job directory."""
+        initial = self.claim.initial
+        if initial is None:
+            return None
+        path = self._jobdir.root / "initial.safetensors"
+        opener = partial(self.client.open_blob, initial.sha256)
+        try:
+            fetch_file(
+                lambda start: opener(start=start), path, sha256=initial.sha256, stop=self.stop
+            )
+        except (Refused, WrongDigest) as error:
+            self._warn_of_checkpoint(f"the weights of {initial.job_id} were not had: {error}")
+            return None
+        return str(path)
+
     def _train(self) -> JobFailure | None:
-        child = self.bench.launcher.start_trainer(
-            self._jobdir,
-            self.grant,
-            on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
-        )
+        child = self._start_trainer()
         try:
             failure = self._see_through(child, is_complete=self._is_trained)
         finally:
             self.bench.launcher.start_spare()
+            if self._is_script:
+                end_strays(self._jobdir.root)
         self.grant.finish(failure.code if failure else None)
         return failure
+
+    def _start_trainer(self) -> Child:
+        launcher = self.bench.launcher
+        if self._is_script:
+            return launcher.start_script(self._jobdir, self.grant)
+        return launcher.start_trainer(
+            self._jobdir,
+            self.grant,
+            on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
+        )
 
     def _count_ranks(self) -> int:
         # A task that trains nothing makes what processes it needs itself.
         if not self._exports:
             return 1
         return len(self.grant.gpus) or self.bench.settings.cpu_ranks
+
+    @property
+    def _is_script(self) -> bool:
+        return bool(self.claim.spec.get("task") == script.NAME)
 
     @property
     def _exports(self) -> bool:
@@ -274,14 +317,16 @@ class Attempt:
     def _limits(self) -> Limits:
         settings = self.bench.settings
         duration = self.claim.max_duration_seconds
+        # What stays with a script keeps the script's own grace, and then puts its files away.
+        own = float(self.claim.spec.get("script", {}).get("grace_seconds", 0.0))
         return Limits(
             stall_seconds=settings.stall_seconds,
             end_at=None if duration is None else self._started_at + duration,
             grace_seconds={
-                StopReason.TOO_LONG: settings.cancel_grace_seconds,
-                StopReason.CANCELLED: settings.cancel_grace_seconds,
-                StopReason.SHUTDOWN: settings.shutdown_grace_seconds,
-                StopReason.PAUSED: settings.shutdown_grace_seconds,
+                StopReason.TOO_LONG: settings.cancel_grace_seconds + own,
+                StopReason.CANCELLED: settings.cancel_grace_seconds + own,
+                StopReason.SHUTDOWN: settings.shutdown_grace_seconds + own,
+                StopReason.PAUSED: settings.shutdown_grace_seconds + own,
             },
         )
 
@@ -289,6 +334,8 @@ class Attempt:
         self._observers.heed(event)
         if event.kind == EventKind.CHECKPOINT:
             self._uploader.offer(event.data)
+        elif event.kind == EventKind.ARTIFACT:
+            self._early_files.offer(event.data)
         elif event.kind == EventKind.FAILURE:
             self._announced = JobFailure.model_validate(event.data)
         elif event.kind == EventKind.RESULT:
@@ -303,6 +350,7 @@ class Attempt:
 
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)
+        self._early_files.halt()
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)
         untold = self._observers.finish(decide_outcome(failure, self.stop.reason))

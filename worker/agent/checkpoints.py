@@ -186,7 +186,9 @@ def fetch_checkpoints(
     folder.mkdir(exist_ok=True)
     newest = None
     for ref in sorted(refs, key=lambda ref: ref.step):
-        name = f"step-{ref.step:012d}.safetensors"
+        # A script's checkpoint is a folder, packed (worker.script.snapshots).
+        suffix = ".tar" if ref.manifest.get("format") == "folder" else ".safetensors"
+        name = f"step-{ref.step:012d}{suffix}"
         try:
             _fetch(ref, folder / name, client=client, stop=stop)
         except (WrongDigest, Refused) as error:

@@ -21,6 +21,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from redkiln.protocol import (
+    ArtifactCommit,
     CheckpointCommit,
     CheckpointReceipt,
     ClaimRequest,
@@ -171,6 +172,14 @@ class AttemptClient:
         """
         return _parse(CheckpointReceipt, self._call("POST", "/checkpoints", content=_json(commit)))
 
+    def publish_artifact(self, commit: ArtifactCommit) -> None:
+        """Make an uploaded file one of the job's artifacts, while the attempt runs.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        self._call("POST", "/artifacts", content=_json(commit))
+
     def finish(self, request: FinishRequest) -> FinishResponse:
         """End the attempt.
 
@@ -219,6 +228,16 @@ class AttemptClient:
             ServiceError: see the module.
         """
         with self._stream(f"/blobs/{sha256}", start=start) as opened:
+            yield opened
+
+    @contextmanager
+    def open_bundle(self, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The bytes of the script's code, as `open_dataset` gives them.
+
+        Raises:
+            ServiceError: see the module.
+        """
+        with self._stream("/bundle", start=start) as opened:
             yield opened
 
     @contextmanager

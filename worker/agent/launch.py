@@ -94,6 +94,16 @@ class Launcher:
         on_cold(given if self._settings.spare else "spares are switched off")
         return self._start(command, jobdir, environment, leases=leases)
 
+    def start_script(self, jobdir: JobDir, grant: Grant) -> Child:
+        """Start what stays with a script; it needs no torch of its own, and so no spare.
+
+        Raises:
+            OSError: no process could be started.
+        """
+        environment = self.trainer_environment(grant.gpus if len(grant.gpus) > 1 else ())
+        command, leases = self._settings.script_command, grant.descriptors
+        return self._start(command, jobdir, environment, leases=leases)
+
     def start_export(self, jobdir: JobDir) -> Child:
         """Start the export of what was trained; it sees no GPU.
 

@@ -1,5 +1,8 @@
 """Sets switches of torch right after a program has imported it, whoever wrote the program.
 
+A script of a job is asked, too, whether it uses its GPU: by torch's own counters, in a thread that
+ends with the first use.
+
 Python runs this file at its start where `python -m worker.hardware run` has put the folder on
 PYTHONPATH. It runs in the program's interpreter, so it needs the standard library alone; and it
 goes on to the `sitecustomize` that would have run without it.
@@ -11,12 +14,17 @@ import importlib.util
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 VARIABLE = "REDKILN_TORCH_SETTINGS"
+WATCH_VARIABLE = "REDKILN_WATCH_GPU"
+"""Names the file where the first use of a GPU is told."""
+WATCH_SECONDS = 2.0
 HERE = Path(__file__).resolve().parent
 
 
@@ -59,10 +67,27 @@ class AfterTorch(importlib.abc.MetaPathFinder):
 
 
 def _apply(torch: ModuleType, settings: dict[str, str]) -> None:
+    path = os.environ.get(WATCH_VARIABLE)
+    if path:
+        threading.Thread(target=_watch, args=(torch, path), daemon=True).start()
     door = _load("redkiln_torch_settings", HERE.parent / "torch_settings.py")
     _, problems = door.apply_settings(torch, settings)
     for name, problem in problems.items():
         sys.stderr.write(f"redkiln: {name}: {problem}\n")
+
+
+def _watch(torch: ModuleType, path: str) -> None:
+    """Tell of the first memory that torch takes of a GPU."""
+    while True:
+        time.sleep(WATCH_SECONDS)
+        cuda = getattr(torch, "cuda", None)  # it may still be imported
+        if cuda is None or not cuda.is_initialized():
+            continue
+        used = sum(cuda.max_memory_allocated(place) for place in range(cuda.device_count()))
+        if used:
+            with open(path, "a") as file:  # noqa: PTH123  the standard library's smallest part
+                file.write(json.dumps({"gpu_bytes": used}) + "\n")
+            return
 
 
 def _load(name: str, path: Path) -> ModuleType:
@@ -81,6 +106,6 @@ def _run_the_next() -> None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-if VARIABLE in os.environ:
-    sys.meta_path.insert(0, AfterTorch(json.loads(os.environ[VARIABLE])))
+if VARIABLE in os.environ or WATCH_VARIABLE in os.environ:
+    sys.meta_path.insert(0, AfterTorch(json.loads(os.environ.get(VARIABLE, "{}"))))
 _run_the_next()

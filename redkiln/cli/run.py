@@ -1,0 +1,293 @@
+"""`redkiln run`: a program of the user's own, on the queue or right here."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from redkiln.bundle import Bundle, LeftOut, open_bundle
+from redkiln.cli import words
+from redkiln.cli.artifacts import fetch
+from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.datasets import upload, wait_until_ready
+from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.inspect_path import check_path
+from redkiln.cli.jobs import Assignments, say_detached
+from redkiln.cli.live import JsonScreen, follow_job
+from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.panel import STYLES
+from redkiln.cli.problems import UsageError
+from redkiln.cli.result import Result, load_result, print_result
+from redkiln.cli.specfile import SpecSource
+from redkiln.cli.transfers import download_counter, transfer_bars
+from redkiln.cli.watched import describe_event
+from redkiln.client import Disconnected, Reconnected
+from redkiln.errors import RedkilnError
+from redkiln.events import EventKind
+from redkiln.job import EventView, JobView
+from redkiln.tasks.script import NAME
+from redkiln.watching import ask_patiently
+
+SHOWN_LEFT_OUT = 8
+LOCAL_MODULE = "worker.script"
+"""Runs a script without a queue; it lies beside this package in a checkout and in the images."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    command(
+        app,
+        "run",
+        rich_help_panel="Train",
+        examples=(
+            "redkiln run -- python train.py --data {data} --out {out}",
+            "redkiln run --gpus 2 --dataset flowers -r requirements.txt -- python train.py",
+            "redkiln run --env WANDB_MODE=offline --set script.limits.processes=64 -- bash all.sh",
+            "redkiln run --local -- python train.py --out {out}    # here, without the queue",
+        ),
+        context_settings={"allow_interspersed_args": False},
+    )(run)
+
+
+def run(
+    session: Session,
+    program: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- PROGRAM [ARGUMENTS]",
+            help="What to run, after --. {data}, {out} and {checkpoints} become folders.",
+            show_default=False,
+        ),
+    ],
+    gpus: Annotated[
+        int | None,
+        typer.Option("--gpus", min=0, help="GPUs at once; 0 runs on the processor.",
+                     show_default=False),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", metavar="D", show_default=False,
+                     help="A data set's name or id, or a file or folder, which is sent first."),
+    ] = None,
+    requirements: Annotated[
+        Path | None,
+        typer.Option("--requirements", "-r", metavar="FILE", show_default=False,
+                     help="Further packages; torch is never replaced."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the job.")] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="KEY=VALUE", show_default=False,
+                     help="A variable of the environment; again for more. No place for secrets."),
+    ] = None,
+    code: Annotated[
+        Path, typer.Option("--code", metavar="FOLDER", help="The folder that is sent.")
+    ] = Path(),
+    assignments: Assignments = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FOLDER", show_default=False,
+                     help="For the results; ./out/NAME of the job if not given."),
+    ] = None,
+    is_detached: Annotated[
+        bool, typer.Option("--detach", help="Queue it, and do not wait for it.")
+    ] = False,
+    is_local: Annotated[
+        bool, typer.Option("--local", help="Run it here and now, with the same folders and the "
+                           "patches for this machine's GPUs, without the queue.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Run a program of yours on the queue: on a leased GPU, watched, its files kept.
+
+    Sends this folder's code (not what .gitignore names; nothing if it was
+    sent before), shows the output live and downloads what the program
+    leaves in {out}. Ctrl-C detaches: the job goes on. The exit status is 1
+    if the program fails.
+    """
+    source = _build_spec(program, gpus=gpus, requirements=requirements, variables=variables)
+    if name is not None:
+        source.value["name"] = name
+    source.assign(assignments or ())
+    session.locate = source.locate
+    if is_local:
+        raise typer.Exit(_run_here(source.value, dataset=dataset, code=code, folder=folder))
+    source.value["script"]["bundle"] = _send_code(session, code)
+    if dataset is not None:
+        source.value["dataset"] = _find_dataset(session, dataset)
+    job = session.client.submit(source.value)
+    if is_detached:
+        _say_queued(session, job)
+        return
+    try:
+        ended = _follow(session, job)
+    except KeyboardInterrupt:
+        say_detached(session, job.id)
+        session.note(f"Its files, when it has ended: redkiln download {job.id}")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _leave_files(session, load_result(session.client, ended), folder)
+
+
+def _build_spec(
+    program: list[str],
+    *,
+    gpus: int | None,
+    requirements: Path | None,
+    variables: list[str] | None,
+) -> SpecSource:
+    script: dict[str, Any] = {"command": program}
+    places = {"/script/command": "PROGRAM", "/script/env": "--env", "/dataset": "--dataset"}
+    if requirements is not None:
+        script["requirements"] = _read_requirements(requirements)
+        places["/script/requirements"] = str(requirements)
+    if variables:
+        script["env"] = dict(_split_variable(item) for item in variables)
+    value: dict[str, Any] = {"task": NAME, "script": script}
+    if gpus is not None:
+        device = {"device": "gpu", "gpus": gpus} if gpus else {"device": "cpu"}
+        value["resources"] = device
+        places["/resources"] = "--gpus"
+    return SpecSource(value, places)
+
+
+def _read_requirements(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"--requirements {path}: cannot be read: {reason}") from error
+    stripped = [line.partition(" #")[0].strip() for line in lines]
+    return [line for line in stripped if line and not line.startswith("#")]
+
+
+def _split_variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--env {text}: write KEY=VALUE")
+    return name, value
+
+
+def _send_code(session: Session, code: Path) -> str:
+    bundle = open_bundle(code)
+    package = bundle.package
+    with transfer_bars(session.notes) as bars:
+        on_bytes = download_counter(bars, "code", package.size_bytes)
+        sha256 = session.client.push_bundle(package, on_bytes=on_bytes)
+    for line in describe_bundle(bundle):
+        session.note(Text(line, style="dim"))
+    return sha256
+
+
+def describe_bundle(bundle: Bundle) -> list[str]:
+    """What goes into a bundle, and what does not, in words."""
+    size = words.size(bundle.package.size_bytes)
+    lines = [f"code: {words.plural(bundle.num_files, 'file')}, {size}"]
+    if bundle.left_out:
+        shown = ", ".join(_name(item) for item in bundle.left_out[:SHOWN_LEFT_OUT])
+        more = len(bundle.left_out) - SHOWN_LEFT_OUT
+        lines.append(f"left out: {shown}" + (f", and {more} more" if more > 0 else ""))
+    return lines
+
+
+def _name(item: LeftOut) -> str:
+    return f"{item.path} ({item.reason})"
+
+
+def _find_dataset(session: Session, named: str) -> str:
+    """A data set's own reference; what lies at a path is sent and waited for."""
+    path = Path(named).expanduser()
+    if not path.exists() or (os.sep not in named and not path.is_file()):
+        return named
+    check_path(path)
+    return wait_until_ready(session, upload(session, path, None)).id
+
+
+def _say_queued(session: Session, job: JobView) -> None:
+    if session.is_json:
+        session.emit(job)
+        return
+    session.say(Text.assemble("queued ", (job.name, "bold"), f" as {job.id}"))
+    session.note(Text(f"Its output: redkiln logs {job.id} -f", style="dim"))
+
+
+def _follow(session: Session, job: JobView) -> JobView:
+    """Show a job's output as it comes, and what happens to it beside, until it has ended."""
+    if session.is_json:
+        return follow_job(session.client, job.id, JsonScreen())
+    session.note(Text(f"{job.name} ({job.id})", style="dim"))
+    teller = threading.Thread(target=_tell_events, args=(session, job.id), daemon=True)
+    teller.start()
+    for chunk in session.client.logs(job.id, follow=True):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    teller.join(timeout=5)
+    return ask_patiently(lambda: session.client.job(job.id), on_change=lambda _: None)
+
+
+def _tell_events(session: Session, job_id: str) -> None:
+    try:
+        for update in session.client.watch(job_id):
+            if isinstance(update, EventView) and update.kind not in _UNTOLD:
+                for line in describe_event(update):
+                    session.note(Text(f"[{line.text}]", style=STYLES[line.tone]))
+            elif isinstance(update, Disconnected):
+                session.note(Text(f"[connection lost ({update.reason}), trying again]", "yellow"))
+            elif isinstance(update, Reconnected):
+                session.note(Text("[connected again]", style="green"))
+    except RedkilnError as error:
+        session.note(Text(f"[what happens beside is not shown: {error}]", style="yellow"))
+
+
+_UNTOLD = frozenset({EventKind.PROGRESS, EventKind.METRICS, EventKind.RESULT, "submitted"})
+
+
+def _leave_files(session: Session, result: Result, folder: Path | None) -> None:
+    target: Path | None = None
+    paths: list[Path] = []
+    if result.artifacts:
+        target = folder or choose_folder(Path("out"), result.job)
+        paths = fetch(session, result.job, result.artifacts, target)
+    if session.is_json:
+        print_json(
+            {
+                "type": "result",
+                "job_id": result.job.id,
+                "status": str(result.job.status),
+                "metrics": result.outcome.get("metrics", {}),
+                "folder": str(target) if target else None,
+                "files": [str(path) for path in paths],
+            }
+        )
+    else:
+        print_result(session.notes, result, folder=target)
+    raise typer.Exit(result.exit_code)
+
+
+def _run_here(spec: dict[str, Any], *, dataset: str | None, code: Path, folder: Path | None) -> int:
+    """Hand the script to the worker's own code, without a queue.
+
+    Raises:
+        UsageError: this installation has no worker.
+    """
+    package = LOCAL_MODULE.partition(".")[0]
+    found = importlib.util.find_spec(package)
+    if found is None or importlib.util.find_spec(LOCAL_MODULE) is None:
+        raise UsageError(
+            "--local needs the worker beside this command: run it from a checkout of Redkiln, or "
+            "in the worker's container. Without --local it goes to the queue"
+        )
+    out = folder or Path("out") / str(spec.get("name") or "local")
+    data = ["--data", dataset] if dataset else []
+    script = spec["script"]
+    given = [f"--env={name}={value}" for name, value in script.get("env", {}).items()]
+    wanted = [f"--requirement={line}" for line in script.get("requirements", ())]
+    gpus = spec.get("resources", {}).get("gpus")
+    asked = [f"--gpus={gpus}"] if gpus else []
+    command = [sys.executable, "-m", LOCAL_MODULE, "local", "--out", str(out), "--code", str(code)]
+    done = subprocess.run([*command, *data, *given, *wanted, *asked, "--", *script["command"]])
+    return done.returncode

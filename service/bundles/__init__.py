@@ -1,0 +1,1 @@
+"""Code bundles: what scripts are sent as, by digest."""

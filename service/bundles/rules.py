@@ -1,0 +1,68 @@
+"""Keeping code bundles for as long as a job may run them."""
+
+from datetime import timedelta
+
+from sqlmodel import Session, col, delete, select
+
+from redkiln.job import BundleView
+from service.blobs.rules import discard
+from service.bundles.tables import Bundle
+from service.database import read_now
+from service.errors import NotFound, Unavailable
+from service.jobs.tables import Job
+from service.storage import Storage, Stored
+
+
+def add_bundle(session: Session, storage: Storage, stored: Stored) -> Bundle:
+    """A bundle of stored bytes; the one that there is, if there is one.
+
+    Raises:
+        Unavailable: the bytes were removed meanwhile.
+    """
+    known = session.get(Bundle, stored.sha256)
+    if known is not None:
+        return _touch(session, known)
+    if storage.stat(stored.sha256) is None:
+        # Equal bytes that nobody needed were collected between the upload and this transaction.
+        raise Unavailable("the uploaded bytes were removed meanwhile; send them again")
+    now = read_now(session)
+    bundle = Bundle(sha256=stored.sha256, size_bytes=stored.size_bytes, created_at=now, used_at=now)
+    session.add(bundle)
+    return bundle
+
+
+def use_bundle(session: Session, sha256: str) -> Bundle:
+    """A bundle, which is then kept for a while more.
+
+    Raises:
+        NotFound: there is none of this digest.
+    """
+    bundle = session.get(Bundle, sha256)
+    if bundle is None:
+        raise NotFound(f"there is no code bundle {sha256}; send it: PUT /v1/bundles/{sha256}")
+    return _touch(session, bundle)
+
+
+def forget_bundles(session: Session, *, older_than_seconds: float, limit: int = 100) -> int:
+    """Drop bundles that no job names and that were not used for long; how many."""
+    oldest = read_now(session) - timedelta(seconds=older_than_seconds)
+    named = select(Job.id).where(Job.bundle_sha256 == Bundle.sha256).exists()
+    sha256s = session.exec(
+        select(Bundle.sha256).where(col(Bundle.used_at) < oldest, ~named).limit(limit)
+    ).all()
+    session.exec(delete(Bundle).where(col(Bundle.sha256).in_(sha256s)))
+    discard(session, sha256s)
+    return len(sha256s)
+
+
+def bundle_view(bundle: Bundle) -> BundleView:
+    """A bundle as the API shows it."""
+    return BundleView(
+        sha256=bundle.sha256, size_bytes=bundle.size_bytes, created_at=bundle.created_at
+    )
+
+
+def _touch(session: Session, bundle: Bundle) -> Bundle:
+    bundle.used_at = read_now(session)
+    session.add(bundle)
+    return bundle

@@ -1,0 +1,55 @@
+import pytest
+
+from redkiln.tasks import SpecError, exports_model, needs_dataset, parse_spec
+from redkiln.tasks.script import ScriptSpec, fill_in
+
+
+def script(**fields):
+    return {"task": "script", "script": {"command": ["python", "train.py"], **fields}}
+
+
+def problems(**fields):
+    with pytest.raises(SpecError) as caught:
+        parse_spec(script(**fields))
+    return {problem.pointer: problem.message for problem in caught.value.problems}
+
+
+def test_the_shortest_spec_names_a_command():
+    spec = parse_spec(script())
+    assert isinstance(spec, ScriptSpec)
+    assert spec.dataset_reference is None
+    assert (needs_dataset("script"), exports_model("script")) == (False, False)
+
+
+def test_it_may_have_data_of_any_task_and_many_gpus():
+    spec = parse_spec({**script(), "dataset": "flowers", "resources": {"gpus": 4}})
+    assert spec.dataset_reference == "flowers"
+    assert spec.reads_any_dataset
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "words"),
+    [
+        ({"command": []}, "/script/command", "at least 1"),
+        ({"command": [" "]}, "/script/command", "name is empty"),
+        ({"command": ["a\0b"]}, "/script/command", "NUL"),
+        ({"bundle": "main"}, "/script/bundle", "pattern"),
+        ({"env": {"A-B": "1"}}, "/script/env", "no name of a variable"),
+        ({"env": {"REDKILN_OUT": "/"}}, "/script/env", "the worker's to set"),
+        ({"metrics_pattern": "("}, "/script/metrics_pattern", "no regular expression"),
+        ({"metrics_pattern": "loss"}, "/script/metrics_pattern", r"(?P<loss>"),
+        ({"limits": {"memory": 1}}, "/script/limits/memory", "did you mean 'memory_bytes'"),
+        ({"guard": {"action": "kill"}}, "/script/guard/action", "'stop'"),
+    ],
+)
+def test_what_cannot_be_run_is_told_with_its_place(fields, pointer, words):
+    found = problems(**fields)
+    assert list(found) == [pointer]
+    assert words in found[pointer]
+
+
+def test_placeholders_are_filled_and_other_braces_stay():
+    places = {"data": "/d", "out": "/o", "checkpoints": "/c"}
+    assert fill_in("--data={data}/x", places) == "--data=/d/x"
+    assert fill_in('{"lr": 1}', places) == '{"lr": 1}'
+    assert fill_in("{out}{checkpoints}", places) == "/o/c"

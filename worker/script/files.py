@@ -1,0 +1,182 @@
+"""Which files of a folder are whole: nobody has them open for writing.
+
+A file that was renamed into its place is whole at once, one that is written in place when it is
+closed. What is written again later is whole again later.
+
+Source: proc_pid_fd(5), proc_pid_fdinfo(5).
+"""
+
+import mimetypes
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from redkiln.protocol import ArtifactKind, check_artifact_name
+
+PROC_DIR = Path("/proc")
+PARTIAL = (".tmp", ".part", ".partial", ".incomplete", ".crdownload", "~", ".swp")
+"""Endings of names that nobody gives to what is finished."""
+MAX_FILES = 10_000
+"""Of a script's results; a data set of loose files belongs into an archive."""
+KINDS: dict[str, tuple[ArtifactKind, str]] = {
+    ".onnx": ("model", "application/octet-stream"),
+    ".safetensors": ("checkpoint", "application/octet-stream"),
+    ".pt": ("checkpoint", "application/octet-stream"),
+    ".pth": ("checkpoint", "application/octet-stream"),
+    ".ckpt": ("checkpoint", "application/octet-stream"),
+    ".png": ("figure", "image/png"),
+    ".svg": ("figure", "image/svg+xml"),
+    ".jpg": ("figure", "image/jpeg"),
+    ".csv": ("metrics", "text/csv"),
+    ".md": ("report", "text/markdown"),
+    ".log": ("log", "text/plain; charset=utf-8"),
+}
+"""What a file is, by its ending; all others are files."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What of a file changes when it is written."""
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """A whole file below a folder.
+
+    Attributes:
+        name: its path below the folder, with `/`.
+    """
+
+    name: str
+    state: State
+
+
+class Folder:
+    """Looks at a folder again and again.
+
+    Args:
+        folder: that is looked at.
+        again_seconds: a file that is written again is given out no sooner after the last time.
+        clock: monotonic seconds.
+
+    Attributes:
+        refused: names that no artifact can have, with the reason; each once.
+        num_too_many: files beyond the bound.
+        size_bytes: of all files at the last look, whole or not.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        again_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.refused: dict[str, str] = {}
+        self.num_too_many = 0
+        self.size_bytes = 0
+        self._folder = folder
+        self._seen: dict[str, State] = {}
+        self._given: dict[str, State] = {}
+        self._given_at: dict[str, float] = {}
+        self._again_seconds = again_seconds
+        self._clock = clock
+
+    def look(self, pids: Iterable[int], *, is_over: bool = False) -> list[Result]:
+        """Files that have become whole, or whole again, since the last look.
+
+        Args:
+            pids: of those who may write.
+            is_over: nobody writes any more, so whatever is there is whole.
+        """
+        found = dict(self.scan())
+        self.size_bytes = sum(state.size_bytes for state in found.values())
+        open_inodes = set() if is_over else set(_written_inodes(pids))
+        whole = [
+            Result(name, state)
+            for name, state in found.items()
+            if self._given.get(name) != state
+            and (is_over or (state.inode not in open_inodes and self._is_due(name)))
+        ]
+        self._seen = found
+        taken = self._bound(whole)
+        self._given |= {item.name: item.state for item in taken}
+        self._given_at |= dict.fromkeys((item.name for item in taken), self._clock())
+        return taken
+
+    def _is_due(self, name: str) -> bool:
+        if name.endswith(PARTIAL):
+            return False
+        given_at = self._given_at.get(name)
+        return given_at is None or self._clock() - given_at >= self._again_seconds
+
+    def _bound(self, whole: list[Result]) -> list[Result]:
+        room = max(0, MAX_FILES - len(self._given))
+        again = [item for item in whole if item.name in self._given]
+        new = [item for item in whole if item.name not in self._given]
+        self.num_too_many = max(self.num_too_many, len(new) - room)
+        return again + new[:room]
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a file is as it was when it was given out."""
+        return name in self._given and self._given[name] == self._seen.get(name)
+
+    def scan(self) -> Iterator[tuple[str, State]]:
+        """Every file of the folder that can be an artifact, as it is now."""
+        for folder, subfolders, names in os.walk(self._folder):
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            for name in sorted(names):
+                path = Path(folder, name)
+                relative = path.relative_to(self._folder).as_posix()
+                if name.startswith(".") or relative in self.refused:
+                    continue
+                state = self._state(path, relative)
+                if state is not None:
+                    yield relative, state
+
+    def _state(self, path: Path, relative: str) -> State | None:
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            return None  # it was removed meanwhile
+        if not path.is_file() or path.is_symlink():
+            self.refused[relative] = "it is a link or no plain file"
+            return None
+        try:
+            check_artifact_name(relative)
+        except ValueError as error:
+            self.refused[relative] = str(error)
+            return None
+        return State(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def kind_of(name: str) -> tuple[ArtifactKind, str]:
+    """Kind and media type of an artifact, by its name."""
+    known = KINDS.get(Path(name).suffix.lower())
+    if known is not None:
+        return known
+    return "file", mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def _written_inodes(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> Iterator[int]:
+    """Of files that somebody has open for writing."""
+    for pid in pids:
+        try:
+            with os.scandir(proc_dir / str(pid) / "fd") as descriptors:
+                numbers = [entry.name for entry in descriptors]
+        except OSError:
+            continue  # it has ended, or is not ours to look at
+        for number in numbers:
+            try:
+                text = (proc_dir / str(pid) / "fdinfo" / number).read_text()
+                flags = next(line for line in text.splitlines() if line.startswith("flags:"))
+                if int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY:
+                    yield (proc_dir / str(pid) / "fd" / number).stat().st_ino
+            except (OSError, StopIteration, ValueError):
+                continue  # it was closed meanwhile

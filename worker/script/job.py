@@ -1,0 +1,36 @@
+"""A script's job: its order in, its events out."""
+
+from redkiln.failure import FailureCode
+from redkiln.tasks import SpecError, parse_spec
+from redkiln.tasks.script import ScriptSpec
+from worker.jobdir import JobDir, Order
+from worker.script.run import run_script
+from worker.trainer.boundary import run_guarded
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.report import Report
+
+
+def run_job(job_dir: JobDir, stop: StopSignal) -> int:
+    """Do the job of a directory; whatever happens is said in its events.
+
+    Returns:
+        The exit status (worker.jobdir).
+    """
+    order = job_dir.load_order()
+
+    def body(report: Report) -> None:
+        run_script(job_dir, order, _parse(order), stop=stop, report=report)
+        report.flush_points()
+
+    return run_guarded(job_dir, order, device=order.device, body=body)
+
+
+def _parse(order: Order) -> ScriptSpec:
+    try:
+        spec = parse_spec(order.spec)
+    except SpecError as error:
+        message = f"the spec cannot be read: {error}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
+    assert isinstance(spec, ScriptSpec)
+    return spec

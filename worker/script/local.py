@@ -1,0 +1,107 @@
+"""`redkiln run --local`: a script here and now, with the folders and the patches that a job has.
+
+Nothing is confined, and nothing is copied: the program runs in its own folder, as the user who
+asked for it, in this terminal.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from redkiln.tasks.script import ScriptSpec
+from worker.hardware.patches import merge_environment, merge_settings
+from worker.hardware.patches.report import describe_outcomes
+from worker.hardware.program import ask_torch, decide_for_program, probe_command_of
+from worker.script.ending import explain_exit
+from worker.script.packages import build_environment
+from worker.script.places import Places
+from worker.script.program import build_program
+from worker.trainer.failed import TrainingFailed
+
+CACHE_DIR = Path("~/.cache/redkiln")
+EXIT_FAILED = 1
+OWN_VARIABLES = ("HOME", "TMPDIR")
+"""Stay the user's."""
+
+
+def run_local(arguments: Sequence[str]) -> int:
+    """Run a script as a job would, without a queue; its own exit status."""
+    options = _parse(arguments)
+    out = Path(options.out).resolve()
+    places = Places(
+        out.parent / f".{out.name}-redkiln", own_out=out, own_code=Path(options.code).resolve()
+    )
+    places.prepare()
+    cache_dir = CACHE_DIR.expanduser()
+    spec = ScriptSpec.model_validate(
+        {
+            "task": "script",
+            "script": {
+                "command": options.program,
+                "env": dict(item.split("=", 1) for item in options.env),
+                "requirements": options.requirement,
+            },
+        }
+    )
+    torch = ask_torch(sys.executable, environ=os.environ)
+    outcomes = decide_for_program(
+        torch,
+        environ=os.environ,
+        cache_dir=cache_dir / "kernels",
+        probe_command=probe_command_of(sys.executable),
+    )
+    _say("patches for this hardware\n" + describe_outcomes(outcomes))
+    settings = merge_settings(outcomes)
+    try:
+        environment = build_environment(
+            spec.script.requirements, cache_dir=cache_dir, places=places, say=_say
+        )
+    except TrainingFailed as error:
+        _say(str(error))
+        return EXIT_FAILED
+    is_resumed = any(places.checkpoints_dir.iterdir())
+    program = build_program(
+        spec,
+        places=places,
+        environment=environment,
+        data=None if options.data is None else Path(options.data).resolve(),
+        is_resumed=is_resumed,
+        num_gpus=options.gpus,
+        torch_settings=json.dumps(settings) if settings else None,
+        environ={**os.environ, **merge_environment(outcomes)},
+    )
+    kept = {
+        name: value for name, value in program.environ.items() if name not in ("HOME", "TMPDIR")
+    }
+    environ = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ} | kept
+    if is_resumed:
+        _say(f"goes on from {places.checkpoints_dir}; remove it to begin anew")
+    try:
+        status = subprocess.run(program.words, cwd=places.code_dir, env=environ, check=False)
+    except OSError as error:
+        _say(f"{program.words[0]} cannot be run: {error.strerror}")
+        return EXIT_FAILED
+    failure = explain_exit(status.returncode, tail="", oom_kills=0)
+    _say(f"results in {out}" if failure is None else failure.message)
+    return status.returncode if status.returncode >= 0 else 128 - status.returncode
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m worker.script local", description=__doc__)
+    parser.add_argument("--out", required=True, help="folder for the results")
+    parser.add_argument("--code", default=".", help="folder that the program starts in")
+    parser.add_argument("--data", help="what stands for {data}")
+    parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--requirement", action="append", default=[], metavar="LINE")
+    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("program", nargs="+", help="after --")
+    return parser.parse_args(arguments)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"redkiln: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,74 @@
+"""The folders of a script, below the job directory.
+
+script/code          the unpacked bundle; the program starts here
+script/out           REDKILN_OUT: what lies here becomes artifacts
+script/checkpoints   REDKILN_CHECKPOINTS: kept for the next attempt
+script/home          HOME, TMPDIR (in it) and caches; nothing of it is kept
+script/lib           on PYTHONPATH: `redkiln` alone
+script/events.jsonl  REDKILN_EVENTS: what `redkiln.log` writes
+
+All of it goes with the job directory.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import redkiln
+
+
+@dataclass(frozen=True)
+class Places:
+    """Paths of one script's folders.
+
+    Attributes:
+        own_out: where results go instead.
+        own_code: where the program starts instead.
+    """
+
+    root: Path
+    own_out: Path | None = None
+    own_code: Path | None = None
+
+    @property
+    def code_dir(self) -> Path:
+        """Where the program starts."""
+        return self.own_code or self.root / "code"
+
+    @property
+    def out_dir(self) -> Path:
+        """What it leaves."""
+        return self.own_out or self.root / "out"
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        """What it goes on from."""
+        return self.root / "checkpoints"
+
+    @property
+    def home_dir(self) -> Path:
+        """Its home."""
+        return self.root / "home"
+
+    @property
+    def temporary_dir(self) -> Path:
+        """Its temporary files."""
+        return self.home_dir / "tmp"
+
+    @property
+    def lib_dir(self) -> Path:
+        """Holds the package that it tells its metrics with."""
+        return self.root / "lib"
+
+    @property
+    def events_path(self) -> Path:
+        """What it says."""
+        return self.root / "events.jsonl"
+
+    def prepare(self) -> None:
+        """Make the folders; those that there are stay as they are."""
+        for folder in (self.code_dir, self.out_dir, self.checkpoints_dir, self.temporary_dir):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.lib_dir.mkdir(exist_ok=True)
+        link = self.lib_dir / "redkiln"
+        if not link.is_symlink():
+            link.symlink_to(Path(redkiln.__file__).parent)

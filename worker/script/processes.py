@@ -1,0 +1,169 @@
+"""The processes that a script has started, whatever they did to get away.
+
+The process that runs the script is made the reaper of orphans (PR_SET_CHILD_SUBREAPER), so a child
+that forks twice and begins a session of its own is still below it.
+
+Source: proc_pid_stat(5), prctl(2).
+"""
+
+import ctypes
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE = 4
+PROC_DIR = Path("/proc")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PARENT, _THREADS = 1, 17
+POLL_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a tree of processes is and takes.
+
+    Attributes:
+        memory_bytes: pages of their own, and the largest set of shared ones once.
+    """
+
+    pids: tuple[int, ...] = ()
+    num_threads: int = 0
+    memory_bytes: int = 0
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever our descendants leave behind."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_memory() -> None:
+    """Keep others of the same user from reading this process's memory and environment."""
+    _prctl(PR_SET_DUMPABLE, 0)
+
+
+def find_descendants(root: int, *, proc_dir: Path = PROC_DIR) -> Found:
+    """All processes below one, those that have ended and wait for their parent excluded."""
+    children: dict[int, list[int]] = {}
+    threads: dict[int, int] = {}
+    with os.scandir(proc_dir) as entries:
+        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    for pid in numbers:
+        try:
+            fields = (proc_dir / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        if len(fields) > _THREADS and fields[0] != "Z":
+            children.setdefault(int(fields[_PARENT]), []).append(pid)
+            threads[pid] = int(fields[_THREADS])
+    below: list[int] = []
+    waiting = [root]
+    while waiting:
+        found = children.get(waiting.pop(), [])
+        below += found
+        waiting += found
+    own, shared = _measure(below, proc_dir)
+    return Found(tuple(below), sum(threads[pid] for pid in below), own + shared)
+
+
+def end_strays(job_root: Path, *, proc_dir: Path = PROC_DIR) -> int:
+    """Kill what a script started and left, where the process that stayed with it was killed itself.
+
+    They are known by the variable that each script of a job is given.
+
+    Returns:
+        how many there were.
+    """
+    mark = f"REDKILN_OUT={job_root}/".encode()
+    strays = []
+    with os.scandir(proc_dir) as entries:
+        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    for pid in numbers:
+        try:
+            variables = (proc_dir / str(pid) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended meanwhile, or is not ours
+        if any(variable.startswith(mark) for variable in variables):
+            strays.append(pid)
+    _signal(tuple(strays), signal.SIGKILL)
+    return len(strays)
+
+
+def end_descendants(*, grace_seconds: float, waited_for: int) -> int:
+    """End all processes below this one: SIGTERM, and SIGKILL to those left after the grace.
+
+    Args:
+        grace_seconds: from one to the other.
+        waited_for: our own child, whose end somebody else collects.
+
+    Returns:
+        how many there were.
+    """
+    first = find_descendants(os.getpid()).pids
+    _signal(first, signal.SIGTERM)
+    deadline = time.monotonic() + grace_seconds
+    while (left := find_descendants(os.getpid()).pids) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        _reap(waited_for)
+    while left:
+        # Again, as one may have forked between the look and the signal.
+        _signal(left, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+        _reap(waited_for)
+        left = find_descendants(os.getpid()).pids
+    return len(first)
+
+
+def _measure(pids: list[int], proc_dir: Path) -> tuple[int, int]:
+    own = shared = 0
+    for pid in pids:
+        try:
+            resident, mapped = (
+                int(number) for number in (proc_dir / str(pid) / "statm").read_text().split()[1:3]
+            )
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
+        own += (resident - mapped) * _PAGE_BYTES
+        shared = max(shared, mapped * _PAGE_BYTES)
+    return own, shared
+
+
+def _signal(pids: tuple[int, ...], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue  # it has ended meanwhile
+
+
+def _reap(waited_for: int) -> None:
+    """Collect orphans that have ended."""
+    for pid in find_zombies(os.getpid()):
+        if pid != waited_for:
+            with suppress(ChildProcessError):  # somebody else has collected it
+                os.waitpid(pid, os.WNOHANG)
+
+
+def find_zombies(parent: int, *, proc_dir: Path = PROC_DIR) -> list[int]:
+    """Children of a process that have ended and were not waited for."""
+    zombies = []
+    with os.scandir(proc_dir) as entries:
+        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    for pid in numbers:
+        try:
+            fields = (proc_dir / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it is gone already
+        if len(fields) > _PARENT and fields[0] == "Z" and int(fields[_PARENT]) == parent:
+            zombies.append(pid)
+    return zombies
+
+
+def _prctl(option: int, value: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(option, value, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

@@ -1,0 +1,74 @@
+"""A script's results: announced as they become whole, and listed for the end of the attempt."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from redkiln.events import EventKind
+from worker.jobdir import JobDir, OutputFile
+from worker.script.files import Folder, Result, kind_of
+from worker.script.verdict import Verdict
+from worker.trainer.report import Report
+
+MAX_TOLD = 10
+AGAIN_SECONDS = 10.0
+"""A file that is written again and again is published no more often."""
+
+
+class Results:
+    """The files below REDKILN_OUT.
+
+    Attributes:
+        folder: where they lie.
+    """
+
+    def __init__(self, job_dir: JobDir, folder: Path, report: Report) -> None:
+        self.folder = folder
+        self._job_dir = job_dir
+        self._report = report
+        self._files = Folder(folder, again_seconds=AGAIN_SECONDS)
+        self._whole: dict[str, Result] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files at the last look."""
+        return self._files.size_bytes
+
+    def look(self, pids: Iterable[int], *, is_over: bool = False) -> None:
+        """Announce what has become whole since the last look.
+
+        Args:
+            pids: of those who may write.
+            is_over: nobody writes any more.
+        """
+        for item in self._files.look(pids, is_over=is_over):
+            self._whole[item.name] = item
+            self._report.write(EventKind.ARTIFACT, file=self._output(item.name).model_dump())
+
+    def models(self) -> list[str]:
+        """Names of the ONNX files."""
+        return [name for name in self._whole if name.lower().endswith(".onnx")]
+
+    def close(self, verdicts: Mapping[str, Verdict]) -> None:
+        """List the files for the end of the attempt, and say what is not among them."""
+        outputs = [
+            self._output(name, verified=verdicts[name].verified if name in verdicts else None)
+            for name in self._whole
+            if (self.folder / name).is_file()
+        ]
+        content = json.dumps([output.model_dump() for output in outputs], indent=1)
+        path = self._job_dir.outputs_path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(content)
+        temporary.replace(path)
+        for name, why in list(self._files.refused.items())[:MAX_TOLD]:
+            self._report.warning("file_left_out", f"{name!r} is not kept: {why}")
+        if self._files.num_too_many > 0:
+            text = f"{self._files.num_too_many} files are not kept: pack many files into one"
+            self._report.warning("too_many_files", text)
+
+    def _output(self, name: str, *, verified: bool | None = None) -> OutputFile:
+        kind, media_type = kind_of(name)
+        path = (self.folder / name).relative_to(self._job_dir.root).as_posix()
+        return OutputFile(name=name, kind=kind, media_type=media_type, verified=verified, path=path)

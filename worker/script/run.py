@@ -1,0 +1,353 @@
+"""Stays with a script from its code to its results.
+
+The program is a child in this process's group, so that SIGTERM reaches both; what it starts is
+below this process whatever it does, and ends with it. Looked at while it runs: what it tells of
+itself, its files, its bounds, and whether it uses the GPU that it asked for.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redkiln.events import EventKind
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.job import Phase
+from redkiln.tasks.script import ScriptSpec
+from redkiln.version import __version__
+from worker.hardware.patches import merge_settings
+from worker.jobdir import LEASES_VARIABLE, JobDir, Order
+from worker.script.bounds import Bounds, has_landlock
+from worker.script.ending import explain_exit
+from worker.script.gpu_guard import GpuGuard, find_readers
+from worker.script.output import OutputPump
+from worker.script.packages import build_environment
+from worker.script.places import Places
+from worker.script.processes import adopt_orphans, end_descendants, find_descendants, hide_memory
+from worker.script.program import Program, build_program, open_data
+from worker.script.results import Results
+from worker.script.snapshots import Snapshots, restore
+from worker.script.tensorboard import EventFiles
+from worker.script.told import SaidLines, Told, line_reader
+from worker.script.unpack import MAX_CODE_BYTES, unpack
+from worker.script.verdict import Verdict, read_verdicts
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.lifetime import Stopped, StopSignal
+from worker.trainer.report import Report
+
+TICK_SECONDS = 0.05
+LISTEN_SECONDS = 0.5
+LOOK_SECONDS = 1.0
+LEFTOVER_SECONDS = 2.0
+"""For what a script leaves running behind it."""
+CHECK_SECONDS = 600.0
+"""For all ONNX files together."""
+
+
+def run_script(
+    job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, report: Report
+) -> None:
+    """Run a job's script, and leave its files in the job directory, listed, and RESULT.
+
+    Raises:
+        TrainingFailed: it could not be prepared, failed, or left its bounds.
+        Stopped: it was asked to stop; its checkpoints are put away.
+    """
+    hide_memory()
+    adopt_orphans()
+    places = Places(job_dir.root / "script")
+    places.prepare()
+    report.enter(Phase.PREPARING)
+    report.write(
+        EventKind.RESOLVED, spec=spec.model_dump(mode="json"), environment=_describe(order)
+    )
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report)
+    program, readable = _prepare(job_dir, order, spec, places=places, report=report)
+    snapshots.begin(after=order.resume)
+    bounds = Bounds(places, spec.script.limits, readable=readable)
+    if not has_landlock():
+        text = "this kernel cannot keep the script from other files of the worker's user"
+        report.warning("no_landlock", text)
+    results = Results(job_dir, places.out_dir, report)
+    supervisor = Supervisor(
+        spec, places, report, stop, bounds=bounds, snapshots=snapshots, results=results
+    )
+    report.enter(Phase.RUNNING)
+    with stop.deferred():
+        try:
+            failure = supervisor.run(program)
+        finally:
+            verdicts = _check_models(results, bounds, report)
+            results.close(verdicts)
+    if stop.requested:
+        raise Stopped
+    if failure is not None:
+        raise TrainingFailed.from_failure(failure)
+    report.write(
+        EventKind.RESULT,
+        metrics=supervisor.told.metrics,
+        timings={name: round(value, 3) for name, value in report.settle().items()},
+    )
+
+
+@dataclass
+class Supervisor:
+    """Runs one program to its end.
+
+    Attributes:
+        told: what it said of itself.
+    """
+
+    spec: ScriptSpec
+    places: Places
+    report: Report
+    stop: StopSignal
+    bounds: Bounds
+    snapshots: Snapshots
+    results: Results
+    clock: Callable[[], float] = time.monotonic
+    told: Told = field(init=False)
+    _said: SaidLines = field(init=False)
+    _events: EventFiles = field(init=False)
+    _guard: GpuGuard | None = field(init=False)
+    _kill_at: float | None = None
+    _listened_at: float = 0.0
+    _looked_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.told = Told(self.report)
+        self._said = SaidLines(self.places.events_path, self.told)
+        self._events = EventFiles(self.places.out_dir)
+        guard = self.spec.script.guard
+        is_guarded = self.spec.resources.device == "gpu" and guard.action != "off"
+        self._guard = GpuGuard(guard, find_readers()) if is_guarded else None
+
+    def run(self, program: Program) -> JobFailure | None:
+        """Start the program and stay until all of it has ended.
+
+        Returns:
+            Why it failed; None where it did not.
+        """
+        oom_kills = _count_oom_kills()
+        child, pump = self._start(program)
+        failure = None
+        try:
+            failure = self._stay(child)
+        finally:
+            # What a script left running is no part of the job; neither is what outlived a fault.
+            is_hurried = failure is not None or self.stop.requested
+            grace_seconds = 0.0 if is_hurried else LEFTOVER_SECONDS
+            num_left = end_descendants(grace_seconds=grace_seconds, waited_for=child.pid)
+            status = child.wait()
+            pump.finish(timeout_seconds=LEFTOVER_SECONDS)
+        if num_left and failure is None and not self.stop.requested:
+            text = f"{num_left} processes that the script left running were ended"
+            self.report.warning("processes_left", text)
+        self._collect(is_over=True)
+        self._tell_what_was_dropped()
+        return failure or explain_exit(
+            status, tail=pump.tail(), oom_kills=_count_oom_kills() - oom_kills
+        )
+
+    def _start(self, program: Program) -> tuple["subprocess.Popen[bytes]", OutputPump]:
+        pattern = self.spec.script.metrics_pattern
+        source, target = os.pipe()
+        leases = [int(n) for n in os.environ.get(LEASES_VARIABLE, "").split(",") if n]
+        command = self.bounds.command(program.words, program.environ)
+        try:
+            child = subprocess.Popen(
+                command,
+                cwd=self.places.code_dir,
+                env=program.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=target,
+                stderr=target,
+                pass_fds=leases,
+            )
+        finally:
+            os.close(target)
+        on_line = None if pattern is None else line_reader(pattern, self.told)
+        return child, OutputPump(source, sys.stdout.fileno(), on_line=on_line)
+
+    def _stay(self, child: "subprocess.Popen[bytes]") -> JobFailure | None:
+        handle = os.pidfd_open(child.pid)
+        try:
+            while not select.select([handle], [], [], TICK_SECONDS)[0]:
+                failure = self._tick(child)
+                if failure is not None:
+                    return failure
+        finally:
+            os.close(handle)
+        return None
+
+    def _tick(self, child: "subprocess.Popen[bytes]") -> JobFailure | None:
+        now = self.clock()
+        if self.stop.requested and self._kill_at is None:
+            self._kill_at = now + self.spec.script.grace_seconds
+            self._pass_on_sigterm(child.pid)
+        if self._kill_at is not None and now >= self._kill_at:
+            child.kill()
+            self._kill_at = float("inf")
+        if now >= self._listened_at + LISTEN_SECONDS:
+            self._listened_at = now
+            self._said.read()
+        if now >= self._looked_at + LOOK_SECONDS:
+            self._looked_at = now
+            failure = self._look()
+            if failure is not None:
+                return failure
+        if self.report.is_progress_due():
+            self.report.progress(self.told.progress())
+        return None
+
+    def _look(self) -> JobFailure | None:
+        found = find_descendants(os.getpid())
+        self._collect(pids=found.pids)
+        limits = self.spec.script.limits
+        used = self.results.size_bytes + self.snapshots.size_bytes
+        problem = None
+        if limits.memory_bytes is not None and found.memory_bytes > limits.memory_bytes:
+            problem = f"took {found.memory_bytes} bytes of main memory (script.limits.memory_bytes"
+            problem += f" is {limits.memory_bytes})"
+        elif found.num_threads > limits.processes:
+            problem = f"had {found.num_threads} processes and threads (script.limits.processes"
+            problem += f" is {limits.processes})"
+        elif used > limits.disk_bytes:
+            problem = f"left {used} bytes (script.limits.disk_bytes is {limits.disk_bytes})"
+        if problem is not None:
+            return JobFailure.of(FailureCode.OVER_LIMIT, f"the script was ended: it {problem}")
+        return self._check_gpu()
+
+    def _check_gpu(self) -> JobFailure | None:
+        if self._guard is None:
+            return None
+        problem = self._guard.look(torch_bytes=self._said.gpu_bytes)
+        if problem is None:
+            return None
+        if self._guard.guard.action == "warn":
+            self.report.warning("gpu_unused", problem)
+            return None
+        return JobFailure.of(FailureCode.GPU_UNUSED, problem)
+
+    def _collect(self, *, pids: tuple[int, ...] = (), is_over: bool = False) -> None:
+        """Take in what it has said and left since the last time."""
+        self._said.read()
+        for name, step, value in self._events.read():
+            self.told.say({name: value}, places={"step": max(step, self.told.step)})
+        self.results.look(pids, is_over=is_over)
+        self.snapshots.look(pids, step=self.told.step, is_over=is_over)
+        if is_over:
+            self.report.progress(self.told.progress())
+
+    def _pass_on_sigterm(self, child_pid: int) -> None:
+        """Tell those who left our process group, and with it the signal that it got."""
+        group = os.getpgrp()
+        for pid in {child_pid, *find_descendants(os.getpid()).pids}:
+            try:
+                if os.getpgid(pid) != group:
+                    os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue  # it has ended meanwhile
+
+    def _tell_what_was_dropped(self) -> None:
+        if self.told.num_dropped:
+            text = f"{self.told.num_dropped} metrics were no finite numbers, or too many series"
+            self.report.message(text)
+
+
+def _prepare(
+    job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: Places, report: Report
+) -> tuple[Program, list[Path]]:
+    cache_dir = Path(order.cache_dir)
+    if order.bundle_path is not None:
+        bundle = Path(order.bundle_path)
+        unpack(bundle, places.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES)
+    data = open_data(order.dataset, cache_dir=cache_dir)
+    if order.resume is not None:
+        restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir)
+        report.message(f"the script's checkpoints are back ({order.resume})")
+    environment = build_environment(
+        spec.script.requirements,
+        cache_dir=cache_dir,
+        places=places,
+        say=report.message,
+        confine=lambda command, environ, folder: Bounds(
+            places, spec.script.limits, writable=[folder]
+        ).command(command, environ),
+    )
+    settings = merge_settings(order.patches)
+    program = build_program(
+        spec,
+        places=places,
+        environment=environment,
+        data=data,
+        is_resumed=order.resume is not None,
+        num_gpus=order.num_gpus,
+        torch_settings=json.dumps(settings) if settings else None,
+        environ=os.environ,
+    )
+    readable = [path for path in (data, environment.folder) if path is not None]
+    return program, readable
+
+
+def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str, Verdict]:
+    """Run what ONNX files there are, in a process within the same bounds."""
+    names = results.models()
+    if not names:
+        return {}
+    report.enter(Phase.VERIFYING)
+    verdicts: dict[str, Verdict] = {}
+    deadline = time.monotonic() + CHECK_SECONDS
+    while names and time.monotonic() < deadline:
+        paths = [str(results.folder / name) for name in names]
+        own = [sys.executable, "-m", "worker.script.onnx_check", *paths]
+        environ = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        environ = {name: value for name, value in environ.items() if name != "HF_TOKEN"}
+        try:
+            done = subprocess.run(
+                bounds.command(own, environ),
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=max(1.0, deadline - time.monotonic()),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            break
+        said = read_verdicts(done.stdout.decode(errors="replace"), names)
+        verdicts |= said
+        names = names[len(said) :]
+    for name in names:
+        words = f"not checked within {CHECK_SECONDS:.0f} s"
+        verdicts[name] = Verdict(verified=None, words=words)
+    for name, verdict in verdicts.items():
+        if verdict.verified is False:
+            report.warning("unverified", f"{name}: {verdict.words}")
+        else:
+            report.message(f"{name}: {verdict.words}")
+    return verdicts
+
+
+def _describe(order: Order) -> dict[str, object]:
+    """What the script runs on; nothing is opened to find out."""
+    return {
+        "redkiln": __version__,
+        "device": order.device,
+        "gpus": order.num_gpus,
+        "threads": order.threads,
+        "patches": [outcome.model_dump(exclude_defaults=True) for outcome in order.patches],
+    }
+
+
+def _count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:
+    for line in path.read_text().splitlines():
+        name, _, count = line.partition(" ")
+        if name == "oom_kill":
+            return int(count)
+    return 0

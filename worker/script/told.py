@@ -1,0 +1,168 @@
+"""What a script tells of itself: metrics and progress, however it says them.
+
+Three ways lead here: lines of `redkiln.log`, lines of output that match a pattern of the spec, and
+TensorBoard's event files (`worker.script.tensorboard`). They may be mixed.
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redkiln.job import Progress
+from worker.trainer.report import Report
+
+MAX_SERIES = 500
+MAX_NAME = 200
+MAX_READ_BYTES = 4 << 20
+"""Of what was said, in one look."""
+PLACES = ("step", "steps", "epoch", "epochs")
+MIN_STEPS = 5
+"""Of fewer steps the time that is left is a guess."""
+
+
+@dataclass
+class Told:
+    """The newest that a script said of itself.
+
+    Attributes:
+        metrics: the newest value of each.
+    """
+
+    report: Report
+    clock: Callable[[], float] = time.monotonic
+    step: int = 0
+    steps: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    num_dropped: int = 0
+    _first: tuple[int, float] | None = None
+    _last_steps: dict[str, int] = field(default_factory=dict)
+
+    def say(self, values: Mapping[str, Any], *, places: Mapping[str, Any] | None = None) -> None:
+        """Take in metrics, and how far the script is.
+
+        A value that is no finite number is dropped and counted; so is a series too many.
+        """
+        self._take_places(places or {})
+        for name, value in values.items():
+            number = _number(value)
+            is_known = name in self.metrics or len(self.metrics) < MAX_SERIES
+            if number is None or not 0 < len(name) <= MAX_NAME or not is_known:
+                self.num_dropped += 1
+                continue
+            self.metrics[name] = number
+            # Series rise in steps; what is said again of a step is its newest value.
+            if self._last_steps.get(name, -1) < self.step:
+                self._last_steps[name] = self.step
+                self.report.add_point(name, self.step, number)
+
+    def progress(self) -> Progress:
+        """How far it is, as far as it says."""
+        fraction = self._fraction()
+        return Progress(
+            epoch=self.epoch,
+            epochs=self.epochs,
+            step=self.step,
+            steps=self.steps,
+            fraction=fraction,
+            eta_seconds=self._eta_seconds(),
+            metrics=dict(list(self.metrics.items())[:MAX_SERIES]),
+        )
+
+    def _take_places(self, places: Mapping[str, Any]) -> None:
+        for name in PLACES:
+            number = _number(places.get(name))
+            if number is not None and 0 <= number < 2**53:
+                setattr(self, name, int(number))
+        if self._first is None and self.step:
+            self._first = (self.step, self.clock())
+
+    def _fraction(self) -> float:
+        if self.steps:
+            return min(1.0, self.step / self.steps)
+        return min(1.0, self.epoch / self.epochs) if self.epochs else 0.0
+
+    def _eta_seconds(self) -> float | None:
+        if self._first is None or not self.steps:
+            return None
+        first_step, first_at = self._first
+        done = self.step - first_step
+        if done < MIN_STEPS:
+            return None
+        return max(0.0, (self.clock() - first_at) / done * (self.steps - self.step))
+
+
+class SaidLines:
+    """Reads what `redkiln.log` writes, line by line, as it grows."""
+
+    def __init__(self, path: Path, told: Told) -> None:
+        self._path = path
+        self._told = told
+        self._offset = 0
+        self.gpu_bytes = 0
+
+    def read(self) -> None:
+        """Take in what is new; a line that is not whole yet waits."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                new = file.read(MAX_READ_BYTES)
+        except FileNotFoundError:
+            return  # nothing was said yet
+        end = new.rfind(b"\n") + 1
+        self._offset += end
+        if not end and len(new) == MAX_READ_BYTES:
+            self._offset += len(new)  # no line of ours is so long
+        for line in new[:end].splitlines():
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            self._told.num_dropped += 1
+            return
+        if not isinstance(said, dict):
+            self._told.num_dropped += 1
+            return
+        gpu_bytes = _number(said.get("gpu_bytes"))
+        if gpu_bytes is not None:
+            self.gpu_bytes = max(self.gpu_bytes, int(gpu_bytes))
+        metrics = said.get("metrics")
+        self._told.say(metrics if isinstance(metrics, dict) else {}, places=said)
+
+
+def line_reader(pattern: str, told: Told) -> Callable[[str], None]:
+    """What looks for metrics in lines of output.
+
+    Args:
+        pattern: of the spec; its named groups are metrics, or places (`step`, `epoch`, ...).
+        told: where they go.
+    """
+    compiled = re.compile(pattern)
+
+    def read(line: str) -> None:
+        found = compiled.search(line)
+        if found is None:
+            return
+        groups = {name: text for name, text in found.groupdict().items() if text is not None}
+        places = {name: groups.pop(name) for name in PLACES if name in groups}
+        told.say(groups, places=places)
+
+    return read
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
