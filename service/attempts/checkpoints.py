@@ -1,4 +1,4 @@
-"""Committing checkpoints: from then on the job can resume from them; best and last two are kept."""
+"""Committing checkpoints: from then on the job can resume from them; best and last few are kept."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,8 @@ from service.settings import Settings
 from service.storage import Storage
 
 KEPT = 2
-"""Newest checkpoints kept beside the best one, so that a damaged one has a predecessor."""
+"""Newest checkpoints kept beside the best one, so that a damaged one has a predecessor; a spec may
+ask for more (`training.keep_checkpoints`)."""
 
 
 def commit_checkpoint(
@@ -61,7 +62,8 @@ def commit_checkpoint(
     )
     session.add(new)
     rows = sorted([*rows, new], key=lambda row: row.step)
-    kept = choose_kept([(row.step, row.is_best) for row in rows])
+    newest = job.spec.get("training", {}).get("keep_checkpoints", KEPT)
+    kept = choose_kept([(row.step, row.is_best) for row in rows], newest=newest)
     for row in rows:
         if row.step not in kept:
             _remove(session, row)
@@ -70,10 +72,10 @@ def commit_checkpoint(
     return CheckpointReceipt(kept_steps=sorted(kept))
 
 
-def choose_kept(checkpoints: Sequence[tuple[int, bool]]) -> set[int]:
-    """The steps to keep of (step, is_best) pairs: the best and the last two."""
-    newest = sorted(step for step, _ in checkpoints)[-KEPT:]
-    return {*newest, *(step for step, is_best in checkpoints if is_best)}
+def choose_kept(checkpoints: Sequence[tuple[int, bool]], *, newest: int = KEPT) -> set[int]:
+    """The steps to keep of (step, is_best) pairs: the best and so many of the newest."""
+    last = sorted(step for step, _ in checkpoints)[-newest:]
+    return {*last, *(step for step, is_best in checkpoints if is_best)}
 
 
 def require_stored(storage: Storage, sha256: str, *, size_bytes: int) -> None:

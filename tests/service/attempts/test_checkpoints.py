@@ -15,3 +15,9 @@ from service.attempts.checkpoints import choose_kept
 )
 def test_the_best_and_the_last_two_checkpoints_are_kept(checkpoints, kept):
     assert choose_kept(checkpoints) == kept
+
+
+def test_a_spec_may_ask_for_more_of_the_newest_to_be_kept():
+    checkpoints = [(10, True), (20, False), (30, False), (40, False), (50, False)]
+    assert choose_kept(checkpoints, newest=3) == {10, 30, 40, 50}
+    assert choose_kept(checkpoints, newest=1) == {10, 50}
