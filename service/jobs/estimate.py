@@ -24,6 +24,9 @@ TRAINED = (Phase.TRAINING, Phase.EVALUATING)
 MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
 """Series of telemetry that tell a job's memory; the first that there is."""
 
+SIZES = ("dim", "layers", "vocabulary_size")
+"""Options that make a network of the same name another one, where it has them."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -132,7 +135,9 @@ def _is_same(wanted: Wanted, job: Measured) -> bool:
 
 def _is_alike(wanted: Wanted, job: Measured) -> bool:
     name = wanted.model.get("name")
-    return name not in (None, "auto") and name == job.model.get("name")
+    mine, theirs = wanted.model.get("options", {}), job.model.get("options", {})
+    is_as_large = all(mine.get(field) == theirs.get(field) for field in SIZES)
+    return name not in (None, "auto") and name == job.model.get("name") and is_as_large
 
 
 def _predict_seconds(wanted: Wanted, job: Measured) -> float | None:

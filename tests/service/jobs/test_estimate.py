@@ -85,6 +85,22 @@ def test_a_model_that_never_ran_has_no_estimate(model):
     )
 
 
+def test_a_text_model_of_another_size_is_another_model():
+    sizes = {"dim": 128, "layers": 2, "vocabulary_size": 8192}
+    ran = measured(model={"name": "distilbert", "options": {**sizes, "max_length": 256}})
+    for size, num_found in ((sizes, 1), ({**sizes, "dim": 768}, 0)):
+        model = {"name": "distilbert", "options": {**size, "max_length": "auto"}}
+        assert len(predict(wanted(model=model), [ran]).estimates) == num_found
+
+
+def test_a_text_job_is_described_by_its_epochs_and_its_texts():
+    spec = parse_spec({"task": "text-classification", "dataset": "sms", "training": {"epochs": 2}})
+    dataset = Dataset(
+        id="ds_1", name="sms", kind="archive", report={"counts": {"train": {"ham": 80, "spam": 20}}}
+    )
+    assert describe(spec, dataset).samples == 180
+
+
 def test_time_without_a_number_of_samples_is_unknown():
     found = predict(wanted(samples=None), [measured()])
     assert found.estimates[0].seconds is None

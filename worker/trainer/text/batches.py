@@ -3,7 +3,7 @@
 Legend of shapes: N texts, B batch, T tokens of a batch's longest text, rounded up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -215,9 +215,15 @@ class LengthBatches:
         with self.pace.waiting():
             return self.texts.move(selected)
 
-    def count_tokens(self, epoch: int) -> int:
-        """Tokens in all batches of an epoch, without padding."""
-        return int(self.texts.lengths[self._arrange(epoch)].sum())
+    def count_tokens(self, places: Iterable[tuple[int, int]]) -> int:
+        """Tokens in some batches, each (epoch, place), without padding."""
+        wanted: dict[int, list[int]] = {}
+        for epoch, place in places:
+            wanted.setdefault(epoch, []).append(place)
+        return sum(
+            int(self.texts.lengths[self._arrange(epoch)[of_epoch]].sum())
+            for epoch, of_epoch in wanted.items()
+        )
 
     def _draw(self, epoch: int) -> _Epoch:
         texts = self.texts

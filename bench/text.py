@@ -1,0 +1,331 @@
+"""Text: our loop's tokens/s over those of the Hugging Face Trainer with its defaults.
+
+Both train the same network, the task's default one, from the same weights on the SMS spam
+collection, in batches of the Trainer's default size. They take turns, a chunk of steps each, so
+that whatever else the machine does hits both; tokens are those of the texts, never padding. Each
+figure is a process of its own, whose threads and memory are set as a trainer's are.
+
+`python -m bench.text accuracy` trains the default job instead, and scores it on its test split.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+
+from bench.result import Result, at_least, info, spread
+from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
+from redkiln.events import EventWriter
+from redkiln.job import Phase
+from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from worker.export.samples import choose_samples
+from worker.export.texts import TextSamples
+from worker.jobdir import JobDir, LocalDataset, Order
+from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.memory import keep_freed_memory
+from worker.trainer.report import Report
+from worker.trainer.run import build_loop
+from worker.trainer.tasks.text_classification import open_subject
+from worker.trainer.text.batches import ResidentTexts
+from worker.trainer.text.network import TextClassifier, build_network
+from worker.trainer.text.tokenizer import PAD
+from worker.trainer.threads import ENVIRONMENT
+
+SHARED = Path(__file__).parents[2] / "shared" / "data" / "sms-spam.tsv"
+COLUMN = "text"
+TRAINER_BATCH = 8
+"""The Trainer's own default."""
+ROUNDS = 9
+CHUNK = 60
+"""Steps of a turn."""
+TARGETS = {"fp32": 1.3, "auto": 2.5}
+ACCURACY = 0.98
+
+
+def run() -> list[Result]:
+    """Measure in a process of its own."""
+    return [*_in_process("speed"), *_in_process("accuracy")]
+
+
+def _in_process(what: str) -> list[Result]:
+    command = [sys.executable, "-m", "bench.text", what]
+    environment = {**ENVIRONMENT, "TOKENIZERS_PARALLELISM": "true", **os.environ}
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    *_log, results = done.stdout.splitlines()
+    return [Result(**item) for item in json.loads(results)]
+
+
+def measure_speed() -> list[Result]:
+    """Our loop in fp32 and as it is by itself, against the Trainer."""
+    with tempfile.TemporaryDirectory(prefix="bench-text-") as folder:
+        return [over_trainer(Path(folder), precision=precision) for precision in TARGETS]
+
+
+def over_trainer(root: Path, *, precision: str) -> Result:
+    """Chunks of ours and of the Trainer's by turns."""
+    with closing(RedkilnChunks(root, precision=precision)) as redkiln:
+        trainer = TrainerChunks(redkiln)
+        rates: dict[str, list[float]] = {"redkiln": [], "trainer": []}
+        for round_number in range(ROUNDS + 1):
+            ways: list[Any] = [("redkiln", redkiln), ("trainer", trainer)]
+            for name, way in ways if round_number % 2 else reversed(ways):
+                rate = way()
+                if round_number:  # the first round warms both up
+                    rates[name].append(rate)
+        used = redkiln.precision
+    ours, theirs = (statistics.median(rates[name]) for name in ("redkiln", "trainer"))
+    pairs = [a / b for a, b in zip(rates["redkiln"], rates["trainer"], strict=True)]
+    detail = (
+        f"{ours:,.0f} of {theirs:,.0f} tokens/s; pairs of {CHUNK} steps: {spread(pairs)}; "
+        f"distilbert, {redkiln.num_parameters:,} parameters, batch {TRAINER_BATCH}, "
+        f"{redkiln.data}, {torch.get_num_threads()} threads; precision {used}, the Trainer's fp32"
+    )
+    name = f"text: tokens/s over the Hugging Face Trainer's, {precision}"
+    return at_least(name, ours / theirs, "ratio", TARGETS[precision], detail)
+
+
+class RedkilnChunks:
+    """A job's own loop, a chunk a call; the time of evaluations is taken off."""
+
+    def __init__(self, root: Path, *, precision: str) -> None:
+        training = {"epochs": 1000, "batch_size": TRAINER_BATCH, "precision": precision}
+        job_dir, self.data = write_job(root / precision, training=training)
+        self._writer = EventWriter(job_dir.events_path)
+        self._report = Report(self._writer, progress_seconds=1.0)
+        self._loop, work = build_loop(
+            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
+        )
+        self._batches: Any = work.batches
+        self.texts: ResidentTexts = self._batches.texts
+        self.tokenizer_path = self.texts.tokenizer_path
+        self.steps = work.plan.steps_per_epoch
+        self.precision = work.spec.training.precision
+        self.num_parameters = sum(p.numel() for p in work.model.parameters())
+        self.config: dict[str, Any] = work.spec.model.config  # type: ignore[attr-defined]
+        assert isinstance(work.model, TextClassifier)
+        self.weights = {name: t.clone() for name, t in work.model.state_dict().items()}
+
+    def __call__(self) -> float:
+        """Tokens per second of one chunk."""
+        places = [divmod(self._loop.step + number, self.steps) for number in range(CHUNK)]
+        before = self._report.settle().get(Phase.EVALUATING, 0.0)
+        start = time.perf_counter()
+        self._loop.advance(CHUNK)
+        seconds = time.perf_counter() - start
+        seconds -= self._report.settle().get(Phase.EVALUATING, 0.0) - before
+        return self._batches.count_tokens(places) / seconds
+
+    def close(self) -> None:
+        """Close the events."""
+        self._writer.close()
+
+
+class TrainerChunks:
+    """The Hugging Face Trainer with its defaults on the same network and texts, a chunk a call."""
+
+    def __init__(self, redkiln: RedkilnChunks) -> None:
+        from transformers import PreTrainedTokenizerFast
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        logging.getLogger("accelerate").setLevel(logging.ERROR)
+        network = build_network(redkiln.config)
+        network.load_state_dict(redkiln.weights)
+        self._network = network.network
+        self._tokenizer = PreTrainedTokenizerFast(
+            tokenizer_file=str(redkiln.tokenizer_path), pad_token=PAD
+        )
+        self._rows = TokenRows(redkiln.texts)
+        self._num_calls = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-trainer-")
+
+    def __call__(self) -> float:
+        """Tokens per second of one chunk, as the Trainer times itself."""
+        from transformers import Trainer, TrainingArguments
+
+        self._num_calls += 1
+        arguments = TrainingArguments(
+            output_dir=self._folder.name,
+            max_steps=CHUNK,
+            seed=self._num_calls,  # other texts in every chunk
+            per_device_train_batch_size=TRAINER_BATCH,
+            dataloader_drop_last=True,  # as ours, so that both make the same steps
+            report_to="none",
+            disable_tqdm=True,
+            save_strategy="no",
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trainer = Trainer(
+                model=self._network,
+                args=arguments,
+                train_dataset=self._rows,
+                processing_class=self._tokenizer,  # its batches are then padded to their longest
+            )
+            self._rows.num_tokens = 0
+            seconds = trainer.train().metrics["train_runtime"]
+        return self._rows.num_tokens / seconds
+
+
+class TokenRows(torch.utils.data.Dataset[dict[str, Any]]):
+    """Texts tokenised once, as one has them for the Trainer.
+
+    Attributes:
+        num_tokens: in the rows read so far.
+    """
+
+    def __init__(self, texts: ResidentTexts) -> None:
+        self._rows = [texts.tokens_of(int(row)) for row in texts.rows["train"]]
+        self._labels = [texts.label_of(int(row)) for row in texts.rows["train"]]
+        self.num_tokens = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        ids = self._rows[index]
+        self.num_tokens += len(ids)
+        return {"input_ids": ids, "attention_mask": [1] * len(ids), "label": self._labels[index]}
+
+
+def measure_accuracy() -> list[Result]:
+    """The default job from its first step to its best epoch, scored once on the test split."""
+    with tempfile.TemporaryDirectory(prefix="bench-text-") as folder:
+        job_dir, data = write_job(Path(folder), training={})
+        order = job_dir.load_order()
+        with closing(EventWriter(job_dir.events_path)) as writer:
+            report = Report(writer, progress_seconds=10.0)
+            began = time.perf_counter()
+            loop, work = build_loop(job_dir, order, report=report, should_stop=lambda: False)
+            loop.run()
+            seconds = time.perf_counter() - began
+            store = CheckpointStore(job_dir.checkpoints_dir)
+            best = store.find_best()
+            assert best is not None
+            weights = store.load(best.name).weights
+            subject = open_subject(order, work.spec, weights=weights, report=report)
+    accuracy, num = _score(subject)
+    training = work.spec.training
+    detail = (
+        f"{num} test texts of {data}, a tenth of each class held out; the default job: "
+        f"{training.epochs} epochs, batch {training.batch_size}, {training.precision}, seed "
+        f"{training.seed}; best epoch {best.epoch} by validation; {seconds:.0f} s"
+    )
+    target = ACCURACY if SHARED.exists() else None
+    if target is None:
+        return [info("text: test accuracy", accuracy, "share", detail)]
+    return [at_least("text: SMS test accuracy", accuracy, "share", target, detail)]
+
+
+def _score(subject: Any) -> tuple[float, int]:
+    rows = choose_samples(test=subject.rows["test"], others=np.array([], dtype=np.int64)).rows
+    samples: TextSamples = subject.samples
+    num_right = 0
+    for start in range(0, len(rows), 64):
+        some = rows[start : start + 64]
+        inputs = samples.feed(samples.get(some))
+        with torch.inference_mode():
+            logits = subject.exportable.module(*map(torch.from_numpy, inputs.values()))
+        num_right += int((logits.argmax(1).numpy() == subject.targets[some]).sum())
+    return num_right / len(rows), len(rows)
+
+
+def write_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str]:
+    """A job directory on the SMS collection, or on made-up texts where it is not at hand.
+
+    Returns:
+        The directory, and what the data are.
+    """
+    root.mkdir(exist_ok=True)
+    rows, data = read_texts()
+    index_path = root / "texts.parquet"
+    write_table(index_path, rows)
+    order = Order(
+        job_id="job_bench",
+        job_name="bench",
+        attempt_id="att_bench",
+        spec={"task": "text-classification", "dataset": "bench", "training": training},
+        dataset=LocalDataset(
+            name="bench",
+            kind="archive",
+            index_path=str(index_path),
+            fingerprint=hashlib.sha256(index_path.read_bytes()).hexdigest(),
+        ),
+        device="cpu",
+        threads=torch.get_num_threads(),
+        cache_dir=str(root / "cache"),
+    )
+    job_dir = JobDir(root / "job")
+    job_dir.root.mkdir()
+    job_dir.order_path.write_text(order.model_dump_json())
+    return job_dir, data
+
+
+def read_texts() -> tuple[list[tuple[str, str]], str]:
+    """(label, text) pairs."""
+    if SHARED.exists():
+        lines = SHARED.read_text(encoding="utf-8").splitlines()
+        pairs = [line.split("\t", 1) for line in lines]
+        return [(label, text) for label, text in pairs], "SMS spam collection"
+    generator = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(5000)]
+    made = []
+    for number in range(5000):
+        length = int(np.clip(generator.lognormal(2.7, 0.6), 2, 150))
+        chosen = generator.zipf(1.5, size=length).clip(max=2500) + 2400 * (number % 2)
+        made.append((str(number % 2), " ".join(words[place] for place in chosen)))
+    return made, "made-up texts"
+
+
+def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
+    """A validated table; a tenth of each class is its test split."""
+    classes = sorted({label for label, _ in rows})
+    labels: NDArray[np.int64] = np.array([classes.index(label) for label, _ in rows])
+    ranks = rank_within_classes(labels.tolist(), seed=0)
+    held = np.array(take_fraction(labels.tolist(), ranks, fraction=TEST_FRACTION))
+    order = np.argsort(held, kind="stable")
+    labels = labels[order]
+    num_train = int((~held).sum())
+    parts = labels[:num_train], labels[num_train:]
+    ranks = [rank for part in parts for rank in rank_within_classes(part.tolist(), seed=0)]
+    index = TableIndex(
+        task="text-classification",
+        columns=[Column(name=COLUMN, type="text")],
+        target="label",
+        classes=classes,
+        num_train=num_train,
+        num_test=len(rows) - num_train,
+        seed=0,
+        held_out_test=True,
+    )
+    table = pa.table(
+        {
+            COLUMN: pa.array([rows[place][1] for place in order], pa.string()),
+            TARGET: pa.array(labels, pa.int32()),
+            RANK: pa.array(ranks, pa.int32()),
+        }
+    )
+    metadata = {METADATA_KEY: index.model_dump_json()}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+if __name__ == "__main__":
+    keep_freed_memory()
+    measure = {"speed": measure_speed, "accuracy": measure_accuracy}[sys.argv[1]]
+    print(json.dumps([result.as_dict() for result in measure()]))
