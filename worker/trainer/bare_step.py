@@ -15,11 +15,12 @@ from torch.utils.flop_counter import FlopCounterMode
 COST_RATIO = 0.01
 """Share of the training that measuring may take."""
 MAX_SECONDS = 2.0
-MIN_STEPS = 5
+"""Where a few steps do not take longer than that."""
+MIN_STEPS = 3
 NUM_CHUNKS = 5
 WARM_UP_STEPS = 2
-COUNTING_STEPS = 2.0
-"""What counting operations takes, in steps: one in which each operator is looked at."""
+WARM_UP_COST = 3.0
+"""What these take, in steps: in the first one each operator is looked at."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,11 @@ class BareStep:
 
 
 def plan_steps(*, step_seconds: float, training_seconds: float) -> int:
-    """How many steps the budget allows, a multiple of the chunks; 0 when that is too few."""
-    budget_seconds = min(MAX_SECONDS, COST_RATIO * training_seconds)
-    num = int(budget_seconds / step_seconds - WARM_UP_STEPS - COUNTING_STEPS)
-    return 0 if num < MIN_STEPS else num - num % NUM_CHUNKS
+    """How many steps the budget allows; 0 when that is too few."""
+    num = int(COST_RATIO * training_seconds / step_seconds - WARM_UP_COST)
+    if num < MIN_STEPS:
+        return 0
+    return min(num, max(MIN_STEPS, int(MAX_SECONDS / step_seconds)))
 
 
 def measure(
@@ -55,21 +57,24 @@ def measure(
 
     Args:
         step: makes one.
-        num_steps: in all, a multiple of NUM_CHUNKS.
+        num_steps: in all, about.
         synchronize: waits for the device.
         clock: seconds.
     """
-    for _ in range(WARM_UP_STEPS):
+    flops = count_flops(step)
+    for _ in range(WARM_UP_STEPS - 1):
         step()
+    chunks = min(NUM_CHUNKS, num_steps)
+    each = num_steps // chunks
     means = []
-    for _ in range(NUM_CHUNKS):
+    for _ in range(chunks):
         synchronize()
         began = clock()
-        for _ in range(num_steps // NUM_CHUNKS):
+        for _ in range(each):
             step()
         synchronize()
-        means.append((clock() - began) / (num_steps // NUM_CHUNKS))
-    return BareStep(statistics.median(means), num_steps, count_flops(step))
+        means.append((clock() - began) / each)
+    return BareStep(statistics.median(means), chunks * each, flops)
 
 
 def count_flops(step: Callable[[], object]) -> int | None:

@@ -209,7 +209,7 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
     if bound == "compute":
         yield Change(
             setting="resources.device" if facts.device == "cpu" else "resources.gpus",
-            why="a GPU computes this many times faster"
+            why="a GPU makes such steps many times faster"
             if facts.device == "cpu"
             else "further cards, or a smaller model or input: this one is busy",
         )

@@ -36,6 +36,7 @@ from worker.trainer.schedule import warmup_fraction
 from worker.trainer.sizing import settle_batch_size
 from worker.trainer.table_batches import ResidentRows, TrainRows
 from worker.trainer.tables import Preparation, Table, learn_preparation, load_table
+from worker.trainer.tabular_previews import build_table_preview
 from worker.trainer.work import Evaluate, Work
 
 EVALUATION_BATCH = 4096
@@ -157,6 +158,13 @@ def prepare_table(
         is_better=is_better,
         make_exportable=partial(_exportable, model, job, resolved.model),
         counts={split: rows.num(split) for split in ("train", "validation", "test")},
+        preview=build_table_preview(
+            model,
+            rows,
+            job.table,
+            target=job.target,
+            autocast=partial(autocast_of, device, training.precision),
+        ),
     )
 
 

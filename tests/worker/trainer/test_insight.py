@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from worker.export.efficiency_section import render_efficiency
+from worker.jobdir import LocalDataset
 from worker.trainer import bare_step
 from worker.trainer.bare_step import NUM_CHUNKS, measure, plan_steps
+from worker.trainer.insight import Insight
 from worker.trainer.pace import Pace
-from worker.trainer.preview import PreviewBudget
+from worker.trainer.preview import PreviewBudget, write_preview
 from worker.trainer.profiling import ACTIVE_STEPS, WAIT_STEPS, WARM_UP_STEPS
 from worker.trainer.run import run_job
 from worker.trainer.speed import Speed
@@ -20,6 +22,7 @@ from worker.trainer.vitals import (
     read_process_memory,
     share_waited,
 )
+from worker.trainer.warming import FirstStepsRecord, Warming
 
 
 class Never:
@@ -203,22 +206,24 @@ def test_a_job_whose_steps_were_all_made_before_is_not_judged(make_job):
     ("step_seconds", "training_seconds", "num"),
     [
         (0.01, 1.0, 0),
-        (0.01, 10.0, 5),
-        (0.01, 30.0, 25),
-        (0.001, 3600.0, 1995),
-        (1.0, 3600.0, 0),
+        (0.01, 10.0, 7),
+        (0.01, 30.0, 27),
+        (0.001, 3600.0, 2000),
+        # Where steps are slow a few of them are enough, still within the hundredth.
+        (1.0, 3600.0, 3),
+        (1.0, 500.0, 0),
     ],
 )
 def test_measuring_takes_a_hundredth_of_the_time_and_two_seconds_at_most(
     step_seconds, training_seconds, num
 ):
     assert plan_steps(step_seconds=step_seconds, training_seconds=training_seconds) == num
-    assert num % NUM_CHUNKS == 0
+    assert (num + 3) * step_seconds <= 0.01 * training_seconds or num == 0
 
 
 def test_a_bare_step_is_the_median_of_its_chunks():
     now = [0.0]
-    costs = iter([5.0, 5.0, *[1.0] * 4, *[9.0] * 2, *[1.0] * 4, 1.0])
+    costs = iter([5.0, 5.0, *[1.0] * 4, *[9.0] * 2, *[1.0] * 4])
 
     def step():
         now[0] += next(costs)
@@ -268,6 +273,57 @@ def test_a_container_may_have_less_memory_than_its_host(tmp_path, group, host, t
         if content is not None:
             path.write_text(content)
     assert find_total_bytes(files=files) == total
+
+
+@pytest.mark.parametrize(
+    ("dataset", "task"),
+    [("breast-cancer", "tabular-classification"), ("diabetes", "tabular-regression")],
+)
+def test_tables_are_shown_as_tables(make_job, start, dataset, task):
+    local = LocalDataset(name=f"builtin:{dataset}", kind="builtin", fingerprint=dataset)
+    job_dir = make_job(dataset=local, task=task, model={"name": "mlp"})
+    _, work = start(job_dir)
+    shown = work.preview()
+    note = write_preview(shown, job_dir.preview_dir, step=1)
+    text = (job_dir.preview_dir / note.file).read_text()
+    assert note.media_type == "text/markdown"
+    if task == "tabular-classification":
+        assert {sample.truth for sample in shown} == {"benign", "malignant"}
+        assert note.num_right == sum(sample.is_right for sample in shown)
+        assert "mean radius" in text
+    else:
+        assert note.num_right is None
+        # In the target's own unit.
+        assert all(25 <= float(sample.truth) <= 346 for sample in shown)
+        assert "| sample | true | predicted |" in text
+
+
+def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events, monkeypatch):
+    plain = make_job("plain")
+    start(plain)[0].run()
+
+    def build(insight, _order):
+        return Warming(
+            synchronize=lambda: None,
+            record=FirstStepsRecord(None, "x"),
+            report=insight._report,
+            place=insight._place,
+        )
+
+    monkeypatch.setattr(Insight, "_build_warming", build)
+    job_dir = make_job("warmed")
+    loop, _ = start(job_dir)
+    loop.run()
+    assert losses_of(events, job_dir) == losses_of(events, plain)
+    phases = [e["data"]["phase"] for e in events(job_dir, "phase")]
+    assert phases[:3] == ["preparing", "training", "warming"]
+    assert "warming" not in phases[3:]
+    told = [e["data"]["activity"] for e in events(job_dir, "progress")]
+    assert told[0].startswith("tuning kernels for the first run on this GPU")
+    assert told[-1] is None
+    found = loop.judge_efficiency()
+    assert found.facts.seconds["first steps"] > 0
+    assert 3 <= loop.step - found.facts.num_steps <= 20
 
 
 def test_steps_that_were_left_out_say_nothing_of_the_speed():
