@@ -1,12 +1,15 @@
 """What the training loop costs: its samples/s over those of the bare step, and of a plain loop.
 
-Ways to train amdnet (batch 64, 32x32) take turns, a chunk of steps each, so that whatever else the
-machine does hits all of them, once in fp32 and once in bf16:
+Ways to train amdnet (batch 64, 32x32) and resnet18 (batch 128) take turns, a chunk of steps each,
+so that whatever else the machine does hits all of them:
 
 - bare: forward, backward and optimiser step on resident random tensors, nothing else;
 - redkiln: the loop of a real job with flip, rotation and normalisation; a chunk is an epoch with
   its checkpoint and events, evaluation excluded;
-- plain: a PyTorch DataLoader over files with the usual transforms written with PIL.
+- plain: a PyTorch DataLoader over files with the usual transforms written with PIL, in fp32;
+- lightning: the same loader and model under Lightning's Trainer with its defaults.
+
+The default job, with everything `auto`, is held against the last two by samples/s: batches differ.
 
 A ratio is that of the medians; beside it stands the spread of the ratios of neighbouring chunks.
 """
@@ -23,25 +26,29 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from bench.result import Result, at_least, spread
+from bench.result import Result, at_least, info, spread
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
 from redkiln.events import EventWriter
 from redkiln.job import Phase
 from redkiln.spec import AdamW
+from redkiln.tasks.image_classification import Model
 from worker.jobdir import JobDir, LocalDataset, Order
 from worker.trainer.devices import autocast_of
 from worker.trainer.memory import keep_freed_memory
-from worker.trainer.models.amdnet import AmdNet
+from worker.trainer.models import build_model
 from worker.trainer.optimizer import build_optimizer
 from worker.trainer.report import Report
 from worker.trainer.run import build_loop
@@ -52,12 +59,20 @@ BATCH = 64
 SIDE = 32
 PAIRS = 15
 PLAIN_CHUNK = 35
+"""Steps of the plain loop in a chunk, of batch 64."""
 WARM_UP = 10
+SLOW_SHARE = 8
+"""Steps of resnet18 in a chunk are so many times fewer: each takes some 50 times as long."""
 CPU = torch.device("cpu")
 SETTLE_SECONDS = 0.3
 """After a chunk of the plain loop: its workers go on until their queues are full."""
 
-TARGETS = {"fp32": 0.93, "bf16": 0.87}
+TARGETS = {
+    ("amdnet", 64, "fp32"): 0.95,
+    ("amdnet", 64, "bf16"): 0.87,
+    ("resnet18", 128, "fp32"): 0.98,
+}
+"""Model, batch, precision, and the least share of the bare step's throughput."""
 TARGET_WITH_TILES = 2.5
 TARGET_WITHOUT_TILES = 1.15
 """Of a default job over a plain loop, on a CPU with matrix units for bf16 (AMX) or without."""
@@ -74,73 +89,106 @@ def run() -> list[Result]:
 
 
 def measure() -> list[Result]:
-    """Our loop against the bare step in both precisions, and a default job against a plain loop."""
+    """Our loop against the bare step, and default jobs against what a user would write."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory(prefix="bench-training-") as folder:
         root = Path(folder)
         archive = SHARED if SHARED.exists() else generate_archive(root / "generated.zip")
         data = "CIFAR-10 (12k)" if archive == SHARED else "generated JPEGs"
         results = [
-            over_bare_step(root, archive, precision=precision, data=data) for precision in TARGETS
+            over_bare_step(root, archive, model=model, batch=batch, precision=kind, data=data)
+            for model, batch, kind in TARGETS
         ]
-        return [*results, default_over_plain(root, archive, data=data)]
+        for model in ("amdnet", "resnet18"):
+            results += default_over_plain(root, archive, model=model, data=data)
+        return results
 
 
-def over_bare_step(root: Path, archive: Path, *, precision: str, data: str) -> Result:
+def over_bare_step(
+    root: Path, archive: Path, *, model: str, batch: int, precision: str, data: str
+) -> Result:
     """A job's throughput over that of its own step."""
-    with closing(RedkilnChunks(root, archive, precision=precision)) as redkiln:
-        bare = bare_chunks(redkiln.memory_format, precision=precision)
-        ours = alternate(bare, redkiln, steps=redkiln.steps_per_epoch)
-    ratio, how = compare(*ours, steps=redkiln.steps_per_epoch, data=f"{precision}, {data}")
-    name = f"training throughput over the bare step, {precision}"
-    return at_least(name, ratio, "ratio", TARGETS[precision], how)
+    training = {"precision": precision, "batch_size": batch, "compile": "off"}
+    with closing(RedkilnChunks(root, archive, model=model, training=training)) as redkiln:
+        bare = bare_chunks(redkiln.memory_format, model=model, batch=batch, precision=precision)
+        steps = redkiln.steps_per_epoch // (1 if model == "amdnet" else SLOW_SHARE)
+        seconds = alternate({"bare": bare, "redkiln": redkiln}, steps=dict.fromkeys(WAYS, steps))
+    ratio, pairs = compare(seconds["bare"], seconds["redkiln"])
+    rate = steps * batch / statistics.median(seconds["redkiln"])
+    how = (
+        f"{rate:,.0f} samples/s; pairs of {steps} steps: {pairs}; {model}, batch {batch}, flip + "
+        f"rotation + normalise, {precision}, {data}, {torch.get_num_threads()} threads"
+    )
+    name = f"{model}: training throughput over the bare step, {precision}"
+    return at_least(name, ratio, "ratio", TARGETS[model, batch, precision], how)
 
 
-def default_over_plain(root: Path, archive: Path, *, data: str) -> Result:
+WAYS = ("bare", "redkiln", "plain", "lightning")
+
+
+def default_over_plain(root: Path, archive: Path, *, model: str, data: str) -> list[Result]:
     """What a job makes of a CPU when nothing is asked for, over what one writes first."""
     has_tiles = bool(torch.cpu.get_capabilities().get("amx_bf16"))
-    with closing(RedkilnChunks(root, archive, precision="auto")) as redkiln:
-        plain = plain_chunks(archive)
-        seconds = alternate(plain, redkiln, steps=PLAIN_CHUNK)
-    words = f"precision {redkiln.precision}, the plain loop fp32; {data}"
-    ratio, how = compare(*seconds, steps=PLAIN_CHUNK, data=words)
-    target = TARGET_WITH_TILES if has_tiles else TARGET_WITHOUT_TILES
-    return at_least("default job over a plain DataLoader loop", ratio, "ratio", target, how)
+    share = 1 if model == "amdnet" else SLOW_SHARE
+    with closing(RedkilnChunks(root, archive, model=model, training={})) as redkiln:
+        others = {"plain": plain_chunks(archive, model=model)}
+        if find_spec("lightning"):
+            others["lightning"] = lightning_chunks(archive, model=model)
+        samples = PLAIN_CHUNK * BATCH // share
+        steps = dict.fromkeys(WAYS, samples // BATCH)
+        steps["redkiln"] = max(1, samples // redkiln.batch_size)
+        seconds = alternate({**others, "redkiln": redkiln}, steps=steps)
+    ours = [s / (steps["redkiln"] * redkiln.batch_size) for s in seconds["redkiln"]]
+    results = []
+    for name in others:
+        theirs = [s / (steps[name] * BATCH) for s in seconds[name]]
+        ratio, pairs = compare(theirs, ours)
+        rates = [f"{1 / statistics.median(times):,.0f}" for times in (ours, theirs)]
+        how = (
+            f"{rates[0]} of {rates[1]} samples/s; {pairs}; batch {redkiln.batch_size} in "
+            f"{redkiln.precision}, theirs {BATCH} in fp32; {data}, "
+            f"{torch.get_num_threads()} threads"
+        )
+        words = "a plain DataLoader loop" if name == "plain" else "Lightning"
+        title = f"{model}: default job over {words}"
+        if name == "plain":
+            target = TARGET_WITH_TILES if has_tiles else TARGET_WITHOUT_TILES
+            results.append(at_least(title, ratio, "ratio", target, how))
+        else:
+            results.append(info(title, ratio, "ratio", how))
+    return results
 
 
 Chunks = Callable[[int], float]
 """Makes so many steps and returns the seconds that they took."""
 
 
-def alternate(bare: Chunks, other: Chunks, *, steps: int) -> tuple[list[float], list[float]]:
-    """Seconds of both ways' chunks, taken in turns; who goes first changes from pair to pair."""
-    for way in (bare, other):
-        way(WARM_UP)
-    seconds: dict[Chunks, list[float]] = {bare: [], other: []}
-    for pair in range(PAIRS):
-        for way in (bare, other) if pair % 2 else (other, bare):
-            seconds[way].append(way(steps))
-    return seconds[bare], seconds[other]
+def alternate(ways: Mapping[str, Chunks], *, steps: Mapping[str, int]) -> dict[str, list[float]]:
+    """Seconds of all ways' chunks, taken in turns; who goes first changes from turn to turn."""
+    for name, way in ways.items():
+        way(min(WARM_UP, steps[name]))
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(PAIRS):
+        for name in list(ways) if turn % 2 else reversed(list(ways)):
+            seconds[name].append(ways[name](steps[name]))
+    return seconds
 
 
-def compare(bare: list[float], other: list[float], *, steps: int, data: str) -> tuple[float, str]:
-    """The ratio of the medians, and how it came about."""
-    bare_median, median = statistics.median(bare), statistics.median(other)
-    pairs = [b / o for b, o in zip(bare, other, strict=True)]
-    how = (
-        f"{steps * BATCH / median:,.0f} of {steps * BATCH / bare_median:,.0f} samples/s; pairs of "
-        f"{steps} steps: {spread(pairs)}; amdnet, batch {BATCH}, flip + rotation + normalise, "
-        f"{data}, {torch.get_num_threads()} threads"
-    )
-    return bare_median / median, how
+def compare(theirs: list[float], ours: list[float]) -> tuple[float, str]:
+    """The ratio of the medians, and the spread of the neighbours' ratios."""
+    pairs = [their / our for their, our in zip(theirs, ours, strict=True)]
+    return statistics.median(theirs) / statistics.median(ours), spread(pairs)
 
 
 class RedkilnChunks:
     """A job's own loop, advanced by chunks; the time of evaluations is taken off."""
 
-    def __init__(self, root: Path, archive: Path, *, precision: str) -> None:
+    def __init__(
+        self, root: Path, archive: Path, *, model: str, training: Mapping[str, object]
+    ) -> None:
         threads = torch.get_num_threads()
-        job_dir = write_job(root / precision, archive, threads=threads, precision=precision)
+        folder = Path(tempfile.mkdtemp(dir=root)) / "job"
+        job_dir = write_job(folder, archive, threads=threads, model=model, training=training)
         self._writer = EventWriter(job_dir.events_path)
         self._report = Report(self._writer, progress_seconds=1.0)
         self._loop, work = build_loop(
@@ -150,6 +198,7 @@ class RedkilnChunks:
         assert isinstance(inputs, torch.Tensor)
         self.steps_per_epoch = work.plan.steps_per_epoch
         self.precision = work.spec.training.precision
+        self.batch_size = int(work.spec.training.batch_size)
         is_last = inputs.is_contiguous(memory_format=torch.channels_last)
         self.memory_format = torch.channels_last if is_last else torch.contiguous_format
 
@@ -166,19 +215,20 @@ class RedkilnChunks:
         self._writer.close()
 
 
-def bare_chunks(memory_format: torch.memory_format, *, precision: str) -> Chunks:
+def bare_chunks(
+    memory_format: torch.memory_format, *, model: str, batch: int, precision: str
+) -> Chunks:
     """The step on resident random tensors, with the same optimiser, batch and layout."""
-    model = AmdNet(channels=3, image_size=SIDE, num_classes=10)
-    model = model.to(memory_format=memory_format)  # type: ignore[call-overload]
-    optimizer = build_optimizer(model, AdamW())
-    images = torch.rand(BATCH, 3, SIDE, SIDE).contiguous(memory_format=memory_format)
-    labels = torch.randint(0, 10, (BATCH,))
+    network = build_network(model).to(memory_format=memory_format)  # type: ignore[call-overload]
+    optimizer = build_optimizer(network, AdamW())
+    images = torch.rand(batch, 3, SIDE, SIDE).contiguous(memory_format=memory_format)
+    labels = torch.randint(0, 10, (batch,))
 
     def chunk(steps: int) -> float:
         start = time.perf_counter()
         for _ in range(steps):
             with autocast_of(CPU, precision):
-                outputs = model(images)
+                outputs = network(images)
             functional.cross_entropy(outputs.float(), labels).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -187,33 +237,47 @@ def bare_chunks(memory_format: torch.memory_format, *, precision: str) -> Chunks
     return chunk
 
 
-def plain_chunks(archive: Path) -> Chunks:
-    """What one writes first: DataLoader workers that open, turn and normalise file by file."""
+def build_network(name: str) -> nn.Module:
+    """A network of the comparison."""
+    options = {"image_size": SIDE, "channels": 3}
+    return build_model(Model.model_validate({"name": name, "options": options}), num_classes=10)
+
+
+def plain_loader(archive: Path) -> tuple[DataLoader[tuple[torch.Tensor, int]], object]:
+    """What one writes first: DataLoader workers that open, turn and normalise file by file.
+
+    The files live as long as the second of what is returned.
+    """
     folder = tempfile.TemporaryDirectory(prefix="bench-plain-")
     with zipfile.ZipFile(archive) as packed:
         packed.extractall(folder.name)
-    files = FileDataset(Path(folder.name) / "train")
     loader: DataLoader[tuple[torch.Tensor, int]] = DataLoader(
-        files,
+        FileDataset(Path(folder.name) / "train"),
         batch_size=BATCH,
         shuffle=True,
         drop_last=True,
         num_workers=2,
         persistent_workers=True,
     )
+    return loader, folder
+
+
+def plain_chunks(archive: Path, *, model: str) -> Chunks:
+    """A plain loop over such a loader, in fp32."""
+    loader, folder = plain_loader(archive)
 
     def forever() -> Iterator[list[torch.Tensor]]:
         for _ in itertools.count():
             yield from loader
 
     batches = forever()
-    model = AmdNet(channels=3, image_size=SIDE, num_classes=10)
-    optimizer = build_optimizer(model, AdamW())
+    network = build_network(model)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
 
     def chunk(steps: int) -> float:
         start = time.perf_counter()
         for images, labels in itertools.islice(batches, steps):
-            functional.cross_entropy(model(images), labels).backward()
+            functional.cross_entropy(network(images), labels).backward()
             optimizer.step()
             optimizer.zero_grad()
         seconds = time.perf_counter() - start
@@ -223,6 +287,70 @@ def plain_chunks(archive: Path) -> Chunks:
     # The files live as long as the function that reads them.
     chunk.folder = folder  # type: ignore[attr-defined]
     return chunk
+
+
+def lightning_chunks(archive: Path, *, model: str) -> Chunks:
+    """The same under Lightning's Trainer; a chunk is one `fit` of so many steps."""
+    import lightning
+
+    class Task(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = build_network(model)
+
+        def training_step(self, batch: list[torch.Tensor], _place: int) -> torch.Tensor:
+            images, labels = batch
+            return functional.cross_entropy(self.network(images), labels)
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(self.parameters(), lr=2e-3)
+
+    loader, folder = plain_loader(archive)
+    task = Task()
+
+    def chunk(steps: int) -> float:
+        # A first step outside of the clock: starting a Trainer is not training.
+        clock = StepClock()
+        trainer = lightning.Trainer(
+            max_steps=steps + 1,
+            accelerator="cpu",
+            callbacks=[clock.as_callback(lightning.Callback)],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(task, loader)
+        time.sleep(SETTLE_SECONDS)
+        return clock.seconds
+
+    chunk.folder = folder  # type: ignore[attr-defined]
+    return chunk
+
+
+class StepClock:
+    """Seconds from the end of a fit's first step to the end of its last."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._started: float | None = None
+
+    def as_callback(self, base: Any) -> Any:
+        """A callback of Lightning's that drives it."""
+        clock = self
+
+        class Callback(base):  # type: ignore[misc]
+            def on_train_batch_end(self, *_args: object, **_kwargs: object) -> None:
+                clock.tick()
+
+        return Callback()
+
+    def tick(self) -> None:
+        """A step has ended."""
+        now = time.perf_counter()
+        if self._started is None:
+            self._started = now
+        self.seconds = now - self._started
 
 
 class FileDataset(Dataset[tuple[torch.Tensor, int]]):
@@ -251,8 +379,18 @@ class FileDataset(Dataset[tuple[torch.Tensor, int]]):
         return (pixels - self._mean) / self._std, label
 
 
-def write_job(root: Path, archive: Path, *, threads: int, precision: str) -> JobDir:
-    """A job directory that trains amdnet for longer than the measurement lasts."""
+def write_job(
+    root: Path, archive: Path, *, threads: int, model: str, training: Mapping[str, object]
+) -> JobDir:
+    """A job directory that trains a model for longer than the measurement lasts.
+
+    Args:
+        root: of the job; its parent holds the cache.
+        archive: of images.
+        threads: of the CPU.
+        model: by its name.
+        training: of the spec, beside the number of steps and the augmentation.
+    """
     root.mkdir()
     index_path = root / "index.json"
     index_path.write_text(index_archive(archive).model_dump_json())
@@ -260,13 +398,8 @@ def write_job(root: Path, archive: Path, *, threads: int, precision: str) -> Job
     spec = {
         "task": "image-classification",
         "dataset": "bench",
-        "model": "amdnet",
-        "training": {
-            "steps": 1_000_000,
-            "batch_size": BATCH,
-            "augment": augment,
-            "precision": precision,
-        },
+        "model": model,
+        "training": {"steps": 1_000_000, "augment": augment, **training},
     }
     order = Order(
         job_id="job_bench",
