@@ -75,19 +75,29 @@ def split_rows(
     )
 
 
+def measure(values: np.ndarray) -> tuple[float, float]:
+    """Mean, and standard deviation or 1 where it would be 0, of numbers however large."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0:
+        return 0.0, 1.0
+    scaled = values / largest
+    std = float(scaled.std()) * largest
+    return float(scaled.mean()) * largest, std if std > 0 else 1.0
+
+
 def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
     """A numeric column with the measures of its training rows."""
     assert found.numbers is not None
     values = found.numbers[split.order]
     train = values[: split.num_train]
     train = train[~np.isnan(train)]
-    std = float(train.std()) if len(train) else 0.0
+    mean, std = measure(train)
     column = Column(
         name=found.name,
         type="numeric",
         num_missing=int(np.isnan(values).sum()),
-        mean=float(train.mean()) if len(train) else 0.0,
-        std=std if std > 0 and np.isfinite(std) else 1.0,
+        mean=mean,
+        std=std,
         minimum=float(train.min()) if len(train) else None,
         maximum=float(train.max()) if len(train) else None,
     )

@@ -27,6 +27,7 @@ from service.datasets.inspect.tables.index_file import (
     build_categorical,
     build_numeric,
     build_text,
+    measure,
     split_rows,
     write_index,
 )
@@ -102,7 +103,7 @@ def judge_tables(
         numeric.add(options.target)
     profiles = profile_all(names, columns, numeric=numeric, num_threads=num_threads)
     split = None if test else find_split_column(profiles, options)
-    roles = choose_roles(profiles, options, split=split, limits=limits)
+    roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
     is_test = _find_test_rows(train, num_rows, profiles, split, has_test=bool(test))
     notes = [note for table in tables for note in table.notes]
     if split is not None:
@@ -203,9 +204,7 @@ def _write(
         notes=[*roles.notes, *_notes(targets, split)],
     )
     if targets.numbers is not None:
-        index.target_mean = float(targets.numbers[train].mean())
-        std = float(targets.numbers[train].std())
-        index.target_std = std if std > 0 and np.isfinite(std) else 1.0
+        index.target_mean, index.target_std = measure(targets.numbers[train])
         values = pa.array(targets.numbers[split.order], pa.float64())
     else:
         values = pa.array(targets.labels[split.order], pa.int32())
@@ -280,7 +279,7 @@ def _describe_target(targets: Targets, train: np.ndarray) -> dict[str, object]:
     return {
         "minimum": float(values.min()),
         "maximum": float(values.max()),
-        "mean": float(values.mean()),
+        "mean": measure(values)[0],
         "num_missing": 0,
     }
 

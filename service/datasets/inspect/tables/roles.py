@@ -1,7 +1,7 @@
 """Chooses what is learnt from what: the task, the target, the text, and each column's type."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -88,7 +88,12 @@ def find_split_column(profiles: dict[str, Profile], options: TableOptions) -> st
 
 
 def choose_roles(
-    profiles: dict[str, Profile], options: TableOptions, *, split: str | None, limits: Limits
+    profiles: dict[str, Profile],
+    options: TableOptions,
+    *,
+    split: str | None,
+    places: Callable[[int], str],
+    limits: Limits,
 ) -> Roles:
     """The roles of a table's columns, as its owner said or as they are likeliest.
 
@@ -96,6 +101,7 @@ def choose_roles(
         profiles: of all columns, in the file's order.
         options: what the owner said.
         split: name of the column that says each row's split.
+        places: where the row of an index is.
         limits: bounds of the inspection.
     """
     free = {name: found for name, found in profiles.items() if name != split}
@@ -109,7 +115,9 @@ def choose_roles(
     if task == "text-classification" and text is None:
         roles.problems.append(_no_text(free, target))
     for name, found in profiles.items():
-        roles.uses[name] = _choose_use(found, options, roles, text=text, split=split, limits=limits)
+        roles.uses[name] = _choose_use(
+            found, options, roles, text=text, split=split, places=places, limits=limits
+        )
     if task != "text-classification":
         _note_prose(roles, profiles)
     if not roles.of_type("numeric", "categorical", "text"):
@@ -238,6 +246,7 @@ def _choose_use(
     *,
     text: str | None,
     split: str | None,
+    places: Callable[[int], str],
     limits: Limits,
 ) -> Use:
     if found.name == roles.target:
@@ -252,10 +261,12 @@ def _choose_use(
         return Use("ignored", "as its owner said")
     if asked is not None:
         return Use(asked)
-    return _infer_use(found, roles, limits=limits)
+    return _infer_use(found, roles, places=places, limits=limits)
 
 
-def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
+def _infer_use(
+    found: Profile, roles: Roles, *, places: Callable[[int], str], limits: Limits
+) -> Use:
     if not found.num_present:
         return Use("ignored", "it has no value in any row")
     if _is_id(found):
@@ -266,7 +277,7 @@ def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
     if share >= 1 - limits.max_skipped_fraction and share > 0:
         return Use("numeric")
     if share >= MIXED_SHARE:
-        roles.problems.append(_mixed(found))
+        roles.problems.append(_mixed(found, places))
         return Use("categorical")
     if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
         words = "prose" if found.mean_words >= PROSE_WORDS else "names, dates or ids"
@@ -274,7 +285,7 @@ def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
     return Use("categorical")
 
 
-def _mixed(found: Profile) -> DatasetProblem:
+def _mixed(found: Profile, places: Callable[[int], str]) -> DatasetProblem:
     wrong = found.is_not_number.nonzero()[0]
     name = show(found.name)
     message = (
@@ -282,7 +293,7 @@ def _mixed(found: Profile) -> DatasetProblem:
         f"{len(wrong)} are not ({found.example(int(wrong[0]))!r} is the first); leave these fields "
         f"empty, or say what the column is: column={name}=categorical or {name}=ignored"
     )
-    return problem("mixed_types", message)
+    return problem("mixed_types", message, places(int(wrong[0])))
 
 
 def _is_id(found: Profile) -> bool:

@@ -74,7 +74,7 @@ def read_targets(
         targets.problems.append(problem("one_class", message))
     if count > limits.max_classes or (count > MAX_FEW and count > num_rows / 2):
         targets.problems.append(_too_many(found, profiles, roles, count, num_rows))
-        targets.classes = targets.classes[:100]
+        targets.classes = []
         return targets
     if is_test is not None:
         is_used = ~is_skipped

@@ -1,0 +1,163 @@
+"""What cannot be trained on is refused with its place and what to do."""
+
+import gzip
+
+import pytest
+
+from service.datasets.inspect.limits import Limits
+
+
+def test_a_few_bad_rows_are_skipped_and_listed(look, rows):
+    lines = rows(300).splitlines()
+    lines[150] += ",7"
+    looked = look("\n".join(lines))
+    assert looked.errors == []
+    assert looked.report.num_skipped == 1
+    (skipped,) = looked.report.skipped
+    assert (skipped.code, skipped.path) == ("wrong_number_of_fields", "line 151")
+    assert looked.index.num_train + looked.index.num_test == 299
+
+
+def test_many_bad_rows_refuse_the_table_and_name_each(look, rows):
+    lines = rows(100).splitlines()
+    for number in (10, 20, 30):
+        lines[number] = "1,2"
+    looked = look("\n".join(lines))
+    assert looked.codes == ["too_many_bad_rows", *["wrong_number_of_fields"] * 3]
+    assert [error.path for error in looked.errors[1:]] == ["line 11", "line 21", "line 31"]
+
+
+def test_places_count_lines_also_behind_blank_lines_values_of_several_and_skipped_rows(look):
+    lines = ["x,words,label"]
+    lines += [f'{i * 1.5},"two\nlines {i}",{"ab"[i % 2]}' for i in range(300)]
+    lines[100] += "\n"  # a blank line behind it
+    lines[150] = "1,2,3,4"
+    lines[200] = '9,"two\nlines",'
+    content = "\n".join(lines)
+    looked = look(content, task="tabular-classification")
+    (_, missing) = looked.errors
+    place = int(missing.path.removeprefix("line "))
+    assert content.split("\n")[place - 1] == '9,"two'
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("", "no value"), ("NaN", "no value"), ("inf", "'inf'"), ("1e999", "1e999"), ("abc", "'abc'")],
+)
+def test_a_target_without_a_number_is_named_by_its_row(look, rows, value, words):
+    content = rows(200, header="a,b,y", label=lambda i: value if i == 50 else i * 0.7)
+    looked = look(content)
+    assert looked.codes == ["bad_target", "bad_target"]
+    assert (looked.errors[1].path, words in looked.errors[1].message) == ("line 52", True)
+
+
+def test_a_missing_class_is_named_by_its_row(look, rows):
+    looked = look(rows(label=lambda i: "" if i == 5 else "ab"[i % 2]))
+    assert (looked.codes, looked.errors[1].path) == (["bad_target"] * 2, "line 7")
+
+
+def test_mixed_types_are_refused_with_an_example_and_can_be_settled(look, rows):
+    content = rows(100, header="x,q,label", label=lambda i: "ab"[i % 2])
+    lines = content.splitlines()
+    for number in range(10, 20):
+        lines[number] = "0.5,unknown,a"
+    mixed = "\n".join(lines)
+    looked = look(mixed)
+    assert looked.codes == ["mixed_types"]
+    assert "'unknown'" in looked.errors[0].message
+    assert look(mixed, columns={"q": "categorical"}).errors == []
+    as_number = look(mixed, columns={"q": "numeric"})
+    assert as_number.codes == ["too_many_bad_rows", *["not_a_number"] * 10]
+    assert as_number.errors[1].path == "line 11"
+
+
+def test_a_class_for_nearly_every_row_is_refused_with_another_way(look):
+    lines = ["kind,x,label"] + [f"{'uv'[i % 2]},{i % 5},user{i}" for i in range(3000)]
+    looked = look("\n".join(lines))
+    assert looked.codes == ["too_many_classes"]
+    assert "another target (kind" in looked.errors[0].message
+    numbers = look("\n".join(lines).replace("user", ""), task="tabular-classification")
+    assert "tabular-regression" in numbers.errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("content", "codes"),
+    [
+        ("a,b,c\n", ["no_rows"]),
+        ("a,b,a\n1,2,3\n4,5,6\n", ["duplicate_column"]),
+        ("word\nother\nthird\n", ["one_column"]),
+        ("x,label\n" + "1,a\n2,a\n" * 9, ["one_class"]),
+        ("x,y\n" + "1,5.5\n2,5.5\n" * 9, ["one_class"]),
+        ("__target__,y\n1,a\n2,b\n", ["reserved_name"]),
+        ('[{"a": 1}, {"a": 2}]\n', ["not_json_lines"]),
+        (b"PAR1 and then nothing of a footer", ["bad_parquet"]),
+        (b"a,b\n1,2\n" * 1000 + b"\0\0", ["not_a_table"]),
+        (b"", ["not_an_archive"]),
+    ],
+)
+def test_what_is_no_table_says_so(look, content, codes):
+    assert look(content).codes == codes
+
+
+def test_empty_texts_are_bad_rows(look):
+    lines = ["label\ttext"] + [f"{'ab'[i % 2]}\tsome words number {i}" for i in range(50)]
+    lines[7] = "a\t "
+    looked = look("\n".join(lines))
+    assert looked.codes == ["too_many_bad_rows", "empty_text"]
+    assert looked.errors[1].path == "line 8"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("[1]", "not_an_object"),
+        ("{", "bad_json"),
+        ('{"a": [1], "label": 1}', "nested_value"),
+        ('{"a": {"b": 1}, "label": 1}', "nested_value"),
+        ("7", "not_an_object"),
+    ],
+)
+def test_a_line_that_is_no_flat_object_is_named(look, json_lines, line, code):
+    rows = [{"a": i % 7, "label": i % 2} for i in range(40)]
+    looked = look(json_lines(*rows[:20], line, *rows[20:]))
+    assert looked.codes == ["too_many_bad_rows", code]
+    assert looked.errors[1].path == "line 21"
+
+
+def test_nested_columns_of_parquet_are_named(look, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": [[1], [2]], "label": [0, 1]}), tmp_path / "a.parquet")
+    looked = look((tmp_path / "a.parquet").read_bytes())
+    assert looked.codes == ["nested_value"]
+    assert "'a'" in looked.errors[0].message
+
+
+def test_a_bomb_is_not_unpacked(look):
+    looked = look(gzip.compress(b"a,b\n" + b"1,2\n" * 3_000_000))
+    assert looked.codes == ["compression_bomb"]
+
+
+def test_a_table_over_the_limit_is_refused(look, rows):
+    assert look(rows(), limits=Limits(max_table_bytes=100)).codes == ["too_large"]
+
+
+def test_a_cut_gzip_is_refused(look, rows):
+    assert look(gzip.compress(rows(2000).encode())[:-20]).codes == ["bad_archive"]
+
+
+def test_a_row_of_megabytes_is_named(look, rows):
+    content = rows(5) + "1,2," + "x" * 40_000_000 + "\n" + rows(5, header=None)
+    looked = look(content)
+    assert (looked.codes, looked.errors[0].path) == (["row_too_long"], "line 7")
+
+
+def test_an_infinite_feature_is_a_bad_row(look, rows):
+    lines = rows(50).splitlines()
+    lines[9] = "inf,1,a"
+    infinite = "\n".join(lines)
+    looked = look(infinite)
+    assert (looked.codes, looked.errors[0].path) == (["mixed_types"], "line 10")
+    looked = look(infinite, columns={"x": "numeric"})
+    assert (looked.codes[1], looked.errors[1].path) == ("not_a_number", "line 10")

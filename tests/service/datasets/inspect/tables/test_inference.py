@@ -1,0 +1,167 @@
+"""What is taken for what, where the owner says nothing."""
+
+import pytest
+
+PROSE = "the {} message has several words of text"
+
+
+def test_a_csv_becomes_typed_columns_a_target_and_frozen_splits(look):
+    lines = ["age,city,label"]
+    lines += [f"{20 + i},{['Rome', 'Oslo'][i % 2]},{['no', 'yes'][i % 3 == 0]}" for i in range(60)]
+    lines[5] = ",Rome,no"
+    looked = look("\n".join(lines))
+    index, table = looked.index, looked.table
+    assert (index.task, index.target, index.classes) == (
+        "tabular-classification",
+        "label",
+        ["no", "yes"],
+    )
+    assert [(column.name, column.type) for column in index.columns] == [
+        ("age", "numeric"), ("city", "categorical"),
+    ]  # fmt: skip
+    assert (index.num_train, index.num_test, index.held_out_test) == (54, 6, True)
+    assert table.column_names == ["age", "city", "__target__", "__rank__"]
+    assert [str(kind) for kind in table.schema.types] == ["double", "int32", "int32", "int32"]
+    assert index.columns[0].num_missing == 1
+    assert table["age"].null_count == 1
+    train = [value for value in table["age"].to_pylist()[: index.num_train] if value is not None]
+    assert index.columns[0].mean == pytest.approx(sum(train) / len(train))
+    assert looked.report.counts["train"] == {"no": 36, "yes": 18}
+    assert looked.uses() == {"age": "numeric", "city": "categorical", "label": "target"}
+
+
+def test_ranks_order_each_class_of_each_split_from_zero(look, rows):
+    looked = look(rows(100, label=lambda i: "abc"[i % 3]))
+    index, table = looked.index, looked.table
+    labels, ranks = table["__target__"].to_pylist(), table["__rank__"].to_pylist()
+    for part in (slice(0, index.num_train), slice(index.num_train, None)):
+        for label in range(3):
+            of_class = [
+                r for r, other in zip(ranks[part], labels[part], strict=True) if other == label
+            ]
+            assert sorted(of_class) == list(range(len(of_class)))
+
+
+def test_the_same_bytes_and_seed_give_the_same_file_and_another_seed_another_split(look, rows):
+    content = rows(60)
+    first, again, other = look(content), look(content), look(content, seed=1)
+    assert first.path.read_bytes() == again.path.read_bytes()
+    assert first.table["x"].to_pylist() != other.table["x"].to_pylist()
+
+
+def test_a_text_with_a_label_and_no_header_is_recognised(look):
+    content = "\n".join(f"{'spam' if i % 3 else 'ham'}\t" + PROSE.format(i) for i in range(30))
+    looked = look(content)
+    assert looked.report.task == "text-classification"
+    assert looked.uses() == {"label": "target", "text": "text"}
+    assert "taken for data" in looked.report.notes[0]
+
+
+def test_quotes_that_are_part_of_a_tsvs_text_swallow_no_line(look):
+    lines = [f"{'ab'[i % 2]}\t{PROSE.format(i)}" for i in range(30)]
+    lines[3] = 'a\t"he said so, and left the quote open'
+    lines[9] = 'b\tthe end" of another quote is here'
+    looked = look("\n".join(lines))
+    assert looked.index.num_train + looked.index.num_test == 30
+    assert '"he said so, and left the quote open' in looked.table["text"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (lambda i: i % 3, "tabular-classification"),
+        (lambda i: i * 1.5, "tabular-regression"),
+        (lambda i: 1000 + i * 7 % 89, "tabular-regression"),
+        (lambda i: ["true", "false"][i % 2], "tabular-classification"),
+    ],
+)
+def test_the_target_says_which_task_it_is(look, rows, values, task):
+    looked = look(rows(80, header="x,size,y", label=values))
+    assert looked.report.task == task
+    assert any(task in note for note in looked.report.notes)
+
+
+def test_classes_that_are_numbers_are_sorted_by_value(look, rows):
+    looked = look(rows(200, label=lambda i: i % 12))
+    assert looked.index.classes == [str(number) for number in range(12)]
+
+
+def test_a_regression_keeps_the_measures_of_its_training_rows(look, rows):
+    looked = look(rows(50, header="a,b,price", label=lambda i: i * 2.5))
+    index = looked.index
+    values = looked.table["__target__"].to_pylist()
+    assert index.target_mean == pytest.approx(sum(values[: index.num_train]) / index.num_train)
+    assert (index.num_train, index.num_test) == (45, 5)
+    assert looked.report.counts == {"train": {"rows": 45}, "test": {"rows": 5}}
+
+
+def test_what_numbers_the_rows_or_is_nearly_unique_is_ignored_and_says_why(look):
+    lines = ["id,name,x,same,label"]
+    lines += [f"{i + 5},person{i},{i % 7},1,{'ab'[i % 2]}" for i in range(60)]
+    looked = look("\n".join(lines))
+    assert [column.name for column in looked.index.columns] == ["x"]
+    notes = {column.name: column.note for column in looked.report.columns if column.note}
+    assert set(notes) == {"id", "name", "same"}
+
+
+def test_a_column_of_the_split_is_followed(look, rows):
+    content = rows(
+        40,
+        header="x,size,label,split",
+        label=lambda i: f"{'ab'[i % 2]},{'test' if i > 29 else 'train'}",
+    )
+    looked = look(content)
+    assert (looked.index.num_train, looked.index.num_test) == (30, 10)
+    assert not looked.index.held_out_test
+    assert looked.uses()["split"] == "split"
+
+
+def test_a_category_that_only_the_test_split_has_is_missing(look):
+    lines = ["colour,size,label,split"]
+    lines += [
+        f"{'red' if i < 20 else 'blue'},{i % 3},{'ab'[i % 2]},{'train' if i < 20 else 'test'}"
+        for i in range(30)
+    ]
+    looked = look("\n".join(lines), columns={"colour": "categorical"})
+    colour = looked.index.columns[0]
+    assert colour.categories == ["red"]
+    assert looked.table["colour"].to_pylist()[20:] == [None] * 10
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(look, rows, delimiter):
+    assert look(rows().replace(",", delimiter)).report.errors == []
+
+
+def test_decimal_commas_are_numbers(look):
+    lines = ["a;b;label"] + [f"{i},5;{i * 3 % 7};{'xy'[i % 2]}" for i in range(40)]
+    looked = look("\n".join(lines))
+    assert looked.index.columns[0].type == "numeric"
+    assert 0.5 in looked.table["a"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "note"), [("utf-8-sig", None), ("utf-16", None), ("latin-1", "not UTF-8")]
+)
+def test_encodings_are_told_apart(look, encoding, note):
+    lines = ["stadt,x,label"] + [
+        f"{['Köln', 'Bonn'][i % 2]},{i * i % 17},{'ab'[i % 3 > 0]}" for i in range(40)
+    ]
+    looked = look("\r\n".join(lines).encode(encoding))
+    assert sorted(looked.index.columns[0].categories) == ["Bonn", "Köln"]
+    assert any(note in text for text in looked.report.notes) if note else True
+
+
+def test_json_lines_and_parquet_hold_the_same_table(look, json_lines, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        {"x": i * 0.5 if i % 9 else None, "c": "uvw"[i % 3], "label": i % 2 == 0} for i in range(40)
+    ]
+    lines = look(json_lines(*rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    parquet = look((tmp_path / "a.parquet").read_bytes())
+    assert lines.index == parquet.index
+    assert lines.table.equals(parquet.table)
+    assert lines.index.classes == ["false", "true"]

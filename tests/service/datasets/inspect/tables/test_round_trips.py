@@ -1,0 +1,48 @@
+"""Whatever a table holds comes back as it was, and whatever is sent ends with a report."""
+
+import csv
+import io
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+CELLS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n,\"';\t"), max_size=20
+)
+QUICK = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@QUICK
+@given(st.lists(CELLS.filter(str.strip), min_size=12, max_size=30), st.sampled_from(",;|"))
+def test_texts_come_back_from_a_quoted_csv(look, texts, delimiter):
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    writer.writerow(["text", "label"])
+    writer.writerows([text, "ab"[number % 2]] for number, text in enumerate(texts))
+    looked = look(buffer.getvalue(), text="text", delimiter=delimiter, header=True)
+    assert looked.errors == []
+    assert sorted(looked.table["text"].to_pylist()) == sorted(texts)
+
+
+@QUICK
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=12, max_size=30))
+def test_numbers_come_back_exactly(look, numbers):
+    rows = [{"x": x, "label": "ab"[place % 2]} for place, x in enumerate(numbers)]
+    looked = look("\n".join(map(json.dumps, rows)), columns={"x": "numeric"})
+    assert looked.errors == []
+    assert sorted(looked.table["x"].to_pylist()) == sorted(numbers)
+
+
+@QUICK
+@given(st.text(max_size=300))
+def test_any_text_ends_with_a_report(look, text):
+    look(text.encode(errors="replace"))
+
+
+@QUICK
+@given(st.lists(st.lists(CELLS, max_size=4), max_size=12))
+def test_any_rows_end_with_a_report(look, rows):
+    look("\n".join(",".join(row) for row in rows))
