@@ -3,11 +3,12 @@
     python -I -S confine.py ORDER PROGRAM [ARGUMENTS]
 
 ORDER is a `Confinement` as JSON. It needs the standard library alone, so that it is there and gone
-in some milliseconds. In this order: die with the parent, give up gaining privileges, no core dumps,
+in some milliseconds. In this order: die with the parent, gain no privileges, no core dumps,
 bounds on processes and on the size of a file, and no file but those below the named folders
-(Landlock, where the kernel has it). Then it becomes the program.
+(Landlock, where the kernel has it), and no capabilities, also where the worker runs as root. Then
+it becomes the program.
 
-Source: prctl(2), setrlimit(2), landlock(7).
+Source: prctl(2), setrlimit(2), landlock(7), capset(2).
 """
 
 import ctypes
@@ -24,6 +25,7 @@ PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """Numbers of Landlock's system calls; the same on x86-64 and aarch64."""
 RULE_PATH_BENEATH = 1
+CAPABILITY_VERSION_3 = 0x20080522
 VERSION_FLAG = 1
 EXIT_CANNOT_RUN, EXIT_NOT_FOUND = 126, 127
 """As shells do."""
@@ -129,12 +131,22 @@ def main(arguments: list[str]) -> int:
     elif order.is_required:
         sys.stderr.write("redkiln: this kernel cannot keep a script from the worker's files\n")
         return EXIT_CANNOT_RUN
+    _drop_capabilities(library)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         os.execvp(program[0], program)  # noqa: S606
     except OSError as error:
         sys.stderr.write(f"redkiln: {program[0]} cannot be run: {error.strerror}\n")
         return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_CANNOT_RUN
+
+
+def _drop_capabilities(library: ctypes.CDLL) -> None:
+    """A root without them can be kept from other processes' memory, as everybody else is."""
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    if library.capset(ctypes.byref(header), ctypes.byref(nothing)) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
 
 
 def _limit(what: int, value: int) -> None:

@@ -1,0 +1,38 @@
+import json
+
+import pytest
+
+from redkiln.events import EventWriter
+from worker.jobdir import JobDir
+from worker.script.places import Places
+from worker.trainer.report import Report
+
+
+@pytest.fixture
+def job_dir(tmp_path):
+    job_dir = JobDir(tmp_path / "job")
+    job_dir.checkpoints_dir.mkdir(parents=True)
+    job_dir.out_dir.mkdir()
+    return job_dir
+
+
+@pytest.fixture
+def report(job_dir):
+    with EventWriter(job_dir.events_path) as writer:
+        yield Report(writer, progress_seconds=0.0)
+
+
+@pytest.fixture
+def events(job_dir, report):
+    def events(kind=None):
+        lines = [json.loads(line) for line in job_dir.events_path.read_text().splitlines()]
+        return [line["data"] for line in lines if kind in (None, line["kind"])]
+
+    return events
+
+
+@pytest.fixture
+def places(job_dir):
+    places = Places(job_dir.root / "script")
+    places.prepare()
+    return places

@@ -1,0 +1,108 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from redkiln.tasks.script import Limits
+from worker.script import confine
+from worker.script.bounds import SYSTEM_DIRS, Bounds, has_landlock
+from worker.script.confine import EXIT_NOT_FOUND, Confinement
+
+needs_landlock = pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock")
+
+
+def run(*program, **bounds):
+    order = Confinement(parent=os.getpid(), **bounds)
+    own = [sys.executable, "-I", "-S", confine.__file__]
+    return subprocess.run(
+        [*own, json.dumps(asdict(order)), *program], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def open_dirs():
+    return {"readable": [*SYSTEM_DIRS], "writable": ["/dev"]}
+
+
+def test_it_becomes_the_program_and_its_status_is_the_programs(open_dirs):
+    done = run("sh", "-c", "echo hello; exit 7", **open_dirs)
+    assert (done.stdout, done.returncode) == ("hello\n", 7)
+
+
+def test_a_program_that_is_not_there_is_told_as_shells_do(open_dirs):
+    done = run("no-such-program", **open_dirs)
+    assert done.returncode == EXIT_NOT_FOUND
+    assert "no-such-program cannot be run" in done.stderr
+
+
+def test_it_is_not_run_for_a_parent_that_is_gone():
+    order = json.dumps(asdict(Confinement(parent=1)))
+    command = [sys.executable, "-I", "-S", confine.__file__, order, "true"]
+    assert subprocess.run(command, check=False).returncode == confine.EXIT_CANNOT_RUN
+
+
+@needs_landlock
+def test_only_the_named_folders_can_be_read_and_written(tmp_path, open_dirs):
+    for name in ("own", "data", "secret"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    bounds = {
+        "readable": [*open_dirs["readable"], str(tmp_path / "data")],
+        "writable": ["/dev", str(tmp_path / "own")],
+    }
+
+    def can(command):
+        return run("sh", "-c", command, **bounds).returncode == 0
+
+    assert can(f"cat {tmp_path}/own/file")
+    assert can(f"echo x > {tmp_path}/own/new")
+    assert can(f"cat {tmp_path}/data/file")
+    assert not can(f"echo x > {tmp_path}/data/new")
+    assert not can(f"cat {tmp_path}/secret/file")
+    assert not can(f"ls {tmp_path}/secret")
+    assert (tmp_path / "own" / "new").read_text() == "x\n"
+
+
+@needs_landlock
+def test_what_it_starts_is_bound_as_it_is(tmp_path, open_dirs):
+    (tmp_path / "secret").write_text("x")
+    done = run("sh", "-c", f"sh -c 'cat {tmp_path}/secret'", **open_dirs)
+    assert done.returncode != 0
+    assert "Permission denied" in done.stderr
+
+
+@needs_landlock
+def test_the_environment_of_the_process_that_stays_with_it_cannot_be_read(open_dirs):
+    assert run("cat", f"/proc/{os.getpid()}/environ", **open_dirs).returncode != 0
+
+
+def test_a_file_has_its_largest_size(tmp_path, open_dirs):
+    bounds = {**open_dirs, "writable": ["/dev", str(tmp_path)], "max_file_bytes": 1000}
+    done = run("sh", "-c", f"head -c 5000 /dev/zero > {tmp_path}/big", **bounds)
+    assert done.returncode in (128 + signal.SIGXFSZ, 1, -signal.SIGXFSZ)
+    assert (tmp_path / "big").stat().st_size <= 1000
+
+
+def test_no_core_is_dumped(open_dirs):
+    assert run("sh", "-c", "ulimit -c", **open_dirs).stdout == "0\n"
+
+
+@needs_landlock
+def test_a_script_reads_its_data_and_the_workers_python_and_no_more(places, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "x").touch()
+    key = tmp_path / "worker.key"
+    key.write_text("rk_secret")
+    bounds = Bounds(places, Limits(), readable=[data])
+    code = "import sys, os, json; print(os.listdir(sys.argv[1])); open(sys.argv[2])"
+    command = bounds.command([sys.executable, "-c", code, str(data), str(key)], os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "['x']\n"
+    assert "PermissionError" in done.stderr
+    assert Path(confine.__file__).exists()

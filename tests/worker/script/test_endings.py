@@ -1,0 +1,230 @@
+import json
+import signal
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from redkiln.failure import FailureCode
+from redkiln.hardware import GpuTelemetry
+from redkiln.tasks.script import Guard, ScriptSpec
+from worker.jobdir import LocalDataset
+from worker.script.ending import explain_exit
+from worker.script.gpu_guard import GpuGuard
+from worker.script.onnx_check import check_file
+from worker.script.packages import Environment, explain, find_pins
+from worker.script.program import build_program, open_data
+from worker.script.verdict import Verdict, read_verdicts
+
+
+@pytest.mark.parametrize(
+    ("status", "tail", "code", "words"),
+    [
+        (1, "Traceback\nValueError: no", FailureCode.SCRIPT_FAILED, "status 1: ValueError: no"),
+        (1, "", FailureCode.SCRIPT_FAILED, "it printed nothing"),
+        (127, "redkiln: x cannot be run: No such file", FailureCode.BAD_INPUT, "was not found"),
+        (-signal.SIGSEGV, "", FailureCode.CRASHED, "segmentation fault"),
+        (128 + signal.SIGSEGV, "", FailureCode.CRASHED, "segmentation fault"),
+        (-signal.SIGKILL, "", FailureCode.KILLED, "SIGKILL"),
+        (1, "torch.OutOfMemoryError: HIP out of memory.", FailureCode.OUT_OF_MEMORY, "memory"),
+        (1, "RuntimeError: No HIP GPUs are available", FailureCode.NO_GPU, "not visible"),
+    ],
+)
+def test_an_end_is_told_by_its_cause(status, tail, code, words):
+    failure = explain_exit(status, tail=tail, oom_kills=0)
+    assert failure.code == code
+    assert words in failure.message
+
+
+def test_a_kill_for_memory_is_told_as_such():
+    failure = explain_exit(-signal.SIGKILL, tail="", oom_kills=1)
+    assert failure.code == FailureCode.HOST_OUT_OF_MEMORY
+
+
+def test_a_good_end_is_no_failure_whatever_it_printed():
+    assert explain_exit(0, tail="UserWarning: HIP out of memory", oom_kills=0) is None
+
+
+class TestGuard:
+    @pytest.fixture
+    def clock(self):
+        class Clock:
+            now = 0.0
+
+            def __call__(self):
+                return self.now
+
+        return Clock()
+
+    def guard(self, clock, *readings, minutes=1.0):
+        told = iter(readings)
+        last = []
+
+        def read():
+            nonlocal last
+            last = next(told, last)
+            return last
+
+        return GpuGuard(Guard(minutes=minutes), read, clock=clock)
+
+    def look(self, guard, clock, *, torch_bytes=0, times=40):
+        for _ in range(times):
+            clock.now += 2.0
+            problem = guard.look(torch_bytes=torch_bytes)
+            if problem:
+                return problem
+        return None
+
+    def idle(self, used=10):
+        return [GpuTelemetry(vram_used_bytes=used * 2**20, busy_ratio=0.0)]
+
+    def test_an_idle_gpu_is_told_once_the_time_is_up(self, clock):
+        guard = self.guard(clock, self.idle())
+        assert "has not used it" in self.look(guard, clock)
+        assert clock.now == pytest.approx(60.0)
+        assert self.look(guard, clock) is None, "it is said once"
+
+    @pytest.mark.parametrize(
+        "reading",
+        [
+            GpuTelemetry(vram_used_bytes=200 * 2**20, busy_ratio=0.0),
+            GpuTelemetry(vram_used_bytes=10 * 2**20, busy_ratio=0.5),
+        ],
+    )
+    def test_memory_or_busy_time_is_use(self, clock, reading):
+        guard = self.guard(clock, self.idle(), [reading])
+        assert self.look(guard, clock) is None
+        assert guard.is_used
+
+    def test_what_torch_took_is_use_where_no_file_tells(self, clock):
+        guard = self.guard(clock, [])
+        assert self.look(guard, clock, torch_bytes=1) is None
+        assert guard.is_used
+
+    def test_where_nothing_can_be_seen_nothing_is_claimed(self, clock):
+        guard = self.guard(clock, [])
+        assert self.look(guard, clock) is None
+        assert not guard.is_used
+
+
+def write_model(path, *, factor=2.0, kind=TensorProto.FLOAT):
+    x = helper.make_tensor_value_info("x", kind, ["batch", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])
+    factor = helper.make_tensor("f", TensorProto.FLOAT, [1], [factor])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "f"], ["y"])], "g", [x], [y], [factor])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(model, path)
+
+
+class TestOnnx:
+    def test_a_file_that_runs_has_its_parity_not_checked(self, tmp_path):
+        write_model(tmp_path / "m.onnx")
+        verdict = check_file(tmp_path / "m.onnx")
+        assert verdict.verified is None
+        assert "parity not checked" in verdict.words
+        assert verdict.inputs == {"x": ["batch", 3]}
+
+    def test_samples_beside_it_are_compared(self, tmp_path):
+        write_model(tmp_path / "m.onnx")
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.savez(tmp_path / "samples.npz", x=x, y=2 * x)
+        verdict = check_file(tmp_path / "m.onnx")
+        assert (verdict.verified, verdict.difference) == (True, 0.0)
+
+    def test_numbers_that_are_not_those_expected_are_told(self, tmp_path):
+        write_model(tmp_path / "m.onnx", factor=3.0)
+        x = np.ones((2, 3), dtype=np.float32)
+        np.savez(tmp_path / "m.npz", x=x, y=2 * x)
+        verdict = check_file(tmp_path / "m.onnx")
+        assert verdict.verified is False
+        assert verdict.difference == pytest.approx(0.5)
+
+    def test_samples_of_another_shape_or_without_an_input_are_told(self, tmp_path):
+        write_model(tmp_path / "m.onnx")
+        x = np.ones((2, 3), dtype=np.float32)
+        np.savez(tmp_path / "samples.npz", x=x, y=x[:1])
+        assert "shape" in check_file(tmp_path / "m.onnx").words
+        np.savez(tmp_path / "samples.npz", y=x)
+        assert "no array for its input 'x'" in check_file(tmp_path / "m.onnx").words
+
+    def test_a_file_that_is_none_does_not_load(self, tmp_path):
+        (tmp_path / "m.onnx").write_bytes(b"no model")
+        verdict = check_file(tmp_path / "m.onnx")
+        assert verdict.verified is False
+        assert "cannot be loaded" in verdict.words
+
+    def test_a_checker_that_ends_too_soon_blames_the_file_it_was_at(self):
+        output = Verdict(verified=None, words="runs").model_dump_json() + "\n"
+        verdicts = read_verdicts(output, ["a.onnx", "b.onnx", "c.onnx"])
+        assert list(verdicts) == ["a.onnx", "b.onnx"]
+        assert verdicts["b.onnx"].verified is False
+
+
+class TestProgram:
+    def build(self, places, *, spec=None, num_gpus=0, data=None, environ=None, **options):
+        script = {"command": ["python", "train.py", "--out={out}"], **(spec or {})}
+        full = {"task": "script", "script": script, **options}
+        return build_program(
+            ScriptSpec.model_validate(full),
+            places=places,
+            environment=Environment(),
+            data=data,
+            is_resumed=False,
+            num_gpus=num_gpus,
+            torch_settings=None,
+            environ=environ or {"PATH": "/usr/bin"},
+        )
+
+    def test_the_command_gets_its_folders(self, places):
+        program = self.build(places)
+        assert program.words == ["python", "train.py", f"--out={places.out_dir}"]
+        assert program.environ["REDKILN_OUT"] == str(places.out_dir)
+        assert program.environ["PATH"].endswith(":/usr/bin")
+
+    def test_several_gpus_are_a_process_each(self, places):
+        words = self.build(places, num_gpus=2).words
+        assert words[:4] == ["python", "-m", "torch.distributed.run", "--standalone"]
+        assert words[4:7] == ["--nproc-per-node", "2", "--no-python"]
+        assert words[7:9] == ["python", "train.py"]
+
+    def test_no_credential_of_the_workers_is_passed_on(self, places):
+        environ = {"HF_TOKEN": "t", "REDKILN_KEY": "k", "HSA_X": "1", "PATH": "/bin"}
+        program = self.build(places, environ=environ, spec={"env": {"MINE": "1"}})
+        assert not {"HF_TOKEN", "REDKILN_KEY"} & set(program.environ)
+        assert (program.environ["HSA_X"], program.environ["MINE"]) == ("1", "1")
+
+    def test_torch_is_watched_where_a_gpu_was_asked_for(self, places):
+        assert "REDKILN_WATCH_GPU" not in self.build(places).environ
+        program = self.build(places, resources={"device": "gpu"})
+        assert program.environ["REDKILN_WATCH_GPU"] == str(places.events_path)
+
+    def test_data_is_a_folder_a_file_or_an_archive_that_is_unpacked_once(self, tmp_path):
+        import zipfile
+
+        archive = tmp_path / "data.zip"
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.writestr("a/x.txt", "x")
+        dataset = LocalDataset(name="d", kind="archive", path=str(archive), fingerprint="f" * 64)
+        folder = open_data(dataset, cache_dir=tmp_path / "cache")
+        assert (folder / "a" / "x.txt").read_text() == "x"
+        inode = folder.stat().st_ino
+        assert open_data(dataset, cache_dir=tmp_path / "cache").stat().st_ino == inode
+        table = tmp_path / "rows.csv"
+        table.write_text("a,b\n1,2\n")
+        single = LocalDataset(name="t", kind="archive", path=str(table), fingerprint="e" * 64)
+        assert open_data(single, cache_dir=tmp_path) == table
+        assert open_data(None, cache_dir=tmp_path) is None
+
+
+def test_torch_is_pinned_to_what_is_there():
+    import torch
+
+    assert any(pin == f"torch=={torch.__version__}" for pin in find_pins())
+
+
+def test_a_conflict_over_torch_is_explained():
+    said = "ERROR: Cannot install torch==1.0 because these package versions have conflicting ..."
+    assert "is never replaced" in explain(said)
+    assert "is never replaced" not in explain("ERROR: No matching distribution found for zz")
+    json.dumps(explain(said))

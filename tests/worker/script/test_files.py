@@ -1,0 +1,99 @@
+import os
+
+import pytest
+
+from worker.script.files import MAX_FILES, Folder, kind_of
+
+
+@pytest.fixture
+def out(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    return out
+
+
+def names(results):
+    return sorted(item.name for item in results)
+
+
+def test_a_closed_file_is_whole_and_given_once(out):
+    folder = Folder(out)
+    (out / "a").mkdir()
+    (out / "a" / "model.onnx").write_bytes(b"x")
+    assert names(folder.look([os.getpid()])) == ["a/model.onnx"]
+    assert folder.look([os.getpid()]) == []
+    assert folder.size_bytes == 1
+
+
+def test_a_file_that_is_open_for_writing_is_not_whole(out):
+    folder = Folder(out)
+    with (out / "big.bin").open("wb") as file:
+        file.write(b"half")
+        file.flush()
+        assert folder.look([os.getpid()]) == []
+    assert names(folder.look([os.getpid()])) == ["big.bin"]
+
+
+def test_a_file_that_somebody_reads_is_whole(out):
+    (out / "a").write_bytes(b"x")
+    with (out / "a").open("rb"):
+        assert names(Folder(out).look([os.getpid()])) == ["a"]
+
+
+def test_a_file_that_is_written_anew_is_given_again_though_not_too_often(out):
+    now = [0.0]
+    folder = Folder(out, again_seconds=10, clock=lambda: now[0])
+    (out / "a").write_bytes(b"1")
+    assert names(folder.look([])) == ["a"]
+    (out / "a").write_bytes(b"22")
+    assert folder.look([]) == []
+    now[0] = 10.0
+    assert names(folder.look([])) == ["a"]
+    (out / "a").write_bytes(b"333")
+    assert names(folder.look([], is_over=True)) == ["a"]
+
+
+def test_names_of_what_is_not_finished_wait_for_the_end(out):
+    (out / "model.pt.tmp").write_bytes(b"x")
+    folder = Folder(out)
+    assert folder.look([]) == []
+    assert names(folder.look([], is_over=True)) == ["model.pt.tmp"]
+
+
+def test_links_pipes_and_odd_names_are_refused_with_the_reason(out):
+    (out / "link").symlink_to("/etc/passwd")
+    os.mkfifo(out / "pipe")
+    (out / "a\\b").touch()
+    folder = Folder(out)
+    assert folder.look([], is_over=True) == []
+    assert set(folder.refused) == {"link", "pipe", "a\\b"}
+
+
+def test_hidden_files_are_nobodys_results(out):
+    (out / ".cache").mkdir()
+    (out / ".cache" / "x").touch()
+    (out / ".hidden").touch()
+    assert Folder(out).look([], is_over=True) == []
+
+
+def test_files_without_end_are_bounded(out, monkeypatch):
+    monkeypatch.setattr("worker.script.files.MAX_FILES", 3)
+    for number in range(5):
+        (out / f"{number}").touch()
+    folder = Folder(out)
+    assert len(folder.look([])) == 3
+    assert folder.num_too_many == 2
+    assert MAX_FILES > 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("m.onnx", "model"),
+        ("a/w.safetensors", "checkpoint"),
+        ("x.bin", "file"),
+        ("c.PNG", "figure"),
+    ],
+)
+def test_a_kind_follows_from_the_ending(name, kind):
+    assert kind_of(name)[0] == kind

@@ -1,0 +1,107 @@
+import hashlib
+import json
+import os
+
+import pytest
+
+from worker.script.snapshots import Snapshots, restore
+from worker.trainer.failed import TrainingFailed
+
+
+@pytest.fixture
+def clock():
+    class Clock:
+        now = 0.0
+
+        def __call__(self):
+            return self.now
+
+    return Clock()
+
+
+@pytest.fixture
+def snapshots(places, job_dir, report, clock):
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots.begin(after=None)
+    return snapshots
+
+
+def announced(events):
+    return [(data["step"], data["file"]) for data in events("checkpoint")]
+
+
+def test_a_folder_comes_back_as_it_was(snapshots, places, job_dir, events, tmp_path):
+    (places.checkpoints_dir / "epoch-1").mkdir()
+    (places.checkpoints_dir / "epoch-1" / "model.pt").write_bytes(b"weights")
+    snapshots.look([], step=7)
+    assert announced(events) == [(7, "step-000000000007.tar")]
+    back = tmp_path / "back"
+    back.mkdir()
+    assert restore(job_dir.checkpoints_dir / "step-000000000007.tar", back) == 1
+    assert (back / "epoch-1" / "model.pt").read_bytes() == b"weights"
+
+
+def test_its_manifest_has_the_digest_that_it_is_handed_in_with(snapshots, places, job_dir):
+    (places.checkpoints_dir / "a").write_bytes(b"x")
+    snapshots.look([], step=1)
+    packed = job_dir.checkpoints_dir / "step-000000000001.tar"
+    manifest = json.loads(packed.with_suffix(".json").read_text())
+    assert manifest["sha256"] == hashlib.sha256(packed.read_bytes()).hexdigest()
+    assert (manifest["size_bytes"], manifest["format"]) == (packed.stat().st_size, "folder")
+
+
+def test_nothing_new_is_no_snapshot_and_no_step_is_a_number_more(snapshots, places, clock, events):
+    snapshots.look([], step=0)
+    assert announced(events) == []
+    (places.checkpoints_dir / "a").write_bytes(b"1")
+    snapshots.look([], step=0)
+    clock.now += 100
+    snapshots.look([], step=0)
+    (places.checkpoints_dir / "a").write_bytes(b"22")
+    snapshots.look([], step=0)
+    assert [step for step, _ in announced(events)] == [1, 2]
+
+
+def test_what_is_written_right_now_waits(snapshots, places, events):
+    with (places.checkpoints_dir / "a").open("wb") as file:
+        file.write(b"x")
+        file.flush()
+        snapshots.look([os.getpid()], step=1)
+        assert announced(events) == []
+    snapshots.look([os.getpid()], step=1)
+    assert len(announced(events)) == 1
+
+
+def test_snapshots_follow_each_other_after_a_pause_and_at_the_end(snapshots, places, clock, events):
+    for number in range(3):
+        (places.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
+        snapshots.look([], step=number)
+    assert len(announced(events)) == 1
+    snapshots.look([], step=9, is_over=True)
+    assert [step for step, _ in announced(events)] == [1, 9]
+
+
+def test_what_was_put_back_is_not_taken_again(places, job_dir, report, events):
+    (places.checkpoints_dir / "a").write_bytes(b"x")
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report)
+    snapshots.begin(after="step-000000000040.tar")
+    snapshots.look([], step=0, is_over=True)
+    assert announced(events) == []
+    (places.checkpoints_dir / "b").write_bytes(b"x")
+    snapshots.look([], step=3, is_over=True)
+    assert [step for step, _ in announced(events)] == [41]
+
+
+def test_two_are_kept_on_the_worker(snapshots, places, job_dir, clock):
+    for number in range(4):
+        (places.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
+        clock.now += 1000
+        snapshots.look([], step=number + 1)
+    kept = sorted(path.name for path in job_dir.checkpoints_dir.glob("*.tar"))
+    assert kept == ["step-000000000003.tar", "step-000000000004.tar"]
+
+
+def test_a_damaged_snapshot_is_told(tmp_path):
+    (tmp_path / "step.tar").write_bytes(b"no tar")
+    with pytest.raises(TrainingFailed, match="the checkpoint cannot be unpacked"):
+        restore(tmp_path / "step.tar", tmp_path)

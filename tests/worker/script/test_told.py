@@ -1,0 +1,166 @@
+import json
+import os
+import struct
+import time
+
+import pytest
+
+from worker.script.output import MAX_LINE_BYTES, NOTE, OutputPump
+from worker.script.tensorboard import EventFiles
+from worker.script.told import SaidLines, Told, line_reader
+
+
+@pytest.fixture
+def clock():
+    class Clock:
+        now = 0.0
+
+        def __call__(self):
+            return self.now
+
+    return Clock()
+
+
+@pytest.fixture
+def told(report, clock):
+    return Told(report, clock=clock)
+
+
+def test_metrics_become_series_and_the_newest_are_the_progress(told, report, events):
+    told.say({"loss": 0.5}, places={"step": 1, "steps": 4})
+    told.say({"loss": 0.25, "accuracy": 1}, places={"step": 2})
+    report.flush_points()
+    (data,) = events("metrics")
+    assert data["points"] == {"loss": [[1, 0.5], [2, 0.25]], "accuracy": [[2, 1.0]]}
+    progress = told.progress()
+    assert (progress.step, progress.steps, progress.fraction) == (2, 4, 0.5)
+    assert progress.metrics == {"loss": 0.25, "accuracy": 1.0}
+
+
+def test_the_time_left_is_told_when_the_steps_are_known(told, clock):
+    told.say({}, places={"step": 10, "steps": 100})
+    assert told.progress().eta_seconds is None
+    clock.now = 20.0
+    told.say({}, places={"step": 20})
+    assert told.progress().eta_seconds == pytest.approx(160.0)
+
+
+def test_epochs_are_a_progress_where_there_are_no_steps(told):
+    told.say({}, places={"epoch": 1, "epochs": 4})
+    assert told.progress().fraction == 0.25
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "low", None, [1], True])
+def test_what_is_no_finite_number_is_dropped_and_counted(told, value):
+    told.say({"loss": value})
+    assert (told.metrics, told.num_dropped) == ({}, 1)
+
+
+def test_series_without_end_are_bounded(told):
+    told.say({f"m{number}": 1 for number in range(600)})
+    assert len(told.metrics) == 500
+    assert told.num_dropped == 100
+
+
+def test_a_step_that_is_said_again_makes_no_second_point(told, report, events):
+    told.say({"loss": 1}, places={"step": 5})
+    told.say({"loss": 2}, places={"step": 5})
+    told.say({"loss": 3}, places={"step": 3})
+    report.flush_points()
+    assert events("metrics")[0]["points"] == {"loss": [[5, 1.0]]}
+
+
+def test_lines_are_read_on_as_they_grow_and_half_a_line_waits(told, tmp_path):
+    path = tmp_path / "events.jsonl"
+    said = SaidLines(path, told)
+    said.read()
+    path.write_text('{"step": 1, "metrics": {"loss": 1}}\n{"step": 2, "metr')
+    said.read()
+    assert told.step == 1
+    with path.open("a") as file:
+        file.write('ics": {"loss": 2}}\nno json\n[1]\n{"gpu_bytes": 4096}\n')
+    said.read()
+    assert (told.step, told.metrics, told.num_dropped) == (2, {"loss": 2.0}, 2)
+    assert said.gpu_bytes == 4096
+
+
+def test_a_pattern_finds_metrics_in_lines_of_output(told):
+    read = line_reader(r"step (?P<step>\d+)/(?P<steps>\d+) loss=(?P<loss>\S+)", told)
+    read("step 5/10 loss=0.25 and more")
+    read("nothing of it")
+    assert (told.step, told.steps, told.metrics) == (5, 10, {"loss": 0.25})
+
+
+def pump(data, tmp_path, **options):
+    source, target = os.pipe()
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        reading = OutputPump(source, file.fileno(), **options)
+        os.write(target, data)
+        os.close(target)
+        reading.finish(timeout_seconds=10)
+    return reading, log.read_bytes()
+
+
+def test_output_arrives_whole_whatever_bytes_it_has(tmp_path):
+    data = bytes(range(256)) * 100
+    reading, log = pump(data, tmp_path)
+    assert log == data
+    assert len(reading.tail()) <= 16_384
+
+
+def test_output_without_end_is_cut_and_said_so(tmp_path):
+    _, log = pump(b"x" * 5000, tmp_path, max_bytes=1000)
+    assert log == b"x" * 1000 + NOTE
+
+
+def test_lines_are_split_at_carriage_returns_and_bounded(tmp_path):
+    lines = []
+    pump(b"a\rb\n" + b"c" * 20_000 + b"\nend", tmp_path, on_line=lines.append)
+    assert lines[:2] == ["a", "b"]
+    assert len(lines[2]) <= MAX_LINE_BYTES
+    assert lines[-1] == "end"
+
+
+def await_scalars(files, *, seconds=20.0):
+    """The next scalars; the library writes them from a thread of its own."""
+    deadline = time.monotonic() + seconds
+    while not (found := list(files.read())) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+def test_scalars_of_tensorboard_are_read_on_as_the_file_grows(tmp_path):
+    from tensorboardX import SummaryWriter
+
+    files = EventFiles(tmp_path)
+    assert list(files.read()) == []
+    with SummaryWriter(str(tmp_path / "runs"), flush_secs=0) as writer:
+        writer.add_scalar("loss", 0.5, 1)
+        assert await_scalars(files) == [("loss", 1, 0.5)]
+        writer.add_scalar("loss", 0.25, 2)
+        writer.add_text("note", "x", 2)
+        assert await_scalars(files) == [("loss", 2, 0.25)]
+    with SummaryWriter(str(tmp_path / "other")) as writer:
+        writer.add_scalar("loss", 1.0, 1)
+    assert list(files.read()) == [("other/loss", 1, 1.0)]
+
+
+def test_a_file_that_is_none_of_tensorboards_is_left_alone(tmp_path):
+    (tmp_path / "x.tfevents").write_bytes(
+        struct.pack("<Q", 4) + b"crc4" + b"\xff\xff\xff\xff" + b"crc4"
+    )
+    files = EventFiles(tmp_path)
+    assert list(files.read()) == []
+    assert list(files.read()) == []
+
+
+def test_lines_of_the_reporting_file_are_those_that_are_read(told, tmp_path, monkeypatch):
+    from redkiln.reporting import log
+
+    path = tmp_path / "events.jsonl"
+    monkeypatch.setenv("REDKILN_EVENTS", str(path))
+    log(step=2, steps=4, loss=float("nan"), accuracy=1)
+    SaidLines(path, told).read()
+    assert (told.step, told.metrics, told.num_dropped) == (2, {"accuracy": 1.0}, 1)
+    json.dumps(told.progress().model_dump())
