@@ -17,8 +17,9 @@ from worker.export.exportable import Exportable
 from worker.trainer.checkpoint import write_durably
 from worker.trainer.failed import TrainingFailed
 
-LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime")
-CODE = Path(__file__).parent, Path(__file__).parents[1] / "trainer" / "models"
+LIBRARIES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
+TRAINER = Path(__file__).parents[1] / "trainer"
+CODE = Path(__file__).parent, TRAINER / "models", TRAINER / "text"
 
 
 def rehearsal_key(architecture: dict[str, object], gate: Export) -> str:

@@ -56,7 +56,9 @@ def open_text_table(dataset: LocalDataset, *, validation_fraction: float) -> Tex
     Raises:
         TrainingFailed: it is not there, or is no table of texts that can be trained on.
     """
-    assert dataset.index_path is not None, "a table is one file"
+    if dataset.index_path is None:
+        message = f"data set {dataset.name} is no table; text-classification reads texts from one"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
     path = Path(dataset.index_path)
     table = load_table(path)
     index = table.index
