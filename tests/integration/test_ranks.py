@@ -153,9 +153,11 @@ def assert_same_curve(one, other):
 
 
 def test_two_ranks_make_the_curve_of_one_process(make_job, start):
-    alone = make_job("alone", num_ranks=1)
+    # Shares of 31 and 32 samples, in micro steps of 15 and 16.
+    uneven = {"batch_size": 63, "accumulation": 2, "clip_norm": 1.0, "label_smoothing": 0.1}
+    alone = make_job("alone", num_ranks=1, **uneven)
     assert run_to_end(start(alone), alone) == EXIT_DONE
-    both = make_job("both")
+    both = make_job("both", **uneven)
     assert run_to_end(start(both), both) == EXIT_DONE
     assert_same_curve(losses(alone), losses(both))
     one, other = (json.loads(job.trained_path.read_text()) for job in (alone, both))

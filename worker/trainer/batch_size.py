@@ -44,6 +44,18 @@ def choose_batch_size(rates: Mapping[int, float]) -> int:
     return min(size for size, rate in rates.items() if rate >= enough)
 
 
+def spread_over_ranks(batch_size: int, *, num_ranks: int, num_train: int) -> int:
+    """The batch that several devices share: for each what one is fast with, as far as data allow.
+
+    Args:
+        batch_size: that one device is fast with.
+        num_ranks: devices.
+        num_train: samples in the training split.
+    """
+    largest = list_candidates(num_train)[-1]
+    return max(num_ranks, min(batch_size * num_ranks, largest))
+
+
 def is_flat(rates: Mapping[int, float]) -> bool:
     """Whether two doublings in a row have gained nothing: a third one would not either."""
     sizes = sorted(rates)

@@ -7,7 +7,7 @@ this process leaves the way that rank did: the agent sees one death, and judges 
 
 It is not torchrun itself, which starts ranks in sessions of their own with every descriptor closed:
 the leases of the GPUs would not be theirs, and a killed group would leave them behind.
-docs/decisions/ranks.md says more.
+docs/decisions/0010-ranks.md says more.
 """
 
 import os

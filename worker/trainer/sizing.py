@@ -14,6 +14,7 @@ from worker.trainer.batch_size import (
     list_candidates,
     reference_batch_size,
     scale_rate,
+    spread_over_ranks,
 )
 from worker.trainer.inputs import Batch
 from worker.trainer.probing import Probe, count_saved_bytes, free_bytes, measure_rates
@@ -36,6 +37,7 @@ def settle_batch_size(
     remembered: Remembered,
     report: Report,
     reference: int | None = None,
+    num_ranks: int = 1,
 ) -> None:
     """Give a resolved spec the batch size and, where it was left alone, the rate that goes with it.
 
@@ -52,11 +54,15 @@ def settle_batch_size(
         remembered: of this host and device.
         report: told what is measured and what came of it.
         reference: batch that the default rate is meant for; by the number of samples if None.
+        num_ranks: devices that share a batch.
     """
     if training.batch_size == "auto":
         probe = Probe(model, loss, make_batch, training, device)
         rates = _find_rates(probe, num_train=num_train, key=key, of=remembered, report=report)
-        size = min(choose_batch_size(rates), num_train)
+        size = choose_batch_size(rates)
+        if num_ranks > 1:
+            size = spread_over_ranks(size, num_ranks=num_ranks, num_train=num_train)
+        size = min(size, num_train)
         _scale_default_rate(training, size, reference or reference_batch_size(num_train))
         report.message(describe_choice(size, rates, lr=training.optimizer.lr))
     else:

@@ -238,6 +238,7 @@ def _settle_batch_size(
         device=device,
         remembered=Remembered.on(device, Path(order.cache_dir)),
         report=report,
+        num_ranks=order.num_ranks,
     )
     taken = spec.training.batch_size
     if asked not in ("auto", taken):

@@ -6,7 +6,19 @@ from worker.trainer.batch_size import (
     list_candidates,
     reference_batch_size,
     scale_rate,
+    spread_over_ranks,
 )
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "num_train", "batch_size"),
+    [(2, 50_000, 256), (4, 50_000, 512), (16, 50_000, 512), (4, 300, 8), (9, 300, 9)],
+)
+def test_each_device_gets_what_one_is_fast_with_as_far_as_data_allow(
+    num_ranks, num_train, batch_size
+):
+    found = spread_over_ranks(128, num_ranks=num_ranks, num_train=num_train)
+    assert found == batch_size
 
 
 @pytest.mark.parametrize(

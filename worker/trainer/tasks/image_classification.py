@@ -98,6 +98,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         device=device,
         remembered=Remembered.on(device, Path(order.cache_dir)),
         report=report,
+        num_ranks=order.num_ranks,
     )
     assert training.batch_size != "auto"
     batches = TrainBatches(

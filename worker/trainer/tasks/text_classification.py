@@ -217,6 +217,7 @@ def _settle(
         device=device,
         remembered=remembered,
         report=report,
+        num_ranks=order.num_ranks,
     )
     if asked == "auto" and training.optimizer.lr in DEFAULT_RATES:
         training.optimizer.lr = scale_rate(

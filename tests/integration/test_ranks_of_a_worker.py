@@ -1,0 +1,73 @@
+"""A worker whose trainings are shared by two ranks: what breaks, and what is asked for."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from tests.integration.conftest import start_site
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def shared_pair(tmp_path_factory):
+    yield from start_site(
+        tmp_path_factory,
+        REDKILN_CPU_RANKS="2",
+        REDKILN_THREADS="2",
+        REDKILN_CANCEL_GRACE_SECONDS="20",
+        REDKILN_SHUTDOWN_GRACE_SECONDS="60",
+    )
+
+
+@pytest.fixture
+def site(shared_pair):
+    shared_pair.restore()
+    return shared_pair
+
+
+def ranks_of(site):
+    """The processes of the ranks by their number."""
+    found = {}
+    for child in site.children_of():
+        try:
+            environ = child.environ()
+        except psutil.Error:
+            continue
+        if "RANK" in environ:
+            found[environ["RANK"]] = child
+    return found
+
+
+def wait_for_training(site, job_id):
+    site.wait_for(lambda: site.committed_steps(job_id), seconds=300)
+    return site.wait_for(lambda: (found := ranks_of(site)) and len(found) == 2 and found)
+
+
+def test_kill_9_of_one_rank_and_the_job_goes_on_from_its_checkpoint(site):
+    job_id = site.submit(epochs=60)
+    ranks = wait_for_training(site, job_id)
+    os.kill(ranks["1"].pid, signal.SIGKILL)
+    site.wait_for(lambda: not ranks["0"].is_running(), seconds=10)
+    job = site.wait_for_end(job_id, seconds=400)
+    assert job.status == "succeeded"
+    assert [str(attempt.status) for attempt in job.attempts] == ["failed", "succeeded"]
+    assert job.attempts[0].failure.code == "killed"
+    assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
+
+
+def test_a_paused_job_leaves_no_rank_behind_and_a_cancelled_one_neither(site):
+    job_id = site.submit(epochs=2000)
+    ranks = wait_for_training(site, job_id)
+    site.client.pause(job_id)
+    site.wait_for(lambda: site.client.job(job_id).status == "paused", seconds=60)
+    assert not any(rank.is_running() for rank in ranks.values())
+    before = max(site.committed_steps(job_id))
+    site.client.resume(job_id)
+    site.wait_for(lambda: max(site.committed_steps(job_id)) > before, seconds=300)
+    ranks = site.wait_for(lambda: (found := ranks_of(site)) and len(found) == 2 and found)
+    site.client.cancel(job_id)
+    assert site.wait_for_end(job_id).status == "cancelled"
+    assert not any(rank.is_running() for rank in ranks.values())
