@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
-Names: training, checkpoint, text, accuracy, api, download, latency, hardware. Without one, all of
-them.
+Names: training, checkpoint, decode, mapped, text, accuracy, api, download, latency, hardware.
+Without one, all of them.
 """
 
 import argparse
@@ -18,7 +18,18 @@ from rich.table import Table
 
 from bench.result import Result
 
-GROUPS = ("training", "checkpoint", "text", "accuracy", "api", "download", "latency", "hardware")
+GROUPS = (
+    "training",
+    "checkpoint",
+    "decode",
+    "mapped",
+    "text",
+    "accuracy",
+    "api",
+    "download",
+    "latency",
+    "hardware",
+)
 OUT_PATH = Path(__file__).parent / "out" / "latest.json"
 
 
