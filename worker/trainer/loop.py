@@ -226,7 +226,8 @@ class Loop:
         num_rollbacks = state.num_rollbacks
         if not rollback.may_roll_back(error.failure, training, num_rollbacks=num_rollbacks):
             raise error
-        checkpoint, _ = self._store.load_newest(self._store.manifests()[-1].name)
+        good = self._store.manifests()
+        checkpoint = self._store.load_newest(good[-1].name)[0] if good else None
         if checkpoint is None:
             raise error
         manifest = checkpoint.manifest
@@ -425,6 +426,7 @@ class Loop:
         if is_leaving and self._device.type == "cuda":
             # Whoever wants the GPU does not wait for the disk.
             tensors = copy_to_host(tensors)
+            self._work.close()
             release_device(self._device)
         with self._insight.checkpointing():
             manifest = self._store.save(
