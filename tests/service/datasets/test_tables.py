@@ -1,0 +1,161 @@
+"""Tables over HTTP: registered with what their owner says, shown, and handed to a worker."""
+
+import hashlib
+import io
+
+import pyarrow.parquet as pq
+import pytest
+
+from redkiln.tables import METADATA_KEY, TableIndex
+from service.datasets.validator import Validator
+from service.jobs.fitting import fail_misfits
+
+CSV = {"Content-Type": "text/csv"}
+
+
+@pytest.fixture
+def houses():
+    lines = ["rooms,town,price"]
+    lines += [f"{i % 6},{['Oslo', 'Rome', 'Kyiv'][i % 3]},{100 + i * 3.7:.1f}" for i in range(60)]
+    return "\n".join(lines).encode()
+
+
+def push(client, content, **params):
+    return client.post(
+        "/v1/datasets", params={"name": "houses", **params}, content=content, headers=CSV
+    )
+
+
+def test_a_csv_is_ready_with_its_columns_and_what_was_inferred(client, houses, settled):
+    answer = push(client, houses)
+    assert answer.status_code == 202
+    view = settled(client, answer.json()["id"])
+    assert (view["status"], view["task"], view["target"]) == (
+        "ready", "tabular-regression", "price",
+    )  # fmt: skip
+    assert view["counts"] == {"train": {"rows": 54}, "test": {"rows": 6}}
+    assert [(column["name"], column["type"]) for column in view["columns"]] == [
+        ("rooms", "numeric"),
+        ("town", "categorical"),
+        ("price", "target"),
+    ]
+    town = view["columns"][1]
+    assert (town["num_categories"], sorted(town["categories"])) == (3, ["Kyiv", "Oslo", "Rome"])
+    assert view["options"] == {}
+    assert any("task=NAME" in note for note in view["notes"])
+
+
+def test_what_is_said_is_kept_shown_and_part_of_what_the_set_is(client, houses, settled):
+    said = {"target": "town", "column": ["price=ignored", "rooms=categorical"]}
+    view = settled(client, push(client, houses, **said).json()["id"])
+    assert view["task"] == "tabular-classification"
+    assert view["options"] == {
+        "target": "town", "columns": {"price": "ignored", "rooms": "categorical"},
+    }  # fmt: skip
+    assert push(client, houses, **said).json()["id"] == view["id"]
+    assert push(client, houses, target="rooms").json()["id"] != view["id"]
+
+
+@pytest.mark.parametrize(
+    ("said", "pointer", "words"),
+    [
+        ({"task": "tabular-regresion"}, "/task", "'tabular-regression'"),
+        ({"column": "rooms=number"}, "/columns/rooms", "did you mean 'numeric'"),
+        ({"column": "rooms"}, "/column", "NAME=TYPE"),
+        ({"delimiter": "ab"}, "/delimiter", "one character"),
+        ({"text": "town", "task": "tabular-regression"}, "", "text is for text-classification"),
+        ({"target": "town", "column": "town=numeric"}, "", "the target cannot be"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_pointer(client, houses, said, pointer, words):
+    answer = push(client, houses, **said)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == pointer
+    assert words in error["message"]
+
+
+def test_a_misspelt_parameter_is_told_the_nearest_one(client, houses):
+    answer = push(client, houses, tagret="price")
+    assert answer.status_code == 422
+    assert "'target'" in answer.json()["errors"][0]["message"]
+
+
+def test_a_bad_table_says_why_by_line(client, houses, settled):
+    lines = houses.decode().splitlines()
+    lines[9] = "4,Oslo,"
+    view = settled(client, push(client, "\n".join(lines).encode()).json()["id"])
+    assert view["status"] == "invalid"
+    assert [error["path"] for error in view["errors"]] == [None, "line 10"]
+
+
+def test_a_job_on_a_table_gets_its_task_and_its_worker_one_file(client, houses, settled, worker):
+    dataset = settled(client, push(client, houses, target="town").json()["id"])
+    worker.hello()
+    job = client.post("/v1/jobs", json={"dataset": dataset["id"]}).json()
+    assert job["task"] == "tabular-classification"
+    attempt = worker.claim()
+    ref = attempt.claimed["dataset"]
+    assert ref["task"] == "tabular-classification"
+    url = f"/v1/attempts/{attempt.id}/dataset/index"
+    content = client.get(url, headers=attempt.headers).content
+    assert hashlib.sha256(content).hexdigest() == ref["index_sha256"]
+    assert len(content) == ref["index_bytes"]
+    table = pq.read_table(io.BytesIO(content))
+    index = TableIndex.model_validate_json(table.schema.metadata[METADATA_KEY.encode()])
+    assert index.classes == ["Kyiv", "Oslo", "Rome"]
+    assert table.num_rows == index.num_train + index.num_test == 60
+
+
+def test_a_job_that_waited_for_another_kind_of_data_fails_with_the_reason(
+    client, services, houses, settled, job
+):
+    services.validator.close()  # so that it is still waiting when the job comes
+    dataset = push(client, houses).json()
+    queued = client.post(
+        "/v1/jobs", json={"dataset": dataset["id"], "task": "image-classification"}
+    ).json()
+    assert queued["status"] == "queued"
+    validator = Validator(
+        services.database,
+        services.storage,
+        services.settings,
+        on_settled=fail_misfits,
+    )
+    validator.start()
+    settled(client, dataset["id"])
+    validator.close()
+    view = job(queued["id"])
+    assert (view["status"], view["reason"]["code"]) == ("failed", "bad_input")
+    assert "is for tabular-regression" in view["reason"]["message"]
+
+
+class TestFolders:
+    @pytest.fixture
+    def settings(self, settings, tmp_path):
+        return settings.model_copy(update={"data_roots": [tmp_path]})
+
+    def test_a_folder_with_a_table_needs_no_folder_on_the_worker(
+        self, client, houses, settled, tmp_path, worker
+    ):
+        folder = tmp_path / "houses"
+        folder.mkdir()
+        (folder / "houses.csv").write_bytes(houses)
+        (folder / "README.txt").write_text("about houses")
+        body = {"path": str(folder), "target": "price", "columns": {"rooms": "categorical"}}
+        view = settled(client, client.post("/v1/datasets", json=body).json()["id"])
+        assert (view["status"], view["kind"]) == ("ready", "folder")
+        assert view["size_bytes"] == len(houses)
+        assert view["options"]["columns"] == {"rooms": "categorical"}
+        worker.hello()
+        client.post("/v1/jobs", json={"dataset": "houses"})
+        attempt = worker.claim()
+        for path in ("dataset", "dataset/index"):
+            url = f"/v1/attempts/{attempt.id}/{path}"
+            answer = client.get(url, headers=attempt.headers)
+            assert hashlib.sha256(answer.content).hexdigest() == view["sha256"]
+
+    def test_an_unknown_type_is_refused_with_its_pointer(self, client, tmp_path):
+        body = {"path": str(tmp_path), "columns": {"rooms": "numbers"}}
+        answer = client.post("/v1/datasets", json=body)
+        assert answer.json()["errors"][0]["pointer"] == "/columns/rooms"
