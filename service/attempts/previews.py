@@ -15,7 +15,7 @@ from pathlib import Path
 
 from service.errors import StorageFull, TooLarge, UnsupportedMedia
 
-MAX_BYTES = 2 * 1024**2
+MAX_BYTES = 1024**2
 """A picture of two dozen samples takes some 100 KB."""
 MEDIA_TYPES = ("image/png", "text/markdown")
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"

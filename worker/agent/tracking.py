@@ -135,6 +135,8 @@ class Tracking:
         Returns:
             What did not arrive, for the job's warnings; None when all of it did.
         """
+        if self._thread.ident is None:
+            return None  # the attempt ended before there was anything to tell
         timeout_seconds = CLOSE_SECONDS if outcome in STATUS else HURRY_SECONDS
         with self._changed:
             self._outcome, self._files = outcome, files

@@ -64,7 +64,8 @@ class Insight:
         self._num_steps = 0
         self._meter = WaitMeter(work.batches.pace)
         self._metered_seconds = 0.0
-        is_first = not _is_distributed() or torch.distributed.get_rank() == 0
+        self._is_alone = not _is_distributed()
+        is_first = self._is_alone or torch.distributed.get_rank() == 0
         self._previewer = Previewer(work.preview if is_first else None, job_dir.preview_dir)
         self._warming = self._build_warming(order)
         self._profiler: StepProfiler | None = None
@@ -126,15 +127,13 @@ class Insight:
 
     def show_samples(self, step: int) -> None:
         """Show sample predictions; the model is as it is scored. What fails here fails no job."""
-        self._report.enter(Phase.EVALUATING)
         try:
-            self._previewer.make(step)
+            with self._report.apart():
+                self._previewer.make(step)
         except (OSError, RuntimeError) as error:
             self._previewer = Previewer(None, Path())
             first = str(error).partition("\n")[0]
             self._report.warning("no_preview", f"sample predictions are not shown: {first}")
-        finally:
-            self._report.enter(Phase.TRAINING)
 
     def close(self) -> None:
         """Training ends; a window that is open is closed."""
@@ -167,15 +166,14 @@ class Insight:
             share = share_waited(
                 making=pace.making_seconds, waiting=pace.waiting_seconds, seconds=training
             )
-        previews = self._previewer.budget.spent_seconds
         seconds = {
             "start": self._start_seconds,
             "first steps": spent.get(Phase.WARMING, 0.0),
             "steps": max(0.0, training * (1 - share) - self._saving_seconds),
             "data": training * share,
             "checkpoints": self._saving_seconds,
-            "evaluation": max(0.0, spent.get(Phase.EVALUATING, 0.0) - previews),
-            "previews": previews,
+            "evaluation": spent.get(Phase.EVALUATING, 0.0),
+            "previews": self._previewer.budget.spent_seconds,
             "profile": spent.get(Phase.MEASURING, 0.0),
         }
         memory = read_memory(self._device, limit_bytes=self._limit_bytes)
@@ -199,7 +197,7 @@ class Insight:
     def _measure_bare(
         self, facts: EfficiencyFacts, make_bare: Callable[[], BareStep]
     ) -> dict[str, object]:
-        if _is_distributed():
+        if not self._is_alone:
             return {"why_not_bare": "several processes trained together"}
         training = sum(facts.seconds.get(part, 0.0) for part in ("steps", "data", "checkpoints"))
         num_steps = bare_step.plan_steps(

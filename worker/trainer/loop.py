@@ -54,6 +54,7 @@ class Loop:
 
     Attributes:
         first_step_at: when the first step in this process was made.
+        efficiency: how well `run` used the machine.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Loop:
         ranks: Ranks = ALONE,
     ) -> None:
         self.first_step_at: datetime | None = None
+        self.efficiency: Efficiency | None = None
         self._work = work
         self._training = work.spec.training
         self._plan = work.plan
@@ -159,10 +161,6 @@ class Loop:
         """The newest sample predictions."""
         return self._insight.newest_preview
 
-    def judge_efficiency(self) -> Efficiency | None:
-        """How well training used the machine; after its last step, for it makes further ones."""
-        return self._insight.judge(self._make_bare_step)
-
     def _make_bare_step(self) -> Callable[[], None]:
         epoch, place = divmod(self.step - 1, self._plan.steps_per_epoch)
         inputs, targets = self._work.batches.get(epoch, place)
@@ -189,6 +187,8 @@ class Loop:
         while self.advance(self._plan.steps):
             pass
         self._insight.close()
+        # Behind the last step, for it makes further ones; before the batches are closed.
+        self.efficiency = self._insight.judge(self._make_bare_step)
 
     def advance(self, max_steps: int) -> bool:
         """Make up to `max_steps` steps, with the evaluations and checkpoints that fall due.

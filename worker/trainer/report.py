@@ -1,7 +1,8 @@
 """What a run says while it goes on: events, at a bounded rate, and the time spent in each phase."""
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,6 +61,17 @@ class Report:
                 self._last[self._phase] = spent
         self._entered = now
         return self.seconds
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within it time belongs to no phase; for others to see the phase goes on."""
+        self.settle()
+        phase, self._phase = self._phase, None
+        try:
+            yield
+        finally:
+            self._entered = time.perf_counter()
+            self._phase = phase
 
     def log(self, text: str) -> None:
         """Write a line to the log, which is this process's standard output."""

@@ -105,6 +105,8 @@ def build_loop(
         remembered = Remembered.on(device, Path(order.cache_dir))
         forward = settle_compile(work, device=device, remembered=remembered, report=report)
     else:
+        if work.spec.training.compile == "default":
+            report.warning("not_compiled", "several GPUs train without torch.compile")
         work.spec.training.compile = "off"
     share_work(work, ranks, device=device, report=report)
     if ranks.is_first:
@@ -252,7 +254,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         ),
         first_steps=loop.first_steps,
         advice=advice,
-        efficiency=loop.judge_efficiency(),
+        efficiency=loop.efficiency,
         preview=loop.newest_preview,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())

@@ -194,3 +194,8 @@ def test_a_spec_is_flattened_into_parameters():
         "training.optimizer.lr": "0.002",
         "training.optimizer.betas": "[0.9, 0.999]",
     }
+
+
+def test_an_attempt_that_never_began_waits_for_nothing():
+    facts = RunFacts("redkiln", "job_1", "flowers", {})
+    assert Tracking(MlflowClient("http://127.0.0.1:9"), facts).finish("failed", []) is None

@@ -321,7 +321,7 @@ def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events
     told = [e["data"]["activity"] for e in events(job_dir, "progress")]
     assert told[0].startswith("tuning kernels for the first run on this GPU")
     assert told[-1] is None
-    found = loop.judge_efficiency()
+    found = loop.efficiency
     assert found.facts.seconds["first steps"] > 0
     assert 3 <= loop.step - found.facts.num_steps <= 20
 
