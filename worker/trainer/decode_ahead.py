@@ -72,6 +72,8 @@ class DecodingRows:
             env={**os.environ, "REDKILN_PARENT_PID": str(os.getpid())},
             cwd=Path(__file__).parents[2],
             pass_fds=[self._descriptor],
+            # SIGTERM to the trainer's group asks for a checkpoint, for which batches are needed.
+            process_group=0,
         )
         _write(child, assignment)
         return child
