@@ -21,11 +21,11 @@ from redkiln.datasets import DatasetIndex, Sample
 from worker.trainer.decode import open_decoded
 from worker.trainer.pixels import PixelFormat
 
-COUNT = 6000
+COUNT = 4000
 SIDE = 160
 SIZE = 128
 """More than half the side, so that no JPEG is decoded at a reduced size: Pillow would not be."""
-PAIRS = 5
+PAIRS = 3
 TARGET = 1.6
 TARGET_CORES = 2
 

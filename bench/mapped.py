@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench.result import Result, at_least, at_most, spread
-from bench.training import BATCH, SIDE, alternate, bare_chunks
+from bench.result import Result, at_least, at_most
+from bench.training import BATCH, SIDE, alternate, bare_chunks, compare
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
 from redkiln.events import EventWriter
 from redkiln.job import Phase
@@ -56,24 +56,24 @@ def measure() -> list[Result]:
         data = write_data(root)
         data_bytes = COUNT * 3 * SIDE**2
         budget_bytes = data_bytes // 4
-        bare = bare_chunks(torch.channels_last, precision=PRECISION)
+        bare = bare_chunks(torch.channels_last, model="amdnet", batch=BATCH, precision=PRECISION)
         bare(STEPS)
         alone = peak_bytes()
         job_dir = write_job(root, data, budget_bytes=budget_bytes)
         with closing(Chunks(job_dir)) as mapped:
-            seconds = alternate(bare, mapped, steps=STEPS)
+            steps = {"bare": STEPS, "mapped": STEPS}
+            seconds = alternate({"bare": bare, "mapped": mapped}, steps=steps)
             extra = peak_bytes() - alone
-    pairs = [b / o for b, o in zip(*seconds, strict=True)]
+    ratio, pairs = compare(seconds["bare"], seconds["mapped"])
     how = (
         f"{PRECISION}, amdnet, batch {BATCH}, {COUNT} images of {SIDE} pixels, "
-        f"{torch.get_num_threads()} threads: {spread(pairs)}"
+        f"{torch.get_num_threads()} threads: {pairs}"
     )
     size = (
         f"at its peak, for {data_bytes / 1e6:.0f} MB of images and a budget of "
         f"{budget_bytes / 1e6:.0f} MB, over {alone / 1e6:.0f} MB with the bare step"
     )
     limit = (budget_bytes + ALLOWED_BYTES) / 1e6
-    ratio = float(np.median(seconds[0]) / np.median(seconds[1]))
     return [
         at_least("images from the disk over the bare step", ratio, "ratio", TARGET, how),
         at_most("resident memory for images from the disk", extra / 1e6, "MB", limit, size),
