@@ -18,6 +18,7 @@ from redkiln.tables import find_file_type
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
+SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 LOOKED_AT = 20_000
 """Files that are looked at for a first opinion."""
 
@@ -42,6 +43,8 @@ def check_path(path: Path) -> None:
         problem = judge_folder(path)
         if problem:
             raise UsageError(f"{path} {problem}\n{ACCEPTED}")
+    elif path.suffix.lower() in SPEC_SUFFIXES:
+        raise UsageError(f"{path} is a spec, not data. Queue it: redkiln submit {path} --watch")
     else:
         open_package(path)
 

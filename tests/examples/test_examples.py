@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from redkiln.cli.specfile import load_spec_file
+from redkiln.datasets import BUILTINS
 from redkiln.tasks import needs_dataset, parse_spec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -15,5 +16,12 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_every_example_spec_is_one(path):
-    spec = parse_spec(load_spec_file(path).value, default_task="image-classification")
+    value = load_spec_file(path).value
+    spec = parse_spec(value, default_task=task_of(value.get("dataset", "")))
     assert (spec.dataset_reference is not None) == needs_dataset(spec.task)
+
+
+def task_of(dataset):
+    """What the service reads a spec without a task as: that of its data set."""
+    builtin = BUILTINS.get(dataset.removeprefix("builtin:"))
+    return builtin.task if builtin else "image-classification"

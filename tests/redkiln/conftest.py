@@ -55,6 +55,7 @@ class FakeService:
     estimates: list = field(default_factory=list)
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
+    upload_queries: list = field(default_factory=list)
     submitted: list = field(default_factory=list)
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
     roots: list = field(default_factory=list)
@@ -329,6 +330,7 @@ def build_app(fake):
         else:
             body = await request.body()
             fake.uploads.append((name, request.headers["content-type"], body))
+            fake.upload_queries.append(request.query_params.multi_items())
             view = dataset(name, sha256=hashlib.sha256(body).hexdigest(), size_bytes=len(body))
         view["id"] = f"ds_{len(fake.datasets) + 1}"
         if fake.dataset_errors:

@@ -36,3 +36,26 @@ def test_a_list_shows_what_there_is(redkiln, image_folder):
     out = redkiln("datasets").out
     assert "flowers" in out
     assert "60" in out
+
+
+def test_a_table_shows_its_columns_and_what_was_said(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    fake.datasets["ds_1"] |= {
+        "task": "tabular-regression",
+        "target": "price",
+        "classes": [],
+        "counts": {"train": {"rows": 90}, "test": {"rows": 10}},
+        "image_sizes": {},
+        "options": {"target": "price", "columns": {"zip": "categorical"}},
+        "columns": [
+            {"name": "age", "type": "numeric", "minimum": 0, "maximum": 9, "num_missing": 3},
+            {"name": "zip", "type": "categorical", "num_categories": 7, "categories": ["a", "b"]},
+            {"name": "id", "type": "ignored", "note": "it numbers the rows"},
+            {"name": "price", "type": "target", "minimum": 1.5, "maximum": 3.5, "mean": 2},
+        ],
+        "num_skipped": 1,
+    }
+    out = redkiln("datasets", "show", "flowers").out
+    for words in ("train 90, test 10", "target 'price', zip=categorical", "0 to 9", "7: a, b",
+                  "it numbers the rows", "1.5 to 3.5, mean 2", "1 row"):  # fmt: skip
+        assert words in out

@@ -114,3 +114,24 @@ def test_ctrl_c_while_the_data_is_validated_is_an_interrupt(redkiln, image_folde
     done = redkiln("train", image_folder)
     assert done.code == 130
     assert done.err.splitlines()[-1] == "Interrupted."
+
+
+def test_a_spec_is_told_where_it_goes(redkiln):
+    Path("job.yaml").write_text("dataset: flowers")
+    done = redkiln("train", "job.yaml")
+    assert done.code == 2
+    assert "redkiln submit job.yaml --watch" in done.err
+
+
+def test_a_table_is_sent_with_what_is_said_of_it(redkiln, fake):
+    Path("houses.csv").write_text("rooms,price\n1,2\n")
+    done = redkiln("train", "houses.csv", "--target", "price", "--column", "rooms=categorical")
+    assert done.code == 0
+    assert fake.uploads[0][:2] == ("houses", "text/csv")
+    assert fake.upload_queries[0] == [
+        ("name", "houses"), ("target", "price"), ("column", "rooms=categorical"),
+    ]  # fmt: skip
+    wrong = redkiln("train", "houses.csv", "--column", "rooms")
+    assert (wrong.code, "NAME=TYPE" in wrong.err) == (2, True)
+    builtin = redkiln("train", "builtin:iris", "--target", "species")
+    assert "leave --target away" in builtin.err

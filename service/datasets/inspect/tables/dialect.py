@@ -146,23 +146,31 @@ def _is_well_quoted(text: str, delimiter: str, *, is_cut: bool) -> bool:
 def _looks_named(rows: list[list[str]]) -> bool:
     """Whether the first row names the columns rather than being a sample.
 
-    It does where no cell of it is a number or repeated, and either a known name is among them, or
-    another row has a number where it has none, or none of its cells comes again below it.
+    It does where a known name is among its cells that does not come again below it; else where none
+    of them is a number, and either there are numbers below one or none of them comes again.
     """
     first, rest = rows[0], rows[1:]
     cells = [cell.strip() for cell in first]
     named = [cell for cell in cells if cell]
-    if not named or any(is_number(cell) for cell in named):
+    if not named:
         return False
-    if len({cell.casefold() for cell in named} & _KNOWN_NAMES) > 0 or not rest:
+    whole = [row for row in rest if len(row) == len(first)]
+    below = [set(column) for column in zip(*whole, strict=True)] or [set() for _ in first]
+    comes_again = [cell in column for cell, column in zip(first, below, strict=True)]
+    # Also among names that are numbers, as pandas writes those of columns that have none.
+    if any(
+        cell.casefold() in _KNOWN_NAMES and not comes_again[at] for at, cell in enumerate(cells)
+    ):
+        return True
+    if any(is_number(cell) for cell in named):
+        return False
+    if not rest:
         return True
     if any(len(cell) > _MAX_NAME for cell in named) or len(named) < len(cells) - 1:
         return False
     if any(is_number(cell) for row in rest[:50] for cell in row):
         return _numbers_below(cells, rest)
-    whole = [row for row in rest if len(row) == len(first)]
-    below = [set(column) for column in zip(*whole, strict=True)]
-    return not any(cell in column for cell, column in zip(first, below, strict=False))
+    return not any(comes_again)
 
 
 def _numbers_below(cells: list[str], rest: list[list[str]]) -> bool:

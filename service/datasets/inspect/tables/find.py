@@ -16,6 +16,8 @@ _TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".pq")
 _MAYBE_TABLES = (".txt", ".data", ".json", ".dat")
 """Only where there is nothing better: a README ends like this, too."""
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+_OFFICE = "[Content_Types].xml"
+"""In every zip that is a document of an office program."""
 _PEEK_BYTES = 4096
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\x1b")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -54,8 +56,11 @@ def find_tables(files: Sequence[Entry], *, is_wanted: bool) -> list[TableFile]:
         is_wanted: its owner said something that only a table has, so images do not matter.
 
     Raises:
-        Refused: there are several, and which is which cannot be told.
+        Refused: there are several and which is which cannot be told, or it is no table of ours.
     """
+    if any(entry.path == _OFFICE for entry in files):
+        message = "is an Excel or other Office file; save the sheet as CSV and send that"
+        raise refuse("not_a_table", message)
     found = [entry for entry in files if _ends(entry, _TABLES)]
     has_images = any(_ends(entry, _IMAGES) for entry in files)
     if not found and not has_images:

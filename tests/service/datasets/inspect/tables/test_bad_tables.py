@@ -1,6 +1,8 @@
 """What cannot be trained on is refused with its place and what to do."""
 
 import gzip
+import io
+import zipfile
 
 import pytest
 
@@ -161,3 +163,13 @@ def test_an_infinite_feature_is_a_bad_row(look, rows):
     assert (looked.codes, looked.errors[0].path) == (["mixed_types"], "line 10")
     looked = look(infinite, columns={"x": "numeric"})
     assert (looked.codes[1], looked.errors[1].path) == ("not_a_number", "line 10")
+
+
+def test_a_workbook_is_told_from_an_archive(look):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    looked = look(buffer.getvalue())
+    assert looked.codes == ["not_a_table"]
+    assert "save the sheet as CSV" in looked.errors[0].message

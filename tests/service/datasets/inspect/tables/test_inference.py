@@ -165,3 +165,9 @@ def test_json_lines_and_parquet_hold_the_same_table(look, json_lines, tmp_path):
     assert lines.index == parquet.index
     assert lines.table.equals(parquet.table)
     assert lines.index.classes == ["false", "true"]
+
+
+def test_names_that_are_numbers_are_names_beside_one_that_is_known(look, rows):
+    looked = look(rows(header="0,1,label"))
+    assert [column.name for column in looked.report.columns] == ["0", "1", "label"]
+    assert looked.index.classes == ["a", "b"]
