@@ -31,7 +31,7 @@ def cache_dir(tmp_path_factory):
 def make_job(tmp_path, cache_dir):
     """A job directory; amdnet has no batch norm, and no dropout."""
 
-    def make(name, *, num_ranks=2, resume=None, model="amdnet", **training):
+    def make(name, *, num_ranks=2, resume=None, model="amdnet", device="cpu", **training):
         order = Order(
             job_id="job_1",
             job_name=name,
@@ -43,7 +43,7 @@ def make_job(tmp_path, cache_dir):
                 "training": {"batch_size": 64, "epochs": 3, "precision": "fp32", **training},
             },
             dataset=LocalDataset(name="digits", kind="builtin", fingerprint="digits"),
-            device="cpu",
+            device=device,
             threads=2,
             num_ranks=num_ranks,
             resume=resume,
@@ -228,6 +228,22 @@ def test_ranks_die_with_their_leader(make_job, start):
     ranks = wait_until(lambda: step_of(job_dir) >= 3 and ranks_of(child))
     child.kill()
     wait_until(lambda: not any(map(psutil.Process.is_running, ranks)), seconds=10)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", ["amdnet", "resnet18"])
+def test_two_gpus_make_the_curve_of_one(make_job, start, model):
+    """Batch norm sees the whole batch there, so its models have the same curve, too."""
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        pytest.skip("this machine has not two GPUs")
+    alone = make_job("alone", num_ranks=1, model=model, device="cuda:0")
+    assert run_to_end(start(alone), alone) == EXIT_DONE
+    both = make_job("both", model=model, device="cuda:0")
+    assert run_to_end(start(both), both) == EXIT_DONE
+    first = [list(losses(job).values())[:20] for job in (alone, both)]
+    assert first[0] == pytest.approx(first[1], rel=0.02, abs=0.02)
 
 
 def start_broken(start, job_dir, fault):
