@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, START, END)
 FILE = "tokenizer.json"
+VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "tokenizer.model")
+"""Files of tokenizers from before there was one file for all."""
 KIND = "byte-level BPE"
 
 
@@ -100,6 +102,9 @@ def _convert(folder: Path) -> "Tokenizer":
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
+    # Without any of them transformers makes up a tokenizer that knows no word.
+    if not any((folder / name).exists() for name in VOCABULARIES):
+        raise FileNotFoundError(f"there is none of {', '.join((FILE, *VOCABULARIES))}")
     converted = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     tokenizer = getattr(converted, "backend_tokenizer", None)
     if tokenizer is None:
