@@ -50,7 +50,7 @@ class Gradients:
         forward: Callable[..., Any] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.forward: Callable[..., Any] = forward or work.model
+        self.forward: Callable[..., Any] = work.model if forward is None else forward
         self._ranks = ranks
         self._averaging = Averaging(work.model, ranks, device=device)
         self._work = work
