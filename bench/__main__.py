@@ -1,6 +1,6 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
-Names: training, checkpoint, decode, mapped, text, accuracy, api, download, latency, hardware.
+Names: training, tabular, checkpoint, decode, mapped, text, accuracy, api, download, latency, hardware.
 Without one, all of them.
 """
 

@@ -158,8 +158,8 @@ class Training(StrictModel):
     )
     batch_size: Auto | Annotated[int, Field(ge=1, le=65536)] = Field(
         "auto",
-        description="Samples in one optimiser step; `auto` measures, and takes the smallest that is "
-        "within 5 % of the fastest, of at most 1024 and a 50th of the training samples.",
+        description="Samples in one optimiser step; `auto` measures, and takes the smallest that "
+        "is within 5 % of the fastest, of at most 1024 and a 50th of the training samples.",
     )
     accumulation: int = Field(
         1, ge=1, le=1024, description="Micro steps that one optimiser step is made of."
@@ -252,7 +252,11 @@ class Export(StrictModel):
         description="Largest allowed |onnx - torch| relative to the largest |torch| output.",
     )
     max_metric_drop: float = Field(
-        0.005, ge=0, le=1, description="How much lower the task's metric may be under ONNX Runtime."
+        0.005,
+        ge=0,
+        le=1,
+        description="How much lower the task's metric may be under ONNX Runtime; for a regression "
+        "the share by which its error may grow.",
     )
     require_verified: bool = Field(
         False, description="Fail the job, rather than warn, when the export misses its gate."

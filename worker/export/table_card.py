@@ -81,7 +81,8 @@ def usage_code(table: Table) -> str:
     body += USAGE_CODES if table.categorical else ""
     body += USAGE_CLASSES if table.index.classes else USAGE_VALUE
     find = USAGE_FIND if table.categorical else ""
-    row = "".join(f"    {json.dumps(k)}: {json.dumps(v)},\n" for k, v in _example_row(table).items())
+    example = _example_row(table).items()
+    row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
     call = f"\n\nrow = {{\n{row}}}  # what is left away counts as missing\nprint(predict([row]))"
     return f"```python\n{chr(10).join(head)}\n{find}{body}{call}\n```"
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from redkiln.tabular import TabularModel
+from worker.trainer.models.dropout import ByteDropout
 
 MAX_EMBEDDING = 50
 
@@ -87,7 +88,7 @@ class Mlp(TabularNetwork):
         widths = [width, *hidden]
         layers: list[nn.Module] = []
         for narrow, wide in pairwise(widths):
-            layers += [nn.Linear(narrow, wide), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [nn.Linear(narrow, wide), nn.ReLU(), ByteDropout(dropout)]
         self.hidden = nn.Sequential(*layers)
         self.head = nn.Linear(widths[-1], shape.num_outputs)
 

