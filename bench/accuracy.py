@@ -7,6 +7,8 @@ once, at the end. What needs `../shared/data` says so where that is missing.
 Where there is a GPU: samples/s of `cifar-fast` on as many images as CIFAR-10 has, over its bare
 step.
 
+It takes as long as the jobs do: on two cores without bf16 the nets on images some ten minutes.
+
 `python -m bench accuracy`, or one of it: `python -m bench.accuracy mnist|cifar|cancer|gpu`.
 """
 
@@ -44,7 +46,7 @@ from worker.trainer.threads import ENVIRONMENT
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 FIXED = {"batch_size": 64, "compile": "off"}
-"""What would otherwise be measured on the machine, so that the figure is the same on the next one."""
+"""What would else be measured on the machine, so that the figure is the same on the next one."""
 FULL_SIZE = 5000, 1000
 """Training and test images a class of CIFAR-10."""
 GPU_TARGET = 0.9
