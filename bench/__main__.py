@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
-Names: training, tabular, checkpoint, decode, mapped, text, accuracy, api, download, latency, hardware.
-Without one, all of them.
+Names: training, tabular, checkpoint, decode, mapped, text, accuracy, api, download, latency,
+hardware. Without one, all of them.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from bench.result import Result
 
 GROUPS = (
     "training",
+    "tabular",
     "checkpoint",
     "decode",
     "mapped",
