@@ -137,3 +137,9 @@ def brief_site(shared_brief_site):
     """The same with leases of 4 s."""
     shared_brief_site.restore()
     return shared_brief_site
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory):
+    """A stack whose users may have programs of their own run."""
+    yield from start_site(tmp_path_factory, REDKILN_SCRIPTS="on")

@@ -60,6 +60,11 @@ class Places:
         return self.root / "lib"
 
     @property
+    def own_lib_dir(self) -> Path:
+        """Holds what the worker itself runs within the script's bounds."""
+        return self.root / "own-lib"
+
+    @property
     def events_path(self) -> Path:
         """What it says."""
         return self.root / "events.jsonl"
@@ -68,7 +73,13 @@ class Places:
         """Make the folders; those that there are stay as they are."""
         for folder in (self.code_dir, self.out_dir, self.checkpoints_dir, self.temporary_dir):
             folder.mkdir(parents=True, exist_ok=True)
-        self.lib_dir.mkdir(exist_ok=True)
-        link = self.lib_dir / "redkiln"
-        if not link.is_symlink():
-            link.symlink_to(Path(redkiln.__file__).parent)
+        contract = Path(redkiln.__file__).parent
+        for folder, packages in (
+            (self.lib_dir, [contract]),
+            (self.own_lib_dir, [contract, contract.parent / "worker"]),
+        ):
+            folder.mkdir(exist_ok=True)
+            for package in packages:
+                link = folder / package.name
+                if not link.is_symlink():
+                    link.symlink_to(package)

@@ -307,8 +307,8 @@ def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str,
     while names and time.monotonic() < deadline:
         paths = [str(results.folder / name) for name in names]
         own = [sys.executable, "-m", "worker.script.onnx_check", *paths]
-        environ = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-        environ = {name: value for name, value in environ.items() if name != "HF_TOKEN"}
+        environ = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
+        environ["PYTHONPATH"] = str(bounds.places.own_lib_dir)
         try:
             done = subprocess.run(
                 bounds.command(own, environ),

@@ -1,0 +1,64 @@
+"""A Lightning module that learns a sine; a callback tells its metrics."""
+
+import os
+from pathlib import Path
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import redkiln
+
+OUT = Path(os.environ.get("REDKILN_OUT", "out"))
+CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
+EPOCHS = 10
+
+
+class TellRedkiln(Callback):
+    """What the module logs becomes the job's metrics."""
+
+    def on_train_epoch_end(self, trainer, module):
+        numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        steps = int(trainer.estimated_stepping_batches)
+        redkiln.log(
+            numbers, step=trainer.global_step, steps=steps,
+            epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs,
+        )  # fmt: skip
+
+
+class Sine(lightning.LightningModule):
+    """A small network from x to sin(x)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 1))
+
+    def training_step(self, batch, _place):
+        x, y = batch
+        loss = nn.functional.mse_loss(self.network(x), y)
+        self.log("train/loss", loss, on_step=False, on_epoch=True)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+
+def main() -> None:
+    lightning.seed_everything(0)
+    x = torch.linspace(-3, 3, 2048).unsqueeze(1)
+    loader = DataLoader(TensorDataset(x, x.sin()), batch_size=64, shuffle=True)
+    keep = ModelCheckpoint(dirpath=CHECKPOINTS, save_last=True, every_n_epochs=1)
+    trainer = lightning.Trainer(
+        max_epochs=EPOCHS, callbacks=[keep, TellRedkiln()], logger=False, default_root_dir=OUT,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    last = CHECKPOINTS / "last.ckpt"
+    trainer.fit(Sine(), loader, ckpt_path=last if last.exists() else None)
+    OUT.mkdir(parents=True, exist_ok=True)
+    torch.save(trainer.model.state_dict(), OUT / "sine.pt")
+
+
+if __name__ == "__main__":
+    main()

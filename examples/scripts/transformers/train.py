@@ -1,0 +1,100 @@
+"""A text classifier with the Hugging Face Trainer, from a small random DistilBERT."""
+
+import os
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from torch.utils.data import Dataset
+from transformers import (
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+import redkiln
+
+OUT = Path(os.environ.get("REDKILN_OUT", "out"))
+CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
+STEPS = 60
+GOOD = ["fine", "lovely", "great", "warm", "bright"]
+BAD = ["poor", "dull", "cold", "broken", "late"]
+
+
+class TellRedkiln(TrainerCallback):
+    """What the Trainer logs becomes the job's metrics."""
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        numbers = {k: v for k, v in (logs or {}).items() if isinstance(v, int | float)}
+        redkiln.log(numbers, step=state.global_step, steps=state.max_steps)
+
+
+class Reviews(Dataset):
+    """Sentences that are good or bad by one word of theirs."""
+
+    def __init__(self, num: int) -> None:
+        generator = torch.Generator().manual_seed(num)
+        self.rows = []
+        for number in range(num):
+            label = number % 2
+            words = GOOD if label else BAD
+            word = words[int(torch.randint(len(words), (1,), generator=generator))]
+            self.rows.append((f"the thing number {number % 50} was {word} today", label))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict:
+        text, label = self.rows[place]
+        return {**self.encode(text), "labels": label}
+
+    def use(self, tokenizer: Tokenizer) -> "Reviews":
+        """Give out tokens from now on."""
+
+        def encode(text: str) -> dict:
+            encoded = tokenizer.encode(text)
+            return {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask}
+
+        self.encode = encode
+        return self
+
+
+def build_tokenizer(texts: list[str]) -> Tokenizer:
+    """A word-level tokenizer of exactly these texts, padded to 12 tokens."""
+    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"])
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.enable_padding(length=12)
+    tokenizer.enable_truncation(12)
+    return tokenizer
+
+
+def main() -> None:
+    train, test = Reviews(1000), Reviews(201)
+    tokenizer = build_tokenizer([text for text, _ in train.rows])
+    config = DistilBertConfig(
+        vocab_size=tokenizer.get_vocab_size(), dim=64, hidden_dim=128, n_layers=2, n_heads=2,
+        max_position_embeddings=16, num_labels=2,
+    )  # fmt: skip
+    arguments = TrainingArguments(
+        output_dir=str(CHECKPOINTS), max_steps=STEPS, per_device_train_batch_size=16,
+        learning_rate=1e-3, logging_steps=10, save_steps=10, save_total_limit=2,
+        report_to=[], disable_tqdm=True, seed=0, dataloader_pin_memory=False,
+    )  # fmt: skip
+    trainer = Trainer(
+        model=DistilBertForSequenceClassification(config), args=arguments,
+        train_dataset=train.use(tokenizer), eval_dataset=test.use(tokenizer),
+        callbacks=[TellRedkiln()],
+    )  # fmt: skip
+    # The Trainer finds its own newest checkpoint in the folder that was put back.
+    trainer.train(resume_from_checkpoint=redkiln.is_resumed())
+    print(trainer.evaluate())
+    trainer.save_model(str(OUT / "model"))
+    tokenizer.save(str(OUT / "model" / "tokenizer.json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The example scripts through the real queue, each killed once on its way."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from redkiln.bundle import open_bundle
+from redkiln.job import JobStatus
+
+pytestmark = pytest.mark.integration
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "scripts"
+LEAVES = {
+    "pytorch": {"spirals.onnx", "samples.npz"},
+    "transformers": {"model/model.safetensors", "model/tokenizer.json"},
+    "lightning": {"sine.pt"},
+    "lora": {"adapter/adapter_model.safetensors", "merged/model.safetensors"},
+}
+
+
+def test_every_example_is_run():
+    assert set(LEAVES) == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", LEAVES)
+def test_an_example_goes_on_after_a_kill_and_leaves_its_files(scripts, name):
+    sha256 = scripts.client.push_bundle(open_bundle(EXAMPLES / name).package)
+    script = {"command": ["python", "train.py"], "bundle": sha256}
+    job_id = scripts.client.submit({"task": "script", "script": script}).id
+    scripts.wait_for(lambda: scripts.committed_steps(job_id) or ended(scripts, job_id), seconds=180)
+    assert not ended(scripts, job_id), b"".join(scripts.client.logs(job_id)).decode()
+    scripts.trainer_of().send_signal(signal.SIGKILL)
+    job = scripts.wait_for_end(job_id, seconds=200)
+    assert job.status is JobStatus.SUCCEEDED, b"".join(scripts.client.logs(job_id)).decode()
+    assert [attempt.resumed_from_step is None for attempt in job.attempts] == [True, False]
+    assert job.progress.fraction == 1.0
+    assert scripts.client.metrics(job_id)
+    left = {item.name: item.verified for item in scripts.client.artifacts(job_id)}
+    assert set(left) >= LEAVES[name]
+    if name == "pytorch":
+        assert left["spirals.onnx"] is True
+
+
+def ended(site, job_id):
+    return site.client.job(job_id).is_terminal

@@ -1,0 +1,239 @@
+"""Programs of users through the real queue: what they say and leave, and how they end."""
+
+import hashlib
+import io
+import signal
+import tarfile
+
+import psutil
+import pytest
+
+from redkiln.bundle import open_bundle
+from redkiln.errors import NotAuthorized
+from redkiln.job import JobStatus
+
+pytestmark = pytest.mark.integration
+
+TRAIN = """
+import os, sys, time, redkiln
+steps = int(sys.argv[1])
+state = os.path.join(os.environ["REDKILN_CHECKPOINTS"], "state")
+first = int(open(state).read()) if redkiln.is_resumed() else 0
+print("from", first, flush=True)
+for step in range(first + 1, steps + 1):
+    time.sleep(0.05)
+    redkiln.log(step=step, steps=steps, loss=1 / step)
+    if step % 5 == 0:
+        with open(state + ".tmp", "w") as file:
+            file.write(str(step))
+        os.replace(state + ".tmp", state)
+os.makedirs(os.path.join(os.environ["REDKILN_OUT"], "adapter"), exist_ok=True)
+with open(os.path.join(os.environ["REDKILN_OUT"], "adapter", "weights.bin"), "wb") as file:
+    file.write(b"weights")
+"""
+
+
+@pytest.fixture
+def run(scripts, tmp_path):
+    """Submit a command with a folder's code; what ended, its log and its artifacts' names."""
+
+    def submit(*command, files=None, **script):
+        sha256 = None
+        if files:
+            folder = tmp_path / "code"
+            folder.mkdir(exist_ok=True)
+            for name, text in files.items():
+                (folder / name).write_text(text)
+            sha256 = scripts.client.push_bundle(open_bundle(folder).package)
+        full = {"command": list(command), "bundle": sha256, **script.pop("script", {})}
+        return scripts.client.submit({"task": "script", "script": full, **script}).id
+
+    return submit
+
+
+def log_of(site, job_id):
+    return b"".join(site.client.logs(job_id)).decode(errors="replace")
+
+
+def names(site, job_id):
+    return {item.name for item in site.client.artifacts(job_id)}
+
+
+def warnings(job):
+    return {warning.code for warning in job.warnings}
+
+
+def test_a_script_is_watched_and_its_files_are_kept(scripts, run):
+    job = scripts.wait_for_end(run("python", "train.py", "8", files={"train.py": TRAIN}))
+    assert job.status is JobStatus.SUCCEEDED
+    assert (job.progress.step, job.progress.steps) == (8, 8)
+    assert "adapter/weights.bin" in names(scripts, job.id)
+    (series,) = scripts.client.metrics(job.id, names=["loss"])
+    assert series.steps == list(range(1, 9))
+    assert "from 0" in log_of(scripts, job.id)
+
+
+def test_a_script_that_is_killed_goes_on_from_its_checkpoints(scripts, run):
+    job_id = run("python", "train.py", "120", files={"train.py": TRAIN})
+    scripts.wait_for(lambda: scripts.committed_steps(job_id))
+    scripts.trainer_of().send_signal(signal.SIGKILL)
+    job = scripts.wait_for_end(job_id)
+    assert job.status is JobStatus.SUCCEEDED
+    assert len(job.attempts) == 2
+    assert "from 0" not in log_of(scripts, job_id)
+    assert (job.progress.step, job.progress.fraction) == (120, 1.0)
+
+
+def test_a_pause_puts_its_checkpoints_away_and_resume_brings_them_back(scripts, run):
+    job_id = run("python", "train.py", "120", files={"train.py": TRAIN})
+    scripts.wait_for(lambda: (p := scripts.client.job(job_id).progress) and p.step > 10)
+    scripts.client.pause(job_id)
+    scripts.wait_for(lambda: scripts.client.job(job_id).status is JobStatus.PAUSED)
+    scripts.client.resume(job_id)
+    job = scripts.wait_for_end(job_id)
+    assert job.status is JobStatus.SUCCEEDED
+    assert "from 0" not in log_of(scripts, job_id)
+
+
+def test_a_script_that_ignores_sigterm_ends_within_its_grace_with_all_it_started(scripts, run):
+    command = "trap '' TERM; (setsid sleep 4711 &); echo up; while true; do sleep 0.1; done"
+    job_id = run("bash", "-c", command, script={"grace_seconds": 0.5})
+    scripts.wait_for(lambda: "up" in log_of(scripts, job_id))
+    scripts.client.cancel(job_id)
+    assert scripts.wait_for_end(job_id, seconds=30).status is JobStatus.CANCELLED
+    left = [process for process in psutil.process_iter() if "4711" in cmdline(process)]
+    assert not left
+
+
+def cmdline(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def test_children_left_running_are_ended_and_told(scripts, run):
+    job = scripts.wait_for_end(run("bash", "-c", "(setsid sleep 4712 &); sleep 0.3"))
+    assert job.status is JobStatus.SUCCEEDED
+    assert "processes_left" in warnings(job)
+    assert not [process for process in psutil.process_iter() if "4712" in cmdline(process)]
+
+
+def test_a_script_that_fills_its_disk_is_ended_with_the_bound(scripts, run):
+    code = """
+        import os, time
+        for number in range(1000):
+            with open(os.path.join(os.environ["REDKILN_OUT"], f"{number}.bin"), "wb") as file:
+                file.write(bytes(200_000))
+            time.sleep(0.02)
+    """
+    limits = {"limits": {"disk_bytes": 2 * 1024**2}}
+    job_id = run("python", "fill.py", files={"fill.py": dedent(code)}, script=limits)
+    job = scripts.wait_for_end(job_id)
+    assert job.reason.code == "over_limit"
+    assert "disk_bytes" in job.reason.message
+
+
+def dedent(code):
+    lines = code.strip("\n").splitlines()
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    return "\n".join(line[indent:] for line in lines)
+
+
+def test_a_million_lines_and_binary_bytes_arrive(scripts, run):
+    code = "import sys; sys.stdout.buffer.write(bytes(range(256))); print()\n"
+    code += "sys.stdout.write(''.join(f'line {n}\\n' for n in range(1_000_000)))"
+    job = scripts.wait_for_end(run("python", "-c", code))
+    assert job.status is JobStatus.SUCCEEDED
+    log = b"".join(scripts.client.logs(job.id))
+    assert log.startswith(bytes(range(256)))
+    assert log.rstrip().endswith(b"line 999999")
+
+
+def test_a_storm_of_warnings_is_no_failure(scripts, run):
+    code = "import sys, warnings\nfor n in range(2000): warnings.warn_explicit('HIP', UserWarning, "
+    code += "'x', n)"
+    assert scripts.wait_for_end(run("python", "-c", code)).status is JobStatus.SUCCEEDED
+
+
+def test_a_package_that_does_not_exist_is_told_in_the_installers_words(scripts, run):
+    job_id = run("true", script={"requirements": ["no-such-package-of-anybody"]})
+    job = scripts.wait_for_end(job_id)
+    assert job.reason.code == "bad_input"
+    assert "no-such-package-of-anybody" in job.reason.message
+
+
+def test_a_program_that_is_not_there_is_told(scripts, run):
+    job = scripts.wait_for_end(run("no-such-program"))
+    assert job.reason.code == "bad_input"
+    assert "no-such-program" in job.reason.message
+
+
+def test_an_exception_is_the_reason_and_its_files_are_kept(scripts, run):
+    code = (
+        "import os; open(os.environ['REDKILN_OUT'] + '/half', 'w').close(); raise ValueError('no')"
+    )
+    job = scripts.wait_for_end(run("python", "-c", code))
+    assert job.reason.code == "script_failed"
+    assert "ValueError: 1" in job.reason.message
+    assert "half" in names(scripts, job.id)
+    assert len(job.attempts) == 1
+
+
+@pytest.mark.parametrize("odd", ["../x", "link"])
+def test_a_bundle_that_leads_out_is_refused(scripts, odd):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        info = tarfile.TarInfo(odd)
+        if odd == "link":
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(info)
+    sha256 = push(scripts.client, packed.getvalue())
+    spec = {"task": "script", "script": {"command": ["true"], "bundle": sha256}}
+    job = scripts.wait_for_end(scripts.client.submit(spec).id)
+    assert job.reason.code == "bad_input"
+    assert odd in job.reason.message
+
+
+def push(client, data):
+    sha256 = hashlib.sha256(data).hexdigest()
+    headers = {"Content-Type": "application/x-tar"}
+    client._connection.request("PUT", f"/v1/bundles/{sha256}", content=data, headers=headers)
+    return sha256
+
+
+def test_a_script_reads_its_data_set_and_none_of_the_workers_files(scripts, run):
+    state = scripts.stack.state_dir
+    code = "import os, sys\nprint(sorted(os.listdir(os.environ['REDKILN_DATA'])))\n"
+    code += f"print('SEEN' if os.access({str(state)!r} + '/keys', os.R_OK) else 'hidden')\n"
+    code += f"open({str(state / 'keys' / 'worker.key')!r})"
+    job = scripts.wait_for_end(run("python", "-c", code, dataset="builtin:digits"))
+    assert "index.json" in log_of(scripts, job.id)
+    assert "PermissionError" in job.reason.message
+
+
+def test_an_onnx_that_it_leaves_is_run_and_compared(scripts, run):
+    code = """
+        import os
+        import numpy as np, onnx
+        from onnx import TensorProto, helper
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 3])
+        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+        opset = [helper.make_opsetid("", 20)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=10)
+        out = os.environ["REDKILN_OUT"]
+        onnx.save(model, out + "/checked.onnx")
+        onnx.save(model, out + "/plain.onnx")
+        sample = np.array([[-1, 0, 1]], dtype=np.float32)
+        np.savez(out + "/checked.npz", x=sample, y=np.maximum(sample, 0))
+    """
+    job = scripts.wait_for_end(run("python", "m.py", files={"m.py": dedent(code)}))
+    assert job.status is JobStatus.SUCCEEDED
+    verified = {item.name: item.verified for item in scripts.client.artifacts(job.id)}
+    assert (verified["checked.onnx"], verified["plain.onnx"]) == (True, None)
+
+
+def test_where_scripts_are_switched_off_none_is_run(site):
+    with pytest.raises(NotAuthorized, match="REDKILN_SCRIPTS=on"):
+        site.client.submit({"task": "script", "script": {"command": ["true"]}})
