@@ -53,6 +53,8 @@ IN_PROCESS_ROWS = 1000
 FACTS_ROWS = 16384
 """Training rows that mean and spread are computed of, evenly spaced: all of a smaller set. The same
 ones whether a set is decoded at once or while it trains, so that both train alike."""
+FACTS_VALUES = 2**27
+"""Pixel values that they are computed of at most: a third of a second for one core."""
 FACTS_BLOCK = 256
 
 UNPACKED = "unpacked"
@@ -320,14 +322,14 @@ def measure_facts(
 ) -> DecodedFacts:
     """Mean and spread of the training images; `on_block` is told how many were read so far."""
     # By counting grey levels: exact, and the same however the rows were shared out.
-    chosen = choose_facts_rows(len(index.splits["train"]))
+    chosen = choose_facts_rows(len(index.splits["train"]), num_bytes=pixel_format.num_bytes)
     counts = np.zeros((pixel_format.channels, 256), dtype=np.int64)
     block = np.empty((FACTS_BLOCK, *pixel_format.shape), dtype=np.uint8)
     for start in range(0, len(chosen), FACTS_BLOCK):
         some = chosen[start : start + FACTS_BLOCK]
         rows.read(some, block[: len(some)])
         for channel, count in enumerate(counts):
-            count += np.bincount(block[: len(some), channel].reshape(-1), minlength=256)
+            count += _count_levels(block[: len(some), channel].reshape(-1))
         on_block(start + len(some))
     shares = counts / counts.sum(axis=1, keepdims=True)
     levels = np.arange(256, dtype=np.float64)
@@ -342,10 +344,25 @@ def measure_facts(
     )
 
 
-def choose_facts_rows(num_train: int) -> list[int]:
-    """Training rows, evenly spaced, that mean and spread are computed of."""
-    count = min(num_train, FACTS_ROWS)
+def choose_facts_rows(num_train: int, *, num_bytes: int) -> list[int]:
+    """Training rows, evenly spaced, that mean and spread are computed of.
+
+    Args:
+        num_train: rows there are.
+        num_bytes: of each.
+    """
+    count = min(num_train, FACTS_ROWS, max(FACTS_BLOCK, FACTS_VALUES // num_bytes))
     return [number * num_train // count for number in range(count)]
+
+
+def _count_levels(values: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How often each grey level occurs."""
+    if len(values) % 2:
+        return np.bincount(values, minlength=256)
+    # In pairs, which takes half of the time.
+    pairs = np.bincount(values.view(np.uint16), minlength=2**16).reshape(256, 256)
+    counts: NDArray[np.int64] = pairs.sum(axis=0) + pairs.sum(axis=1)
+    return counts
 
 
 @dataclass(frozen=True)
@@ -403,7 +420,8 @@ def _open_packed(
 
 
 def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) -> DecodedFacts:
-    total = len(choose_facts_rows(len(packed.index.splits["train"])))
+    num_train = len(packed.index.splits["train"])
+    total = len(choose_facts_rows(num_train, num_bytes=packed.pixel_format.num_bytes))
     with closing(packed.open_rows()) as rows:
         # The processes start within the first row, which is not counted.
         rows.read([0], np.empty((1, *packed.pixel_format.shape), dtype=np.uint8))

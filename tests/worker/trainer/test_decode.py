@@ -284,7 +284,15 @@ def test_an_image_that_goes_bad_while_it_trains_is_named(opened, files, tmp_path
 
 
 def test_facts_of_a_large_set_are_those_of_rows_from_all_over_it():
-    rows = decode.choose_facts_rows(10 * decode.FACTS_ROWS)
+    rows = decode.choose_facts_rows(10 * decode.FACTS_ROWS, num_bytes=3)
     assert rows[:3] == [0, 10, 20]
     assert len(set(rows)) == decode.FACTS_ROWS
-    assert decode.choose_facts_rows(5) == [0, 1, 2, 3, 4]
+    assert decode.choose_facts_rows(5, num_bytes=3) == [0, 1, 2, 3, 4]
+    assert len(decode.choose_facts_rows(10**6, num_bytes=decode.FACTS_VALUES // 1000)) == 1000
+    assert len(decode.choose_facts_rows(10**6, num_bytes=10**9)) == decode.FACTS_BLOCK
+
+
+@pytest.mark.parametrize("num", [0, 7, 1000])
+def test_grey_levels_are_counted(num):
+    values = np.random.default_rng(0).integers(0, 256, num, dtype=np.uint8)
+    assert np.array_equal(decode._count_levels(values), np.bincount(values, minlength=256))
