@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, tabular, checkpoint, decode, mapped, text, accuracy, api, download, latency,
-hardware. Without one, all of them.
+scripts, hardware. Without one, all of them.
 """
 
 import argparse
@@ -29,6 +29,7 @@ GROUPS = (
     "api",
     "download",
     "latency",
+    "scripts",
     "hardware",
 )
 OUT_PATH = Path(__file__).parent / "out" / "latest.json"

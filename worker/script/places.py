@@ -5,6 +5,7 @@ script/out           REDKILN_OUT: what lies here becomes artifacts
 script/checkpoints   REDKILN_CHECKPOINTS: kept for the next attempt
 script/home          HOME, TMPDIR (in it) and caches; nothing of it is kept
 script/lib           on PYTHONPATH: `redkiln` alone
+script/own-lib       the same with `worker`, for what is checked within the script's bounds
 script/events.jsonl  REDKILN_EVENTS: what `redkiln.log` writes
 
 All of it goes with the job directory.
