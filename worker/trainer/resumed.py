@@ -2,7 +2,7 @@
 
 from typing import Any
 
-DEVICE_BOUND = ("precision", "compile", "layout")
+DEVICE_BOUND = ("precision", "compile")
 """Of `training`: chosen for a device, and chosen anew where a run goes on upon another one."""
 
 
