@@ -26,6 +26,9 @@ def test_steps_are_steady_when_two_in_a_row_take_what_the_fastest_took(durations
     assert is_steady(durations) is is_over
 
 
+LAST = "about 42 s the last time, then cached"
+
+
 @pytest.mark.parametrize(
     ("known", "spent", "text"),
     [
@@ -37,8 +40,7 @@ def test_steps_are_steady_when_two_in_a_row_take_what_the_fastest_took(durations
         (
             Known(is_same_known=False, has_kernels=True, seconds=42.0),
             35.0,
-            "tuning kernels for this model and batch (35 s so far); about 42 s the last time, "
-             "then cached",
+            f"tuning kernels for this model and batch (35 s so far); {LAST}",
         ),
         (
             Known(is_same_known=True, has_kernels=True, seconds=2.5),
