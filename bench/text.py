@@ -37,6 +37,7 @@ from worker.export.samples import choose_samples
 from worker.export.texts import TextSamples
 from worker.jobdir import JobDir, LocalDataset, Order
 from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.devices import cpu_has_bf16
 from worker.trainer.memory import keep_freed_memory
 from worker.trainer.report import Report
 from worker.trainer.run import build_loop
@@ -54,6 +55,7 @@ ROUNDS = 9
 CHUNK = 60
 """Steps of a turn."""
 TARGETS = {"fp32": 1.3, "auto": 2.5}
+"""Of our tokens/s over the Trainer's; where the CPU does not multiply bf16, `auto` is fp32 too."""
 ACCURACY = 0.98
 
 
@@ -96,7 +98,8 @@ def over_trainer(root: Path, *, precision: str) -> Result:
         f"{redkiln.data}, {torch.get_num_threads()} threads; precision {used}, the Trainer's fp32"
     )
     name = f"text: tokens/s over the Hugging Face Trainer's, {precision}"
-    return at_least(name, ours / theirs, "ratio", TARGETS[precision], detail)
+    target = TARGETS[precision if cpu_has_bf16() else "fp32"]
+    return at_least(name, ours / theirs, "ratio", target, detail)
 
 
 class RedkilnChunks:
