@@ -21,7 +21,7 @@ from redkiln.datasets import DatasetIndex, Sample
 from worker.trainer.decode import open_decoded
 from worker.trainer.pixels import PixelFormat
 
-COUNT = 4000
+COUNT = 10_000
 SIDE = 160
 SIZE = 128
 """More than half the side, so that no JPEG is decoded at a reduced size: Pillow would not be."""
