@@ -219,6 +219,7 @@ def _settle(
         report=report,
         num_ranks=order.num_ranks,
     )
+    assert training.batch_size != "auto"
     if asked == "auto" and training.optimizer.lr in DEFAULT_RATES:
         training.optimizer.lr = scale_rate(
             training.optimizer.lr, batch_size=training.batch_size, reference=usual
