@@ -284,6 +284,7 @@ def test_torchrun_can_start_the_ranks_too(make_job, start):
     job_dir = make_job("torchrun", num_ranks=2, steps=6, epochs=None)
     child = start(
         job_dir,
+        "env", "-u", "REDKILN_PARENT_PID",
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
         "-m", "worker.trainer",
     )  # fmt: skip
