@@ -42,7 +42,7 @@ from worker.trainer.resolve import (
     resolve_spec,
 )
 from worker.trainer.sizing import settle_batch_size
-from worker.trainer.tasks.image_previews import build_image_preview
+from worker.trainer.image_previews import build_image_preview
 from worker.trainer.work import Evaluate, Work
 
 __all__ = ["NAME", "is_better", "open_subject", "prepare"]
