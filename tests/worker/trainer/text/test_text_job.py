@@ -18,7 +18,7 @@ LONG = "boat " * 40
 
 
 def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, text_table):
-    job_dir = make_text_job(training={"epochs": 8})
+    job_dir = make_text_job(training={"epochs": 20, "optimizer": {"name": "adamw", "lr": 5e-3}})
     assert run_job(job_dir, StopSignal()) == EXIT_DONE, events(job_dir, "failure")
     assert export_job(job_dir) == EXIT_DONE, events(job_dir, "failure")
 
