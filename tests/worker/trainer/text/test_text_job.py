@@ -52,7 +52,9 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(job_dir.out_dir)
         exec(compile(code, "report.md", "exec"), namespace)
-        said = namespace["predict"](["the waves and the tide and a boat", "butter"])
+        said = namespace["predict"](
+            ["the boat tide waves sail harbour", "the butter oven knead bake"]
+        )
     assert said == ["sea", "kitchen"]
 
 
