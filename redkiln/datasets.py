@@ -73,10 +73,16 @@ class BuiltinDataset(BaseModel):
 
 
 class BuiltinImages(BuiltinDataset):
-    """A built-in set of images."""
+    """A built-in set of images.
+
+    Attributes:
+        test_counts: of each class in the set's own test split, which `class_counts` holds too;
+            empty where one is held out.
+    """
 
     image_size: tuple[int, int]
     channels: Literal[1, 3]
+    test_counts: list[int] = Field(default_factory=list)
 
 
 class BuiltinTable(BuiltinDataset):
@@ -101,7 +107,64 @@ BUILTIN_IMAGES: dict[str, BuiltinImages] = {
         image_size=(8, 8),
         channels=1,
         description="Handwritten digits, 8x8 grey, from scikit-learn (UCI optdigits).",
-    )
+    ),
+    "mnist": BuiltinImages(
+        name="mnist",
+        task="image-classification",
+        classes=[str(digit) for digit in range(10)],
+        num_samples=70_000,
+        class_counts=[6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958],
+        test_counts=[980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
+        image_size=(28, 28),
+        channels=1,
+        description="Handwritten digits, 28x28 grey (LeCun, Cortes, Burges); the worker fetches "
+        "12 MB.",
+    ),
+    "fashion-mnist": BuiltinImages(
+        name="fashion-mnist",
+        task="image-classification",
+        classes=[
+            "T-shirt/top",
+            "Trouser",
+            "Pullover",
+            "Dress",
+            "Coat",
+            "Sandal",
+            "Shirt",
+            "Sneaker",
+            "Bag",
+            "Ankle boot",
+        ],
+        num_samples=70_000,
+        class_counts=[7000] * 10,
+        test_counts=[1000] * 10,
+        image_size=(28, 28),
+        channels=1,
+        description="Articles of clothing, 28x28 grey (Zalando Research); the worker fetches "
+        "31 MB.",
+    ),
+    "cifar-10": BuiltinImages(
+        name="cifar-10",
+        task="image-classification",
+        classes=[
+            "airplane",
+            "automobile",
+            "bird",
+            "cat",
+            "deer",
+            "dog",
+            "frog",
+            "horse",
+            "ship",
+            "truck",
+        ],
+        num_samples=60_000,
+        class_counts=[6000] * 10,
+        test_counts=[1000] * 10,
+        image_size=(32, 32),
+        channels=3,
+        description="Small photographs, 32x32 in colour (Krizhevsky); the worker fetches 170 MB.",
+    ),
 }
 _MEASURED_OF_CELLS = (
     "radius",

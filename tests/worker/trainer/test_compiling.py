@@ -48,7 +48,7 @@ def settle(tmp_path, make_job, make_report, start):
     report = make_report("compile.jsonl")
 
     def call(compiler, *, asked="auto"):
-        _, work = start(make_job())
+        _, work = start(make_job(training={"compile": "off"}))
         work.spec.training.compile = asked
         forward = settle_compile(
             work,

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from redkiln.hardware import GpuFacts, SelfTestReport
 from worker.hardware.death_book import SeenDeath
+from worker.hardware.peers import PeerVerdict
 
 RECENT = timedelta(days=7)
 """A death that is older says nothing of the machine as it is."""
@@ -124,6 +125,7 @@ class Evidence:
         gpu_processes: those that have a GPU open.
         has_iommu: IOMMU groups exist.
         wsl_libraries: those of WSL's that were found.
+        peer_verdicts: what trials of the links between GPUs said, the oldest first.
     """
 
     at: datetime
@@ -156,6 +158,7 @@ class Evidence:
     gpu_processes: tuple[Process, ...] = ()
     has_iommu: bool = False
     wsl_libraries: tuple[str, ...] = ()
+    peer_verdicts: tuple[PeerVerdict, ...] = ()
 
     @property
     def is_rocm(self) -> bool:

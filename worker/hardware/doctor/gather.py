@@ -26,8 +26,11 @@ from worker.hardware.doctor.kernel_caches import look_at_caches
 from worker.hardware.doctor.machine import read
 from worker.hardware.kernel_log import read_kernel_log
 from worker.hardware.leases import LeaseFolder
+from worker.hardware.peers import load_verdicts
 
 MAX_LOGS = 8
+PEERS_DIR = Path("cache/trainer/peers")
+"""Below the worker's folder: where jobs on several GPUs keep what their trials said."""
 MAX_LOG_BYTES = 16384
 INVENTORY_SECONDS = 300.0
 """A cold import of a ROCm build from a slow disk takes over a minute."""
@@ -104,6 +107,7 @@ def gather(
         gpu_processes=machine.find_gpu_processes(root),
         has_iommu=machine.has_iommu(root),
         wsl_libraries=machine.find_wsl_libraries(root),
+        peer_verdicts=tuple(load_verdicts(places.worker_dir and places.worker_dir / PEERS_DIR)),
     )
 
 

@@ -1,18 +1,25 @@
 """Row 21: several GPUs that wait for each other for ever."""
 
+from collections.abc import Sequence
+
+from redkiln.hardware import GpuFacts
+from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.peers import PeerVerdict
 
 NO_P2P = "NCCL_P2P_DISABLE"
 
 
 def check_links(evidence: Evidence) -> Finding:
-    """Row 21: whether an IOMMU stands between GPUs that exchange over PCIe."""
+    """Row 21: what a trial of the links said, or whether an IOMMU stands between GPUs on PCIe."""
     usable = [gpu for gpu in evidence.usable_gpus if not gpu.is_apu]
     if deaths := evidence.deaths_of(21):
         return _judge(f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}", evidence)
     if len(usable) < 2:
         return ok(f"{count_gpus(len(usable))}: none has another to wait for")
+    if (verdict := _find_verdict(evidence, usable)) is not None:
+        return _judge_verdict(verdict, evidence)
     if all(any(link.kind == "xgmi" for link in gpu.links) for gpu in usable):
         return ok(f"{count_gpus(len(usable))}, linked by xGMI")
     if evidence.environment.get(NO_P2P) == "1":
@@ -26,6 +33,32 @@ def check_links(evidence: Evidence) -> Finding:
             + ("iommu=pt is set" if "iommu=pt" in words else "no IOMMU is on")
         )
     return _judge(f"{count_gpus(len(usable))} over PCIe, an IOMMU, and no iommu=pt", evidence)
+
+
+def _find_verdict(evidence: Evidence, usable: Sequence[GpuFacts]) -> PeerVerdict | None:
+    """The newest trial of GPUs that are here, with the torch that is here."""
+    here = {gpu_key(gpu) for gpu in usable}
+    torch = evidence.torch.version if evidence.torch else None
+    of_these = [
+        verdict
+        for verdict in evidence.peer_verdicts
+        if set(verdict.gpus) <= here and torch in (None, verdict.torch)
+    ]
+    return of_these[-1] if of_these else None
+
+
+def _judge_verdict(verdict: PeerVerdict, evidence: Evidence) -> Finding:
+    names = ", ".join(verdict.gpus)
+    if not verdict.has_passed:
+        return _judge(f"{names} were tried: {verdict.problem}", evidence)
+    if verdict.environment:
+        return _judge(
+            f"{names} were tried, and exchange data through main memory alone: directly, "
+            f"{verdict.problem}",
+            evidence,
+        )
+    rate = (verdict.bytes_per_second or 0.0) / 1e9
+    return ok(f"{names} were tried: known numbers came back right, {rate:.1f} GB/s")
 
 
 def _judge(seen: str, evidence: Evidence) -> Finding:

@@ -25,6 +25,7 @@ from worker.hardware.doctor.evidence import (
     Torch,
 )
 from worker.hardware.doctor.examine import ROWS, examine
+from worker.hardware.peers import PeerVerdict
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 GIB = 1024**3
@@ -129,6 +130,18 @@ OTHER_CARD = CARD.model_copy(
 )
 TWO_CARDS = {"gpus": (CARD, OTHER_CARD), "render_nodes": (RENDER, RENDER_2), "has_iommu": True}
 TWO_TESTED = (self_test(), self_test(pci_address="0000:43:00.0"))
+
+
+def tried(*, gpus=(ADDRESS, "0000:43:00.0"), problem="", environment=None):
+    return PeerVerdict(
+        at=AT,
+        gpus=gpus,
+        torch=ROCM.version,
+        driver=None,
+        has_passed=bool(environment) or not problem,
+        environment=environment or {},
+        problem=problem,
+    )
 
 
 def with_gfx(gfx, **changes):
@@ -377,6 +390,20 @@ RED = [
         "gfx1030",
     ),
     (21, TWO_CARDS, "slows", "iommu=pt", "2 GPUs over PCIe"),
+    (
+        21,
+        TWO_CARDS | {"has_iommu": False, "peer_verdicts": (tried(problem="a hang"),)},
+        "slows",
+        "NCCL_P2P_DISABLE=1",
+        "were tried: a hang",
+    ),
+    (
+        21,
+        TWO_CARDS | {"peer_verdicts": (tried(environment={"NCCL_P2P_DISABLE": "1"}),)},
+        "slows",
+        "iommu=pt",
+        "through main memory alone",
+    ),
     (21, {"deaths": (death(21, "NCCL error"),)}, "slows", "NCCL_P2P_DISABLE=1", "NCCL error"),
     (22, {"is_wsl": True, "kfd": None, "dxg": None}, "blocks", "compose.wsl.yaml", "/dev/dxg"),
     (
@@ -424,6 +451,8 @@ GREEN = [
     (21, TWO_CARDS | {"command_line": "quiet iommu=pt"}),
     (21, TWO_CARDS | {"environment": {"NCCL_P2P_DISABLE": "1"}}),
     (21, TWO_CARDS | {"has_iommu": False}),
+    (21, TWO_CARDS | {"peer_verdicts": (tried(problem="a hang"), tried())}),
+    (21, TWO_CARDS | {"has_iommu": False, "peer_verdicts": (tried(gpus=("other",), problem="x"),)}),
     (
         22,
         {
