@@ -37,7 +37,8 @@ def test_every_setting_can_be_set_or_is_fixed_by_the_image():
         "broker_url",
         "worker_key",
         "poll_seconds",
-    }  # image, secret, service
+        "cpu_ranks",
+    }  # image, secret, service, tests
     wanted = set(Settings.model_fields) | set(WorkerSettings.model_fields) - commands
     assert {field for field in wanted if field.upper() not in named} <= fixed
 

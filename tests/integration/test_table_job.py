@@ -14,6 +14,8 @@ import pytest
 
 from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir, LocalDataset, Order
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 240
 

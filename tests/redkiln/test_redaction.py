@@ -9,7 +9,8 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
 @pytest.mark.parametrize(
     ("text", "secret"),
     [
-        (f"key {(key := make_secret('key_' + 'a' * 22))} used", key),
+        # Its own id: the secret differs from process to process.
+        pytest.param(f"key {(key := make_secret('key_' + 'a' * 22))} used", key, id="our own"),
         ("HF: hf_AbCdEfGhIjKlMnOpQr", "hf_AbCdEfGhIjKlMnOpQr"),
         ("token ghp_abcdefghijklmnop1234", "ghp_abcdefghijklmnop1234"),
         ("github_pat_11ABCDEFG0abcdef", "github_pat_11ABCDEFG0abcdef"),

@@ -42,7 +42,7 @@ def test_a_job_whose_data_set_is_invalid_fails_with_bad_input(submit, services, 
     job_id = submit()["id"]
 
     def spoil(session):
-        dataset = session.exec(select(Dataset)).one()
+        dataset = session.exec(select(Dataset).where(Dataset.name == "builtin:digits")).one()
         dataset.status = "invalid"
         session.add(dataset)
 

@@ -26,6 +26,7 @@ from redkiln.protocol import (
     ReportRequest,
 )
 from redkiln.version import __version__
+from service.access import LOCAL
 from service.app import build_services
 from service.artifacts.tables import Artifact
 from service.attempts.checkpoints import commit_checkpoint
@@ -124,7 +125,7 @@ class Machine(RuleBasedStateMachine):
         }
         settings = self.services.settings
         return self.write(
-            lambda s: submit(s, settings, body, owner="me", idempotency_key=None)
+            lambda s: submit(s, settings, body, caller=LOCAL, idempotency_key=None)
         ).job_id
 
     @rule(target=attempts, worker=st.sampled_from(WORKERS))

@@ -18,7 +18,7 @@ for _field in schema_fields(task_schema("image-classification")):
         ("training.optimizer", "adamw | sgd | muon", "adamw"),
         ("training.augment.flip", "boolean", "false"),
         ("training.schedule.name", "constant | cosine | linear | one-cycle", "cosine"),
-        ("model.name", "auto | mnist-cnn | amdnet | resnet18", "auto"),
+        ("model.name", "string", "auto"),
         ("export.tolerance", "number > 0, <= 1", "0.001"),
         ("resources.max_duration_seconds", "number > 0", ""),
         ("resources.arch", "list of strings", "[]"),

@@ -77,9 +77,7 @@ def test_a_job_whose_model_cannot_be_exported_never_trains(make_job, events, tmp
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(1))
 
-    monkeypatch.setattr(
-        "worker.trainer.tasks.image_classification.build_model", lambda *_a, **_k: Network()
-    )
+    monkeypatch.setattr("worker.trainer.models.start.build_model", lambda *_a, **_k: Network())
     job_dir = make_job(order={"cache_dir": str(tmp_path / "cache")})
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
     assert [e["data"]["phase"] for e in events(job_dir, "phase")] == ["preparing", "rehearsing"]
