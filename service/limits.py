@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.settings import Settings
 
-_REPORT = re.compile(r"/v1/attempts/[^/]+/report")
+_REPORT = re.compile(r"/v1/attempts/[^/]+/(report|finish)")
 _BUNDLE = re.compile(r"/v1/bundles/[^/]+")
 _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
 

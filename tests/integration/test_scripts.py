@@ -237,3 +237,43 @@ def test_an_onnx_that_it_leaves_is_run_and_compared(scripts, run):
 def test_where_scripts_are_switched_off_none_is_run(site):
     with pytest.raises(NotAuthorized, match="REDKILN_SCRIPTS=on"):
         site.client.submit({"task": "script", "script": {"command": ["true"]}})
+
+
+def test_a_result_that_becomes_a_link_publishes_nothing_of_the_workers(scripts, run):
+    key = scripts.stack.state_dir / "keys" / "worker.key"
+    code = f"""
+        import os, time
+        path = os.path.join(os.environ["REDKILN_OUT"], "a.txt")
+        open(path, "w").close()
+        time.sleep(2.5)
+        os.remove(path)
+        os.symlink({str(key)!r}, path)
+    """
+    job = scripts.wait_for_end(run("python", "link.py", files={"link.py": dedent(code)}))
+    assert job.status is JobStatus.SUCCEEDED
+    secret = key.read_text().strip()
+    for item in scripts.client.artifacts(job.id):
+        assert item.size_bytes != len(key.read_bytes()) or item.name != "a.txt"
+    assert secret
+
+
+def test_what_a_shell_started_has_its_grace_to_save(scripts, run):
+    code = """
+        import os, signal, sys, time
+        def save(*_):
+            time.sleep(1)
+            with open(os.path.join(os.environ["REDKILN_CHECKPOINTS"], "saved"), "w") as file:
+                file.write("yes")
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, save)
+        print("up", flush=True)
+        while True:
+            time.sleep(0.1)
+    """
+    files = {"slow.py": dedent(code)}
+    job_id = run("bash", "-c", "python slow.py; true", files=files, script={"grace_seconds": 20})
+    scripts.wait_for(lambda: "up" in log_of(scripts, job_id))
+    scripts.client.pause(job_id)
+    scripts.wait_for(lambda: scripts.client.job(job_id).status is JobStatus.PAUSED)
+    assert scripts.committed_steps(job_id)
+    scripts.client.cancel(job_id)

@@ -1,10 +1,11 @@
 """Files of an attempt on their way to the service."""
 
+import hashlib
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from redkiln.protocol import ArtifactCommit
-from worker.agent.transfer import hash_file
+from worker.beneath import open_beneath
 from worker.jobdir import EXTRAS, JobDir, OutputFile
 
 LOG = OutputFile(name="trainer.log", kind="log", media_type="text/plain; charset=utf-8")
@@ -30,22 +31,32 @@ def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
     return [(path, output) for path, output in files if path.is_file()]
 
 
-def upload_file(client: Blobs, path: Path, output: OutputFile) -> ArtifactCommit:
+def upload_file(client: Blobs, path: Path, output: OutputFile, *, root: Path) -> ArtifactCommit:
     """Upload a file, unless the service has its bytes, and say what it is.
+
+    It is opened once, and no link on its way is followed: a script may have put one there.
+
+    Args:
+        client: where to.
+        path: of the file.
+        output: what it is.
+        root: the job directory, in which it lies.
 
     Raises:
         ServiceError: see `worker.agent.client`.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, is no plain file, or lies behind a link.
     """
-    sha256 = hash_file(path).hexdigest()
-    if not client.has_blob(sha256):
-        with path.open("rb") as file:
+    with open_beneath(root, path.relative_to(root).as_posix()) as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        size_bytes = file.tell()
+        if not client.has_blob(sha256):
+            file.seek(0)
             client.put_blob(sha256, file)
     return ArtifactCommit(
         name=output.name,
         kind=output.kind,
         media_type=output.media_type,
         sha256=sha256,
-        size_bytes=path.stat().st_size,
+        size_bytes=size_bytes,
         verified=output.verified,
     )

@@ -44,6 +44,9 @@ from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
 
+DRAIN_SECONDS = 30.0
+"""For the last files of a script that was stopped."""
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -350,6 +353,9 @@ class Attempt:
 
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)
+        if self.stop.reason is not None:
+            # At any other end all files are handed in again.
+            self._early_files.drain(timeout_seconds=DRAIN_SECONDS)
         self._early_files.halt()
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)

@@ -42,6 +42,7 @@ class EarlyFiles:
     jobdir: JobDir
     stop: StopSignal
     _waiting: dict[str, OutputFile] = field(default_factory=dict)
+    _is_busy: bool = False
     _is_over: bool = False
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
@@ -56,6 +57,13 @@ class EarlyFiles:
                 self._thread.start()
             self._changed.notify_all()
 
+    def drain(self, *, timeout_seconds: float) -> bool:
+        """Wait until all that waits is published; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._waiting and not self._is_busy, timeout_seconds
+            )
+
     def halt(self) -> None:
         """Publish no further file; the one in flight is waited for."""
         with self._changed:
@@ -67,13 +75,19 @@ class EarlyFiles:
 
     def _run(self) -> None:
         while (output := self._next()) is not None:
-            self._hand_in(output)
+            try:
+                self._hand_in(output)
+            finally:
+                with self._changed:
+                    self._is_busy = False
+                    self._changed.notify_all()
 
     def _next(self) -> OutputFile | None:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_over)
             if self._is_over:
                 return None
+            self._is_busy = True
             return self._waiting.pop(next(iter(self._waiting)))
 
     def _hand_in(self, output: OutputFile) -> None:
@@ -81,7 +95,8 @@ class EarlyFiles:
         path = self.jobdir.locate(output)
         while not self._is_over:
             try:
-                self.client.publish_artifact(upload_file(self.client, path, output))
+                commit = upload_file(self.client, path, output, root=self.jobdir.root)
+                self.client.publish_artifact(commit)
             except ServiceAway as error:
                 log.warning("file not published yet", name=output.name, error=str(error))
                 time.sleep(backoff.next_seconds())

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import structlog
@@ -16,7 +17,7 @@ from worker.agent.checkpoints import CheckpointUploader
 from worker.agent.client import AttemptClient, Refused, ServiceAway
 from worker.agent.report import Reporter
 from worker.agent.stopping import Stopped, StopReason, StopSignal
-from worker.jobdir import JobDir
+from worker.jobdir import JobDir, OutputFile
 
 log = structlog.get_logger(__name__)
 
@@ -97,9 +98,20 @@ class Closing:
         if outcome not in ("succeeded", "failed"):
             return []
         return [
-            self._until_answered(partial(upload_file, self.client, path, output))
+            commit
             for path, output in list_files(self.jobdir)
+            if (commit := self._until_answered(partial(self._upload, path, output))) is not None
         ]
+
+    def _upload(self, path: Path, output: OutputFile) -> ArtifactCommit | None:
+        try:
+            return upload_file(self.client, path, output, root=self.jobdir.root)
+        except OSError as error:
+            if output.path is None:
+                raise
+            # A script has put something else in its place since it was listed.
+            log.warning("file not handed in", name=output.name, error=str(error))
+            return None
 
     def _until_answered(self, ask: Callable[[], Answer]) -> Answer:
         backoff = Backoff()

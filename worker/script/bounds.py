@@ -48,7 +48,12 @@ class Bounds:
         """The program's command line, with what confines it in front."""
         order = confine.Confinement(
             parent=os.getpid(),
-            readable=[*SYSTEM_DIRS, *_python_dirs(), *map(str, self.readable)],
+            readable=[
+                *SYSTEM_DIRS,
+                *_python_dirs(),
+                str(self.places.own_lib_dir),
+                *map(str, self.readable),
+            ],
             writable=[
                 *DEVICE_DIRS,
                 str(self.places.root),

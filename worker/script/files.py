@@ -9,7 +9,7 @@ Source: proc_pid_fd(5), proc_pid_fdinfo(5).
 import mimetypes
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from redkiln.protocol import ArtifactKind, check_artifact_name
 PROC_DIR = Path("/proc")
 PARTIAL = (".tmp", ".part", ".partial", ".incomplete", ".crdownload", "~", ".swp")
 """Endings of names that nobody gives to what is finished."""
+HELD_SECONDS = 120.0
 MAX_FILES = 10_000
 """Of a script's results; a data set of loose files belongs into an archive."""
 KINDS: dict[str, tuple[ArtifactKind, str]] = {
@@ -63,6 +64,7 @@ class Folder:
     Args:
         folder: that is looked at.
         again_seconds: a file that is written again is given out no sooner after the last time.
+        max_files: of different names that are given out.
         clock: monotonic seconds.
 
     Attributes:
@@ -76,6 +78,7 @@ class Folder:
         folder: Path,
         *,
         again_seconds: float = 0.0,
+        max_files: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.refused: dict[str, str] = {}
@@ -86,6 +89,9 @@ class Folder:
         self._given: dict[str, State] = {}
         self._given_at: dict[str, float] = {}
         self._again_seconds = again_seconds
+        self._max_files = max_files
+        self._num_given = 0
+        self._held: dict[str, tuple[int, float]] = {}
         self._clock = clock
 
     def look(self, pids: Iterable[int], *, is_over: bool = False) -> list[Result]:
@@ -98,6 +104,7 @@ class Folder:
         found = dict(self.scan())
         self.size_bytes = sum(state.size_bytes for state in found.values())
         open_inodes = set() if is_over else set(_written_inodes(pids))
+        self._note_held(found, open_inodes)
         whole = [
             Result(name, state)
             for name, state in found.items()
@@ -105,6 +112,8 @@ class Folder:
             and (is_over or (state.inode not in open_inodes and self._is_due(name)))
         ]
         self._seen = found
+        for gone in self._given.keys() - found.keys():
+            del self._given[gone], self._given_at[gone]
         taken = self._bound(whole)
         self._given |= {item.name: item.state for item in taken}
         self._given_at |= dict.fromkeys((item.name for item in taken), self._clock())
@@ -117,15 +126,34 @@ class Folder:
         return given_at is None or self._clock() - given_at >= self._again_seconds
 
     def _bound(self, whole: list[Result]) -> list[Result]:
-        room = max(0, MAX_FILES - len(self._given))
         again = [item for item in whole if item.name in self._given]
         new = [item for item in whole if item.name not in self._given]
-        self.num_too_many = max(self.num_too_many, len(new) - room)
-        return again + new[:room]
+        if self._max_files is not None:
+            room = max(0, self._max_files - self._num_given)
+            self.num_too_many = max(self.num_too_many, len(new) - room)
+            new = new[:room]
+        self._num_given += len(new)
+        return again + new
+
+    def _note_held(self, found: Mapping[str, State], open_inodes: Set[int]) -> None:
+        """Since when each file is open, or has the name of one that is not finished."""
+        now = self._clock()
+        self._held = {
+            name: known
+            if (known := self._held.get(name)) is not None and known[0] == state.inode
+            else (state.inode, now)
+            for name, state in found.items()
+            if state.inode in open_inodes or name.endswith(PARTIAL)
+        }
 
     def is_whole(self, name: str) -> bool:
         """Whether a file is as it was when it was given out."""
         return name in self._given and self._given[name] == self._seen.get(name)
+
+    def is_held(self, name: str) -> bool:
+        """Whether a file is not being finished: it is open for so long that it is a log."""
+        held = self._held.get(name)
+        return held is not None and self._clock() - held[1] >= HELD_SECONDS
 
     def scan(self) -> Iterator[tuple[str, State]]:
         """Every file of the folder that can be an artifact, as it is now."""

@@ -63,13 +63,19 @@ class OutputPump:
         room = self._max_bytes - self.num_bytes
         self.num_bytes += len(chunk)
         if room > 0:
-            _write_all(self._target, chunk[:room])
+            self._write(chunk[:room])
             if room < len(chunk):
-                _write_all(self._target, NOTE)
+                self._write(NOTE)
         self._tail.append(chunk)
         self._tail_bytes += len(chunk)
         while self._tail_bytes - len(self._tail[0]) >= TAIL_BYTES:
             self._tail_bytes -= len(self._tail.popleft())
+
+    def _write(self, data: bytes) -> None:
+        try:
+            _write_all(self._target, data)
+        except OSError:
+            self._max_bytes = 0  # a full disk: the script goes on, unheard
 
     def _split(self, chunk: bytes, on_line: OnLine) -> None:
         # A progress bar ends its lines with a carriage return.

@@ -5,7 +5,7 @@ script/out           REDKILN_OUT: what lies here becomes artifacts
 script/checkpoints   REDKILN_CHECKPOINTS: kept for the next attempt
 script/home          HOME, TMPDIR (in it) and caches; nothing of it is kept
 script/lib           on PYTHONPATH: `redkiln` alone
-script/own-lib       the same with `worker`, for what is checked within the script's bounds
+script-tools         the same with `worker`, for what is checked within the script's bounds
 script/events.jsonl  REDKILN_EVENTS: what `redkiln.log` writes
 
 All of it goes with the job directory.
@@ -62,8 +62,8 @@ class Places:
 
     @property
     def own_lib_dir(self) -> Path:
-        """Holds what the worker itself runs within the script's bounds."""
-        return self.root / "own-lib"
+        """Holds what the worker runs within the script's bounds; not the script's to write."""
+        return self.root.with_name("script-tools")
 
     @property
     def events_path(self) -> Path:
@@ -74,13 +74,16 @@ class Places:
         """Make the folders; those that there are stay as they are."""
         for folder in (self.code_dir, self.out_dir, self.checkpoints_dir, self.temporary_dir):
             folder.mkdir(parents=True, exist_ok=True)
-        contract = Path(redkiln.__file__).parent
-        for folder, packages in (
-            (self.lib_dir, [contract]),
-            (self.own_lib_dir, [contract, contract.parent / "worker"]),
-        ):
-            folder.mkdir(exist_ok=True)
-            for package in packages:
-                link = folder / package.name
-                if not link.is_symlink():
-                    link.symlink_to(package)
+        _link(self.lib_dir, "redkiln")
+
+    def prepare_tools(self) -> None:
+        """Make what the worker runs within the script's bounds."""
+        _link(self.own_lib_dir, "redkiln", "worker")
+
+
+def _link(folder: Path, *packages: str) -> None:
+    folder.mkdir(exist_ok=True)
+    for package in packages:
+        link = folder / package
+        if not link.is_symlink():
+            link.symlink_to(Path(redkiln.__file__).parents[1] / package)

@@ -92,18 +92,22 @@ def end_strays(job_root: Path, *, proc_dir: Path = PROC_DIR) -> int:
     return len(strays)
 
 
-def end_descendants(*, grace_seconds: float, waited_for: int) -> int:
+def end_descendants(
+    *, grace_seconds: float, waited_for: int | None = None, is_told: bool = False
+) -> int:
     """End all processes below this one: SIGTERM, and SIGKILL to those left after the grace.
 
     Args:
         grace_seconds: from one to the other.
         waited_for: our own child, whose end somebody else collects.
+        is_told: they have had their SIGTERM.
 
     Returns:
         how many there were.
     """
     first = find_descendants(os.getpid()).pids
-    _signal(first, signal.SIGTERM)
+    if not is_told:
+        _signal(first, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds
     while (left := find_descendants(os.getpid()).pids) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -139,7 +143,7 @@ def _signal(pids: tuple[int, ...], number: signal.Signals) -> None:
             continue  # it has ended meanwhile
 
 
-def _reap(waited_for: int) -> None:
+def _reap(waited_for: int | None) -> None:
     """Collect orphans that have ended."""
     for pid in find_zombies(os.getpid()):
         if pid != waited_for:

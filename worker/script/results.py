@@ -6,7 +6,7 @@ from pathlib import Path
 
 from redkiln.events import EventKind
 from worker.jobdir import JobDir, OutputFile
-from worker.script.files import Folder, Result, kind_of
+from worker.script.files import MAX_FILES, Folder, Result, kind_of
 from worker.script.verdict import Verdict
 from worker.trainer.report import Report
 
@@ -26,7 +26,7 @@ class Results:
         self.folder = folder
         self._job_dir = job_dir
         self._report = report
-        self._files = Folder(folder, again_seconds=AGAIN_SECONDS)
+        self._files = Folder(folder, again_seconds=AGAIN_SECONDS, max_files=MAX_FILES)
         self._whole: dict[str, Result] = {}
 
     @property
@@ -53,8 +53,7 @@ class Results:
         """List the files for the end of the attempt, and say what is not among them."""
         outputs = [
             self._output(name, verified=verdicts[name].verified if name in verdicts else None)
-            for name in self._whole
-            if (self.folder / name).is_file()
+            for name in self._whole.keys() & dict(self._files.scan()).keys()
         ]
         content = json.dumps([output.model_dump() for output in outputs], indent=1)
         path = self._job_dir.outputs_path

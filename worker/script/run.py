@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,8 @@ from worker.trainer.report import Report
 TICK_SECONDS = 0.05
 LISTEN_SECONDS = 0.5
 LOOK_SECONDS = 1.0
+MAX_LINES = 100_000
+"""Of output that wait to be looked at for metrics; of more the oldest are passed over."""
 LEFTOVER_SECONDS = 2.0
 """For what a script leaves running behind it."""
 CHECK_SECONDS = 600.0
@@ -61,6 +64,16 @@ def run_script(
     """
     hide_memory()
     adopt_orphans()
+    try:
+        _run(job_dir, order, spec, stop=stop, report=report)
+    finally:
+        # Also what an installer or a checker of files has left.
+        end_descendants(grace_seconds=0.0)
+
+
+def _run(
+    job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, report: Report
+) -> None:
     places = Places(job_dir.root / "script")
     places.prepare()
     report.enter(Phase.PREPARING)
@@ -83,7 +96,7 @@ def run_script(
         try:
             failure = supervisor.run(program)
         finally:
-            verdicts = _check_models(results, bounds, report)
+            verdicts = {} if stop.requested else _check_models(results, bounds, report)
             results.close(verdicts)
     if stop.requested:
         raise Stopped
@@ -116,6 +129,8 @@ class Supervisor:
     _said: SaidLines = field(init=False)
     _events: EventFiles = field(init=False)
     _guard: GpuGuard | None = field(init=False)
+    _read_line: Callable[[str], None] | None = field(init=False)
+    _lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     _kill_at: float | None = None
     _listened_at: float = 0.0
     _looked_at: float = 0.0
@@ -124,6 +139,8 @@ class Supervisor:
         self.told = Told(self.report)
         self._said = SaidLines(self.places.events_path, self.told)
         self._events = EventFiles(self.places.out_dir)
+        pattern = self.spec.script.metrics_pattern
+        self._read_line = None if pattern is None else line_reader(pattern, self.told)
         guard = self.spec.script.guard
         is_guarded = self.spec.resources.device == "gpu" and guard.action != "off"
         self._guard = GpuGuard(guard, find_readers()) if is_guarded else None
@@ -141,9 +158,11 @@ class Supervisor:
             failure = self._stay(child)
         finally:
             # What a script left running is no part of the job; neither is what outlived a fault.
-            is_hurried = failure is not None or self.stop.requested
-            grace_seconds = 0.0 if is_hurried else LEFTOVER_SECONDS
-            num_left = end_descendants(grace_seconds=grace_seconds, waited_for=child.pid)
+            num_left = end_descendants(
+                grace_seconds=self._grace_left(failure),
+                waited_for=child.pid,
+                is_told=self.stop.requested,
+            )
             status = child.wait()
             pump.finish(timeout_seconds=LEFTOVER_SECONDS)
         if num_left and failure is None and not self.stop.requested:
@@ -154,6 +173,16 @@ class Supervisor:
         return failure or explain_exit(
             status, tail=pump.tail(), oom_kills=_count_oom_kills() - oom_kills
         )
+
+    def _grace_left(self, failure: JobFailure | None) -> float:
+        """For what the program started: a shell that ends first must not cost its child's own."""
+        if failure is not None:
+            return 0.0
+        if not self.stop.requested:
+            return LEFTOVER_SECONDS
+        if self._kill_at is None:
+            return self.spec.script.grace_seconds
+        return max(0.0, min(self._kill_at - self.clock(), self.spec.script.grace_seconds))
 
     def _start(self, program: Program) -> tuple["subprocess.Popen[bytes]", OutputPump]:
         pattern = self.spec.script.metrics_pattern
@@ -172,7 +201,10 @@ class Supervisor:
             )
         finally:
             os.close(target)
-        on_line = None if pattern is None else line_reader(pattern, self.told)
+        if self.stop.requested:
+            # It was asked to stop before it was one of those who were told.
+            child.send_signal(signal.SIGTERM)
+        on_line = None if pattern is None else self._lines.append
         return child, OutputPump(source, sys.stdout.fileno(), on_line=on_line)
 
     def _stay(self, child: "subprocess.Popen[bytes]") -> JobFailure | None:
@@ -193,10 +225,9 @@ class Supervisor:
             self._pass_on_sigterm(child.pid)
         if self._kill_at is not None and now >= self._kill_at:
             child.kill()
-            self._kill_at = float("inf")
         if now >= self._listened_at + LISTEN_SECONDS:
             self._listened_at = now
-            self._said.read()
+            self._listen()
         if now >= self._looked_at + LOOK_SECONDS:
             self._looked_at = now
             failure = self._look()
@@ -237,13 +268,19 @@ class Supervisor:
 
     def _collect(self, *, pids: tuple[int, ...] = (), is_over: bool = False) -> None:
         """Take in what it has said and left since the last time."""
-        self._said.read()
+        self._listen()
         for name, step, value in self._events.read():
             self.told.say({name: value}, places={"step": max(step, self.told.step)})
         self.results.look(pids, is_over=is_over)
         self.snapshots.look(pids, step=self.told.step, is_over=is_over)
         if is_over:
             self.report.progress(self.told.progress())
+
+    def _listen(self) -> None:
+        self._said.read()
+        if self._read_line is not None:
+            while self._lines:
+                self._read_line(self._lines.popleft())
 
     def _pass_on_sigterm(self, child_pid: int) -> None:
         """Tell those who left our process group, and with it the signal that it got."""
@@ -301,6 +338,7 @@ def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str,
     names = results.models()
     if not names:
         return {}
+    bounds.places.prepare_tools()
     report.enter(Phase.VERIFYING)
     verdicts: dict[str, Verdict] = {}
     deadline = time.monotonic() + CHECK_SECONDS
@@ -308,7 +346,10 @@ def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str,
         paths = [str(results.folder / name) for name in names]
         own = [sys.executable, "-m", "worker.script.onnx_check", *paths]
         environ = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
-        environ["PYTHONPATH"] = str(bounds.places.own_lib_dir)
+        environ |= {
+            "PYTHONPATH": str(bounds.places.own_lib_dir),
+            "REDKILN_OUT": str(results.folder),
+        }
         try:
             done = subprocess.run(
                 bounds.command(own, environ),

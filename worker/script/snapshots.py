@@ -1,21 +1,26 @@
 """A script's checkpoints: its folder as one tar, kept for the next attempt and put back before it.
 
 The folder is taken when something in it has become whole and nothing is half written. A snapshot
-is a tar without compression, as weights do not shrink; it is written beside the trainer's
+is a tar without compression, as weights do not shrink, and links within the folder are in its
+manifest; it is written beside the trainer's
 checkpoints and handed in in the same way.
 """
 
+import errno
 import hashlib
 import json
 import os
 import tarfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from redkiln.events import EventKind
+from redkiln.protocol import check_artifact_name
+from worker.beneath import open_beneath
 from worker.script.files import Folder, State
 from worker.script.unpack import unpack
 from worker.trainer.report import Report
@@ -72,53 +77,67 @@ class Snapshots:
         if not is_over and not self._is_due(now):
             return
         began = self.clock()
-        if self._take(step, now):
+        held = set() if is_over else {name for name in now if self._files.is_held(name)}
+        if self._take(step, now, left_out=held):
             self._taken = now
         # A large folder is packed less often: at most a tenth of the time goes into it.
         ended = self.clock()
         self._not_before = ended + max(LEAST_SECONDS, 10 * (ended - began))
 
     def _is_due(self, now: dict[str, State]) -> bool:
-        is_whole = all(self._files.is_whole(name) for name in now)
+        is_whole = all(self._files.is_whole(name) or self._files.is_held(name) for name in now)
         return is_whole and self.clock() >= self._not_before
 
     def _list(self) -> dict[str, State]:
         return dict(self._files.scan())
 
-    def _take(self, step: int, content: dict[str, State]) -> bool:
-        """Whether the folder stayed as it was while it was packed."""
+    def _take(self, step: int, content: dict[str, State], *, left_out: Set[str]) -> bool:
+        """Whether the folder stayed as it was while it was packed, and is announced."""
         # A number tells the order; a script need not say its steps, and may begin them anew.
-        self._number = max(self._number + 1, step)
-        name = f"step-{self._number:012d}.tar"
+        number = max(self._number + 1, step)
+        name = f"step-{number:012d}.tar"
         target = self.target_dir / name
         partial = target.with_suffix(".tmp")
-        with partial.open("wb") as file:
-            hashed = _Hashed(file)
-            with tarfile.open(fileobj=hashed, mode="w|", bufsize=CHUNK_BYTES) as packed:  # type: ignore[call-overload]
-                for path in sorted(self.folder.rglob("*")):
-                    if path.is_dir() or (path.is_file() and not path.is_symlink()):
-                        packed.add(path, path.relative_to(self.folder).as_posix(), recursive=False)
-            file.flush()
-            os.fsync(file.fileno())
-        if self._list() != content:
+        try:
+            with partial.open("wb") as file:
+                hashed = _Hashed(file)
+                links = pack(
+                    self.folder, [name for name in content if name not in left_out], hashed
+                )
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return False  # a file was removed or cut while it was packed
+        if self._has_changed(content, left_out):
             partial.unlink()
             return False
+        self._number = number
         manifest = {
             "format": FORMAT,
             "name": name,
-            "step": self._number,
+            "step": number,
             "sha256": hashed.sha256.hexdigest(),
             "size_bytes": partial.stat().st_size,
             "metrics": {},
+            "links": links,
         }
         target.with_suffix(".json").write_text(json.dumps(manifest))
         partial.replace(target)
         self._forget_older()
         self.report.flush_points()
         self.report.write(
-            EventKind.CHECKPOINT, step=self._number, epoch=0, file=name, is_best=False, metrics={}
+            EventKind.CHECKPOINT, step=number, epoch=0, file=name, is_best=False, metrics={}
         )
         return True
+
+    def _has_changed(self, content: dict[str, State], left_out: Set[str]) -> bool:
+        now = self._list()
+        return any(
+            now.get(name) != state for name, state in content.items() if name not in left_out
+        )
 
     def _forget_older(self) -> None:
         """Two are kept on the worker: the newest, and the one that may be on its way up."""
@@ -127,13 +146,61 @@ class Snapshots:
             path.unlink(missing_ok=True)
 
 
+def pack(folder: Path, names: Iterable[str], target: "_Hashed") -> dict[str, str]:
+    """Write files of a folder as a tar.
+
+    Returns:
+        links within the folder, which a tar of plain files cannot hold: what each leads to.
+
+    Raises:
+        OSError: a file was removed, cut or replaced by a link meanwhile.
+    """
+    with tarfile.open(fileobj=target, mode="w|", bufsize=CHUNK_BYTES) as packed:  # type: ignore[call-overload]
+        for name in sorted(names):
+            with open_beneath(folder, name) as file:
+                status = os.fstat(file.fileno())
+                info = tarfile.TarInfo(name)
+                info.size, info.mtime = status.st_size, int(status.st_mtime)
+                info.mode = 0o755 if status.st_mode & 0o100 else 0o644
+                packed.addfile(info, file)
+    return dict(_inner_links(folder))
+
+
 def restore(snapshot: Path, folder: Path) -> int:
     """Put a snapshot's files back; how many.
 
     Raises:
         TrainingFailed: it is damaged.
     """
-    return unpack(snapshot, folder, what="checkpoint")
+    num_files = unpack(snapshot, folder, what="checkpoint")
+    manifest = json.loads(snapshot.with_suffix(".json").read_bytes())
+    for name, target in manifest.get("links", {}).items():
+        link = folder / check_artifact_name(name)
+        if is_inner(name, target) and not link.is_symlink() and not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+    return num_files
+
+
+def is_inner(name: str, target: str) -> bool:
+    """Whether a link that lies at `name` leads to a place within its folder."""
+    if target.startswith("/"):
+        return False
+    place = os.path.normpath(os.path.join(os.path.dirname(name), target))  # noqa: PTH118, PTH120
+    return place != ".." and not place.startswith("../")
+
+
+def _inner_links(folder: Path) -> Iterator[tuple[str, str]]:
+    """Links of a folder that lead within it, as the newest checkpoint often has a name more."""
+    for root, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(root, name)
+            relative = path.relative_to(folder).as_posix()
+            if path.is_symlink():
+                with suppress(OSError, ValueError):  # removed meanwhile, or of an odd name
+                    target = os.readlink(path)  # noqa: PTH115
+                    if is_inner(check_artifact_name(relative), target):
+                        yield relative, target
 
 
 class _Hashed:

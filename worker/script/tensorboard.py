@@ -4,10 +4,14 @@ Source: the record format is that of TensorFlow's `lib/io/record_writer.h`: leng
 endian), its checksum (4), the record, its checksum (4).
 """
 
+import fnmatch
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from worker.beneath import open_beneath
 
 PATTERN = "*tfevents*"
 HEADER_BYTES, FOOTER_BYTES = 12, 4
@@ -27,20 +31,23 @@ class EventFiles:
 
     def read(self) -> Iterator[Scalar]:
         """Scalars that are new since the last time, file by file."""
-        for path in sorted(self._folder.rglob(PATTERN)):
-            if path not in self._broken:
-                yield from self._read_file(path)
+        # Unlike rglob it does not mind what is removed meanwhile.
+        for folder, _, names in os.walk(self._folder):
+            for name in sorted(fnmatch.filter(names, PATTERN)):
+                path = Path(folder, name)
+                if path not in self._broken:
+                    yield from self._read_file(path)
 
     def _read_file(self, path: Path) -> Iterator[Scalar]:
         # What lies in one folder is one run, and its name tells several runs apart.
         run = path.parent.relative_to(self._folder).as_posix()
         prefix = "" if run in (".", "runs", "tensorboard", "logs") else f"{run}/"
         try:
-            with path.open("rb") as file:
+            with open_beneath(self._folder, path.relative_to(self._folder).as_posix()) as file:
                 file.seek(self._offsets.get(path, 0))
                 data = file.read(MAX_READ_BYTES)
         except OSError:
-            return  # it was removed meanwhile
+            return  # it was removed meanwhile, or is no file
         used = 0
         for record, end in _records(data):
             used = end

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from redkiln.job import Progress
+from worker.beneath import open_beneath
 from worker.trainer.report import Report
 
 MAX_SERIES = 500
@@ -110,11 +111,11 @@ class SaidLines:
     def read(self) -> None:
         """Take in what is new; a line that is not whole yet waits."""
         try:
-            with self._path.open("rb") as file:
+            with open_beneath(self._path.parent, self._path.name) as file:
                 file.seek(self._offset)
                 new = file.read(MAX_READ_BYTES)
-        except FileNotFoundError:
-            return  # nothing was said yet
+        except OSError:
+            return  # nothing was said yet, or it is no file any more
         end = new.rfind(b"\n") + 1
         self._offset += end
         if not end and len(new) == MAX_READ_BYTES:

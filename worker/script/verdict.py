@@ -27,9 +27,13 @@ def read_verdicts(output: str, names: Sequence[str]) -> dict[str, Verdict]:
     lines = [line for line in output.splitlines() if line.startswith("{")]
     for place, name in enumerate(names):
         if place < len(lines):
-            verdicts[name] = Verdict.model_validate(json.loads(lines[place]))
+            try:
+                verdicts[name] = Verdict.model_validate(json.loads(lines[place]))
+                continue
+            except ValueError:
+                words = "what checked it said nothing that can be read"
         else:
             words = "what checked it came to an end: the file is damaged, or too large"
-            verdicts[name] = Verdict(verified=False, words=words)
-            break
+        verdicts[name] = Verdict(verified=False, words=words)
+        break
     return verdicts

@@ -160,6 +160,11 @@ class TestOnnx:
         assert list(verdicts) == ["a.onnx", "b.onnx"]
         assert verdicts["b.onnx"].verified is False
 
+    def test_words_of_a_checker_that_nobody_can_read_blame_the_file(self):
+        verdicts = read_verdicts('{"verified": tru\n', ["a.onnx", "b.onnx"])
+        assert list(verdicts) == ["a.onnx"]
+        assert verdicts["a.onnx"].verified is False
+
 
 class TestProgram:
     def build(self, places, *, spec=None, num_gpus=0, data=None, environ=None, **options):

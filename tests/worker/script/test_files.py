@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from worker.script.files import MAX_FILES, Folder, kind_of
+from worker.script.files import Folder, kind_of
 
 
 @pytest.fixture
@@ -76,14 +76,12 @@ def test_hidden_files_are_nobodys_results(out):
     assert Folder(out).look([], is_over=True) == []
 
 
-def test_files_without_end_are_bounded(out, monkeypatch):
-    monkeypatch.setattr("worker.script.files.MAX_FILES", 3)
+def test_files_without_end_are_bounded(out):
     for number in range(5):
         (out / f"{number}").touch()
-    folder = Folder(out)
+    folder = Folder(out, max_files=3)
     assert len(folder.look([])) == 3
     assert folder.num_too_many == 2
-    assert MAX_FILES > 3
 
 
 @pytest.mark.parametrize(

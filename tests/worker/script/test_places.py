@@ -8,6 +8,7 @@ from worker.script.bounds import Bounds
 
 def test_the_checker_of_onnx_files_runs_within_the_bounds_of_a_script(places):
     (places.out_dir / "m.onnx").write_bytes(b"no model")
+    places.prepare_tools()
     own = [sys.executable, "-m", "worker.script.onnx_check", str(places.out_dir / "m.onnx")]
     environ = {**os.environ, "PYTHONPATH": str(places.own_lib_dir)}
     command = Bounds(places, Limits()).command(own, environ)

@@ -105,3 +105,50 @@ def test_a_damaged_snapshot_is_told(tmp_path):
     (tmp_path / "step.tar").write_bytes(b"no tar")
     with pytest.raises(TrainingFailed, match="the checkpoint cannot be unpacked"):
         restore(tmp_path / "step.tar", tmp_path)
+
+
+def test_links_within_the_folder_come_back_and_others_do_not(places, snapshots, job_dir, tmp_path):
+    folder = places.checkpoints_dir
+    (folder / "checkpoint-10").mkdir()
+    (folder / "checkpoint-10" / "model").write_bytes(b"w")
+    os.link(folder / "checkpoint-10" / "model", folder / "same")
+    (folder / "latest").symlink_to("checkpoint-10")
+    (folder / "out").symlink_to("/etc/passwd")
+    (folder / "up").symlink_to("../code")
+    snapshots.look([], step=1, is_over=True)
+    back = tmp_path / "back"
+    back.mkdir()
+    restore(job_dir.checkpoints_dir / "step-000000000001.tar", back)
+    assert (back / "latest" / "model").read_bytes() == b"w"
+    assert (back / "same").read_bytes() == b"w"
+    assert not (back / "out").is_symlink()
+    assert not (back / "up").is_symlink()
+
+
+def test_a_file_that_goes_while_it_is_packed_makes_no_snapshot(snapshots, places, events):
+    (places.checkpoints_dir / "a").write_bytes(b"x")
+    (places.checkpoints_dir / "b").write_bytes(b"x")
+    scan = snapshots._files.scan
+    snapshots._files.scan = lambda: [*scan(), ("gone", next(iter(dict(scan()).values())))]
+    snapshots.look([], step=1, is_over=True)
+    assert announced(events) == []
+    snapshots._files.scan = scan
+    snapshots.look([], step=1, is_over=True)
+    assert [step for step, _ in announced(events)] == [1]
+
+
+def test_a_log_that_stays_open_does_not_keep_checkpoints_from_being_taken(
+    places, job_dir, report, clock, events
+):
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots._files._clock = clock
+    snapshots.begin(after=None)
+    with (places.checkpoints_dir / "events.log").open("wb") as log:
+        log.write(b"x")
+        log.flush()
+        (places.checkpoints_dir / "model").write_bytes(b"w")
+        snapshots.look([os.getpid()], step=1)
+        assert announced(events) == []
+        clock.now += 200
+        snapshots.look([os.getpid()], step=1)
+        assert [step for step, _ in announced(events)] == [1]

@@ -164,3 +164,10 @@ def test_lines_of_the_reporting_file_are_those_that_are_read(told, tmp_path, mon
     SaidLines(path, told).read()
     assert (told.step, told.metrics, told.num_dropped) == (2, {"accuracy": 1.0}, 1)
     json.dumps(told.progress().model_dump())
+
+
+def test_a_pipe_in_the_place_of_what_is_read_keeps_nobody_waiting(told, tmp_path):
+    os.mkfifo(tmp_path / "events.jsonl")
+    SaidLines(tmp_path / "events.jsonl", told).read()
+    os.mkfifo(tmp_path / "x.tfevents.1")
+    assert list(EventFiles(tmp_path).read()) == []

@@ -1,0 +1,149 @@
+"""Folders that are made once and used by many jobs of this host, until nobody has for long.
+
+A folder's lock is a file beside it. Who uses a folder shares the lock until its process ends; who
+makes or removes it has the lock alone.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LOCK, PARTIAL = ".lock", ".partial"
+WAIT_SECONDS = 0.2
+MAX_AGE_SECONDS = 30 * 24 * 3600.0
+"""Of the last use."""
+
+
+def hold_folder(
+    folder: Path,
+    *,
+    make: Callable[[Path], None],
+    is_whole: Callable[[Path], bool],
+    beat: Callable[[], None],
+) -> bool:
+    """Make a folder unless it is there, and keep it from being removed while this process lives.
+
+    Args:
+        folder: its name stands for its content.
+        make: makes it whole; what it has left in part before is removed first.
+        is_whole: whether it is there with all that belongs to it.
+        beat: called again and again while others make it.
+
+    Returns:
+        whether it was made now.
+
+    Raises:
+        Exception: whatever `make` raises.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    was_made = False
+    while True:
+        lock = _take(folder, fcntl.LOCK_SH, beat)
+        if is_whole(folder):
+            os.utime(folder)
+            return was_made  # the lock ends with this process
+        os.close(lock)
+        lock = _take(folder, fcntl.LOCK_EX, beat)
+        try:
+            if not is_whole(folder):
+                _remove(folder)
+                make(folder)
+                was_made = True
+        finally:
+            os.close(lock)
+
+
+def drop_unused(
+    parent: Path, *, num_kept: int, max_age_seconds: float = MAX_AGE_SECONDS
+) -> list[str]:
+    """Remove folders that nobody uses: beyond a number, and those whose last use is long ago.
+
+    Args:
+        parent: of folders that `hold_folder` has made.
+        num_kept: of those that were used last.
+
+    Returns:
+        the names of those that were removed.
+    """
+    if not parent.is_dir():
+        return []
+    names = {path.name.removesuffix(LOCK).removesuffix(PARTIAL) for path in parent.iterdir()}
+    used_at = {name: _used_at(parent / name) for name in names}
+    newest = sorted(names, key=lambda name: used_at[name], reverse=True)
+    oldest_at = time.time() - max_age_seconds
+    unused = [
+        name
+        for number, name in enumerate(newest)
+        if number >= num_kept or used_at[name] < oldest_at
+    ]
+    return [name for name in unused if _drop(parent / name)]
+
+
+def _used_at(folder: Path) -> float:
+    times = [_modified_at(folder.with_name(folder.name + suffix)) for suffix in ("", PARTIAL, LOCK)]
+    return times[0] or max(times)
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _drop(folder: Path) -> bool:
+    lock = _open(folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_current(lock, folder):
+            return False
+        _remove(folder)
+        _lock_path(folder).unlink(missing_ok=True)
+    except BlockingIOError:
+        return False  # somebody uses it
+    finally:
+        os.close(lock)
+    return True
+
+
+def _remove(folder: Path) -> None:
+    """A removal that is cut short leaves nothing that could be taken for the whole."""
+    partial = folder.with_name(folder.name + PARTIAL)
+    shutil.rmtree(partial, ignore_errors=True)
+    if folder.exists():
+        folder.rename(partial)
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _take(folder: Path, kind: int, beat: Callable[[], None]) -> int:
+    while True:
+        lock = _open(folder)
+        try:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            beat()
+            time.sleep(WAIT_SECONDS)
+            continue
+        if _is_current(lock, folder):
+            return lock
+        os.close(lock)
+
+
+def _is_current(lock: int, folder: Path) -> bool:
+    """Whether the lock is still the one beside the folder: it goes with the folder."""
+    try:
+        return os.path.samestat(os.fstat(lock), _lock_path(folder).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _open(folder: Path) -> int:
+    return os.open(_lock_path(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _lock_path(folder: Path) -> Path:
+    return folder.with_name(folder.name + LOCK)

@@ -1,0 +1,51 @@
+"""How much of the disk a script takes, looked at without taking much of the time."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+BLOCK_BYTES = 512
+"""Unit of `st_blocks`. Source: stat(2)."""
+MAX_SHARE = 0.05
+"""Of the time that may be spent on looking."""
+
+
+class DiskUse:
+    """What all files below a folder take, hidden and unnamed ones among them.
+
+    Args:
+        root: of the script's folders.
+    """
+
+    def __init__(self, root: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._again_at = -float("inf")
+        self._bytes = 0
+
+    def look(self) -> int:
+        """Bytes on the disk, as they are now or, where the folder is large, were lately."""
+        began_at = self._clock()
+        if began_at >= self._again_at:
+            self._bytes = measure(self._root)
+            ended_at = self._clock()
+            self._again_at = ended_at + (ended_at - began_at) / MAX_SHARE
+        return self._bytes
+
+
+def measure(folder: Path) -> int:
+    """Bytes that files below a folder take on the disk; links are not followed."""
+    total = 0
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+        except OSError:
+            continue  # removed, or closed to us, meanwhile
+    return total
