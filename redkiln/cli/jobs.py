@@ -14,7 +14,7 @@ from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.job_page import estimate_lines, print_job, spec_text
 from redkiln.cli.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.naming import find_dataset_name, find_job_id
-from redkiln.cli.panel import status_text
+from redkiln.cli.panel import HEADLINES, metric_words, status_text
 from redkiln.cli.result import load_result, print_result
 from redkiln.cli.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.tables import Column, print_table
@@ -208,8 +208,13 @@ def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
 
 
 def _progress_words(item: JobSummary) -> str:
-    accuracy = item.progress.metrics.get("val/accuracy") if item.progress else None
-    if item.is_terminal or item.progress is None:
-        return f"accuracy {words.percent(accuracy)}" if accuracy is not None else ""
+    if item.progress is None:
+        return ""
+    if item.is_terminal:
+        metrics = item.progress.metrics
+        name = next((name for name in HEADLINES if name in metrics), None)
+        if name is None:
+            return ""
+        return f"{metric_words(name.removeprefix('val/'))} {words.metric(name, metrics[name])}"
     phase = f"{item.phase} " if item.phase else ""
     return f"{phase}{100 * item.progress.fraction:.0f} %"

@@ -275,21 +275,31 @@ def plain_words(text: str, *, is_plain: bool) -> str:
 
 
 def preparing_words(watched: Watched) -> str:
-    """How far the data set is decoded, before there are steps."""
+    """How far the data set is decoded or tokenised, before there are steps."""
     metrics = watched.progress.metrics if watched.progress else {}
-    if "decode_images" not in metrics:
-        return ""
-    total = words.count(metrics.get("decode_total", 0))
-    return f"decoded {words.count(metrics['decode_images'])} of {total} images"
+    for (kind, noun), verb in _PREPARED.items():
+        if (done := metrics.get(f"{kind}/{noun}")) is not None:
+            total = words.count(metrics.get(f"{kind}/total", 0))
+            return f"{verb} {words.count(done)} of {total} {noun}"
+    return ""
 
 
-_FIRST_METRICS = ("train/loss", "val/accuracy", "val/loss", "train/accuracy")
+_PREPARED = {("decode", "images"): "decoded", ("tokenize", "texts"): "tokenised"}
+"""What is counted before there are steps, by its series `KIND/NOUN` and `KIND/total`."""
+_PREPARING_METRICS = frozenset(
+    f"{kind}/{name}" for kind, noun in _PREPARED for name in (noun, "total")
+)
+
+HEADLINES = ("val/accuracy", "val/rmse")
+"""What a model is judged by, whichever of them its task has."""
+_FIRST_METRICS = ("train/loss", *HEADLINES, "val/macro_f1", "val/loss", "train/accuracy")
 
 
 def shown_metrics(metrics: dict[str, float]) -> list[tuple[str, float]]:
     """The metrics, those that people ask for first in front; no learning rate."""
     first = [name for name in _FIRST_METRICS if name in metrics]
-    rest = [name for name in sorted(metrics) if name not in _FIRST_METRICS and name != "lr"]
+    untold = {*_FIRST_METRICS, *_PREPARING_METRICS, "lr"}
+    rest = [name for name in sorted(metrics) if name not in untold]
     return [(name, metrics[name]) for name in (*first, *rest)]
 
 

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from redkiln.class_weights import ClassifierTraining
+from redkiln.image_models import JOB_PREFIX
 from redkiln.spec import AdamW, Auto, Optimizer, Schedule, Shorthand, StrictModel, TrainingSpec
 
 NAME: Literal["text-classification"] = "text-classification"
@@ -71,6 +72,16 @@ class Model(Shorthand):
         description="What the worker took for `pretrained`: a commit of the hub, or a sha256.",
     )
     options: Options = Field(default_factory=Options)
+
+    @field_validator("name", "pretrained")
+    @classmethod
+    def _refuse_jobs(cls, value: str | None) -> str | None:
+        if value is not None and value.startswith(JOB_PREFIX):
+            raise ValueError(
+                "a text model starts from a pretrained model of the hub or of the worker's folder, "
+                "not from another job"
+            )
+        return value
 
 
 class TextTraining(ClassifierTraining):

@@ -24,7 +24,7 @@ TRAINED = (Phase.TRAINING, Phase.EVALUATING)
 MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
 """Series of telemetry that tell a job's memory; the first that there is."""
 
-SIZES = ("dim", "layers", "vocabulary_size")
+SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 """Options that make a network of the same name another one, where it has them."""
 
 
@@ -98,10 +98,9 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
         memory_bytes, why = _predict_memory(wanted, job)
         if why:
             unknown.append(f"memory on {device}: {why}")
-        if not _is_same(wanted, job):
+        if differing := _name_differences(wanted, job):
             unknown.append(
-                f"how this data set differs from that of {job.job_id}, which the time on {device} "
-                "is taken from"
+                f"how {differing} of {job.job_id}, which the time on {device} is taken from"
             )
         estimates.append(
             Estimate(
@@ -135,9 +134,27 @@ def _is_same(wanted: Wanted, job: Measured) -> bool:
 
 def _is_alike(wanted: Wanted, job: Measured) -> bool:
     name = wanted.model.get("name")
-    mine, theirs = wanted.model.get("options", {}), job.model.get("options", {})
-    is_as_large = all(mine.get(field) == theirs.get(field) for field in SIZES)
-    return name not in (None, "auto") and name == job.model.get("name") and is_as_large
+    if name in (None, "auto") or name != job.model.get("name"):
+        return False
+    # As asked or as resolved: `auto` is like another `auto`, and like nothing that was written.
+    others = (job.asked_model, job.model)
+    if wanted.model.get("config") not in [other.get("config") for other in others]:
+        return False
+    options = wanted.model.get("options", {})
+    return all(
+        options.get(field) in [other.get("options", {}).get(field) for other in others]
+        for field in SIZES
+    )
+
+
+def _name_differences(wanted: Wanted, job: Measured) -> str:
+    has_other_data = wanted.dataset_id != job.dataset_id
+    has_other_options = wanted.model not in (job.asked_model, job.model)
+    if has_other_data and has_other_options:
+        return "this data set and the model's options differ from those"
+    if has_other_data:
+        return "this data set differs from that"
+    return "the model's options differ from those" if has_other_options else ""
 
 
 def _predict_seconds(wanted: Wanted, job: Measured) -> float | None:

@@ -35,6 +35,7 @@ class FakeService:
         corrupt: artifacts arrive with a flipped byte.
         diagnosis: what the doctor answers.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
+        metrics: of the job's progress.
         preview: media type, step and content of the sample predictions.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """
@@ -53,6 +54,7 @@ class FakeService:
     steered: list = field(default_factory=list)
     diagnosis: dict = field(default_factory=dict)
     estimates: list = field(default_factory=list)
+    metrics: dict = field(default_factory=lambda: {"train/loss": 0.5, "val/accuracy": 0.978})
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
@@ -74,7 +76,7 @@ class FakeService:
             "status": self.status,
             "is_terminal": is_terminal,
             "reason": self.reason,
-            "progress": progress(step=90, steps=90),
+            "progress": progress(step=90, steps=90, metrics=self.metrics),
             "dataset_id": "ds_1",
             "created_at": STARTED_AT.isoformat(),
             "started_at": STARTED_AT.isoformat(),
@@ -110,7 +112,7 @@ class FakeService:
         ]
 
 
-def progress(*, step, steps):
+def progress(*, step, steps, metrics):
     return {
         "epoch": 1 + step // 30,
         "epochs": 3,
@@ -119,7 +121,7 @@ def progress(*, step, steps):
         "fraction": step / steps,
         "samples_per_second": 1234.0,
         "eta_seconds": 3.0,
-        "metrics": {"train/loss": 0.5, "val/accuracy": 0.978},
+        "metrics": metrics,
     }
 
 

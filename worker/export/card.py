@@ -92,12 +92,17 @@ def _results(facts: CardFacts) -> str:
     metrics = "\n".join(
         f"| {name} | {value:.4f} |" for name, value in sorted(facts.metrics.items())
     )
+    chosen = "the last epoch"
+    if _has_validation(facts):
+        chosen = "the best epoch was chosen on the validation split"
     return (
-        "## Results\n\n"
-        "The test split was scored once, after the best epoch was chosen on the validation "
-        "split.\n\n"
+        f"## Results\n\nThe test split was scored once, after {chosen}.\n\n"
         f"| metric | value |\n|---|---|\n{metrics}\n\n{facts.results}"
     )
+
+
+def _has_validation(facts: CardFacts) -> bool:
+    return facts.counts.get("validation", 0) > 0
 
 
 def _usage(facts: CardFacts) -> str:
@@ -113,7 +118,8 @@ def _data(facts: CardFacts) -> str:
     ]
     if facts.held_out_test:
         lines.append(
-            "- The data set has no test split of its own; a tenth of each class was held out."
+            f"- The data set has no test split of its own; a tenth of its {facts.noun} was held "
+            "out."
         )
     lines += [f"- {escape(note)}" for note in facts.dataset_notes]
     lines.append(f"- Preprocessing: {facts.texts.preprocessing}")
@@ -127,6 +133,7 @@ def _training(facts: CardFacts) -> str:
     smoothing = training.get("label_smoothing")
     smoothed = "" if smoothing is None else f"label smoothing {smoothing}, "
     seconds = ", ".join(f"{phase} {value:.1f} s" for phase, value in facts.seconds.items())
+    chosen = "Best" if _has_validation(facts) else "Last"
     return (
         "## Training\n\n"
         f"- {facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} {facts.noun}"
@@ -134,7 +141,7 @@ def _training(facts: CardFacts) -> str:
         f"- {optimizer['name']} ({settings}), {training['schedule']['name']} schedule, {smoothed}"
         f"seed {training['seed']}\n"
         + "".join(f"- {line}\n" for line in facts.texts.training)
-        + f"- Best epoch {facts.best_epoch} (step {facts.best_step:,})\n"
+        + f"- {chosen} epoch {facts.best_epoch} (step {facts.best_step:,})\n"
         f"- Time: {seconds}" + "".join(f"\n- Faster: {escape(text)}" for text in facts.advice)
     )
 

@@ -74,8 +74,8 @@ class Regression:
     def tell_headline(self, metrics: Mapping[str, float]) -> str:
         """Error and explained share."""
         return (
-            f"Test root mean square error **{metrics['test/rmse']:.4g}** (mean error "
-            f"{metrics['test/mae']:.4g}, R² {metrics['test/r2']:.3f})"
+            f"Test root mean square error **{metrics['test/rmse']:.4g}** (mean absolute "
+            f"error {metrics['test/mae']:.4g}, R² {metrics['test/r2']:.3f})"
         )
 
     def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:

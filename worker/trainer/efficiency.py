@@ -43,6 +43,8 @@ class EfficiencyFacts(BaseModel):
         memory_share: of the device's memory, at the peak.
         can_bf16: whether the device computes bf16 in its own instructions.
         is_compiled: whether the step is a compiled one.
+        is_precision_measured: whether `auto` chose the precision: what is faster here was weighed.
+        reads_images: whether samples are images, of a size that can be chosen.
     """
 
     device: str
@@ -58,6 +60,8 @@ class EfficiencyFacts(BaseModel):
     memory_share: float | None = None
     can_bf16: bool = False
     is_compiled: bool = False
+    is_precision_measured: bool = False
+    reads_images: bool = False
 
 
 class Change(BaseModel):
@@ -185,10 +189,12 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
             "so short epochs make many",
         )
     elif bound == "data":
-        yield Change(setting="training.augment", why="less of it, where the model allows")
-        yield Change(
-            setting="model.options.image_size", why="smaller inputs are made and computed faster"
-        )
+        if facts.reads_images:
+            yield Change(setting="training.augment", why="less of it, where the model allows")
+            yield Change(
+                setting="model.options.image_size",
+                why="smaller inputs are made and computed faster",
+            )
         yield Change(
             setting="REDKILN_THREADS", why="more CPU threads for the worker make batches faster"
         )
@@ -200,7 +206,8 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
             )
         if not facts.is_compiled:
             yield Change(setting="training.compile", why="fewer, larger kernels per step")
-    if bound in ("compute", "memory", "unknown") and facts.precision == "fp32" and facts.can_bf16:
+    may_narrow = facts.precision == "fp32" and facts.can_bf16 and not facts.is_precision_measured
+    if bound in ("compute", "memory", "unknown") and may_narrow:
         yield Change(setting="training.precision", why="this device computes bf16 faster than fp32")
     if bound == "memory" and not facts.is_compiled:
         yield Change(

@@ -18,6 +18,7 @@ from worker.jobdir import JobDir, Order
 from worker.trainer import bare_step
 from worker.trainer.devices import device_facts, synchronize
 from worker.trainer.efficiency import Efficiency, EfficiencyFacts, judge
+from worker.trainer.pace import reads_images
 from worker.trainer.peak import find_peak_tflops
 from worker.trainer.preview import Previewer
 from worker.trainer.profiling import StepProfiler
@@ -58,6 +59,8 @@ class Insight:
         self._device = device
         self._limit_bytes = order.memory_limit_bytes
         self._facts = device_facts(device, patches=order.patches)
+        asked = order.spec.get("training") or {}
+        self._is_precision_measured = asked.get("precision", "auto") == "auto"
         self._start_seconds = report.settle().get(Phase.PREPARING, 0.0)
         self._before: dict[str, float] | None = None
         self._saving_seconds = 0.0
@@ -192,6 +195,8 @@ class Insight:
             else None,
             can_bf16=self._facts.has_bf16,
             is_compiled=self._training.compile == "default",
+            is_precision_measured=self._is_precision_measured,
+            reads_images=reads_images(self._work.spec),
         )
 
     def _measure_bare(

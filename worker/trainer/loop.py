@@ -36,7 +36,7 @@ from worker.trainer.history import History, LossCurve
 from worker.trainer.insight import Insight
 from worker.trainer.lifetime import Stopped
 from worker.trainer.optimizer import build_optimizer
-from worker.trainer.pace import find_slow_loader
+from worker.trainer.pace import find_slow_loader, reads_images
 from worker.trainer.patience import Patience
 from worker.trainer.release import copy_to_host, release_device
 from worker.trainer.report import Report
@@ -153,6 +153,7 @@ class Loop:
             self._work.batches.pace,
             steps=self.step - self._speed.began_step,
             seconds=self._training_seconds() - self._speed.began_seconds,
+            has_images=reads_images(self._work.spec),
         )
         return [slow_loader] if slow_loader else []
 

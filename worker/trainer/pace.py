@@ -4,6 +4,8 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
+from redkiln.spec import TrainingSpec
+
 LOADER_BOUND = 0.2
 """Share of a step's time that making its batch may take."""
 WAITS = 0.05
@@ -40,7 +42,15 @@ class Pace:
         self.waiting_seconds += self._clock() - began
 
 
-def find_slow_loader(pace: Pace, *, steps: int, seconds: float) -> str | None:
+def reads_images(spec: TrainingSpec) -> bool:
+    """Whether a task's samples are images, whose size and augmentation can be chosen."""
+    options = getattr(getattr(spec, "model", None), "options", None)
+    return hasattr(options, "image_size")
+
+
+def find_slow_loader(
+    pace: Pace, *, steps: int, seconds: float, has_images: bool = True
+) -> str | None:
     """Why batches slow the training down, and what to do; None when they do not.
 
     A host that waits for the device has made its batches meanwhile, however long that took.
@@ -49,14 +59,17 @@ def find_slow_loader(pace: Pace, *, steps: int, seconds: float) -> str | None:
         pace: of the host.
         steps: that were made.
         seconds: that they took.
+        has_images: whether there are images that could be smaller.
     """
     if steps < MIN_STEPS or pace.making_seconds < LOADER_BOUND * seconds:
         return None
     if pace.waiting_seconds > WAITS * seconds:
         return None
     making_ms, step_ms = (1000 * value / steps for value in (pace.making_seconds, seconds))
+    remedy = "more CPU threads for the worker (REDKILN_THREADS) help"
+    if has_images:
+        remedy = f"less augmentation, smaller images (model.options.image_size) or {remedy}"
     return (
         f"loader-bound: making batches takes {making_ms / step_ms:.0%} of a step "
-        f"({making_ms:.1f} of {step_ms:.1f} ms): less augmentation, smaller images "
-        "(model.options.image_size) or more CPU threads for the worker (REDKILN_THREADS) help"
+        f"({making_ms:.1f} of {step_ms:.1f} ms): {remedy}"
     )

@@ -130,3 +130,18 @@ def test_the_exit_statuses_are_in_the_help(redkiln):
     assert "130" in help_text
     assert "UNVERIFIED" not in help_text
     assert "missed the check against torch" in help_text
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ({"train/loss": 0.5, "val/accuracy": 0.978}, "accuracy 97.8 %"),
+        ({"train/loss": 0.5, "val/loss": 0.2, "val/mae": 3.0, "val/rmse": 4.25}, "rmse 4.25"),
+        ({"loss": 0.5}, ""),
+    ],
+)
+def test_the_list_tells_what_a_model_is_judged_by(redkiln, fake, metrics, words):
+    fake.metrics = metrics
+    line = next(line for line in redkiln("jobs").out.splitlines() if JOB_ID in line)
+    assert words in line
+    assert "0.5" not in line

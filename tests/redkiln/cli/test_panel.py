@@ -162,10 +162,24 @@ def test_a_waiting_job_says_where_and_why():
     assert "no step yet" in drawn
 
 
-def test_before_the_first_step_the_decoding_is_counted():
-    decoding = {"decode_images": 1200.0, "decode_total": 8000.0}
-    state = Watched(job(progress=progress(epochs=0, step=0, steps=0, metrics=decoding)))
-    assert "decoded 1,200 of 8,000 images" in draw(state)
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        # The names that the trainer writes (worker.trainer.dataset, worker.trainer.text.start).
+        ({"decode/images": 1200.0, "decode/total": 8000.0}, "decoded 1,200 of 8,000 images"),
+        ({"tokenize/texts": 1200.0, "tokenize/total": 8000.0}, "tokenised 1,200 of 8,000 texts"),
+    ],
+)
+def test_before_the_first_step_the_preparation_is_counted(metrics, words):
+    state = Watched(job(progress=progress(epochs=0, step=0, steps=0, metrics=metrics)))
+    assert words in draw(state)
+    assert shown_metrics(metrics) == []
+
+
+def test_a_regression_shows_what_its_best_is_chosen_by():
+    metrics = {"train/loss": 0.1, "val/loss": 0.2, "val/mae": 3.0, "val/r2": 0.5, "val/rmse": 4.25}
+    drawn = draw(Watched(job(status="running", progress=progress(metrics=metrics))))
+    assert "val rmse  4.25" in drawn
 
 
 def test_an_outage_is_seen_until_it_is_over(watched):

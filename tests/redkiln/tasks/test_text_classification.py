@@ -55,3 +55,12 @@ def test_a_mistake_is_told_with_its_place(spec, pointer, words):
         parsed(**spec)
     assert caught.value.problems[0].pointer == pointer
     assert words in caught.value.problems[0].message
+
+
+@pytest.mark.parametrize("model", [{"pretrained": "job:job_1"}, "job:job_1"])
+def test_another_jobs_weights_are_refused_before_a_worker_takes_the_job(model):
+    with pytest.raises(SpecError) as refused:
+        parsed(model=model)
+    (problem,) = refused.value.problems
+    assert problem.pointer == ("/model/name" if isinstance(model, str) else "/model/pretrained")
+    assert "not from another job" in problem.message

@@ -150,3 +150,33 @@ def test_a_dry_run_tells_what_a_job_like_it_took(client, submit, worker):
     assert (item["device"], item["memory_bytes"]) == ("EPYC", 700_000_000)
     assert item["seconds"] == pytest.approx(24.0)
     assert item["measured_by"] == attempt.job_id
+
+
+@pytest.mark.parametrize(
+    ("options", "is_like"),
+    [
+        ({"image_size": 32}, True),  # as it was resolved
+        ({"image_size": "auto"}, True),
+        ({"image_size": 224}, False),  # 49 times the work
+        ({"image_size": 32, "channels": 1}, False),
+        ({"image_size": 32, "hidden": [512]}, False),
+    ],
+)
+def test_inputs_of_another_size_are_another_model(options, is_like):
+    model = {"name": "resnet18", "options": options}
+    found = predict(wanted(model=model, dataset_id="ds_2"), [measured()])
+    assert bool(found.estimates) is is_like
+
+
+def test_another_configuration_is_another_model():
+    asked = {"name": "bert", "config": {"num_hidden_layers": 2}, "options": {}}
+    resolved = {"name": "bert", "config": {"num_hidden_layers": 2, "hidden_size": 64}}
+    ran = measured(asked_model=asked, model=resolved)
+    assert predict(wanted(model=asked, dataset_id="ds_2"), [ran]).estimates
+    assert not predict(wanted(model={**asked, "config": {}}, dataset_id="ds_2"), [ran]).estimates
+
+
+def test_options_that_differ_on_the_same_data_set_are_said_as_such():
+    model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
+    (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
+    assert told.startswith("how the model's options differ from those of job_1,")

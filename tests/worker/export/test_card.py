@@ -142,3 +142,20 @@ def test_a_card_without_findings_says_so_and_one_of_a_cpu_says_nothing():
     unaudited = FirstSteps(work=WORK, audited_steps=0, findings=[])
     assert "No operator" not in card_of({}, first_steps=unaudited)
     assert "First steps" not in card_of({})
+
+
+def test_only_what_had_a_validation_split_has_a_best_epoch():
+    counts = {"train": 8, "validation": 1, "test": 1}
+    chosen = card_of({}, counts=counts)
+    assert "after the best epoch was chosen on the validation split." in chosen
+    assert "- Best epoch 1 (step 1)" in chosen
+    for without in ({"train": 8, "test": 1}, {**counts, "validation": 0}):
+        text = card_of({}, counts=without)
+        assert "The test split was scored once, after the last epoch." in text
+        assert "- Last epoch 1 (step 1)" in text
+        assert "best" not in text.lower()
+
+
+def test_a_test_split_that_was_cut_off_is_told_without_classes():
+    text = card_of({}, noun="rows", held_out_test=True)
+    assert "- The data set has no test split of its own; a tenth of its rows was held out." in text

@@ -71,7 +71,7 @@ def test_the_card_tells_of_errors_beside_what_a_constant_would_give(values):
     assert "![predictions](predictions.png)" in text
     assert "mean 150, standard deviation 40" in values.tell_output()
     headline = values.tell_headline({"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975})
-    assert headline == "Test root mean square error **7.071** (mean error 5, R² 0.975)"
+    assert headline == "Test root mean square error **7.071** (mean absolute error 5, R² 0.975)"
 
 
 def test_pictures_are_drawn(classes, values, tmp_path):

@@ -27,9 +27,17 @@ FAST = {"bare_step_seconds": 0.1, "flops_per_step": 10**12}
         ({"seconds": {"evaluation": 60.0}}, "evaluation", ["training.validation_fraction"]),
         ({"seconds": {"checkpoints": 20.0}}, "checkpoints", ["training.checkpoint_seconds"]),
         (
-            {"seconds": {"steps": 50.0, "data": 50.0}},
+            {"seconds": {"steps": 50.0, "data": 50.0}, "reads_images": True},
             "data",
             ["training.augment", "model.options.image_size", "REDKILN_THREADS"],
+        ),
+        # Tables and texts have no such fields.
+        ({"seconds": {"steps": 50.0, "data": 50.0}}, "data", ["REDKILN_THREADS"]),
+        # What `auto` weighed is not advised against.
+        (
+            {"device": "cpu", "precision": "fp32", "can_bf16": True, "is_precision_measured": True},
+            "compute",
+            ["resources.device"],
         ),
         # A CPU computes, whatever share of an unknown peak that is.
         ({"device": "cpu", "precision": "fp32"}, "compute", ["resources.device"]),

@@ -2,7 +2,8 @@ import itertools
 
 import pytest
 
-from worker.trainer.pace import Pace, find_slow_loader
+from redkiln.tasks import parse_spec
+from worker.trainer.pace import Pace, find_slow_loader, reads_images
 
 
 def pace(*, making=0.0, waiting=0.0):
@@ -36,3 +37,24 @@ def test_both_parts_of_the_hosts_time_are_summed():
 def test_training_whose_batches_are_slow_is_called_loader_bound(making, waiting, steps, words):
     found = find_slow_loader(pace(making=making, waiting=waiting), steps=steps, seconds=10.0)
     assert found is None if words is None else found.startswith(words)
+
+
+def test_only_images_can_be_made_smaller():
+    slow = pace(making=4.3)
+    assert "model.options.image_size" in find_slow_loader(slow, steps=100, seconds=10.0)
+    other = find_slow_loader(slow, steps=100, seconds=10.0, has_images=False)
+    assert "image" not in other
+    assert "REDKILN_THREADS" in other
+
+
+@pytest.mark.parametrize(
+    ("task", "is_image"),
+    [
+        ("image-classification", True),
+        ("text-classification", False),
+        ("tabular-classification", False),
+        ("tabular-regression", False),
+    ],
+)
+def test_which_tasks_read_images(task, is_image):
+    assert reads_images(parse_spec({"task": task, "dataset": "d"})) is is_image

@@ -35,7 +35,6 @@ LARGEST_AUTO_LENGTH = 256
 AUTO_NAME = "distilbert"
 LARGEST_TRAINED_ON = 200_000
 """Texts that a tokenizer is trained on; of more it would learn the same words."""
-JOB_PREFIX = "job:"
 
 
 @dataclass(frozen=True)
@@ -200,12 +199,6 @@ def _open(
 
 def _fetch(model: Model, order: Order, report: Report) -> PretrainedFiles:
     assert model.pretrained is not None
-    if model.pretrained.startswith(JOB_PREFIX):
-        message = (
-            "text models start from a pretrained model of the hub or of the worker's folder, not "
-            "from another job"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
     return fetch_pretrained(
         model.pretrained,
         models_dir=order.resolved_models_dir,

@@ -133,7 +133,6 @@ def test_without_a_validation_split_the_last_epoch_counts(make_text_job, start):
             "lower model.options.max_length",
             "/model/options/max_length",
         ),
-        ({"pretrained": "job:job_1"}, "not from another job", "/model/pretrained"),
         ({"pretrained": "/etc/nothing"}, "folder of models", "/model/pretrained"),
     ],
 )
