@@ -33,7 +33,7 @@ up: $(VENV)/.run  ## the stack in the foreground; state under ./data
 test: lint unit integration  ## lints, types and all tests that need no container
 
 unit: $(VENV)/.dev  ## the fast tests
-	$(BIN)/python -m pytest -q -m "not integration and not acceptance and not vision"
+	$(BIN)/python -m pytest -q -n logical --maxprocesses 8 -m "not integration and not acceptance and not vision"
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 	$(BIN)/python -m pytest -q -m integration
@@ -42,7 +42,7 @@ acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engi
 	$(BIN)/python -m pytest -v -m acceptance --durations=15
 
 vision: $(VISION)/.dev  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB)
-	$(VISION)/bin/python -m pytest -q -m vision tests/worker
+	$(VISION)/bin/python -m pytest -q -m vision tests/worker/trainer/models
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(BIN)/ruff check $(CODE)
