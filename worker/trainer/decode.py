@@ -6,9 +6,9 @@
                                        that is too large for the disk: see `decode_ahead`
 
 The key is a digest of the data set's fingerprint and the pixel format. A folder appears by one
-rename, so two jobs may decode the same set at once and one result stays; removing a folder never
-hurts a job that has it open. Decoding runs in one child a core (Pillow's threads only get in each
-other's way on small images), each writing its own rows of the array.
+rename, so two jobs may decode the same set at once and one result stays; a folder that a job reads
+is held, and not removed to make room. Decoding runs in one child a core (Pillow's threads only get
+in each other's way on small images), each writing its own rows of the array.
 """
 
 import gzip
@@ -21,10 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +40,7 @@ from worker.trainer.arrays import is_made_of_arrays, unpack_arrays
 from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
 from worker.trainer.failed import TrainingFailed, failure_of
+from worker.trainer.holding import Hold, unheld
 from worker.trainer.pixel_rows import FileRows, Rows
 from worker.trainer.pixels import PixelFormat
 from worker.trainer.room import DISK_RESERVE_BYTES, may_be_stored
@@ -97,12 +99,14 @@ class DecodedImages:
         images: (N, S, S, C) uint8, memory-mapped copy-on-write where it is stored.
         open_rows: opens a reader of rows that costs no memory; None: the images are in memory.
         is_stored: the pixels are on disk; else each is decoded when it is asked for.
+        hold: keeps what is on disk.
     """
 
     images: Pixels
     facts: DecodedFacts
     open_rows: Callable[[], Rows] | None = None
     is_stored: bool = True
+    hold: Hold | None = None
 
 
 def open_decoded(
@@ -137,7 +141,7 @@ def open_decoded(
         size_bytes,
         budget_bytes=budget_bytes,
         free_bytes=shutil.disk_usage(folder.parent).free,
-        others_bytes=sum(map(_size_bytes, _list_sets(folder.parent))),
+        others_bytes=_removable_bytes(folder.parent),
     ):
         packed = _Packed(source_path, index_path, index, pixel_format)
         return _open_packed(folder.with_name(f"{key}-packed"), packed, on_progress)
@@ -160,12 +164,14 @@ def _num_rows(index: DatasetIndex) -> int:
 
 
 def _load(folder: Path) -> DecodedImages:
+    # Held before it is looked into: what is found is then whole, and stays.
+    hold = Hold(folder)
     facts = DecodedFacts.model_validate_json((folder / "facts.json").read_bytes())
     path = folder / "images.npy"
     # Copy-on-write, because torch wants memory that it could write to.
     images = np.load(path, mmap_mode="c").transpose(0, 2, 3, 1)
     os.utime(folder)
-    return DecodedImages(images, facts, open_rows=partial(FileRows, path))
+    return DecodedImages(images, facts, open_rows=partial(FileRows, path), hold=hold)
 
 
 def _decode(
@@ -367,12 +373,17 @@ def _count_levels(values: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Packed:
-    """A set whose files stay as they are."""
+    """A set whose files stay as they are.
+
+    Attributes:
+        hold: keeps what was unpacked.
+    """
 
     source_path: Path
     index_path: Path
     index: DatasetIndex
     pixel_format: PixelFormat
+    hold: Hold | None = field(default=None, compare=False)
 
     def open_rows(self) -> Rows:
         return DecodingRows(
@@ -390,9 +401,15 @@ class _Packed:
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         chosen: Sequence[int] = np.asarray(rows).reshape(-1).tolist()
         planes = np.empty((len(chosen), *self.pixel_format.shape), dtype=np.uint8)
-        with closing(self.open_rows()) as reader:
-            reader.read(chosen, planes)
+        self._reader.read(chosen, planes)
         return planes.transpose(0, 2, 3, 1)
+
+    @cached_property
+    def _reader(self) -> Rows:
+        # Whoever asks for images asks again, and its processes take longer to start than to answer.
+        reader = self.open_rows()
+        weakref.finalize(self, reader.close)
+        return reader
 
 
 def _open_packed(
@@ -400,6 +417,7 @@ def _open_packed(
 ) -> DecodedImages:
     _require(packed.source_path)
     folder.mkdir(exist_ok=True)
+    packed = replace(packed, hold=Hold(folder))
     readable = folder / UNPACKED
     if not readable.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".decoding-") as staging:
@@ -416,7 +434,9 @@ def _open_packed(
         part.replace(facts_path)
     os.utime(folder)
     facts = DecodedFacts.model_validate_json(facts_path.read_bytes())
-    return DecodedImages(packed, facts, open_rows=packed.open_rows, is_stored=False)
+    return DecodedImages(
+        packed, facts, open_rows=packed.open_rows, is_stored=False, hold=packed.hold
+    )
 
 
 def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) -> DecodedFacts:
@@ -463,7 +483,7 @@ def _prune(
 ) -> None:
     """Remove the least recently used sets: those above the budget, and for what is wanted.
 
-    Whoever reads a set keeps its pages until it is done.
+    Sets that are being read stay, even if there are too many of them.
     """
     folders = _list_sets(parent)
     sizes = {path: _size_bytes(path) for path in folders}
@@ -471,9 +491,20 @@ def _prune(
     for path in sorted(folders, key=lambda folder: folder.stat().st_mtime):
         if excess <= 0:
             return
-        if path != keep:
-            shutil.rmtree(path, ignore_errors=True)
-            excess -= sizes[path]
+        if path == keep:
+            continue
+        with unheld(path) as is_unheld:
+            if is_unheld:
+                shutil.rmtree(path, ignore_errors=True)
+                excess -= sizes[path]
+
+
+def _removable_bytes(parent: Path) -> int:
+    total = 0
+    for path in _list_sets(parent):
+        with unheld(path) as is_unheld:
+            total += _size_bytes(path) if is_unheld else 0
+    return total
 
 
 def _size_bytes(folder: Path) -> int:

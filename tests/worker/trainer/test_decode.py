@@ -6,6 +6,8 @@ import tarfile
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -243,6 +245,48 @@ def test_the_least_recently_used_sets_make_room(opened, files, tmp_path):
             os.utime(folder, (times, times))
         assert len(list((tmp_path / "cache" / "decoded").iterdir())) == min(number + 1, 2)
     assert opened(content, name="c.zip", budget_bytes=budget_bytes)[1] == []
+
+
+def test_a_set_that_is_being_read_is_not_removed_to_make_room(opened, files, tmp_path):
+    content = files()
+    read, _ = opened(content, name="a.zip", budget_bytes=ONE_SET)
+    opened(content, name="b.zip", budget_bytes=ONE_SET)
+    with closing(read.open_rows()) as rows:
+        rows.read([0], np.empty((1, *FORMAT.shape), dtype=np.uint8))
+    assert len(list((tmp_path / "cache" / "decoded").iterdir())) == 2
+    del read, rows
+    opened(content, name="c.zip", budget_bytes=ONE_SET)
+    assert len(list((tmp_path / "cache" / "decoded").iterdir())) == 1
+
+
+def test_sets_that_are_being_read_count_as_no_room_on_a_full_disk(
+    opened, files, tmp_path, monkeypatch
+):
+    content = files()
+    read, _ = opened(content, name="a.zip")
+    usage = SimpleNamespace(free=decode.DISK_RESERVE_BYTES + ONE_SET // 2)
+    monkeypatch.setattr(decode.shutil, "disk_usage", lambda _path: usage)
+    assert not opened(content, name="b.zip")[0].is_stored
+    del read
+    assert opened(content, name="c.zip")[0].is_stored
+
+
+def test_images_of_a_packed_set_are_asked_of_the_same_processes(opened, files, monkeypatch):
+    packed, _ = opened(files(), budget_bytes=ONE_SET - 1)
+    started = []
+    start = decode.DecodingRows._start
+
+    def count(*arguments):
+        started.append(arguments)
+        return start(*arguments)
+
+    monkeypatch.setattr(decode.DecodingRows, "_start", count)
+    for row in range(3):
+        packed.images[np.array([row])]
+    reader = packed.images._reader
+    assert len(started) == len(reader._children)
+    del packed
+    assert all(child.returncode is not None for child in reader._children)
 
 
 def test_a_set_that_the_disk_has_no_room_for_stays_packed(opened, files, tmp_path):
