@@ -29,9 +29,9 @@ class Freezer:
     """Freezes a network's backbone in the first epochs."""
 
     def __init__(self, network: nn.Module, *, epochs: int) -> None:
-        head = set(find_head(network).modules())
-        trained = {id(parameter) for module in head for parameter in module.parameters()}
-        above = {module for module in network.modules() if head & set(module.modules())}
+        head = find_head(network)
+        trained = {id(parameter) for parameter in head.parameters()}
+        self._network = network
         self._epochs = epochs
         self._is_frozen = False
         self._parameters = [
@@ -39,7 +39,7 @@ class Freezer:
             for parameter in network.parameters()
             if id(parameter) not in trained and parameter.requires_grad
         ]
-        self._modules = [module for module in network.modules() if module not in above]
+        self._modules: list[nn.Module] = []
 
     def apply(self, epoch: int) -> None:
         """Bring the network into the state of an epoch, counted from 0; before each of its steps.
@@ -51,8 +51,15 @@ class Freezer:
             for parameter in self._parameters:
                 parameter.requires_grad_(not wanted)
             self._is_frozen = wanted
+            # As they are now: batch norms are replaced where several ranks share the work.
+            self._modules = self._list_modules()
             for module in self._modules:
                 module.training = True
         if wanted:
             for module in self._modules:
                 module.training = False
+
+    def _list_modules(self) -> list[nn.Module]:
+        """All that hold no part of the head."""
+        head = set(find_head(self._network).modules())
+        return [module for module in self._network.modules() if not head & set(module.modules())]

@@ -52,6 +52,19 @@ def test_what_thaws_is_trained_again():
     assert not any(norm.training for norm in norms)
 
 
+def test_batch_norms_that_are_replaced_before_training_are_frozen_too():
+    network = build("mnist-cnn")
+    freezer = Freezer(network, epochs=1)
+    nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    network.train()
+    freezer.apply(0)
+    norms = [m for m in network.modules() if isinstance(m, nn.SyncBatchNorm)]
+    assert norms
+    assert not any(norm.training for norm in norms)
+    freezer.apply(1)
+    assert all(norm.training for norm in norms)
+
+
 def test_what_was_never_trained_does_not_thaw():
     network = build("mnist-cnn")
     first = next(network.parameters())
