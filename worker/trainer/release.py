@@ -38,9 +38,21 @@ def release_device(device: torch.device, *, among: Iterable[object] | None = Non
         held = cast("torch.Tensor", item)
         for tensor in (held, held.grad if held.is_leaf else None):
             if tensor is not None and tensor.device.type == device.type:
-                storage = tensor.untyped_storage()
-                num_bytes += storage.nbytes()
-                storage.resize_(0)
+                num_bytes += _give_up(tensor, device)
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    return num_bytes
+
+
+def _give_up(tensor: torch.Tensor, device: torch.device) -> int:
+    # What does not part with its memory goes with the process: the checkpoint that is still to be
+    # written matters more.
+    try:
+        storage = tensor.untyped_storage()
+        if storage.device.type != device.type:
+            return 0  # a compiler's stand-in, which has no memory
+        num_bytes = storage.nbytes()
+        storage.resize_(0)
+    except RuntimeError:
+        return 0
     return num_bytes
