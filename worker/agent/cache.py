@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from worker.agent.stopping import locked
+
 PARTIAL = ".partial"
 """Suffix of an entry that is being filled; kept after a failure, so that it can be resumed."""
 
@@ -31,23 +33,31 @@ class DatasetCache:
         self._users: Counter[str] = Counter()
 
     @contextmanager
-    def hold(self, key: str, *, size_bytes: int, fill: Callable[[Path], None]) -> Iterator[Path]:
+    def hold(
+        self,
+        key: str,
+        *,
+        size_bytes: int,
+        fill: Callable[[Path], None],
+        check: Callable[[], object] = lambda: None,
+    ) -> Iterator[Path]:
         """The entry's folder, which stays as long as it is held.
 
         Args:
             key: names the content; the same key always means the same bytes.
             size_bytes: expected size.
             fill: writes the content into the folder that it is given, which may hold part of it.
+            check: called now and then while another thread fills it; what it raises ends the wait.
 
         Raises:
             CacheFull: the budget does not allow it.
-            Exception: whatever `fill` raises; the entry is then not there.
+            Exception: whatever `fill` or `check` raises; the entry is then not there.
         """
         with self._lock:
             self._users[key] += 1
             filling = self._filling[key]
         try:
-            with filling:
+            with locked(filling, check=check):
                 yield_path = self._ensure(key, size_bytes=size_bytes, fill=fill)
             yield yield_path
         finally:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from worker.agent.public_sets import (
     fetch_public_set,
     find_public_set,
 )
-from worker.agent.stopping import StopSignal
+from worker.agent.stopping import StopSignal, locked
 from worker.agent.transfer import WrongDigest, fetch_file
 from worker.jobdir import LocalDataset
 
@@ -91,9 +91,7 @@ class DatasetSource:
         """A table's one file; where its archive or folder lies does not matter."""
         key = str(ref.index_sha256)
         folder = until.enter_context(
-            self.cache.hold(
-                key, size_bytes=ref.index_bytes or 0, fill=partial(self._fetch_table, ref)
-            )
+            self._hold(key, size_bytes=ref.index_bytes or 0, fill=partial(self._fetch_table, ref))
         )
         return LocalDataset(
             name=ref.name,
@@ -102,13 +100,18 @@ class DatasetSource:
             fingerprint=key,
         )
 
+    def _hold(
+        self, key: str, *, size_bytes: int, fill: Callable[[Path], None]
+    ) -> AbstractContextManager[Path]:
+        return self.cache.hold(key, size_bytes=size_bytes, fill=fill, check=self.stop.check)
+
     def _open_builtin(self, ref: DatasetRef) -> LocalDataset:
         public = find_public_set(ref.name, self.public_sets)
         if public is None:
             return LocalDataset(name=ref.name, kind="builtin", fingerprint=ref.name)
         name = ref.name.removeprefix("builtin:")
         folder = self.public_dir / name
-        with _FETCHING[name]:
+        with locked(_FETCHING[name], check=self.stop.check):
             fetch_public_set(
                 name, public, folder, mirrors=self.mirrors, stop=self.stop, say=self.say
             )
@@ -119,9 +122,7 @@ class DatasetSource:
     def _open_archive(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
         key = hashlib.sha256(f"{ref.sha256} {ref.index_sha256}".encode()).hexdigest()
         fill = partial(self._fetch_archive, ref)
-        folder = until.enter_context(
-            self.cache.hold(key, size_bytes=ref.size_bytes or 0, fill=fill)
-        )
+        folder = until.enter_context(self._hold(key, size_bytes=ref.size_bytes or 0, fill=fill))
         return LocalDataset(
             name=ref.name,
             kind="archive",
@@ -133,13 +134,13 @@ class DatasetSource:
     def _open_folder(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
         key = str(ref.index_sha256 or ref.sha256)
         index_dir = until.enter_context(
-            self.cache.hold(f"{key}-index", size_bytes=0, fill=partial(self._fetch_index, key))
+            self._hold(f"{key}-index", size_bytes=0, fill=partial(self._fetch_index, key))
         )
         folder = self._find_in_place(ref, index_dir)
         if folder is None:
             fill = partial(self._fetch_files, ref, index_dir)
             folder = until.enter_context(
-                self.cache.hold(f"{key}-files", size_bytes=ref.size_bytes or 0, fill=fill)
+                self._hold(f"{key}-files", size_bytes=ref.size_bytes or 0, fill=fill)
             )
         return LocalDataset(
             name=ref.name,

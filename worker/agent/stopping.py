@@ -3,8 +3,12 @@
 import os
 import select
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import IntEnum
+
+LOOK_SECONDS = 0.5
+"""Pause between two looks at whether an attempt that waits for another one is to stop."""
 
 
 class StopReason(IntEnum):
@@ -84,3 +88,19 @@ class StopSignal:
             if self._event_fd is not None:
                 os.close(self._event_fd)
             self._event_fd = None
+
+
+@contextmanager
+def locked(lock: threading.Lock, *, check: Callable[[], object]) -> Iterator[None]:
+    """Hold a lock that another attempt may keep for long.
+
+    Args:
+        lock: free for anyone again afterwards.
+        check: called now and then while it is waited for; what it raises ends the wait.
+    """
+    while not lock.acquire(timeout=LOOK_SECONDS):
+        check()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -2,6 +2,8 @@ import hashlib
 import io
 import os
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -162,6 +164,35 @@ def test_a_cancel_ends_a_wait_for_the_service(source, archive, service, stop):
     stop.request(StopReason.CANCELLED)
     with pytest.raises(Stopped):
         open_it(source, archive)
+
+
+def test_a_cancel_ends_a_wait_for_the_download_of_another_attempt(source, archive, stop):
+    within, done = threading.Event(), threading.Event()
+
+    def fill(_folder):
+        within.set()
+        done.wait(timeout=20)
+        raise OSError("given up")
+
+    def fetch_too():
+        key = hashlib.sha256(f"{archive.sha256} {archive.index_sha256}".encode()).hexdigest()
+        with (
+            pytest.raises(OSError, match="given up"),
+            source.cache.hold(key, size_bytes=0, fill=fill),
+        ):
+            pass
+
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(fetch_too)
+        try:
+            assert within.wait(timeout=20)
+            threading.Timer(0.1, stop.request, [StopReason.CANCELLED]).start()
+            with pytest.raises(Stopped):
+                open_it(source, archive)
+            assert not other.done()
+        finally:
+            done.set()
+        other.result()
 
 
 def test_a_mounted_folder_is_used_in_place(source, folder_ref, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from redkiln.datasets import BUILTIN_IMAGES
 from redkiln.protocol import DatasetRef
-from worker.agent.datasets import DatasetMissing, DatasetSource
+from worker.agent.datasets import _FETCHING, DatasetMissing, DatasetSource
 from worker.agent.public_sets import (
     PUBLIC_SETS,
     NotFetched,
@@ -184,6 +184,23 @@ def test_an_attempt_gets_the_folder_of_the_files(serve, tmp_path):
         other = DatasetRef(id="ds_2", name="builtin:digits", kind="builtin")
         assert source.open(other, until=held).path is None
     assert found(tmp_path) == FILES
+
+
+def test_a_cancel_ends_a_wait_for_the_same_set_of_another_slot(tmp_path):
+    stop = StopSignal()
+    source = DatasetSource(
+        None,
+        None,
+        stop,
+        lambda _text: None,
+        public_dir=tmp_path,
+        public_sets={"toy": public_set("http://127.0.0.1:9")},
+    )
+    ref = DatasetRef(id="ds_1", name="builtin:toy", kind="builtin")
+    threading.Timer(0.1, stop.request, [StopReason.PAUSED]).start()
+    with _FETCHING["toy"], ExitStack() as held, pytest.raises(Stopped):
+        source.open(ref, until=held)
+    assert not _FETCHING["toy"].locked()
 
 
 def test_an_attempt_fails_with_what_to_do_where_there_is_no_network(tmp_path):
