@@ -95,6 +95,14 @@ class StepProfiler:
         steps = max(0, self.num_steps - WARM_UP_STEPS)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+        try:
+            self._write(recorded, steps)
+        except (OSError, RuntimeError) as error:
+            # The steps themselves were made: a training does not end for want of a look into it.
+            first = str(error).partition("\n")[0]
+            self._say(f"the profile is left out: {first}")
+
+    def _write(self, recorded: Any, steps: int) -> None:
         recorded.stop()
         if not steps:
             self._say("the job ended before the steps that were to be profiled")
