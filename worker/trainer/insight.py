@@ -18,6 +18,7 @@ from worker.jobdir import JobDir, Order
 from worker.trainer import bare_step
 from worker.trainer.devices import device_facts, synchronize
 from worker.trainer.efficiency import Efficiency, EfficiencyFacts, judge
+from worker.trainer.failed import TrainingFailed
 from worker.trainer.pace import reads_images
 from worker.trainer.peak import find_peak_tflops
 from worker.trainer.preview import Previewer
@@ -133,7 +134,7 @@ class Insight:
         try:
             with self._report.apart():
                 self._previewer.make(step)
-        except (OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - a picture less is better than a job less
             self._previewer = Previewer(None, Path())
             first = str(error).partition("\n")[0]
             self._report.warning("no_preview", f"sample predictions are not shown: {first}")
@@ -216,6 +217,10 @@ class Insight:
             )
         except torch.OutOfMemoryError:
             return {"why_not_bare": "memory ran out"}
+        except (RuntimeError, OSError, TrainingFailed) as error:
+            # Every step is made and saved; what was trained is not lost for want of a figure.
+            first = str(error).partition("\n")[0]
+            return {"why_not_bare": f"it could not be measured: {first}"}
         return {"bare_step_seconds": bare.seconds, "flops_per_step": bare.flops}
 
     def _add_points(self, step: int, waited: float | None, memory: Memory | None) -> None:

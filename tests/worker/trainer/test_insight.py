@@ -4,14 +4,16 @@ import json
 import pytest
 import torch
 
+from redkiln.failure import FailureCode
 from worker.export.efficiency_section import render_efficiency
 from worker.jobdir import LocalDataset
 from worker.trainer import bare_step
 from worker.trainer.bare_step import NUM_CHUNKS, measure, plan_steps
+from worker.trainer.failed import TrainingFailed
 from worker.trainer.insight import Insight
 from worker.trainer.pace import Pace
-from worker.trainer.preview import PreviewBudget, write_preview
-from worker.trainer.profiling import ACTIVE_STEPS, WAIT_STEPS, WARM_UP_STEPS
+from worker.trainer.preview import PreviewBudget, Previewer, write_preview
+from worker.trainer.profiling import ACTIVE_STEPS, WAIT_STEPS, WARM_UP_STEPS, StepProfiler
 from worker.trainer.run import run_job
 from worker.trainer.speed import Speed
 from worker.trainer.trained import Trained
@@ -121,6 +123,36 @@ def test_a_preview_that_fails_is_a_warning_once(make_job, start, events):
     assert "sample predictions are not shown" in warning["message"]
 
 
+@pytest.mark.usefixtures("_always_show")
+def test_samples_that_cannot_be_read_end_no_job(make_job, start, events):
+    job_dir = make_job()
+    loop, work = start(job_dir)
+
+    def fail():
+        raise TrainingFailed(FailureCode.BAD_INPUT, "an image is not one any more")
+
+    loop._insight._previewer = Previewer(fail, job_dir.preview_dir)
+    loop.run()
+    assert loop.step == work.plan.steps
+    said = [e["data"]["message"] for e in events(job_dir, "warning")]
+    assert "sample predictions are not shown: an image is not one any more" in said
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), RuntimeError("no trace\nat all")])
+def test_a_profile_that_cannot_be_written_ends_no_job(make_job, start, events, monkeypatch, error):
+    def fail(_self, _recorded):
+        raise error
+
+    monkeypatch.setattr(StepProfiler, "_write_trace", fail)
+    job_dir = make_job(training={"epochs": 3, "profile": True})
+    loop, work = start(job_dir)
+    loop.run()
+    assert loop.step == work.plan.steps
+    said = [e["data"]["text"] for e in events(job_dir, "message")]
+    first = str(error).partition("\n")[0]
+    assert f"the profile is left out: {first}" in said
+
+
 def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events):
     plain = make_job("plain", training={"epochs": 3})
     start(plain)[0].run()
@@ -182,6 +214,26 @@ def test_measuring_changes_nothing_that_is_exported(make_job, monkeypatch):
     run_job(measured, Never())
     ours, theirs = final_weights(measured), final_weights(plain)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.usefixtures("_always_measure")
+@pytest.mark.parametrize(
+    "error",
+    [
+        TrainingFailed(FailureCode.DATASET_UNAVAILABLE, "the disk is away"),
+        OSError("the disk is away"),
+        RuntimeError("the disk is away"),
+    ],
+)
+def test_a_finished_training_is_not_lost_by_measuring(make_job, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(bare_step, "measure", fail)
+    job_dir = make_job()
+    assert run_job(job_dir, Never()) == 0
+    trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
+    assert "the disk is away" in trained.efficiency.facts.why_not_bare
 
 
 def test_a_short_job_is_not_measured_and_says_so(make_job):
