@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -136,6 +137,16 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(make_job, start):
     assert losses(resumed) == losses(straight)
 
 
+def test_sigterm_as_soon_as_it_is_heard_leaves_at_once(make_job, start):
+    job_dir = make_job("sooner")
+    child = start("worker.trainer", str(job_dir.root))
+    wait_until(lambda: hears_sigterm(child.pid))
+    # Torch takes over a second to import.
+    time.sleep(0.3)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(timeout=60) == EXIT_STOPPED
+
+
 def test_sigterm_while_preparing_leaves_at_once(make_job, start):
     job_dir = make_job("early")
     child = start("worker.trainer", job_dir.root)
@@ -204,6 +215,11 @@ def test_the_export_of_nothing_is_a_failure_with_words(make_job, start):
     job_dir = make_job("nothing")
     assert run_to_end(start("worker.export", job_dir.root)) == EXIT_FAILED
     assert events(job_dir, "failure")[-1]["message"]
+
+
+def hears_sigterm(pid):
+    caught = re.search(r"^SigCgt:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M)
+    return bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def is_alive(pid):

@@ -24,20 +24,22 @@ def main(arguments: list[str]) -> int:
     if (options.job_dir is None) != options.spare:
         parser.error("give a job directory or --spare")
     stop = StopSignal()
-    stop.install()
-    yield_while_waiting()
-    from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
-
-    if options.job_dir is not None and (status := _lead(JobDir(options.job_dir), stop)) is not None:
-        return status
-    # After the parent check: torch takes over a second, in which a parent may die.
-    from worker.trainer import spare
-    from worker.trainer.memory import keep_freed_memory
-    from worker.trainer.run import run_job
-
     try:
-        keep_freed_memory()
+        with stop.deferred():
+            stop.install()
+            yield_while_waiting()
+            from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
+        if stop.requested:
+            return EXIT_STOPPED
         job_dir = None if options.job_dir is None else JobDir(options.job_dir)
+        if job_dir is not None and (status := _lead(job_dir, stop)) is not None:
+            return status
+        # After the parent check: torch takes over a second, in which a parent may die.
+        from worker.trainer import spare
+        from worker.trainer.memory import keep_freed_memory
+        from worker.trainer.run import run_job
+
+        keep_freed_memory()
         if options.spare:
             spare.warm_up()
             job_dir = spare.wait_for_job()
