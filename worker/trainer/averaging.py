@@ -143,6 +143,18 @@ def share_work(work: Work, ranks: Ranks, *, device: torch.device, report: Report
     report.message(text)
 
 
+def share_weights(model: nn.Module, ranks: Ranks) -> None:
+    """Have every rank begin with the first one's weights, which alone may have been fetched."""
+    if ranks.is_alone:
+        return
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            # Other layouts of memory are not sent by every backend.
+            packed = tensor.contiguous()
+            ranks.copy_first(packed)
+            tensor.copy_(packed)
+
+
 def has_batch_norm(model: nn.Module) -> bool:
     """Whether a layer of the model depends on the other samples of a batch."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)

@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,10 +139,15 @@ def autocast_of(device: torch.device, precision: str) -> torch.autocast:
 
 
 def device_name(device: torch.device) -> str:
-    """What kind of device it is; two of the same name compute the same numbers."""
+    """What kind of device it is; two GPUs of the same name compute the same numbers."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_properties(device).name)
     return device.type
+
+
+def describe_device(device: torch.device) -> dict[str, str]:
+    """What a checkpoint says of the device it was made on."""
+    return {"device_name": device_name(device), "cpu": cpu_name()}
 
 
 def synchronize(device: torch.device) -> None:
@@ -174,6 +180,7 @@ def describe_environment(
     return environment
 
 
+@cache
 def cpu_name() -> str:
     """The CPU as it names itself."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():

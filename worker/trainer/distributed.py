@@ -109,6 +109,12 @@ class Ranks:
             distributed.all_reduce(tensor)
         return tensor
 
+    def copy_first(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The first rank's values, in the tensor itself."""
+        if not self.is_alone:
+            distributed.broadcast(tensor, src=0)
+        return tensor
+
     def any(self, flag: bool) -> bool:
         """Whether any rank says so; all wait for each other."""
         if self.is_alone:

@@ -24,7 +24,7 @@ from redkiln.failure import FailureCode
 from redkiln.job import Phase, PreviewNote, Progress
 from worker.trainer import rollback
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
-from worker.trainer.devices import device_name
+from worker.trainer.devices import describe_device
 from worker.trainer.distributed import ALONE, Ranks
 from worker.trainer.efficiency import Efficiency
 from worker.trainer.ema import Ema
@@ -457,7 +457,7 @@ class Loop:
         return {
             **self._state.values(),
             "spec": self._work.spec.model_dump(mode="json"),
-            "device_name": device_name(self._device),
+            **describe_device(self._device),
             "steps": self._plan.steps,
             "steps_per_epoch": self._plan.steps_per_epoch,
             "seconds": dict(self._report.settle()),

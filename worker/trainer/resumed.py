@@ -1,9 +1,26 @@
 """What a resumed run is made of: the spec as it was resolved when its checkpoint was made."""
 
+from collections.abc import Mapping
 from typing import Any
 
 DEVICE_BOUND = ("precision", "compile")
 """Of `training`: chosen for a device, and chosen anew where a run goes on upon another one."""
+
+
+CPU = "cpu"
+"""The device name of them all."""
+
+
+def is_same_device(made_on: Mapping[str, Any], *, here: Mapping[str, str]) -> bool:
+    """Whether a run goes on upon the kind of device that its checkpoint was made on.
+
+    Args:
+        made_on: what the checkpoint says; the processor's name is missing from old ones.
+        here: `device_name` and `cpu`, as the name of this processor.
+    """
+    if made_on.get("device_name") != here["device_name"]:
+        return False
+    return here["device_name"] != CPU or made_on.get("cpu", here["cpu"]) == here["cpu"]
 
 
 def follow_checkpoint(

@@ -18,13 +18,13 @@ from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
-from worker.trainer.averaging import share_work
+from worker.trainer.averaging import share_weights, share_work
 from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
 from worker.trainer.compiling import settle_compile
 from worker.trainer.devices import (
+    describe_device,
     describe_environment,
-    device_name,
     open_device,
     switch_off_denied,
 )
@@ -45,7 +45,7 @@ from worker.trainer.loop import Loop
 from worker.trainer.patches import apply_patches
 from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
-from worker.trainer.resumed import follow_checkpoint
+from worker.trainer.resumed import follow_checkpoint, is_same_device
 from worker.trainer.tasks import RUN, TRAINED
 from worker.trainer.trained import Trained
 from worker.trainer.work import Work
@@ -117,6 +117,7 @@ def build_loop(
         environment=describe_environment(device, threads=order.threads, patches=order.patches),
     )
     guard = build_guard(device, model=work.model, report=report)
+    share_weights(work.model, ranks)
     insight = Insight(work, job_dir=job_dir, order=order, report=report, device=device)
     loop = Loop(
         work,
@@ -193,7 +194,7 @@ def _find_checkpoint(order: Order, store: CheckpointStore, report: Report) -> Ch
 
 def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> JobSpec:
     state = checkpoint.manifest.state
-    is_same = state.get("device_name") == device_name(device)
+    is_same = is_same_device(state, here=describe_device(device))
     return _parse(follow_checkpoint(order.spec, state["spec"], is_same_device=is_same))
 
 

@@ -1,4 +1,6 @@
-from worker.trainer.resumed import follow_checkpoint
+import pytest
+
+from worker.trainer.resumed import follow_checkpoint, is_same_device
 
 ASKED = {
     "dataset": "d",
@@ -24,3 +26,23 @@ def test_on_another_device_what_was_chosen_for_the_first_is_chosen_anew():
         "accumulation": 4,
     }
     assert followed["model"] == {"name": "amdnet"}
+
+
+@pytest.mark.parametrize(
+    ("made_on", "is_same"),
+    [
+        ({"device_name": "cpu", "cpu": "EPYC 9654"}, True),
+        # Another processor may have to emulate the precision that was chosen for the first.
+        ({"device_name": "cpu", "cpu": "Xeon E5"}, False),
+        ({"device_name": "cpu"}, True),
+        ({"device_name": "MI300X", "cpu": "EPYC 9654"}, False),
+        ({}, False),
+    ],
+)
+def test_processors_are_told_apart_by_name(made_on, is_same):
+    assert is_same_device(made_on, here={"device_name": "cpu", "cpu": "EPYC 9654"}) is is_same
+
+
+def test_a_gpu_is_the_same_in_another_computer():
+    here = {"device_name": "MI300X", "cpu": "EPYC 9654"}
+    assert is_same_device({"device_name": "MI300X", "cpu": "Xeon E5"}, here=here)
