@@ -111,13 +111,13 @@ def build_loop(
     share_work(work, ranks, device=device, report=report)
     if ranks.is_first:
         ranks.tell(work.spec.model_dump(mode="json"))
+    share_weights(work.model, ranks)
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
         environment=describe_environment(device, threads=order.threads, patches=order.patches),
     )
     guard = build_guard(device, model=work.model, report=report)
-    share_weights(work.model, ranks)
     insight = Insight(work, job_dir=job_dir, order=order, report=report, device=device)
     loop = Loop(
         work,
