@@ -12,6 +12,22 @@ NAME: Literal["script"] = "script"
 PLACEHOLDERS = ("data", "out", "checkpoints")
 """What a command may name in braces; the worker puts the folders in."""
 RESERVED_PREFIX = "REDKILN_"
+SET_BY_WORKER = {
+    "PATH": "programs are found in the worker's and the requirements' folders first",
+    "HOME": "a script has a home of its own",
+    "TMPDIR": "a script has a folder of temporary files of its own",
+    **dict.fromkeys(
+        (
+            "ROCR_VISIBLE_DEVICES",
+            "HIP_VISIBLE_DEVICES",
+            "CUDA_VISIBLE_DEVICES",
+            "GPU_DEVICE_ORDINAL",
+        ),
+        "a script sees the GPUs that were leased for it, numbered from 0; resources.gpus says how "
+        "many",
+    ),
+}
+"""Variables that a script cannot set for itself, and why."""
 MAX_COMMAND_BYTES = 100_000
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -40,11 +56,14 @@ class Limits(StrictModel):
     """What a script may take of its worker; nothing is limited that is left out."""
 
     memory_bytes: int | None = Field(
-        None, ge=64 * 1024**2, description="Of main memory, its processes together."
+        None,
+        ge=64 * 1024**2,
+        description="Of main memory, its processes together. Without it the kernel ends the script "
+        "before the worker where the host's memory ends.",
     )
     processes: int = Field(4096, ge=8, le=1_000_000, description="Processes and threads at once.")
     disk_bytes: int = Field(
-        64 * 1024**3, ge=1024**2, description="Of its results and checkpoints together."
+        64 * 1024**3, ge=1024**2, description="Of all its folders together, and of one file."
     )
 
 
@@ -74,7 +93,8 @@ class Script(StrictModel):
     env: dict[str, Variable] = Field(
         default_factory=dict,
         max_length=200,
-        description="Further environment variables. They are stored with the job and shown to "
+        description="Further environment variables, not those that show GPUs nor PATH, HOME and "
+        "TMPDIR, which are the worker's to set. They are stored with the job and shown to "
         "whoever may see it: no place for secrets.",
     )
     metrics_pattern: str | None = Field(
@@ -111,6 +131,8 @@ class Script(StrictModel):
                 raise ValueError(f"{name!r} is no name of a variable: letters, digits and `_`")
             if name.startswith(RESERVED_PREFIX):
                 raise ValueError(f"{name} is the worker's to set; names of yours begin otherwise")
+            if name in SET_BY_WORKER:
+                raise ValueError(f"{name} is the worker's to set: {SET_BY_WORKER[name]}")
             if "\0" in value:
                 raise ValueError(f"the value of {name} holds a NUL")
         return env

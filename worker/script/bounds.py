@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,12 +20,6 @@ SYSTEM_DIRS = (
 )  # fmt: skip
 """What programs and libraries are made of; no data of anybody."""
 DEVICE_DIRS = ("/dev",)
-CACHE_VARIABLES = (
-    "MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR", "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_TUNABLEOP_FILENAME", "PYTORCH_KERNEL_CACHE_PATH",
-)  # fmt: skip
-"""Name folders, or a file in one, where the hardware's patches keep compiled kernels."""
-HUB_DIRS = ("HF_HOME", "HF_HUB_CACHE", "TORCH_HOME")
 SPARE_PROCESSES = 64
 
 
@@ -42,9 +36,8 @@ class Bounds:
     limits: Limits
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
-    is_required: bool = False
 
-    def command(self, program: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    def command(self, program: Sequence[str]) -> list[str]:
         """The program's command line, with what confines it in front."""
         order = confine.Confinement(
             parent=os.getpid(),
@@ -57,12 +50,10 @@ class Bounds:
             writable=[
                 *DEVICE_DIRS,
                 str(self.places.root),
-                *_cache_dirs(environ),
                 *map(str, self.writable),
             ],
             max_processes=_count_own_processes() + self.limits.processes + SPARE_PROCESSES,
             max_file_bytes=self.limits.disk_bytes,
-            is_required=self.is_required,
         )
         own = [sys.executable, "-I", "-S", str(Path(confine.__file__))]
         return [*own, json.dumps(asdict(order)), *program]
@@ -73,6 +64,26 @@ def has_landlock() -> bool:
     return bool(confine.Landlock().version)
 
 
+def find_gap(version: int | None = None) -> str | None:
+    """What this kernel cannot keep a script from; None where it can do all of it.
+
+    Args:
+        version: of Landlock; None asks the kernel.
+    """
+    version = confine.Landlock().version if version is None else version
+    if version == 0:
+        return (
+            "this kernel has no Landlock: it cannot keep the script from other files and processes "
+            "of the worker's user"
+        )
+    if version < confine.SCOPES_SINCE:
+        return (
+            f"this kernel's Landlock (version {version}) cannot keep the script from sending "
+            f"signals to other processes of the worker's user; from Linux 6.12 on it can"
+        )
+    return None
+
+
 def _python_dirs() -> list[str]:
     """The worker's Python and its packages, and the code of Redkiln itself."""
     source = Path(__file__).resolve().parents[2]
@@ -80,12 +91,6 @@ def _python_dirs() -> list[str]:
     found = {Path(sysconfig.get_path(kind)) for kind in kinds}
     found |= {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent}
     return sorted(map(str, found | {source / "redkiln", source / "worker"}))
-
-
-def _cache_dirs(environ: Mapping[str, str]) -> list[str]:
-    named = [environ[name] for name in CACHE_VARIABLES if environ.get(name)]
-    folders = [path if Path(path).is_dir() else str(Path(path).parent) for path in named]
-    return folders + [environ[name] for name in HUB_DIRS if environ.get(name)]
 
 
 def _count_own_processes() -> int:

@@ -6,7 +6,7 @@ may read the models, and has its kernels compiled into a folder that scripts alo
 
 import hashlib
 import os
-import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,14 +53,17 @@ def build_caches(environ: Mapping[str, str], *, places: Places, cache_dir: Path)
         if not environ.get(name):
             continue
         theirs = Path(environ[name])
-        # Apart as the worker's own are: by hardware, releases and slot.
+        # Apart as the worker's own are: by hardware, releases and slot. Scripts may write in each
+        # folder, and not beside it: it cannot be made a link.
         parent = kernels_dir / hashlib.sha256(str(theirs.parent).encode()).hexdigest()[:16]
-        folder = parent if name == TUNINGS else parent / theirs.name
+        folder = parent / ("tunings" if name == TUNINGS else theirs.name)
         folder.mkdir(parents=True, exist_ok=True)
-        own.environ[name] = str(parent / theirs.name)
         own.writable.append(folder)
         if name == TUNINGS:
             _copy_tunings(theirs, folder)
+            own.environ[name] = str(folder / theirs.name)
+        else:
+            own.environ[name] = str(folder)
     _show_models(environ, own, places)
     return own
 
@@ -68,7 +71,10 @@ def build_caches(environ: Mapping[str, str], *, places: Places, cache_dir: Path)
 def _copy_tunings(theirs: Path, folder: Path) -> None:
     # torch replaces %d by the number of the device.
     for path in theirs.parent.glob(theirs.name.replace("%d", "*")):
-        shutil.copyfile(path, folder / path.name)
+        # Another script may have left a link of that name.
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
+            copy.write(path.read_bytes())
+        Path(copy.name).replace(folder / path.name)
 
 
 def _show_models(environ: Mapping[str, str], own: Caches, places: Places) -> None:

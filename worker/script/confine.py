@@ -4,9 +4,9 @@
 
 ORDER is a `Confinement` as JSON. It needs the standard library alone, so that it is there and gone
 in some milliseconds. In this order: die with the parent, gain no privileges, no core dumps,
-bounds on processes and on the size of a file, and no file but those below the named folders
-(Landlock, where the kernel has it), and no capabilities, also where the worker runs as root. Then
-it becomes the program.
+bounds on open files, on processes and on the size of a file, the first to go where the host's
+memory ends, no file but those below the named folders (Landlock, where the kernel has it), and no
+capabilities, also where the worker runs as root. Then it becomes the program.
 
 Source: prctl(2), setrlimit(2), landlock(7), capset(2).
 """
@@ -27,6 +27,10 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 RULE_PATH_BENEATH = 1
 CAPABILITY_VERSION_3 = 0x20080522
 VERSION_FLAG = 1
+MAX_OPEN_FILES = 65_536
+"""Of one process; containers often have a million or no bound at all."""
+OOM_SCORE = "800"
+"""Of at most 1000. Source: proc_pid_oom_score_adj(5)."""
 EXIT_CANNOT_RUN, EXIT_NOT_FOUND = 126, 127
 """As shells do."""
 
@@ -50,7 +54,6 @@ class Confinement:
         writable: files and folders that it may change, too.
         max_processes: of its user, those that there are already included; None: as it is.
         max_file_bytes: of one file.
-        is_required: whether it is not run where the kernel has no Landlock.
     """
 
     parent: int
@@ -58,7 +61,6 @@ class Confinement:
     writable: list[str] = field(default_factory=list)
     max_processes: int | None = None
     max_file_bytes: int | None = None
-    is_required: bool = False
 
 
 class Landlock:
@@ -121,6 +123,9 @@ def main(arguments: list[str]) -> int:
         return EXIT_CANNOT_RUN  # it has died before it was asked for
     library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+        file.write(OOM_SCORE)  # where memory ends it is the script that goes, not the worker
     if order.max_processes is not None:
         _limit(resource.RLIMIT_NPROC, order.max_processes)
     if order.max_file_bytes is not None:
@@ -128,9 +133,6 @@ def main(arguments: list[str]) -> int:
     landlock = Landlock()
     if landlock.version:
         landlock.restrict(order.readable, order.writable)
-    elif order.is_required:
-        sys.stderr.write("redkiln: this kernel cannot keep a script from the worker's files\n")
-        return EXIT_CANNOT_RUN
     _drop_capabilities(library)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

@@ -1,4 +1,4 @@
-"""Says now and then that something long goes on: a job without events for long is taken for dead."""
+"""Says now and then that something long goes on: a job that is silent is taken for dead."""
 
 import time
 from collections.abc import Callable

@@ -64,6 +64,7 @@ def drop_unused(
     Args:
         parent: of folders that `hold_folder` has made.
         num_kept: of those that were used last.
+        max_age_seconds: since the last use.
 
     Returns:
         the names of those that were removed.

@@ -7,12 +7,15 @@ asked for it, in this terminal.
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from redkiln.tasks import SpecError, parse_spec
 from redkiln.tasks.script import ScriptSpec
+from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment, merge_settings
 from worker.hardware.patches.report import describe_outcomes
 from worker.hardware.program import ask_torch, decide_for_program, probe_command_of
@@ -25,6 +28,7 @@ from worker.trainer.failed import TrainingFailed
 CACHE_DIR = Path("~/.cache/redkiln")
 EXIT_FAILED = 1
 OWN_VARIABLES = ("HOME", "TMPDIR")
+OWN_PREFIX = "XDG_"
 """Stay the user's."""
 
 
@@ -37,20 +41,18 @@ def run_local(arguments: Sequence[str]) -> int:
     )
     places.prepare()
     cache_dir = CACHE_DIR.expanduser()
-    spec = ScriptSpec.model_validate(
-        {
-            "task": "script",
-            "script": {
-                "command": options.program,
-                "env": dict(item.split("=", 1) for item in options.env),
-                "requirements": options.requirement,
-            },
-        }
-    )
-    torch = ask_torch(sys.executable, environ=os.environ)
+    try:
+        spec = parse_spec(json.loads(options.spec))
+    except SpecError as error:
+        _say(str(error))
+        return EXIT_FAILED
+    assert isinstance(spec, ScriptSpec)
+    is_on_cpu = spec.resources.device == "cpu"
+    shown = {**os.environ, **(HIDE_GPUS if is_on_cpu else {})}
+    torch = ask_torch(sys.executable, environ=shown)
     outcomes = decide_for_program(
         torch,
-        environ=os.environ,
+        environ=shown,
         cache_dir=cache_dir / "kernels",
         probe_command=probe_command_of(sys.executable),
     )
@@ -70,24 +72,47 @@ def run_local(arguments: Sequence[str]) -> int:
         environment=environment,
         data=None if options.data is None else Path(options.data).resolve(),
         is_resumed=is_resumed,
-        num_gpus=options.gpus,
+        num_gpus=0 if is_on_cpu else spec.resources.gpus,
         torch_settings=json.dumps(settings) if settings else None,
-        environ={**os.environ, **merge_environment(outcomes)},
+        environ={**shown, **merge_environment(outcomes)},
     )
-    kept = {
-        name: value for name, value in program.environ.items() if name not in ("HOME", "TMPDIR")
-    }
-    environ = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ} | kept
+    kept = {name: value for name, value in program.environ.items() if name not in OWN_VARIABLES}
+    own = {name: value for name, value in os.environ.items() if _is_own(name)}
+    environ = own | kept
     if is_resumed:
         _say(f"goes on from {places.checkpoints_dir}; remove it to begin anew")
     try:
-        status = subprocess.run(program.words, cwd=places.code_dir, env=environ, check=False)
+        status = _run_to_its_end(program.words, cwd=places.code_dir, environ=environ)
     except OSError as error:
         _say(f"{program.words[0]} cannot be run: {error.strerror}")
         return EXIT_FAILED
-    failure = explain_exit(status.returncode, tail="", oom_kills=0)
+    failure = explain_exit(status, tail="", oom_kills=0)
     _say(f"results in {out}" if failure is None else failure.message)
-    return status.returncode if status.returncode >= 0 else 128 - status.returncode
+    return status if status >= 0 else 128 - status
+
+
+def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> int:
+    """Run the program; Ctrl-C, which the terminal sends to it as well, is its own affair.
+
+    Returns:
+        its exit status, negative for a signal.
+    """
+    with subprocess.Popen(words, cwd=cwd, env=environ) as child:
+        # Set behind the start: a handler is not inherited, but one that is set before would
+        # swallow a Ctrl-C between the two.
+        before = signal.signal(signal.SIGINT, _say_waiting)
+        try:
+            return child.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _say_waiting(*_: object) -> None:
+    _say("interrupted; waiting for the program to end")
+
+
+def _is_own(name: str) -> bool:
+    return name in OWN_VARIABLES or name.startswith(OWN_PREFIX)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -95,10 +120,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", required=True, help="folder for the results")
     parser.add_argument("--code", default=".", help="folder that the program starts in")
     parser.add_argument("--data", help="what stands for {data}")
-    parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--requirement", action="append", default=[], metavar="LINE")
-    parser.add_argument("--gpus", type=int, default=0)
-    parser.add_argument("program", nargs="+", help="after --")
+    parser.add_argument("--spec", required=True, help="of the job, as JSON")
     return parser.parse_args(arguments)
 
 

@@ -4,27 +4,34 @@ The environment is a virtual environment whose packages come before the worker's
 visible through a `.pth` file. pip sees them as installed, so it brings only what is missing or too
 old; torch and what was built with it are pinned to what is there, as another build would not run
 on this hardware. An environment is kept by the digest of what was asked for and of what it lies
-on, so that the next job with the same requirements starts at once.
+on, so that the next job with the same requirements starts at once: lines that pin their versions
+until nobody uses them, others for a day, and those that name the script's own files with its code.
 """
 
-import fcntl
 import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from redkiln.failure import FailureCode
+from worker.script.heartbeat import Heartbeat
+from worker.script.kept import drop_unused, hold_folder
 from worker.script.places import Places
+from worker.script.variables import is_passed_on
 from worker.trainer.failed import TrainingFailed
 
 KEPT = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-rocm")
@@ -33,8 +40,20 @@ INSTALL_SECONDS = 3600.0
 MAX_TAIL = 4000
 MARK = "complete"
 
-Confine = Callable[[Sequence[str], Mapping[str, str], Path], list[str]]
-"""Command line, environment and the folder that it may write -> the command line to be run."""
+NUM_KEPT = 20
+"""Environments on a worker; those in use are kept beyond."""
+POLL_SECONDS = 1.0
+
+_FROM_INDEX = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[^\]/]*\])?\s*([<>=!~(][^@/]*)?(;.*)?")
+"""`name[extra] >= 1, < 2 ; marker`."""
+_FROM_NETWORK = re.compile(r"(?![./])[^;]*(?:https?|ssh|git)://")
+_ARCHIVE = re.compile(r"\.(?:whl|zip|tar|tgz|tbz|txz|tlz)\b")
+_EXACT = re.compile(
+    r"\s*[\w.-]+\s*(\[[^\]]*\])?\s*={2,3}\s*[\w.+!-]+\s*(;.*)?(\s--hash=\S+)*\s*(#.*)?"
+)
+
+Confine = Callable[[Sequence[str], Path], list[str]]
+"""Command line and the folder that it may write -> the command line to be run."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +78,19 @@ def build_environment(
     cache_dir: Path,
     places: Places,
     say: Callable[[str], None],
-    confine: Confine = lambda command, _environ, _writable: list(command),
+    code_digest: str | None = None,
+    confine: Confine = lambda command, _writable: list(command),
 ) -> Environment:
     """The environment that a script's requirements ask for, made now or kept from before.
+
+    It stays as long as this process lives; those that nobody has used for long are removed.
 
     Args:
         requirements: lines of a requirements file.
         cache_dir: of the worker's jobs.
         places: of the script, whose code a line may name (`./package`).
-        say: told what is done, as it may take minutes.
+        say: told what is done, again and again, as it may take minutes.
+        code_digest: of the script's code; None where it may change at any time.
         confine: puts what confines the installer in front of it, as packages run code of theirs.
 
     Raises:
@@ -76,17 +99,32 @@ def build_environment(
     if not requirements:
         return Environment()
     pins = list(find_pins())
-    key = digest(requirements, pins, places)
+    if any(map(_is_editable, requirements)):
+        code_digest = None  # the environment only points at the code, which goes with this job
+    key = digest(requirements, pins, code_digest=code_digest or str(places.code_dir))
     folder = cache_dir / "environments" / key
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_suffix(".lock")):
-        if (folder / MARK).exists():
-            say(f"the environment of these {len(requirements)} requirements is there already")
-            return Environment(folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        say(f"installing {', '.join(requirements[:5])}{' ...' if len(requirements) > 5 else ''}")
-        _make(folder, requirements, pins, places, confine)
-        (folder / MARK).touch()
+    names = f"{', '.join(requirements[:5])}{' ...' if len(requirements) > 5 else ''}"
+    is_fresh = code_digest is not None or not any(map(names_files, requirements))
+
+    def make(folder: Path) -> None:
+        say(f"installing {names}")
+        _make(folder, requirements, pins, places, confine, Heartbeat(say, "installing"))
+        # The installer ran code of others in this folder: it may have left a link of that name.
+        (folder / MARK).unlink(missing_ok=True)
+        (folder / MARK).touch(exist_ok=False)
+
+    def is_whole(folder: Path) -> bool:
+        return is_fresh and (folder / MARK).exists()
+
+    def make_fresh(folder: Path) -> None:
+        nonlocal is_fresh
+        make(folder)
+        is_fresh = True
+
+    waiting = Heartbeat(say, "waiting for another job that installs the same")
+    if not hold_folder(folder, make=make_fresh, is_whole=is_whole, beat=waiting.beat):
+        say(f"the environment of these {len(requirements)} requirements is there already")
+    drop_unused(folder.parent, num_kept=NUM_KEPT)
     return Environment(folder)
 
 
@@ -99,13 +137,40 @@ def find_pins() -> Iterator[str]:
             continue  # the family is not complete everywhere
 
 
-def digest(requirements: Sequence[str], pins: Sequence[str], places: Places) -> str:
-    """What an environment is kept by: what was asked for, and what it lies on."""
-    names_code = any(line.startswith((".", "-e", "-r", "file:")) for line in requirements)
-    facts = [sys.version, sys.prefix, list(requirements), list(pins)]
-    if names_code:
-        facts.append(str(places.root))  # its content is this job's own
+def digest(requirements: Sequence[str], pins: Sequence[str], *, code_digest: str) -> str:
+    """What an environment is kept by: what was asked for, and what it lies on.
+
+    Args:
+        requirements: lines of a requirements file.
+        pins: see `find_pins`.
+        code_digest: stands for the files that a line may name.
+    """
+    worker = sorted(f"{item.name}=={item.version}" for item in importlib.metadata.distributions())
+    facts = [sys.version, sys.prefix, list(requirements), list(pins), worker]
+    if any(map(names_files, requirements)):
+        facts.append(code_digest)
+    if not all(map(_is_exact, requirements)):
+        # What an index or a branch has today it may not have tomorrow.
+        facts.append(datetime.now(UTC).date().isoformat())
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def names_files(line: str) -> bool:
+    """Whether a line of a requirements file may name files of the script's code."""
+    words = line.partition(" #")[0].strip()
+    if not words or words.startswith("#"):
+        return False
+    if _FROM_NETWORK.match(words) is not None:
+        return False
+    return _FROM_INDEX.fullmatch(words) is None or _ARCHIVE.search(words) is not None
+
+
+def _is_editable(line: str) -> bool:
+    return names_files(line) and line.lstrip().startswith(("-e", "--editable"))
+
+
+def _is_exact(line: str) -> bool:
+    return names_files(line) or _EXACT.fullmatch(line) is not None
 
 
 def _make(
@@ -114,45 +179,83 @@ def _make(
     pins: Sequence[str],
     places: Places,
     confine: Confine,
+    heartbeat: Heartbeat,
 ) -> None:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
     site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
     below = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
     (site / "_worker.pth").write_text("".join(f"{path}\n" for path in below))
-    with tempfile.TemporaryDirectory(dir=places.home_dir) as scratch:
-        wanted, kept = Path(scratch, "requirements.txt"), Path(scratch, "constraints.txt")
-        wanted.write_text("".join(f"{line}\n" for line in requirements))
+    with (
+        tempfile.TemporaryDirectory(dir=places.home_dir) as scratch,
+        # Files that a line names (`-r base.txt`) are looked for beside the file of that line.
+        tempfile.NamedTemporaryFile("w", dir=places.code_dir, prefix=".requirements-") as wanted,
+    ):
+        wanted.writelines(f"{line}\n" for line in requirements)
+        wanted.flush()
+        kept = Path(scratch, "constraints.txt")
         kept.write_text("".join(f"{line}\n" for line in pins))
-        _install(folder, wanted, kept, places, confine)
+        _install(folder, Path(wanted.name), kept, places, confine, heartbeat)
 
 
-def _install(folder: Path, wanted: Path, kept: Path, places: Places, confine: Confine) -> None:
+def _install(
+    folder: Path,
+    wanted: Path,
+    kept: Path,
+    places: Places,
+    confine: Confine,
+    heartbeat: Heartbeat,
+) -> None:
     command = [
-        sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install",
+        # -P: the script's own `types.py` is no part of the standard library.
+        sys.executable, "-P", "-m", "pip", "--python", str(folder / "bin" / "python"), "install",
         "--disable-pip-version-check", "--no-input", "--quiet", "--no-warn-script-location",
         "--constraint", str(kept), "--requirement", str(wanted),
     ]  # fmt: skip
     # The installer runs code of the packages that it brings.
-    own = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
-    environ = {**own, "HOME": str(places.home_dir), "TMPDIR": str(places.temporary_dir)}
-    try:
-        done = subprocess.run(
-            confine(command, environ, folder),
-            cwd=places.code_dir,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=INSTALL_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
+    environ = {
+        **{name: value for name, value in os.environ.items() if is_passed_on(name)},
+        "HOME": str(places.home_dir),
+        "TMPDIR": str(places.temporary_dir),
+        "REDKILN_OUT": str(places.out_dir),
+    }
+    with tempfile.TemporaryFile() as output:
+        status = _run(confine(command, folder), places.code_dir, environ, output, heartbeat)
+        output.seek(0)
+        said = output.read().decode(errors="replace").strip()
+    if status == 0:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    if status is None:
         message = f"installing the requirements took more than {INSTALL_SECONDS:.0f} s"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
-    said = done.stdout.decode(errors="replace").strip()
-    if done.returncode != 0:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise TrainingFailed(FailureCode.BAD_INPUT, explain(said), installer=said[-MAX_TAIL:])
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, installer=said[-MAX_TAIL:])
+    raise TrainingFailed(FailureCode.BAD_INPUT, explain(said), installer=said[-MAX_TAIL:])
+
+
+def _run(
+    command: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str],
+    output: IO[bytes],
+    heartbeat: Heartbeat,
+) -> int | None:
+    """The installer's exit status; None where it took too long."""
+    deadline = time.monotonic() + INSTALL_SECONDS
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    ) as installer:
+        try:
+            while time.monotonic() < deadline:
+                with suppress(subprocess.TimeoutExpired):
+                    return installer.wait(timeout=POLL_SECONDS)
+                heartbeat.beat()
+            return None
+        finally:
+            installer.kill()  # where it is not over: too late, or we are asked to stop
 
 
 def explain(said: str) -> str:
@@ -167,11 +270,3 @@ def explain(said: str) -> str:
             "hardware: leave its version out of the requirements."
         )
     return f"the requirements cannot be installed: {words}{hint}"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Two jobs with the same requirements make their environment once."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -11,10 +11,18 @@ script/events.jsonl  REDKILN_EVENTS: what `redkiln.log` writes
 All of it goes with the job directory.
 """
 
+import os
+import secrets
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import redkiln
+
+LINK_PREFIX = "redkiln-tmp-"
+MAX_PATH_BYTES = 60
+"""Of a folder that is used under its own name."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,29 @@ class Places:
     def prepare_tools(self) -> None:
         """Make what the worker runs within the script's bounds."""
         _link(self.own_lib_dir, "redkiln", "worker")
+
+
+def shorten(folder: Path) -> Path:
+    """A short name for a folder of temporary files, in which programs make sockets.
+
+    A socket's path has at most 107 bytes, of which `multiprocessing` takes 32 below its folder.
+    The short name is a link, which is removed by a later script once its folder is gone.
+
+    Source: unix(7).
+    """
+    links_dir = Path(tempfile.gettempdir())
+    for old in links_dir.glob(f"{LINK_PREFIX}*"):
+        with suppress(OSError):  # another user's, or removed meanwhile
+            if old.is_symlink() and not old.exists():
+                old.unlink()
+    link = links_dir / f"{LINK_PREFIX}{secrets.token_hex(4)}"
+    if len(os.fsencode(folder)) <= MAX_PATH_BYTES or len(str(link)) >= len(str(folder)):
+        return folder
+    try:
+        link.symlink_to(folder.absolute())
+    except OSError:
+        return folder  # nothing can be written there
+    return link
 
 
 def _link(folder: Path, *packages: str) -> None:

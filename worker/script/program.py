@@ -1,26 +1,28 @@
 """How a script is started: its command, its environment, its data."""
 
-import fcntl
 import os
-import shutil
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from redkiln.tasks.script import RESERVED_PREFIX, ScriptSpec, fill_in
+from redkiln.tasks.script import ScriptSpec, fill_in
 from worker.hardware import hook
 from worker.hardware.hook.sitecustomize import VARIABLE as SETTINGS_VARIABLE
 from worker.hardware.hook.sitecustomize import WATCH_VARIABLE
+from worker.hardware.masks import MASKS
 from worker.jobdir import LocalDataset
+from worker.script.heartbeat import Heartbeat
+from worker.script.kept import PARTIAL, drop_unused, hold_folder
 from worker.script.packages import Environment
-from worker.script.places import Places
+from worker.script.places import Places, shorten
 from worker.script.unpack import unpack
+from worker.script.variables import is_passed_on
 
 HOOK_DIR = Path(hook.__file__).parent
-SECRETS = ("HF_TOKEN",)
-"""A worker's own, which a trainer may use and a script may not."""
+NUM_KEPT = 10
+"""Unpacked data sets on a worker; those in use are kept beyond."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,18 @@ def build_program(
     if num_gpus > 1:
         launcher = ["python", "-m", "torch.distributed.run", "--standalone"]
         words = [*launcher, "--nproc-per-node", str(num_gpus), "--no-python", *words]
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith(RESERVED_PREFIX) and name not in SECRETS
-    }
+    kept = {name: value for name, value in environ.items() if is_passed_on(name)}
+    masks = {name: environ[name] for name in MASKS if name in environ}
     watched = spec.resources.device == "gpu" and spec.script.guard.action != "off"
     has_hook = torch_settings is not None or watched
+    their_path = [spec.script.env["PYTHONPATH"]] if spec.script.env.get("PYTHONPATH") else []
     own = {
         "HOME": str(places.home_dir),
-        "TMPDIR": str(places.temporary_dir),
+        "TMPDIR": str(shorten(places.temporary_dir)),
         "PATH": os.pathsep.join([str(environment.bin_dir), environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join([str(places.lib_dir), *([str(HOOK_DIR)] * has_hook)]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(places.lib_dir), *([str(HOOK_DIR)] * has_hook), *their_path]
+        ),
         "PYTHONUNBUFFERED": "1",
         "REDKILN_DATA": named["data"],
         "REDKILN_OUT": named["out"],
@@ -93,13 +95,20 @@ def build_program(
         own[WATCH_VARIABLE] = str(places.events_path)
     if environment.folder is not None:
         own["VIRTUAL_ENV"] = str(environment.folder)
-    return Program(words, {**kept, **spec.script.env, **own})
+    return Program(words, {**kept, **spec.script.env, **masks, **own})
 
 
-def open_data(dataset: LocalDataset | None, *, cache_dir: Path) -> Path | None:
+def open_data(
+    dataset: LocalDataset | None, *, cache_dir: Path, say: Callable[[str], None]
+) -> Path | None:
     """What a script reads its data from: a folder, or the one file that the data set is.
 
-    An archive is unpacked once and kept.
+    An archive is unpacked once and kept as long as it is used now and then.
+
+    Args:
+        dataset: of the job.
+        cache_dir: of the worker's jobs.
+        say: told now and then that it is being unpacked.
 
     Raises:
         TrainingFailed: it is damaged, or a built-in set is not known here.
@@ -116,7 +125,15 @@ def open_data(dataset: LocalDataset | None, *, cache_dir: Path) -> Path | None:
     path = Path(source)
     if dataset.kind == "folder" or not _is_archive(path):
         return path
-    return _unpack_once(path, cache_dir / "unpacked" / dataset.fingerprint[:32])
+    folder = cache_dir / "unpacked" / dataset.fingerprint[:32]
+    hold_folder(
+        folder,
+        make=lambda folder: _unpack(path, folder, Heartbeat(say, "unpacking the data set")),
+        is_whole=Path.is_dir,
+        beat=Heartbeat(say, "waiting for another job that unpacks the data set").beat,
+    )
+    drop_unused(folder.parent, num_kept=NUM_KEPT)
+    return folder
 
 
 def _is_archive(path: Path) -> bool:
@@ -136,15 +153,8 @@ def _is_npz(path: Path) -> bool:
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 
-def _unpack_once(archive: Path, folder: Path) -> Path:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.is_dir():
-            return folder
-        partial = folder.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        unpack(archive, partial, what="data set")
-        partial.rename(folder)
-    return folder
+def _unpack(archive: Path, folder: Path, heartbeat: Heartbeat) -> None:
+    partial = folder.with_name(folder.name + PARTIAL)
+    partial.mkdir()
+    unpack(archive, partial, what="data set", beat=heartbeat.beat)
+    partial.rename(folder)

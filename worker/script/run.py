@@ -24,7 +24,8 @@ from redkiln.tasks.script import ScriptSpec
 from redkiln.version import __version__
 from worker.hardware.patches import merge_settings
 from worker.jobdir import LEASES_VARIABLE, JobDir, Order
-from worker.script.bounds import Bounds, has_landlock
+from worker.script.bounds import Bounds, find_gap
+from worker.script.caches import build_caches
 from worker.script.ending import explain_exit
 from worker.script.gpu_guard import GpuGuard, find_readers
 from worker.script.output import OutputPump
@@ -37,6 +38,7 @@ from worker.script.snapshots import Snapshots, restore
 from worker.script.tensorboard import EventFiles
 from worker.script.told import SaidLines, Told, line_reader
 from worker.script.unpack import MAX_CODE_BYTES, unpack
+from worker.script.usage import DiskUse
 from worker.script.verdict import Verdict, read_verdicts
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped, StopSignal
@@ -81,12 +83,11 @@ def _run(
         EventKind.RESOLVED, spec=spec.model_dump(mode="json"), environment=_describe(order)
     )
     snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report)
-    program, readable = _prepare(job_dir, order, spec, places=places, report=report)
+    program, bounds = _prepare(job_dir, order, spec, places=places, report=report)
     snapshots.begin(after=order.resume)
-    bounds = Bounds(places, spec.script.limits, readable=readable)
-    if not has_landlock():
-        text = "this kernel cannot keep the script from other files of the worker's user"
-        report.warning("no_landlock", text)
+    gap = find_gap()
+    if gap is not None:
+        report.warning("no_landlock", gap)
     results = Results(job_dir, places.out_dir, report)
     supervisor = Supervisor(
         spec, places, report, stop, bounds=bounds, snapshots=snapshots, results=results
@@ -129,6 +130,7 @@ class Supervisor:
     _said: SaidLines = field(init=False)
     _events: EventFiles = field(init=False)
     _guard: GpuGuard | None = field(init=False)
+    _disk: DiskUse = field(init=False)
     _read_line: Callable[[str], None] | None = field(init=False)
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     _kill_at: float | None = None
@@ -139,6 +141,7 @@ class Supervisor:
         self.told = Told(self.report)
         self._said = SaidLines(self.places.events_path, self.told)
         self._events = EventFiles(self.places.out_dir)
+        self._disk = DiskUse(self.places.root)
         pattern = self.spec.script.metrics_pattern
         self._read_line = None if pattern is None else line_reader(pattern, self.told)
         guard = self.spec.script.guard
@@ -188,7 +191,7 @@ class Supervisor:
         pattern = self.spec.script.metrics_pattern
         source, target = os.pipe()
         leases = [int(n) for n in os.environ.get(LEASES_VARIABLE, "").split(",") if n]
-        command = self.bounds.command(program.words, program.environ)
+        command = self.bounds.command(program.words)
         try:
             child = subprocess.Popen(
                 command,
@@ -241,7 +244,7 @@ class Supervisor:
         found = find_descendants(os.getpid())
         self._collect(pids=found.pids)
         limits = self.spec.script.limits
-        used = self.results.size_bytes + self.snapshots.size_bytes
+        used = self._disk.look()
         problem = None
         if limits.memory_bytes is not None and found.memory_bytes > limits.memory_bytes:
             problem = f"took {found.memory_bytes} bytes of main memory (script.limits.memory_bytes"
@@ -250,7 +253,9 @@ class Supervisor:
             problem = f"had {found.num_threads} processes and threads (script.limits.processes"
             problem += f" is {limits.processes})"
         elif used > limits.disk_bytes:
-            problem = f"left {used} bytes (script.limits.disk_bytes is {limits.disk_bytes})"
+            problem = (
+                f"took {used} bytes of the disk (script.limits.disk_bytes is {limits.disk_bytes})"
+            )
         if problem is not None:
             return JobFailure.of(FailureCode.OVER_LIMIT, f"the script was ended: it {problem}")
         return self._check_gpu()
@@ -300,12 +305,14 @@ class Supervisor:
 
 def _prepare(
     job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: Places, report: Report
-) -> tuple[Program, list[Path]]:
+) -> tuple[Program, Bounds]:
     cache_dir = Path(order.cache_dir)
+    # First, as nothing of the user's has run yet that could have left links in its folders.
+    caches = build_caches(os.environ, places=places, cache_dir=cache_dir)
     if order.bundle_path is not None:
         bundle = Path(order.bundle_path)
         unpack(bundle, places.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES)
-    data = open_data(order.dataset, cache_dir=cache_dir)
+    data = open_data(order.dataset, cache_dir=cache_dir, say=report.message)
     if order.resume is not None:
         restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir)
         report.message(f"the script's checkpoints are back ({order.resume})")
@@ -314,9 +321,10 @@ def _prepare(
         cache_dir=cache_dir,
         places=places,
         say=report.message,
-        confine=lambda command, environ, folder: Bounds(
+        code_digest=spec.script.bundle or "",
+        confine=lambda command, folder: Bounds(
             places, spec.script.limits, writable=[folder]
-        ).command(command, environ),
+        ).command(command),
     )
     settings = merge_settings(order.patches)
     program = build_program(
@@ -327,10 +335,16 @@ def _prepare(
         is_resumed=order.resume is not None,
         num_gpus=order.num_gpus,
         torch_settings=json.dumps(settings) if settings else None,
-        environ=os.environ,
+        environ={**os.environ, **caches.environ},
     )
     readable = [path for path in (data, environment.folder) if path is not None]
-    return program, readable
+    bounds = Bounds(
+        places,
+        spec.script.limits,
+        readable=[*readable, *caches.readable],
+        writable=caches.writable,
+    )
+    return program, bounds
 
 
 def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str, Verdict]:
@@ -352,7 +366,7 @@ def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str,
         }
         try:
             done = subprocess.run(
-                bounds.command(own, environ),
+                bounds.command(own),
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -17,7 +17,14 @@ MAX_CODE_BYTES = 4 * 1024**3
 CHUNK_BYTES = 1 << 20
 
 
-def unpack(archive: Path, folder: Path, *, what: str, max_bytes: int = MAX_BYTES) -> int:
+def unpack(
+    archive: Path,
+    folder: Path,
+    *,
+    what: str,
+    max_bytes: int = MAX_BYTES,
+    beat: Callable[[], None] = lambda: None,
+) -> int:
     """Unpack a tar or zip into a folder.
 
     Links, devices and pipes are refused, not skipped: a program that needs them would break later
@@ -28,6 +35,7 @@ def unpack(archive: Path, folder: Path, *, what: str, max_bytes: int = MAX_BYTES
         folder: where to; it is there already.
         what: the archive in a word, for messages.
         max_bytes: of all files together.
+        beat: called again and again meanwhile.
 
     Returns:
         how many files were written.
@@ -52,6 +60,7 @@ def unpack(archive: Path, folder: Path, *, what: str, max_bytes: int = MAX_BYTES
                 with target.open("wb") as file:
                     for chunk in chunks:
                         file.write(chunk)
+                        beat()
                 target.chmod(0o755 if mode & 0o100 else 0o644)
                 num_files += 1
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:

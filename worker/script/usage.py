@@ -12,7 +12,7 @@ MAX_SHARE = 0.05
 
 
 class DiskUse:
-    """What all files below a folder take, hidden and unnamed ones among them.
+    """What all files below a folder take, hidden ones among them.
 
     Args:
         root: of the script's folders.
@@ -41,11 +41,19 @@ def measure(folder: Path) -> int:
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+                found = list(entries)
         except OSError:
             continue  # removed, or closed to us, meanwhile
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            else:
+                total += _size(entry)
     return total
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+    except FileNotFoundError:
+        return 0  # removed meanwhile

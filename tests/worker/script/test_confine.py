@@ -101,7 +101,7 @@ def test_a_script_reads_its_data_and_the_workers_python_and_no_more(places, tmp_
     key.write_text("rk_secret")
     bounds = Bounds(places, Limits(), readable=[data])
     code = "import sys, os, json; print(os.listdir(sys.argv[1])); open(sys.argv[2])"
-    command = bounds.command([sys.executable, "-c", code, str(data), str(key)], os.environ)
+    command = bounds.command([sys.executable, "-c", code, str(data), str(key)])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "['x']\n"
     assert "PermissionError" in done.stderr

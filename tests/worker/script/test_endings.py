@@ -211,15 +211,15 @@ class TestProgram:
         with zipfile.ZipFile(archive, "w") as packed:
             packed.writestr("a/x.txt", "x")
         dataset = LocalDataset(name="d", kind="archive", path=str(archive), fingerprint="f" * 64)
-        folder = open_data(dataset, cache_dir=tmp_path / "cache")
+        folder = open_data(dataset, cache_dir=tmp_path / "cache", say=print)
         assert (folder / "a" / "x.txt").read_text() == "x"
         inode = folder.stat().st_ino
-        assert open_data(dataset, cache_dir=tmp_path / "cache").stat().st_ino == inode
+        assert open_data(dataset, cache_dir=tmp_path / "cache", say=print).stat().st_ino == inode
         table = tmp_path / "rows.csv"
         table.write_text("a,b\n1,2\n")
         single = LocalDataset(name="t", kind="archive", path=str(table), fingerprint="e" * 64)
-        assert open_data(single, cache_dir=tmp_path) == table
-        assert open_data(None, cache_dir=tmp_path) is None
+        assert open_data(single, cache_dir=tmp_path, say=print) == table
+        assert open_data(None, cache_dir=tmp_path, say=print) is None
 
 
 def test_torch_is_pinned_to_what_is_there():

@@ -11,7 +11,7 @@ def test_the_checker_of_onnx_files_runs_within_the_bounds_of_a_script(places):
     places.prepare_tools()
     own = [sys.executable, "-m", "worker.script.onnx_check", str(places.out_dir / "m.onnx")]
     environ = {**os.environ, "PYTHONPATH": str(places.own_lib_dir)}
-    command = Bounds(places, Limits()).command(own, environ)
+    command = Bounds(places, Limits()).command(own)
     done = subprocess.run(
         command, cwd="/", env=environ, capture_output=True, text=True, check=False
     )
