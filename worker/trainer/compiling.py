@@ -4,11 +4,12 @@ Only the forward pass of training is compiled, around the model: its state keeps
 evaluation and export, whose batches have other shapes, use the model as it is.
 """
 
+import contextlib
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -25,15 +26,17 @@ from worker.trainer.work import Work
 
 Forward = Callable[..., Any]
 
-COMPILE_SECONDS = 60.0
-"""What compiling takes, at a guess: from 10 s for a few layers to minutes for a deep network."""
-HOPED_GAIN = 0.2
-"""Of a step's time, at a guess, before anything is measured."""
+COMPILE_SECONDS = {"cpu": 120.0, "cuda": 60.0}
+"""What compiling takes, at a guess: half a minute for a few layers, minutes for a deep network."""
+MAX_SHARE = 0.05
+"""Of a training's time that a trial may take: it is lost where plain steps win."""
 MIN_GAIN = 0.05
 """Of a step's time, measured: less is not worth another set of kernels."""
 TOLERANCES = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}
 """Allowed difference of the losses and of the gradients' norms, relative."""
 STEPS = 5
+TRIAL_STEPS = 2 + 2 * (1 + STEPS)
+"""Plain and compiled ones that are made before it is known whether compiling pays."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,10 @@ class Trial:
     compile_seconds: float
 
 
-def can_pay(*, steps: int, step_seconds: float) -> bool:
-    """Whether training is long enough that compiling could be worth its time."""
-    return steps * step_seconds * HOPED_GAIN > COMPILE_SECONDS
+def can_pay(kind: str, *, steps: int, step_seconds: float) -> bool:
+    """Whether training is so long that a trial is a small part of it, however it ends."""
+    trial_seconds = COMPILE_SECONDS[kind] + TRIAL_STEPS * step_seconds
+    return trial_seconds <= MAX_SHARE * steps * step_seconds
 
 
 def is_worth_it(trial: Trial, *, precision: str) -> bool:
@@ -84,15 +88,19 @@ def settle_compile(
     device: torch.device,
     remembered: Remembered,
     report: Report,
+    steps_made: int = 0,
     compiler: Callable[[Forward], Forward] | None = None,
 ) -> Forward | None:
     """Decide `training.compile` of a resolved spec, which becomes `off` or `default`.
+
+    What was tried once is not tried again: a run that goes on is compiled as it was before.
 
     Args:
         work: prepared; its model is as before afterwards.
         device: that it runs on.
         remembered: of this host and device.
         report: told what is measured and what came of it.
+        steps_made: before a run that goes on.
         compiler: makes a compiled function; torch's if None.
 
     Returns:
@@ -103,36 +111,43 @@ def settle_compile(
     training.compile = "off"
     if asked == "off":
         return None
-    build = compiler or _compile
-    if asked == "auto" and not _is_promising(work, device=device, of=remembered):
+    if training.gradient_checkpointing == "on":
+        # A compiled forward pass decides for itself what it keeps.
+        if asked == "default":
+            report.message("the model is not compiled: gradient_checkpointing is on")
+        return None
+    steps = work.plan.steps - steps_made
+    if asked == "auto" and not _is_promising(work, steps=steps, device=device, of=remembered):
         return None
     obstacle = None if compiler else find_obstacle(device.type, os.environ)
     if obstacle is not None:
         report.message(f"the model is not compiled: {obstacle}")
         return None
-    whole_key = _key_of(work)
-    known = remembered.find("compile_trial", whole_key)
-    if asked == "auto" and known is not None:
-        is_chosen = is_worth_it(Trial(**known), precision=training.precision)
-        return _choose(training, build(work.model)) if is_chosen else None
-    report.enter(Phase.WARMING)
-    report.message("compiling the model: the first job of this kind takes a minute or more")
-    forward = build(work.model)
-    try:
-        trial = _try(work, forward, device=device)
-    except Exception as error:  # noqa: BLE001 - a compiler fails in as many ways as it has parts
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"
-        report.warning("not_compiled", f"compiling failed, so training goes on without: {reason}")
+    known = remembered.find("compile_trial", _key_of(work))
+    trial = None if known is None else Trial(**known)
+    if trial is not None and not _is_chosen(trial, asked=asked, training=training):
+        report.message(describe_trial(trial, is_chosen=False))
         return None
-    finally:
-        report.enter(Phase.PREPARING)
-    remembered.save("compile_trial", whole_key, asdict(trial))
-    is_right = trial.difference <= TOLERANCES[training.precision]
-    is_chosen = is_right if asked == "default" else is_worth_it(trial, precision=training.precision)
+    forward = (compiler or _compile)(work.model)
+    with _warming(report):
+        try:
+            if trial is not None:
+                report.message("compiling the model, which was measured to be faster before")
+                _warm_up(work, forward, device=device)
+                return _choose(training, forward)
+            report.message("compiling the model: the first job of this kind takes a minute or more")
+            trial = _try(work, forward, device=device)
+        except Exception as error:  # noqa: BLE001 - a compiler fails in as many ways as it has parts
+            reason = str(error).splitlines()[0][:300] if str(error) else ""
+            report.warning(
+                "not_compiled",
+                f"compiling failed, so training goes on without: {type(error).__name__}: {reason}",
+            )
+            return None
+    remembered.save("compile_trial", _key_of(work), asdict(trial))
+    is_chosen = _is_chosen(trial, asked=asked, training=training)
     report.message(describe_trial(trial, is_chosen=is_chosen))
-    if not is_chosen:
-        return None
-    return _choose(training, forward)
+    return _choose(training, forward) if is_chosen else None
 
 
 def describe_trial(trial: Trial, *, is_chosen: bool) -> str:
@@ -163,18 +178,51 @@ def _compile(forward: Forward) -> Forward:
     return torch.compile(forward, options={"fallback_random": True})
 
 
-def _is_promising(work: Work, *, device: torch.device, of: Remembered) -> bool:
-    steps = work.plan.steps
-    whole_key = _key_of(work)
-    seconds = of.find("step_seconds", whole_key)
+def _is_chosen(trial: Trial, *, asked: str, training: Training) -> bool:
+    if asked == "default":
+        return trial.difference <= TOLERANCES[training.precision]
+    return is_worth_it(trial, precision=training.precision)
+
+
+@contextlib.contextmanager
+def _warming(report: Report) -> Iterator[None]:
+    report.enter(Phase.WARMING)
+    try:
+        yield
+    finally:
+        report.enter(Phase.PREPARING)
+
+
+def _is_promising(work: Work, *, steps: int, device: torch.device, of: Remembered) -> bool:
+    if steps * MAX_SHARE < TRIAL_STEPS:
+        return False
+    seconds = of.find("warm_step_seconds", _key_of(work))
     if seconds is None:
+        seconds = _measure_step(work, device)
+        if seconds is None:
+            # The batch does not fit at once: training finds out what does.
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+            return False
+        of.save("warm_step_seconds", _key_of(work), seconds)
+    return can_pay(device.type, steps=steps, step_seconds=seconds)
+
+
+def _measure_step(work: Work, device: torch.device) -> float | None:
+    """Seconds of a plain step; None where memory is not enough for it."""
+    try:
         with _undisturbed(work, device):
-            seconds = _time(work, work.model, device=device, steps=1)[0]
-            if can_pay(steps=steps, step_seconds=seconds):
-                # The first step of a process says nothing: another one does.
-                seconds = _time(work, work.model, device=device, steps=1)[0]
-        of.save("step_seconds", whole_key, seconds)
-    return can_pay(steps=steps, step_seconds=seconds)
+            # The first step of a process says nothing: it also sets up what all others use.
+            _time(work, work.model, device=device, steps=1)
+            return _time(work, work.model, device=device, steps=1)[0]
+    except torch.OutOfMemoryError:
+        return None
+
+
+def _warm_up(work: Work, forward: Forward, *, device: torch.device) -> None:
+    """Compile before the first step of training, whose time would be taken for training's."""
+    with _undisturbed(work, device):
+        _time(work, forward, device=device, steps=1)
 
 
 def _key_of(work: Work) -> dict[str, Any]:

@@ -158,6 +158,7 @@ class Gradients:
         self._averaging.start_over()
         # A compiled forward pass decides for itself what it keeps.
         self.forward = self._work.model
+        self._training.compile = "off"
         return recompute_activations(self._work.model)
 
     def _split(self, batch_size: int) -> None:

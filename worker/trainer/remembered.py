@@ -1,5 +1,6 @@
 """What was measured on this host: kept in the cache, found again by all that it depends on."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -45,15 +46,12 @@ class Remembered:
             return None
 
     def save(self, what: str, key: Mapping[str, Any], value: Any) -> None:
-        """Keep a value.
-
-        Raises:
-            OSError: the cache cannot be written.
-        """
+        """Keep a value; where the cache cannot be written, the next job measures again."""
         path = self._path(what, key)
-        path.parent.mkdir(parents=True, exist_ok=True)
         content = {"what": what, "key": dict(key), **self._facts, "value": value}
-        write_durably(path, json.dumps(content, indent=1, default=str).encode())
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(path, json.dumps(content, indent=1, default=str).encode())
 
     def _path(self, what: str, key: Mapping[str, Any]) -> Path:
         facts = json.dumps([what, dict(key), self._facts], sort_keys=True, default=str)

@@ -103,7 +103,13 @@ def build_loop(
     forward = None
     if ranks.is_alone:
         remembered = Remembered.on(device, Path(order.cache_dir))
-        forward = settle_compile(work, device=device, remembered=remembered, report=report)
+        forward = settle_compile(
+            work,
+            device=device,
+            remembered=remembered,
+            report=report,
+            steps_made=0 if checkpoint is None else checkpoint.manifest.step,
+        )
     else:
         if work.spec.training.compile == "default":
             report.warning("not_compiled", "several GPUs train without torch.compile")

@@ -50,6 +50,7 @@ def settle_batch_size(
         make_batch: a made-up batch of so many samples, on the device.
         num_train: samples in the training split.
         key: model and input shape, as JSON: what the speed depends on, beside device and precision.
+            Not the number of classes, or every new data set would be measured for.
         device: that it runs on.
         remembered: of this host and device.
         report: told what is measured and what came of it.
@@ -78,6 +79,18 @@ def describe_choice(batch_size: int, rates: Mapping[int, float], *, lr: float) -
     return f"batch_size auto is {batch_size}{why}; lr {lr:g}"
 
 
+def covers(rates: Mapping[int, float], *, tried: int, largest: int) -> bool:
+    """Whether rates that were measured once are all that is needed up to a size.
+
+    Args:
+        rates: by batch size, from the smallest on.
+        tried: the largest batch that was to be measured then.
+        largest: batch that the data at hand allow.
+    """
+    # What ended before its largest size was flat, slow or too large for the memory.
+    return largest <= tried or max(rates) < tried
+
+
 def _scale_default_rate(training: Training, batch_size: int, reference: int) -> None:
     optimizer = training.optimizer
     if optimizer.lr == type(optimizer).model_fields["lr"].default:
@@ -93,14 +106,15 @@ def _find_rates(
         return {sizes[0]: 1.0}
     whole_key = {
         **key,
-        "largest": sizes[-1],
         "precision": training.precision,
         "accumulation": training.accumulation,
         "optimizer": training.optimizer.name,
     }
-    known = of.find("batch_rates", whole_key)
+    known = of.find("rates_by_batch", whole_key)
     if known is not None:
-        return {int(size): rate for size, rate in known.items()}
+        rates = {int(size): rate for size, rate in known["rates"].items()}
+        if covers(rates, tried=known["tried"], largest=sizes[-1]):
+            return {size: rate for size, rate in rates.items() if size <= sizes[-1]}
     report.enter(Phase.WARMING)
     report.message("finding the batch size: the first job of this kind on this device")
     smallest = sizes[0]
@@ -109,6 +123,6 @@ def _find_rates(
         num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
     )
     rates = measure_rates(probe, fitting, is_enough=is_flat)
-    of.save("batch_rates", whole_key, rates)
+    of.save("rates_by_batch", whole_key, {"rates": rates, "tried": sizes[-1]})
     report.enter(Phase.PREPARING)
     return rates

@@ -212,6 +212,9 @@ def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> Tabula
     # Such matrices are small: casting them takes longer than bf16 saves.
     wanted = "fp32" if training.precision == "auto" else training.precision
     training.precision = resolve_precision(wanted, device=device)
+    if training.compile == "auto" and device.kind == "cpu":
+        # Its time goes into matrix products and random numbers, which stay what they are.
+        training.compile = "off"
     return resolved
 
 

@@ -75,10 +75,14 @@ def test_a_job_whose_model_cannot_be_exported_never_trains(make_job, events, tmp
     class Network(Sorted):
         def __init__(self):
             super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(1))
+            self.weight = torch.nn.Parameter(torch.ones(1))
+
+        def forward(self, images):
+            return self.weight * super().forward(images)
 
     monkeypatch.setattr("worker.trainer.models.start.build_model", lambda *_a, **_k: Network())
-    job_dir = make_job(order={"cache_dir": str(tmp_path / "cache")})
+    training = {"batch_size": 8, "compile": "off"}
+    job_dir = make_job(training=training, order={"cache_dir": str(tmp_path / "cache")})
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
     assert [e["data"]["phase"] for e in events(job_dir, "phase")] == ["preparing", "rehearsing"]
     assert events(job_dir)[-1]["data"]["code"] == "export_refused"

@@ -62,6 +62,17 @@ def test_where_batch_norm_sees_the_parts_it_is_said(make_job, start, events):
     assert "batch norm now sees one micro step" in warning["message"]
 
 
+def test_activations_that_are_computed_twice_are_not_compiled_any_more(make_job, start, events):
+    job_dir = make_job(model={"name": "amdnet"})
+    loop, work = start(job_dir)
+    work.spec.training.compile = "default"
+    # One sample at once does not fit before the activations are computed twice: 2, 4, 8 parts.
+    shrink(work.model, limit=0, until_call=4)
+    loop.run()
+    training = events(job_dir, "resolved")[-1]["data"]["spec"]["training"]
+    assert (training["gradient_checkpointing"], training["compile"]) == ("on", "off")
+
+
 def test_a_resumed_run_does_not_run_out_again(make_job, start, events):
     model = {"name": "amdnet"}
     first = make_job("job", model=model, training={"epochs": 4})

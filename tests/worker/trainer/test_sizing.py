@@ -10,7 +10,7 @@ from redkiln.spec import AdamW, Training
 from worker.trainer import sizing
 from worker.trainer.probing import Probe, count_saved_bytes, free_bytes, measure_rates
 from worker.trainer.remembered import Remembered
-from worker.trainer.sizing import settle_batch_size
+from worker.trainer.sizing import covers, settle_batch_size
 
 CPU = torch.device("cpu")
 
@@ -88,8 +88,42 @@ def test_what_was_measured_once_is_remembered(settle, measured):
     assert len(measured) == 1
     settle(training(optimizer="sgd"))
     settle(Training(precision="bf16"))
+    assert len(measured) == 3
+
+
+def test_what_was_measured_for_more_samples_holds_for_fewer(settle, measured):
     settle(training(), num_train=2_000)
-    assert len(measured) == 4
+    assert measured == [[8, 16, 32]]
+    assert settle(training(), num_train=800).batch_size == 16
+    assert len(measured) == 1
+    assert settle(training()).batch_size == 32
+    assert measured[1:] == [[8, 16, 32, 64, 128]]
+    assert settle(training(), num_train=2_000).batch_size == 32
+    assert len(measured) == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tried", "largest", "is_enough"),
+    [
+        ([8, 16], 16, 16, True),
+        ([8, 16], 16, 8, True),
+        ([8, 16], 16, 32, False),
+        # It ended early: larger ones are slower, or do not fit.
+        ([8, 16], 32, 1024, True),
+    ],
+)
+def test_larger_batches_are_measured_where_nothing_spoke_against_them(
+    sizes, tried, largest, is_enough
+):
+    assert covers(dict.fromkeys(sizes, 1.0), tried=tried, largest=largest) is is_enough
+
+
+def test_a_cache_that_cannot_be_written_costs_another_measuring_and_nothing_else(
+    settle, measured, tmp_path
+):
+    (tmp_path / "cache").write_text("no folder")
+    assert settle(training()).batch_size == settle(training()).batch_size == 32
+    assert len(measured) == 2
 
 
 def test_what_the_user_wrote_is_kept(settle, measured):

@@ -25,8 +25,9 @@ class ByteDropout(nn.Module):
         """Values of any shape."""
         if not self.training or self.p == 0:
             return values
-        if values.device.type != "cpu" or torch.compiler.is_compiling():
+        if values.device.type != "cpu":
             return functional.dropout(values, self.p, training=True)
+        # torch.compile leaves the drawing as it is, so that a compiled step drops the same values.
         num = values.numel()
         words = torch.empty(-(-num // 8), dtype=torch.int64).random_(-(2**63), None)
         is_kept = words.view(torch.uint8)[:num].view(values.shape) >= self._dropped

@@ -94,7 +94,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         loss=loss,
         make_batch=partial(make_up_images, options, num_classes, memory_format, device),
         num_train=images.num("train"),
-        key=architecture,
+        key=architecture_of(resolved.model, num_classes=0),
         device=device,
         remembered=Remembered.on(device, Path(order.cache_dir)),
         report=report,

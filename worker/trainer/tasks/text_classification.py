@@ -185,7 +185,9 @@ def _settle(
     length = texts.usual_length
     remembered = Remembered.on(device, Path(order.cache_dir))
     config = resolved.model.config
-    key = {"model": config, "length": length}
+    # The number of classes makes no difference, and every data set has another one.
+    shape = {name: value for name, value in config.items() if name != "num_labels"}
+    key = {"model": shape, "length": length}
     make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
     asked = training.batch_size
     usual: int = reference_batch_size(num_train) if asked == "auto" else asked

@@ -34,5 +34,14 @@ def test_it_repeats_with_the_generator_and_does_nothing_in_evaluation():
     assert ByteDropout(0.0).train()(values) is values
 
 
+def test_compiled_it_drops_the_same_values():
+    torch._dynamo.reset()
+    layer, values = ByteDropout(0.3), torch.ones(50, 50)
+    state = torch.get_rng_state()
+    expected = layer(values)
+    torch.set_rng_state(state)
+    assert torch.equal(torch.compile(layer, backend="aot_eager")(values), expected)
+
+
 def test_a_probability_next_to_one_is_no_division_by_zero():
     assert torch.isfinite(ByteDropout(0.9999).train()(torch.ones(10, 10))).all()

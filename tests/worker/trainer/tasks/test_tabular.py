@@ -188,3 +188,16 @@ def test_a_loss_that_is_no_number_ends_the_run_with_the_step(make_table_job, eve
     failure = failure_of(events, job_dir)
     assert failure["code"] == "diverged"
     assert "lower learning rate" in failure["message"]
+
+
+@pytest.mark.parametrize(("asked", "tried"), [("auto", "off"), ("default", "default")])
+def test_on_a_cpu_compiling_is_not_even_tried_unless_it_is_asked_for(
+    make_table_job, start, monkeypatch, asked, tried
+):
+    found = []
+    monkeypatch.setattr(
+        "worker.trainer.run.settle_compile",
+        lambda work, **_: found.append(work.spec.training.compile),
+    )
+    start(make_table_job(training={"compile": asked}))
+    assert found == [tried]
