@@ -3,7 +3,9 @@
 A bundle is the deterministic tar of `redkiln.packing`: an unchanged folder has the digest that it
 had before, and need not be sent again. Left out is what `.gitignore` and `.redkilnignore` files
 say (also those in subfolders), what version control, Python and editors leave behind, virtual
-environments, `.env` files, and links that lead out of the folder.
+environments, `.env` files, links that lead out of the folder, and the results of earlier jobs:
+`out` at the top (unless an ignoring file says `!/out/`), folders that a job's files were fetched
+to, and those of `redkiln run --local`.
 """
 
 import fnmatch
@@ -16,6 +18,7 @@ from pathspec import GitIgnoreSpec
 
 from redkiln.errors import PackingError
 from redkiln.packing import Member, Package, pack_members
+from redkiln.result_folder import find_owner
 
 DEFAULT_LIMIT_BYTES = 100 * 1024**2
 """Of a bundle: code, not data. Data belongs into a data set, or into a folder that .gitignore
@@ -37,6 +40,7 @@ _NEVER: dict[str, str] = {
     ".DS_Store": "of the operating system",
     "Thumbs.db": "of the operating system",
     ".env": "may hold secrets",
+    ".*-redkiln": "of runs without the queue",
 }
 
 
@@ -76,7 +80,7 @@ def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bund
         raise PackingError(f"{folder} is no folder")
     members: list[Member] = []
     left_out: list[LeftOut] = []
-    for found in _walk(folder, "", rules=(), root=Path(os.path.realpath(folder))):
+    for found in _walk(folder, "", rules=(_BY_DEFAULT,), root=Path(os.path.realpath(folder))):
         if isinstance(found, Member):
             members.append(found)
         else:
@@ -91,11 +95,15 @@ def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bund
 
 @dataclass(frozen=True)
 class _Rules:
-    """The patterns of one ignoring file, and the folder that they are relative to."""
+    """Patterns, the folder that they are relative to, and why what they match is left out."""
 
     prefix: str
-    file: str
+    reason: str
     spec: GitIgnoreSpec
+
+
+_RESULTS = "results of jobs"
+_BY_DEFAULT = _Rules("", _RESULTS, GitIgnoreSpec.from_lines(["/out/"]))
 
 
 def _walk(
@@ -130,7 +138,7 @@ def _load_rules(folder: Path, prefix: str) -> Iterator[_Rules]:
         path = folder / file
         if path.is_file():
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            yield _Rules(prefix, f"{prefix}{file}", GitIgnoreSpec.from_lines(lines))
+            yield _Rules(prefix, f"ignored by {prefix}{file}", GitIgnoreSpec.from_lines(lines))
 
 
 def _why_not(
@@ -152,9 +160,17 @@ def _why_not(
             return "links to a folder that it lies in"
     if is_folder and Path(entry.path, "pyvenv.cfg").is_file():
         return "a virtual environment"
+    if is_folder and _holds_results(Path(entry.path)):
+        return _RESULTS
     if not is_folder and not entry.is_file():
         return "no plain file"
     return _find_ignoring_file(f"{name}/" if is_folder else name, rules)
+
+
+def _holds_results(folder: Path) -> bool:
+    """Whether a job's files were fetched to a folder, or `run --local` left its own there."""
+    is_local = folder.with_name(f".{folder.name}-redkiln").is_dir()
+    return is_local or find_owner(folder) is not None
 
 
 def _find_ignoring_file(name: str, rules: tuple[_Rules, ...]) -> str | None:
@@ -163,7 +179,7 @@ def _find_ignoring_file(name: str, rules: tuple[_Rules, ...]) -> str | None:
     for item in rules:
         include = item.spec.check_file(name.removeprefix(item.prefix)).include
         if include is not None:
-            verdict = f"ignored by {item.file}" if include else None
+            verdict = item.reason if include else None
     return verdict
 
 

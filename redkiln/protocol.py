@@ -61,6 +61,8 @@ ArtifactKind = Literal[
 ]
 
 MAX_NAME_DEPTH = 8
+RESULT_MARK = "job.json"
+"""What a client leaves beside the results that it fetches: the job as it was then."""
 _NOT_IN_NAMES = frozenset('\\:*?"<>|')
 
 
@@ -80,6 +82,8 @@ def check_artifact_name(name: str) -> str:
             )
         if not part.isprintable() or _NOT_IN_NAMES & set(part):
             raise ValueError(f"{part!r} holds characters that not every disk allows in a name")
+    if name.casefold() == RESULT_MARK:
+        raise ValueError(f"{RESULT_MARK!r} is what a job is described in where its files are kept")
     return name
 
 

@@ -16,6 +16,7 @@ from redkiln.cli.problems import UsageError
 from redkiln.cli.tables import Column, print_table
 from redkiln.cli.transfers import download_counter, transfer_bars
 from redkiln.job import ArtifactView, JobView
+from redkiln.result_folder import place_artifact
 from redkiln.tasks import exports_model
 
 
@@ -92,16 +93,21 @@ def download(
 
 
 def fetch(session: Session, job: JobView, chosen: list[ArtifactView], folder: Path) -> list[Path]:
-    """Download artifacts into a folder, with a bar for each."""
+    """Download artifacts into a folder, with a bar for each.
+
+    Raises:
+        TransferError: one has a name that would lead out of the folder, or cannot be written.
+    """
+    paths = [place_artifact(folder, item.name) for item in chosen]
     mark_folder(folder, job)
     with transfer_bars(session.notes) as bars:
         return [
             session.client.download(
                 item,
-                folder / item.name,
+                path,
                 on_bytes=download_counter(bars, item.name, item.size_bytes),
             )
-            for item in chosen
+            for item, path in zip(chosen, paths, strict=True)
         ]
 
 

@@ -1,21 +1,19 @@
 """The folder of a job's results: `out/<job name>`, one job a folder."""
 
-import json
 import re
 from pathlib import Path
 
 from redkiln.errors import TransferError
 from redkiln.job import JobView
-
-MARK = "job.json"
-"""The job as it was when its files were fetched; says whose folder it is."""
+from redkiln.protocol import RESULT_MARK
+from redkiln.result_folder import find_owner
 
 
 def choose_folder(parent: Path, job: JobView) -> Path:
     """A folder named after the job; another job's results are never mixed in."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", job.name).strip("-.") or job.id
     folder = parent / name
-    if not folder.exists() or _owner(folder) == job.id:
+    if not folder.exists() or find_owner(folder) == job.id:
         return folder
     return parent / f"{name}-{job.id[-6:]}"
 
@@ -28,14 +26,6 @@ def mark_folder(folder: Path, job: JobView) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).write_text(job.model_dump_json(indent=2) + "\n")
+        (folder / RESULT_MARK).write_text(job.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise TransferError(f"{folder} cannot be written: {error.strerror}") from error
-
-
-def _owner(folder: Path) -> str | None:
-    try:
-        owner = json.loads((folder / MARK).read_text())["id"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return str(owner)

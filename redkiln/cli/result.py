@@ -42,11 +42,14 @@ class Result:
 
 def load_result(client: Client, job: JobView) -> Result:
     """Ask the service for what a job that has ended left."""
-    if job.status is not JobStatus.SUCCEEDED:
+    if not job.is_terminal:
         return Result(job)
 
     def ask() -> Result:
-        return Result(job, client.artifacts(job.id), find_outcome(client.events(job.id)))
+        artifacts = client.artifacts(job.id)  # a script's are kept however it ended
+        if job.status is not JobStatus.SUCCEEDED:
+            return Result(job, artifacts)
+        return Result(job, artifacts, find_outcome(client.events(job.id)))
 
     return ask_patiently(ask, outage=Outage(patience_seconds=RESULT_PATIENCE_SECONDS))
 

@@ -1,8 +1,6 @@
 """`redkiln run`: a program of the user's own, on the queue or right here."""
 
-import importlib.util
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -15,11 +13,12 @@ from redkiln.bundle import Bundle, LeftOut, open_bundle
 from redkiln.cli import words
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command, print_json
-from redkiln.cli.datasets import upload, wait_until_ready
+from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.inspect_path import check_path
 from redkiln.cli.jobs import Assignments, say_detached
 from redkiln.cli.live import JsonScreen, follow_job
+from redkiln.cli.local_run import run_here
 from redkiln.cli.output_folder import choose_folder
 from redkiln.cli.panel import STYLES
 from redkiln.cli.problems import UsageError
@@ -35,8 +34,6 @@ from redkiln.tasks.script import NAME
 from redkiln.watching import ask_patiently
 
 SHOWN_LEFT_OUT = 8
-LOCAL_MODULE = "worker.script"
-"""Runs a script without a queue; it lies beside this package in a checkout and in the images."""
 
 
 def register(app: typer.Typer) -> None:
@@ -73,7 +70,8 @@ def run(
     dataset: Annotated[
         str | None,
         typer.Option("--dataset", "-d", metavar="D", show_default=False,
-                     help="A data set's name or id, or a file or folder, which is sent first."),
+                     help="A data set's name or id, or a file or folder, which is sent first "
+                     "(with --local: read where it is)."),
     ] = None,
     requirements: Annotated[
         Path | None,
@@ -116,7 +114,8 @@ def run(
     source.assign(assignments or ())
     session.locate = source.locate
     if is_local:
-        raise typer.Exit(_run_here(source.value, dataset=dataset, code=code, folder=folder))
+        data = None if dataset is None else Path(dataset)
+        raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))
     source.value["script"]["bundle"] = _send_code(session, code)
     if dataset is not None:
         source.value["dataset"] = _find_dataset(session, dataset)
@@ -199,12 +198,26 @@ def _name(item: LeftOut) -> str:
 
 
 def _find_dataset(session: Session, named: str) -> str:
-    """A data set's own reference; what lies at a path is sent and waited for."""
+    """A data set's own reference; what lies at a path is sent and waited for.
+
+    A word that is both a folder here and a data set of the service's is the data set.
+    """
     path = Path(named).expanduser()
-    if not path.exists() or (os.sep not in named and not path.is_file()):
+    if not path.exists():
+        return named
+    if os.sep not in named and path.is_dir() and _is_known(session, named):
+        session.note(f"--dataset {named}: the data set of that name; ./{named} means the folder")
         return named
     check_path(path)
     return wait_until_ready(session, upload(session, path, None)).id
+
+
+def _is_known(session: Session, named: str) -> bool:
+    try:
+        find_dataset(session, named)
+    except UsageError:
+        return False
+    return True
 
 
 def _say_queued(session: Session, job: JobView) -> None:
@@ -266,28 +279,3 @@ def _leave_files(session: Session, result: Result, folder: Path | None) -> None:
     else:
         print_result(session.notes, result, folder=target)
     raise typer.Exit(result.exit_code)
-
-
-def _run_here(spec: dict[str, Any], *, dataset: str | None, code: Path, folder: Path | None) -> int:
-    """Hand the script to the worker's own code, without a queue.
-
-    Raises:
-        UsageError: this installation has no worker.
-    """
-    package = LOCAL_MODULE.partition(".")[0]
-    found = importlib.util.find_spec(package)
-    if found is None or importlib.util.find_spec(LOCAL_MODULE) is None:
-        raise UsageError(
-            "--local needs the worker beside this command: run it from a checkout of Redkiln, or "
-            "in the worker's container. Without --local it goes to the queue"
-        )
-    out = folder or Path("out") / str(spec.get("name") or "local")
-    data = ["--data", dataset] if dataset else []
-    script = spec["script"]
-    given = [f"--env={name}={value}" for name, value in script.get("env", {}).items()]
-    wanted = [f"--requirement={line}" for line in script.get("requirements", ())]
-    gpus = spec.get("resources", {}).get("gpus")
-    asked = [f"--gpus={gpus}"] if gpus else []
-    command = [sys.executable, "-m", LOCAL_MODULE, "local", "--out", str(out), "--code", str(code)]
-    done = subprocess.run([*command, *data, *given, *wanted, *asked, "--", *script["command"]])
-    return done.returncode

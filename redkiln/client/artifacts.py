@@ -4,12 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from redkiln.client.requests import Requests
-from redkiln.errors import (
-    TransferError,
-)
-from redkiln.job import (
-    ArtifactView,
-)
+from redkiln.job import ArtifactView
+from redkiln.result_folder import place_artifact
 from redkiln.transfer import Download, OnBytes
 
 
@@ -17,7 +13,7 @@ class Artifacts(Requests):
     """The methods of a client that are about artifacts."""
 
     def artifacts(self, job_id: str) -> list[ArtifactView]:
-        """The published files of a job; none before it has succeeded."""
+        """The published files of a job; a script's also while it runs and when it has failed."""
         return list(self._pages(f"/v1/jobs/{job_id}/artifacts", ArtifactView))
 
     def download(
@@ -27,16 +23,17 @@ class Artifacts(Requests):
 
         Args:
             artifact: one of `artifacts(job_id)`.
-            path: the file to write, or a folder to put it in under its own name.
+            path: the file to write, or a folder to put it in under its own name, which may hold
+                further folders.
             on_bytes: told how many new bytes are there.
 
         Raises:
             DigestMismatch: what arrived is not what was published; nothing is kept.
-            TransferError: the file cannot be written.
+            TransferError: the file cannot be written, or its name would lead out of the folder.
         """
         target = Path(path)
         if target.is_dir():
-            target = target / _file_name(artifact)
+            target = place_artifact(target, artifact.name)
         return Download(
             self._connection, artifact, target, policy=self._policy, on_bytes=on_bytes
         ).run()
@@ -52,10 +49,5 @@ class Artifacts(Requests):
             names: only these.
         """
         wanted = [a for a in self.artifacts(job_id) if names is None or a.name in names]
-        return [self.download(a, Path(folder) / _file_name(a)) for a in wanted]
-
-
-def _file_name(artifact: ArtifactView) -> str:
-    if Path(artifact.name).name != artifact.name or artifact.name.startswith("."):
-        raise TransferError(f"{artifact.name!r} is no name for a file here; it was not written")
-    return artifact.name
+        paths = [place_artifact(Path(folder), artifact.name) for artifact in wanted]
+        return [self.download(a, path) for a, path in zip(wanted, paths, strict=True)]

@@ -32,6 +32,7 @@ class FakeService:
         cut_after: the event stream's connections break after so many messages each.
         failures: (status, headers) that the next requests are answered with.
         requests: (method, path, headers) of all that came.
+        bundles: sha256 -> content of the code that was sent.
         corrupt: artifacts arrive with a flipped byte.
         diagnosis: what the doctor answers.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
@@ -61,6 +62,7 @@ class FakeService:
     submitted: list = field(default_factory=list)
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
     roots: list = field(default_factory=list)
+    bundles: dict = field(default_factory=dict)
     dataset_errors: list = field(default_factory=list)
     corrupt: bool = False
     cut_downloads: list = field(default_factory=list)
@@ -102,7 +104,7 @@ class FakeService:
         }
 
     def artifacts(self):
-        if self.status != "succeeded":
+        if self.status != "succeeded" and self.files is None:
             return []
         if self.files is not None:
             return [artifact(name, kind, body) for name, (kind, body) in self.files.items()]
@@ -127,7 +129,7 @@ def progress(*, step, steps, metrics):
 
 def artifact(name, kind, content, verified=None):
     return {
-        "id": f"art_{name}",
+        "id": f"art_{name.replace('/', '~')}",
         "job_id": JOB_ID,
         "name": name,
         "kind": kind,
@@ -136,7 +138,7 @@ def artifact(name, kind, content, verified=None):
         "sha256": hashlib.sha256(content).hexdigest(),
         "verified": verified,
         "created_at": STARTED_AT.isoformat(),
-        "url": f"/v1/artifacts/art_{name}/content",
+        "url": f"/v1/artifacts/art_{name.replace('/', '~')}/content",
     }
 
 
@@ -387,6 +389,14 @@ def build_app(fake):
     async def revoke(request):
         return Response(status_code=204)
 
+    async def bundle(request):
+        sha256 = request.path_params["sha256"]
+        if request.method == "PUT":
+            fake.bundles[sha256] = await request.body()
+        if sha256 not in fake.bundles:
+            return problem(404, "not_found", "there is no such bundle")
+        return JSONResponse({"sha256": sha256})
+
     async def health(request):
         return JSONResponse({"status": "ok", "version": "0.1.0"})
 
@@ -394,6 +404,7 @@ def build_app(fake):
     return Starlette(
         routes=[
             Route("/healthz", health),
+            Route("/v1/bundles/{sha256}", bundle, methods=["GET", "PUT"]),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route(of_job, job_or_404(job)),

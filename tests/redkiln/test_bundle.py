@@ -104,3 +104,32 @@ def test_a_folder_too_large_is_refused_with_its_largest_files(folder):
 def test_a_folder_without_files_is_refused(tmp_path):
     with pytest.raises(PackingError, match="holds no files"):
         open_bundle(tmp_path)
+
+
+def test_results_of_earlier_jobs_change_nothing(folder):
+    before = open_bundle(folder).package.digest()
+    for name in ("out/mine/model.onnx", "elsewhere/model.onnx", "here/model.onnx"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(b"x")
+    (folder / "elsewhere" / "job.json").write_text('{"id": "job_1"}')
+    (folder / ".here-redkiln").mkdir()  # as `redkiln run --local -o here` leaves it
+    (folder / ".here-redkiln" / "log").touch()
+    bundle = open_bundle(folder)
+    assert bundle.package.digest() == before
+    assert left_out(bundle) == {
+        "out/": "results of jobs",
+        "elsewhere/": "results of jobs",
+        "here/": "results of jobs",
+        ".here-redkiln/": "of runs without the queue",
+    }
+
+
+def test_folders_that_only_look_like_results_go_in(folder):
+    (folder / "lib" / "out").mkdir()
+    (folder / "lib" / "out" / "layer.py").touch()
+    (folder / "lib" / "job.json").write_text('{"id": 3, "cron": "daily"}')
+    (folder / "out").mkdir()
+    (folder / "out" / "code.py").touch()
+    (folder / ".redkilnignore").write_text("!/out/\n")
+    found = names(open_bundle(folder))
+    assert {"lib/out/layer.py", "lib/job.json", "out/code.py"} <= set(found)

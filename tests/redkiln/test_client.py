@@ -7,7 +7,7 @@ import pytest
 
 from redkiln import Client
 from redkiln.client import dataset_name
-from redkiln.errors import ConnectionFailed, DatasetInvalid, NotAuthorized, Rejected
+from redkiln.errors import ConnectionFailed, DatasetInvalid, NotAuthorized, Rejected, TransferError
 from redkiln.tasks.image_classification import ImageClassificationSpec
 
 JOB_ID = "job_0123456789abcdefghijkl"
@@ -142,3 +142,22 @@ def test_a_preview_that_is_known_is_not_sent_again(client, fake):
     assert client.preview(JOB_ID, etag=found.etag) is None
     fake.preview = ("image/png", 8, b"newer")
     assert client.preview(JOB_ID, etag=found.etag).step == 8
+
+
+def test_artifacts_with_folders_in_their_names_are_fetched_into_folders(client, fake, tmp_path):
+    fake.files = {"adapter/weights.bin": ("file", b"1234"), "a.txt": ("file", b"5")}
+    paths = client.download_all("job_0123456789abcdefghijkl", tmp_path / "x")
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in paths) == [
+        "x/a.txt",
+        "x/adapter/weights.bin",
+    ]
+    (nested,) = (a for a in client.artifacts("job_0123456789abcdefghijkl") if "/" in a.name)
+    assert client.download(nested, tmp_path).read_bytes() == b"1234"
+
+
+@pytest.mark.parametrize("name", ["../up.bin", "a/../../up.bin", "job.json"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(client, fake, tmp_path, name):
+    fake.files = {"good.bin": ("file", b"1"), name: ("file", b"1234")}
+    with pytest.raises(TransferError, match="is no name for a file here"):
+        client.download_all("job_0123456789abcdefghijkl", tmp_path / "deep" / "er")
+    assert not (tmp_path / "deep").exists()

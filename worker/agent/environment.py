@@ -27,7 +27,7 @@ def build_child_environment(
 
     Args:
         own: the agent's environment.
-        device: the variables that show it one GPU or none (`show_one_gpu`, `HIDE_GPUS`).
+        device: the variables that show it one GPU or none (`show_one_gpu`, `masks.HIDE_GPUS`).
         threads: CPU threads of its libraries.
     """
     kept = {
@@ -50,10 +50,6 @@ def show_hugging_face(own: Mapping[str, str]) -> dict[str, str]:
         for name, value in own.items()
         if name in HUB_NAMES or name.startswith(HUB_PREFIX)
     }
-
-
-HIDE_GPUS = {"HIP_VISIBLE_DEVICES": "-1", "CUDA_VISIBLE_DEVICES": "-1"}
-"""Neither runtime takes an empty value for "none"; ROCR_VISIBLE_DEVICES stays unset beside them."""
 
 
 def show_every_gpu(own: Mapping[str, str]) -> dict[str, str]:

@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field, ValidationError
 from redkiln.hardware import GpuFacts
 from redkiln.job import GpuView
 from worker.agent.children import Spawner
-from worker.agent.environment import HIDE_GPUS, build_child_environment, show_every_gpu
+from worker.agent.environment import build_child_environment, show_every_gpu
 from worker.agent.host_gpus import HostGpu, join_gpus, show_gpus
 from worker.hardware.kernel_cache import build_cache_key
+from worker.hardware.masks import HIDE_GPUS
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)

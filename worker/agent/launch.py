@@ -10,12 +10,13 @@ import structlog
 
 from redkiln.hardware import PatchOutcome
 from worker.agent.children import Child, Spawner
-from worker.agent.environment import HIDE_GPUS, build_child_environment, show_hugging_face
+from worker.agent.environment import build_child_environment, show_hugging_face
 from worker.agent.grants import Grant
 from worker.agent.host_gpus import HostGpu, show_gpus
 from worker.agent.inventory import SlotPlan
 from worker.agent.patching import Patching
 from worker.agent.spare import Spare
+from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment
 from worker.jobdir import LEASES_VARIABLE, JobDir
 from worker.settings import WorkerSettings

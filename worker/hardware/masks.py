@@ -14,6 +14,8 @@ MASKS = (
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
 )
+HIDE_GPUS = {"HIP_VISIBLE_DEVICES": "-1", "CUDA_VISIBLE_DEVICES": "-1"}
+"""Neither runtime takes an empty value for "none"; ROCR_VISIBLE_DEVICES stays unset beside them."""
 
 
 def list_offered(gpus: Sequence[GpuFacts]) -> list[GpuFacts]:

@@ -7,13 +7,19 @@ from pathlib import Path
 from worker.jobdir import EXIT_STOPPED, JobDir
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 
+EXIT_INTERRUPTED = 130
+"""Ctrl-C before the program was started; afterwards its own status counts."""
+
 
 def main(arguments: list[str]) -> int:
     """Run a script; the exit statuses are those of worker.jobdir, or the script's own."""
     if arguments[:1] == ["local"]:
         from worker.script.local import run_local
 
-        return run_local(arguments[1:])
+        try:
+            return run_local(arguments[1:])
+        except KeyboardInterrupt:
+            return EXIT_INTERRUPTED
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     stop = StopSignal()

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 JOB_ID = "job_0123456789abcdefghijkl"
 
 
@@ -42,3 +44,21 @@ def test_an_unverified_model_is_fetched_and_told(redkiln, fake):
     done = redkiln("download", "last")
     assert done.code == 5
     assert Path("out/flowers/model.onnx").exists()
+
+
+def test_files_in_folders_are_left_in_folders(redkiln, fake):
+    fake.task, fake.files = "script", {"adapter/weights.bin": ("file", b"1234")}
+    assert redkiln("download", "last").code == 0
+    assert Path("out/flowers/adapter/weights.bin").read_bytes() == b"1234"
+
+
+@pytest.mark.parametrize(
+    "name", ["../up.bin", "/tmp/up.bin", "a/../../up.bin", "job.json", "JOB.json", ".profile"]
+)
+def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(redkiln, fake, name):
+    fake.task = "script"
+    fake.files = {"good.bin": ("file", b"1"), name: ("file", b"1234")}
+    done = redkiln("download", "last", "-o", "deep/er")
+    assert done.code == 6
+    assert "is no name for a file here" in done.err
+    assert not list(Path.cwd().rglob("*"))

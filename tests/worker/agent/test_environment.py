@@ -1,13 +1,13 @@
 import pytest
 
 from worker.agent.environment import (
-    HIDE_GPUS,
     build_child_environment,
     digest_environment,
     show_every_gpu,
     show_hugging_face,
     show_one_gpu,
 )
+from worker.hardware.masks import HIDE_GPUS
 
 SECRETS = {
     "REDKILN_WORKER_KEY": "rk_1",

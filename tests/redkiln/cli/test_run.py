@@ -1,0 +1,246 @@
+"""`redkiln run`: what it sends, what it shows, what it leaves, and how it ends."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+JOB_ID = "job_0123456789abcdefghijkl"
+LEAVES = {"model.txt": ("file", b"weights"), "plots/loss.txt": ("file", b"loss")}
+
+
+@pytest.fixture
+def project(fake):
+    """The current folder with a program in it, and a job that will have run it."""
+    fake.task, fake.files = "script", dict(LEAVES)
+    fake.events = [("submitted", {"name": "flowers"}), ("succeeded", {})]
+    fake.log = b"epoch 1\nepoch 2\n"
+    Path("train.py").write_text("print('hello')\n")
+    Path(".env").write_text("TOKEN=1\n")
+    Path(".gitignore").write_text("*.log\n")
+    Path("old.log").touch()
+    return Path.cwd()
+
+
+def spec_of(fake):
+    ((spec, _),) = fake.submitted
+    return spec
+
+
+def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project):
+    done = redkiln("run", "--", "python", "train.py", "--out", "{out}", "--help")
+    assert done.code == 0
+    ((sha256, body),) = fake.bundles.items()
+    with tarfile.open(fileobj=io.BytesIO(body)) as packed:
+        assert packed.getnames() == [".gitignore", "train.py"]
+    assert spec_of(fake) == {
+        "task": "script",
+        "script": {
+            "command": ["python", "train.py", "--out", "{out}", "--help"],
+            "bundle": sha256,
+        },
+    }
+    assert "code: 2 files" in done.err
+    assert "left out: .env (may hold secrets), old.log (ignored by .gitignore)" in done.err
+
+
+def test_every_option_has_its_place_in_the_spec(redkiln, fake, project):
+    Path("requirements.txt").write_text("einops==0.8.1  # shapes\n\n# more\n")
+    done = redkiln(
+        "run", "--gpus", "2", "-r", "requirements.txt", "--name", "mine", "-e", "A=b=c",
+        "--dataset", "flowers", "--set", "script.limits.processes=64", "--detach", "--", "./go",
+    )  # fmt: skip
+    assert done.code == 0
+    spec = spec_of(fake)
+    del spec["script"]["bundle"]
+    assert spec == {
+        "task": "script",
+        "name": "mine",
+        "dataset": "flowers",
+        "resources": {"device": "gpu", "gpus": 2},
+        "script": {
+            "command": ["./go"],
+            "requirements": ["einops==0.8.1"],
+            "env": {"A": "b=c"},
+            "limits": {"processes": 64},
+        },
+    }
+
+
+def test_the_output_is_shown_and_the_files_are_fetched(redkiln, project):
+    done = redkiln("run", "--", "python", "train.py")
+    assert "epoch 1\nepoch 2\n" in done.out
+    assert Path("out/flowers/model.txt").read_bytes() == b"weights"
+    assert Path("out/flowers/plots/loss.txt").read_bytes() == b"loss"
+    assert json.loads(Path("out/flowers/job.json").read_text())["id"] == JOB_ID
+    assert "flowers succeeded" in done.err
+
+
+def test_a_second_run_sends_nothing_anew(redkiln, fake, project):
+    redkiln("run", "--", "python", "train.py")
+    redkiln("run", "--", "python", "train.py")
+    first, second = (spec["script"]["bundle"] for spec, _ in fake.submitted)
+    assert first == second
+    assert [method for method, path, _ in fake.requests if "bundles" in path] == [
+        "GET", "PUT", "GET",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "code"), [("failed", 1), ("cancelled", 4)])
+def test_what_a_job_left_that_did_not_succeed_is_fetched_too(redkiln, fake, project, status, code):
+    fake.status = status
+    fake.reason = {"code": "script_failed", "message": "it ended with status 3"}
+    fake.events[-1] = (status, {})
+    done = redkiln("run", "-o", "left", "--", "python", "train.py")
+    assert done.code == code
+    assert Path("left/model.txt").read_bytes() == b"weights"
+    assert "it ended with status 3" in done.err
+
+
+def test_a_failed_job_without_files_leaves_no_folder(redkiln, fake, project):
+    fake.status, fake.files = "failed", None
+    assert redkiln("run", "--", "python", "train.py").code == 1
+    assert not Path("out").exists()
+
+
+def test_detached_it_is_queued_and_left_alone(redkiln, fake, project):
+    done = redkiln("run", "--detach", "--", "python", "train.py")
+    assert done.code == 0
+    assert f"queued flowers as {JOB_ID}" in done.out
+    assert not Path("out").exists()
+    assert not any("logs" in path or "artifacts" in path for _, path, _ in fake.requests)
+
+
+def test_json_is_all_that_a_program_reads(redkiln, project):
+    done = redkiln("run", "--json", "--", "python", "train.py")
+    assert done.code == 0
+    last = done.lines[-1]
+    assert (last["type"], last["status"], last["folder"]) == ("result", "succeeded", "out/flowers")
+    assert sorted(last["files"]) == ["out/flowers/model.txt", "out/flowers/plots/loss.txt"]
+    assert redkiln("run", "--json", "--detach", "--", "x").json["id"] == JOB_ID
+
+
+def test_a_mistake_is_told_with_the_option_that_made_it(redkiln, fake, project):
+    done = redkiln("run", "-e", "1A=b", "--", "python", "train.py")
+    assert done.code == 2
+    assert "--env" in done.err
+    assert "'1A' is no name of a variable" in done.err
+    assert redkiln("run", "-e", "A", "--", "x").code == 2
+    assert redkiln("run", "-r", "nothing.txt", "--", "x").code == 2
+    assert fake.submitted == []
+
+
+def test_a_folder_that_is_no_data_set_by_name_is_sent(redkiln, fake, project, image_folder):
+    assert redkiln("run", "-d", image_folder.name, "--", "x").code == 0
+    ((name, _, _),) = fake.uploads
+    assert (name, spec_of(fake)["dataset"]) == ("flowers", "ds_1")
+
+
+def test_a_word_that_is_both_is_the_data_set_and_that_is_said(redkiln, fake, project, image_folder):
+    known = {"id": "ds_9", "name": "flowers", "status": "ready", "kind": "archive"}
+    fake.datasets["ds_9"] = {**known, "created_at": "2026-11-21T09:00:00Z"}
+    done = redkiln("run", "-d", "flowers", "--", "x")
+    assert spec_of(fake)["dataset"] == "flowers"
+    assert fake.uploads == []
+    assert "./flowers means the folder" in done.err
+    fake.submitted.clear()
+    redkiln("run", "-d", "./flowers", "--", "x")
+    assert len(fake.uploads) == 1
+
+
+# --local
+
+LOCAL = """
+import json, os, sys
+names = ("REDKILN_DATA", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "A", "B")
+told = {"arguments": sys.argv[1:], **{name: os.environ.get(name) for name in names}}
+open(os.environ["REDKILN_OUT"] + "/told.json", "w").write(json.dumps(told))
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def at_home(project, monkeypatch):
+    """The worker's caches are kept below the home folder."""
+    monkeypatch.setenv("HOME", str(project / "home"))
+    return project
+
+
+def test_without_a_queue_the_program_runs_here_with_its_folders(redkiln, fake, at_home, capfd):
+    Path("train.py").write_text(LOCAL)
+    Path("data").mkdir()
+    done = redkiln(
+        "run", "--local", "--gpus", "0", "-d", "data", "-e", "A=1", "--set", "script.env.B=two",
+        "--set", "script.limits.processes=64", "--name", "mine", "--", "python", "train.py",
+        "{data}", "{out}", "-x",
+    )  # fmt: skip
+    assert done.code == 3, capfd.readouterr().err
+    told = json.loads(Path("out/mine/told.json").read_text())
+    assert told == {
+        "arguments": [str(at_home / "data"), str(at_home / "out" / "mine"), "-x"],
+        "REDKILN_DATA": str(at_home / "data"),
+        "HIP_VISIBLE_DEVICES": "-1",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "A": "1",
+        "B": "two",
+    }
+    assert "not used without the queue: script.limits" in done.err
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-d", "flowers"), "--dataset flowers: there is no such file or folder here"),
+        (("--code", "nothing"), "--code nothing: there is no such folder"),
+        (("--set", "script.limits.processes=1"), "--set script.limits.processes=1"),
+        (("--set", "script.comand=x"), "did you mean 'command'"),
+    ],
+)
+def test_what_cannot_run_here_is_refused_before_anything_is_made(
+    redkiln, at_home, arguments, words
+):
+    done = redkiln("run", "--local", *arguments, "--", "python", "train.py")
+    assert done.code == 2
+    assert words in done.err
+    assert not Path("out").exists()
+
+
+SAVES = """
+import os, signal, sys, time
+out = os.environ["REDKILN_OUT"]
+def save(*_):
+    time.sleep(1.5)
+    open(out + "/saved", "w").close()
+    sys.exit(7)
+signal.signal(signal.SIGINT, save)
+open(out + "/ready", "w").close()
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_ctrl_c_lets_the_program_here_end_by_itself(at_home):
+    Path("train.py").write_text(SAVES)
+    command = [sys.executable, "-m", "redkiln", "run", "--local", "--", "python", "train.py"]
+    source = str(Path(__file__).parents[3])
+    environ = {**os.environ, "PYTHONPATH": source}
+    with subprocess.Popen(command, env=environ, start_new_session=True) as child:
+        try:
+            until = time.monotonic() + 60
+            while not Path("out/local/ready").exists() and time.monotonic() < until:
+                assert child.poll() is None
+                time.sleep(0.05)
+            os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+            assert child.wait(30) == 7
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+    assert Path("out/local/saved").exists()
