@@ -15,6 +15,7 @@ from worker.agent.inventory import InventoryFailed
 from worker.agent.workdir import FolderInUse
 from worker.app import listen, stop_listening
 from worker.logs import configure_logging
+from worker.script.processes import hide_memory
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -32,6 +33,7 @@ def main(argv: list[str] | None = None) -> int:
         "--no-broker", action="store_true", help="find jobs by polling alone, whatever is set"
     )
     arguments = parser.parse_args(argv)
+    hide_memory()  # its environment may hold the worker's key, and scripts run as the same user
     try:
         settings = WorkerSettings()
     except ValidationError as error:

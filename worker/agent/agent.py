@@ -48,7 +48,6 @@ from worker.agent.slots import SlotPool
 from worker.agent.status import StatusTeller
 from worker.agent.stopping import StopSignal
 from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
-from worker.script.processes import hide_memory
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -112,7 +111,6 @@ class Agent:
             OSError: the folder cannot be made or written, or the address of the metrics is taken.
         """
         settings = self._settings
-        hide_memory()  # its environment holds the worker's key, and scripts run as the same user
         settings.prepare_dirs()
         self._lock_file = lock_worker_dir(settings.worker_dir)
         self._worker_id = load_worker_id(settings.worker_dir)

@@ -88,6 +88,14 @@ def test_a_file_has_its_largest_size(tmp_path, open_dirs):
     assert (tmp_path / "big").stat().st_size <= 1000
 
 
+def test_where_memory_ends_the_script_goes_before_the_worker(open_dirs):
+    assert int(run("cat", "/proc/self/oom_score_adj", **open_dirs).stdout) >= 800
+
+
+def test_files_at_once_are_bounded(open_dirs):
+    assert int(run("sh", "-c", "ulimit -Hn", **open_dirs).stdout) <= confine.MAX_OPEN_FILES
+
+
 def test_no_core_is_dumped(open_dirs):
     assert run("sh", "-c", "ulimit -c", **open_dirs).stdout == "0\n"
 

@@ -1,0 +1,72 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from redkiln.tasks.script import SET_BY_WORKER, ScriptSpec
+from worker.hardware.masks import MASKS
+from worker.script import places as places_module
+from worker.script.packages import Environment
+from worker.script.places import MAX_PATH_BYTES, Places
+from worker.script.program import build_program
+
+
+@pytest.fixture
+def build(places):
+    def build(*, env=None, environ=None, where=places):
+        script = {"command": ["python"], "env": env or {}}
+        return build_program(
+            ScriptSpec.model_validate({"task": "script", "script": script}),
+            places=where,
+            environment=Environment(),
+            data=None,
+            is_resumed=False,
+            num_gpus=0,
+            torch_settings=None,
+            environ={"PATH": "/usr/bin", **(environ or {})},
+        ).environ
+
+    return build
+
+
+def test_no_mask_of_gpus_can_be_set_by_a_spec(build):
+    assert set(MASKS) <= set(SET_BY_WORKER)
+    assert build(environ={"CUDA_VISIBLE_DEVICES": "3"})["CUDA_VISIBLE_DEVICES"] == "3"
+
+
+def test_a_pythonpath_of_the_users_comes_after_the_workers(build, places):
+    assert build(env={"PYTHONPATH": "src"})["PYTHONPATH"] == f"{places.lib_dir}{os.pathsep}src"
+
+
+def test_folders_of_the_workers_user_are_not_passed_on(build):
+    environ = build(environ={"XDG_CACHE_HOME": "/worker/cache"}, env={"XDG_DATA_HOME": "data"})
+    assert "XDG_CACHE_HOME" not in environ
+    assert environ["XDG_DATA_HOME"] == "data"
+
+
+def test_sockets_fit_into_the_folder_of_temporary_files(build, tmp_path, monkeypatch):
+    # What pytest makes of `tmp_path` is too long for a socket already.
+    monkeypatch.setattr(places_module.tempfile, "gettempdir", lambda: "/tmp")
+    places = Places(tmp_path / ("deep" * 15) / "script")
+    places.prepare()
+    folder = build(where=places)["TMPDIR"]
+    assert len(folder) <= MAX_PATH_BYTES
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/pymp-xxxxxxxx-listener-xxxxxxxx")
+    assert [path.is_socket() for path in places.temporary_dir.iterdir()] == [True]
+    Path(folder).unlink()
+
+
+def test_a_short_name_goes_once_its_folder_is_gone(tmp_path, monkeypatch):
+    links_dir = tmp_path / "t"
+    links_dir.mkdir()
+    monkeypatch.setattr(places_module.tempfile, "gettempdir", lambda: str(links_dir))
+    folder = tmp_path / ("deep" * 15)
+    folder.mkdir()
+    link = places_module.shorten(folder)
+    places_module.shorten(tmp_path)
+    assert list(links_dir.iterdir()) == [link]
+    folder.rmdir()
+    places_module.shorten(tmp_path)
+    assert not list(links_dir.iterdir())
