@@ -5,6 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
+from worker.trainer import run
 from worker.trainer.averaging import share_weights
 from worker.trainer.distributed import ALONE
 
@@ -13,6 +14,7 @@ RANK = """
 import json, sys
 import torch
 from torch import distributed, nn
+from worker.trainer import run
 from worker.trainer.averaging import share_weights
 from worker.trainer.distributed import Ranks
 
@@ -46,3 +48,10 @@ def test_a_process_of_its_own_keeps_its_weights():
     before = model.weight.clone()
     share_weights(model, ALONE)
     assert model.weight.equal(before)
+
+
+def test_a_job_shares_the_weights_of_its_model(make_job, start, monkeypatch):
+    shared = []
+    monkeypatch.setattr(run, "share_weights", lambda model, _ranks: shared.append(model))
+    _, work = start(make_job())
+    assert shared == [work.model]
