@@ -43,6 +43,8 @@ MARK = "complete"
 NUM_KEPT = 20
 """Environments on a worker; those in use are kept beyond."""
 POLL_SECONDS = 1.0
+CONFLICT = "The conflict is caused by:"
+"""Before the installer's list of who asks for what."""
 
 _FROM_INDEX = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[^\]/]*\])?\s*([<>=!~(][^@/]*)?(;.*)?")
 """`name[extra] >= 1, < 2 ; marker`."""
@@ -208,7 +210,8 @@ def _install(
     command = [
         # -P: the script's own `types.py` is no part of the standard library.
         sys.executable, "-P", "-m", "pip", "--python", str(folder / "bin" / "python"), "install",
-        "--disable-pip-version-check", "--no-input", "--quiet", "--no-warn-script-location",
+        "--disable-pip-version-check", "--no-input", "--no-warn-script-location",
+        "--progress-bar", "off",
         "--constraint", str(kept), "--requirement", str(wanted),
     ]  # fmt: skip
     # The installer runs code of the packages that it brings.
@@ -258,11 +261,18 @@ def _run(
             installer.kill()  # where it is not over: too late, or we are asked to stop
 
 
+def _find_causes(said: str) -> list[str]:
+    """Who asks for what, where that cannot be had together."""
+    _, found, after = said.partition(CONFLICT)
+    causes = after.partition("\n\n")[0].splitlines() if found else []
+    return [cause.strip() for cause in causes if cause.strip()]
+
+
 def explain(said: str) -> str:
     """A failed installation in the installer's own words, and what follows."""
     lines = [line for line in said.splitlines() if line.strip()]
     errors = [line.strip() for line in lines if line.strip().startswith("ERROR:")]
-    words = " ".join(errors or lines[-3:])[:1500]
+    words = " ".join([*(errors or lines[-3:]), *_find_causes(said)])[:1500]
     hint = ""
     if any(f"{name}==" in said and "conflict" in said.lower() for name in KEPT):
         hint = (

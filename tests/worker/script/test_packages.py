@@ -1,0 +1,190 @@
+import importlib.metadata
+import os
+import subprocess
+import textwrap
+
+import pytest
+
+from redkiln.tasks.script import Limits
+from worker.script import heartbeat, packages
+from worker.script.bounds import Bounds
+from worker.script.packages import build_environment, digest, names_files
+from worker.trainer.failed import TrainingFailed
+
+SETUP = """
+from setuptools import setup
+setup(name="tiny-own", version="{version}", py_modules=["tiny_own"], install_requires={needs})
+"""
+
+
+@pytest.fixture
+def write_package(places):
+    """A package in the script's own code, which needs nothing from the network."""
+
+    def write(name="tiny", *, version="1.0", needs=()):
+        folder = places.code_dir / name
+        folder.mkdir(exist_ok=True)
+        (folder / "setup.py").write_text(SETUP.format(version=version, needs=list(needs)))
+        (folder / "tiny_own.py").write_text(f"VERSION = {version!r}\n")
+
+    return write
+
+
+@pytest.fixture
+def build(places, tmp_path, monkeypatch):
+    # The worker's own setuptools builds it: nothing is fetched.
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    said = []
+
+    def build(*lines, code_digest="d1"):
+        environment = build_environment(
+            lines,
+            cache_dir=tmp_path / "cache",
+            places=places,
+            say=said.append,
+            code_digest=code_digest,
+            confine=lambda command, folder: Bounds(places, Limits(), writable=[folder]).command(
+                command
+            ),
+        )
+        return environment.bin_dir / "python"
+
+    build.said = said
+    return build
+
+
+def ask(python, code):
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_package_of_the_script_lies_over_the_workers_own_torch(build, write_package):
+    write_package()
+    python = build("./tiny")
+    code = "import tiny_own, torch; print(tiny_own.VERSION, torch.__version__)"
+    assert ask(python, code) == f"1.0 {importlib.metadata.version('torch')}"
+    assert build("./tiny") == python
+    assert "is there already" in build.said[-1]
+
+
+def test_the_same_line_of_other_code_is_another_package(build, write_package):
+    write_package()
+    first = build("./tiny")
+    write_package(version="2.0")
+    second = build("./tiny", code_digest="d2")
+    code = "import tiny_own; print(tiny_own.VERSION)"
+    assert (ask(first, code), ask(second, code)) == ("1.0", "2.0")
+
+
+def test_another_torch_is_refused_in_the_installers_words(build, write_package, tmp_path):
+    write_package(needs=["torch==1.0"])
+    with pytest.raises(TrainingFailed, match=r"torch.*is never replaced") as caught:
+        build("./tiny")
+    assert caught.value.failure.code == "bad_input"
+    assert not list((tmp_path / "cache" / "environments").glob("*/complete"))
+
+
+def test_the_scripts_own_types_module_is_not_the_installers(build, write_package, places):
+    write_package()
+    (places.code_dir / "types.py").write_text("raise SystemExit('shadowed')\n")
+    (places.code_dir / "logging.py").write_text("raise SystemExit('shadowed')\n")
+    build("./tiny")
+
+
+def test_files_that_a_line_names_are_those_of_the_code(build, write_package, places):
+    write_package()
+    (places.code_dir / "base.txt").write_text("./tiny\n")
+    python = build("-r base.txt")
+    assert ask(python, "import tiny_own; print(tiny_own.VERSION)") == "1.0"
+    assert not list(places.code_dir.glob(".requirements-*"))
+
+
+def test_a_long_installation_says_so(build, write_package, monkeypatch, places):
+    monkeypatch.setattr(packages, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat.Heartbeat.__init__, "__kwdefaults__", {
+        **heartbeat.Heartbeat.__init__.__kwdefaults__, "seconds": 0.05
+    })  # fmt: skip
+    write_package()
+    setup = places.code_dir / "tiny" / "setup.py"
+    setup.write_text("import time; time.sleep(0.3)\n" + setup.read_text())
+    build("./tiny")
+    assert [text for text in build.said if text.startswith("still installing after")]
+
+
+def test_an_installation_that_takes_too_long_is_ended(build, write_package, monkeypatch, places):
+    monkeypatch.setattr(packages, "INSTALL_SECONDS", 0.3)
+    monkeypatch.setattr(packages, "POLL_SECONDS", 0.05)
+    write_package()
+    (places.code_dir / "tiny" / "setup.py").write_text("import time; time.sleep(60)\n")
+    with pytest.raises(TrainingFailed, match="took more than"):
+        build("./tiny")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("numpy", False),
+        ("numpy>=1,<3 ; python_version > '3.8'", False),
+        ("peft[extra] ~= 0.1  # see ./notes", False),
+        ("numpy==2.0 --hash=sha256:ab", False),
+        ("--extra-index-url https://example.org/simple", False),
+        ("pkg @ git+https://example.org/a/b@main", False),
+        ("# a note", False),
+        ("./pkg", True),
+        ("vendor/pkg", True),
+        ("wheels/x.whl", True),
+        ("x-1.0-py3-none-any.whl", True),
+        ("pkg @ file:///a/b", True),
+        ("--editable pkg/", True),
+        ("-f ./wheels", True),
+        ("-c f", True),
+        ("-r base.txt", True),
+    ],
+)
+def test_lines_that_name_files_are_known(line, expected):
+    assert names_files(line) is expected
+
+
+def test_an_environment_is_kept_by_what_it_is_made_of_and_lies_on(monkeypatch):
+    def key(line, code="c1"):
+        return digest([line], ["torch==2"], code_digest=code)
+
+    assert key("numpy==1.0") == key("numpy==1.0", "c2")
+    assert key("vendor/pkg") != key("vendor/pkg", "c2")
+    pinned, open_ = key("numpy==1.0"), key("numpy")
+    monkeypatch.setattr(packages, "datetime", Tomorrow)
+    assert (key("numpy==1.0") == pinned, key("numpy") == open_) == (True, False)
+    monkeypatch.setattr(packages.importlib.metadata, "distributions", list)
+    assert key("numpy==1.0") != pinned
+
+
+class Tomorrow:
+    @staticmethod
+    def now(_zone):
+        from datetime import UTC, datetime, timedelta
+
+        return datetime.now(UTC) + timedelta(days=1)
+
+
+def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, places, tmp_path):
+    write_package()
+    build("-e ./tiny")
+    build("-e ./tiny")
+    assert build.said.count("installing -e ./tiny") == 2
+
+
+def test_where_no_variable_of_the_workers_leads_the_installer_elsewhere(
+    build, write_package, places, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/worker/cache")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    write_package()
+    setup = places.code_dir / "tiny" / "setup.py"
+    check = """
+        import os
+        assert "HF_TOKEN" not in os.environ and "XDG_CACHE_HOME" not in os.environ
+    """
+    setup.write_text(textwrap.dedent(check) + setup.read_text())
+    build("./tiny")
+    assert os.environ["HF_TOKEN"] == "hf_secret"
