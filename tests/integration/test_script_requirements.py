@@ -1,0 +1,65 @@
+"""Packages of a script's own through the real queue, from its bundle alone: nothing is fetched."""
+
+import importlib.metadata
+import zipfile
+
+import pytest
+
+from redkiln.bundle import open_bundle
+from redkiln.job import JobStatus
+
+pytestmark = pytest.mark.integration
+
+WHEEL = "tiny_own-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def run(scripts, tmp_path):
+    """The job that ended, of a script that needs a package of its bundle."""
+
+    def run(code, *, needs=()):
+        write_wheel(tmp_path / WHEEL, needs)
+        script = {
+            "command": ["python", "-c", code],
+            "bundle": scripts.client.push_bundle(open_bundle(tmp_path).package),
+            "requirements": ["--no-index", f"./{WHEEL}"],
+        }
+        job_id = scripts.client.submit({"task": "script", "script": script}).id
+        return scripts.wait_for_end(job_id, seconds=120)
+
+    return run
+
+
+def write_wheel(path, needs):
+    info = "tiny_own-1.0.dist-info"
+    metadata = "Metadata-Version: 2.1\nName: tiny-own\nVersion: 1.0\n"
+    files = {
+        "tiny_own.py": "VERSION = '1.0'\n",
+        f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {need}\n" for need in needs),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(zipfile.ZipInfo(name), text)  # always the same bytes
+
+
+def test_a_package_of_the_bundle_lies_over_the_workers_own_torch(scripts, run):
+    code = "import tiny_own, torch; print('has', tiny_own.VERSION, torch.__version__)"
+    logs = []
+    for _ in range(2):
+        job = run(code)
+        log = b"".join(scripts.client.logs(job.id)).decode()
+        assert job.status is JobStatus.SUCCEEDED, log
+        assert f"has 1.0 {importlib.metadata.version('torch')}" in log
+        logs.append(log)
+    assert "installing --no-index" in logs[0]
+    assert "is there already" in logs[1]
+
+
+def test_a_package_that_needs_another_torch_is_refused(run):
+    job = run("print('never')", needs=["torch==1.0"])
+    assert job.status is JobStatus.FAILED
+    assert job.reason.code == "bad_input"
+    assert "torch==1.0" in job.reason.message
+    assert "is never replaced" in job.reason.message
