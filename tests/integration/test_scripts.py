@@ -74,18 +74,18 @@ def test_a_script_is_watched_and_its_files_are_kept(scripts, run):
 
 
 def test_a_script_that_is_killed_goes_on_from_its_checkpoints(scripts, run):
-    job_id = run("python", "train.py", "120", files={"train.py": TRAIN})
+    job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: scripts.committed_steps(job_id))
     scripts.trainer_of().send_signal(signal.SIGKILL)
     job = scripts.wait_for_end(job_id)
     assert job.status is JobStatus.SUCCEEDED
     assert len(job.attempts) == 2
     assert "from 0" not in log_of(scripts, job_id)
-    assert (job.progress.step, job.progress.fraction) == (120, 1.0)
+    assert (job.progress.step, job.progress.fraction) == (300, 1.0)
 
 
 def test_a_pause_puts_its_checkpoints_away_and_resume_brings_them_back(scripts, run):
-    job_id = run("python", "train.py", "120", files={"train.py": TRAIN})
+    job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: (p := scripts.client.job(job_id).progress) and p.step > 10)
     scripts.client.pause(job_id)
     scripts.wait_for(lambda: scripts.client.job(job_id).status is JobStatus.PAUSED)

@@ -14,7 +14,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +28,8 @@ from worker.trainer.report import Report
 FORMAT = "folder"
 CHUNK_BYTES = 1 << 20
 LEAST_SECONDS = 2.0
+RESTLESS_SECONDS = 4.0
+"""A folder that changes from look to look is taken all the same after so long."""
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Snapshots:
     clock: Callable[[], float] = time.monotonic
     _number: int = 0
     _not_before: float = 0.0
+    _changed_at: float | None = None
+    _last: dict[str, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._files = Folder(self.folder)
@@ -73,18 +77,26 @@ class Snapshots:
         self._files.look(pids, is_over=is_over)
         now = self._list()
         if not now or now == self._taken:
+            self._last, self._changed_at = now, None
             return
-        if not is_over and not self._is_due(now):
+        if self._changed_at is None:
+            self._changed_at = self.clock()
+        is_quiet, self._last = now == self._last, now
+        if not is_over and not self._is_due(now, is_quiet=is_quiet):
             return
         began = self.clock()
         held = set() if is_over else {name for name in now if self._files.is_held(name)}
         if self._take(step, now, left_out=held):
-            self._taken = now
+            self._taken, self._changed_at = now, None
         # A large folder is packed less often: at most a tenth of the time goes into it.
         ended = self.clock()
         self._not_before = ended + max(LEAST_SECONDS, 10 * (ended - began))
 
-    def _is_due(self, now: dict[str, State]) -> bool:
+    def _is_due(self, now: dict[str, State], *, is_quiet: bool) -> bool:
+        """Whether nothing is half written; a checkpoint of many files is written one by one."""
+        assert self._changed_at is not None
+        if not is_quiet and self.clock() - self._changed_at < RESTLESS_SECONDS:
+            return False
         is_whole = all(self._files.is_whole(name) or self._files.is_held(name) for name in now)
         return is_whole and self.clock() >= self._not_before
 

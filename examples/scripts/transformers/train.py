@@ -13,11 +13,13 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
+from transformers.trainer_utils import get_last_checkpoint
 
 import redkiln
 
 OUT = Path(os.environ.get("REDKILN_OUT", "out"))
 CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
+CHECKPOINTS.mkdir(parents=True, exist_ok=True)
 STEPS = 60
 GOOD = ["fine", "lovely", "great", "warm", "bright"]
 BAD = ["poor", "dull", "cold", "broken", "late"]
@@ -89,8 +91,8 @@ def main() -> None:
         train_dataset=train.use(tokenizer), eval_dataset=test.use(tokenizer),
         callbacks=[TellRedkiln()],
     )  # fmt: skip
-    # The Trainer finds its own newest checkpoint in the folder that was put back.
-    trainer.train(resume_from_checkpoint=redkiln.is_resumed())
+    # The Trainer's own newest checkpoint, in the folder that was put back; none at first.
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(CHECKPOINTS)))
     print(trainer.evaluate())
     trainer.save_model(str(OUT / "model"))
     tokenizer.save(str(OUT / "model" / "tokenizer.json"))

@@ -19,9 +19,17 @@ def clock():
     return Clock()
 
 
+class Eager(Snapshots):
+    """Finds a folder quiet at once: looked at twice."""
+
+    def look(self, pids, *, step, is_over=False):
+        super().look(pids, step=step)
+        super().look(pids, step=step, is_over=is_over)
+
+
 @pytest.fixture
 def snapshots(places, job_dir, report, clock):
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
     snapshots.begin(after=None)
     return snapshots
 
@@ -140,7 +148,7 @@ def test_a_file_that_goes_while_it_is_packed_makes_no_snapshot(snapshots, places
 def test_a_log_that_stays_open_does_not_keep_checkpoints_from_being_taken(
     places, job_dir, report, clock, events
 ):
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
     snapshots._files._clock = clock
     snapshots.begin(after=None)
     with (places.checkpoints_dir / "events.log").open("wb") as log:
@@ -152,3 +160,27 @@ def test_a_log_that_stays_open_does_not_keep_checkpoints_from_being_taken(
         clock.now += 200
         snapshots.look([os.getpid()], step=1)
         assert [step for step, _ in announced(events)] == [1]
+
+
+def test_a_checkpoint_of_many_files_is_taken_when_the_folder_is_quiet(
+    places, job_dir, report, clock, events
+):
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots.begin(after=None)
+    (places.checkpoints_dir / "model").write_bytes(b"w")
+    snapshots.look([], step=1)
+    (places.checkpoints_dir / "optimizer").write_bytes(b"o")
+    snapshots.look([], step=1)
+    assert announced(events) == []
+    snapshots.look([], step=1)
+    assert len(announced(events)) == 1
+
+
+def test_a_folder_that_never_rests_is_taken_after_a_while(places, job_dir, report, clock, events):
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots.begin(after=None)
+    for number in range(6):
+        (places.checkpoints_dir / "state").write_bytes(b"x" * (number + 1))
+        snapshots.look([], step=number + 1)
+        clock.now += 1.0
+    assert len(announced(events)) == 1
