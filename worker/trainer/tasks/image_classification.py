@@ -25,6 +25,7 @@ from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_datase
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.image_previews import build_image_preview
 from worker.trainer.images import ImageSet, TrainBatches, split_rows
 from worker.trainer.inputs import Batch
 from worker.trainer.losses import build_classifier_loss
@@ -42,7 +43,6 @@ from worker.trainer.resolve import (
     resolve_spec,
 )
 from worker.trainer.sizing import settle_batch_size
-from worker.trainer.image_previews import build_image_preview
 from worker.trainer.work import Evaluate, Work
 
 __all__ = ["NAME", "is_better", "open_subject", "prepare"]
