@@ -12,7 +12,7 @@ SETTINGS = Settings(max_json_bytes=2000, max_report_bytes=3000, max_upload_bytes
         ("POST", "/v1/jobs", "application/json", 2000),
         ("POST", "/v1/jobs", "application/octet-stream", 2000),
         ("POST", "/v1/attempts/att_1/report", "application/json", 3000),
-        ("POST", "/v1/attempts/att_1/finish", "application/json", 2000),
+        ("POST", "/v1/attempts/att_1/finish", "application/json", 3000),
         ("PUT", "/v1/attempts/att_1/blobs/00", "", 4000),
         ("POST", "/v1/attempts/att_1/blobs/00", "", 2000),
         ("POST", "/v1/datasets", "application/zip", 4000),

@@ -59,6 +59,7 @@ def ask(python, code):
     return done.stdout.strip()
 
 
+@pytest.mark.integration
 def test_a_package_of_the_script_lies_over_the_workers_own_torch(build, write_package):
     write_package()
     python = build("./tiny")
@@ -68,6 +69,7 @@ def test_a_package_of_the_script_lies_over_the_workers_own_torch(build, write_pa
     assert "is there already" in build.said[-1]
 
 
+@pytest.mark.integration
 def test_the_same_line_of_other_code_is_another_package(build, write_package):
     write_package()
     first = build("./tiny")
@@ -77,6 +79,7 @@ def test_the_same_line_of_other_code_is_another_package(build, write_package):
     assert (ask(first, code), ask(second, code)) == ("1.0", "2.0")
 
 
+@pytest.mark.integration
 def test_another_torch_is_refused_in_the_installers_words(build, write_package, tmp_path):
     write_package(needs=["torch==1.0"])
     with pytest.raises(TrainingFailed, match=r"torch.*is never replaced") as caught:
@@ -85,6 +88,7 @@ def test_another_torch_is_refused_in_the_installers_words(build, write_package, 
     assert not list((tmp_path / "cache" / "environments").glob("*/complete"))
 
 
+@pytest.mark.integration
 def test_the_scripts_own_types_module_is_not_the_installers(build, write_package, places):
     write_package()
     (places.code_dir / "types.py").write_text("raise SystemExit('shadowed')\n")
@@ -92,6 +96,7 @@ def test_the_scripts_own_types_module_is_not_the_installers(build, write_package
     build("./tiny")
 
 
+@pytest.mark.integration
 def test_files_that_a_line_names_are_those_of_the_code(build, write_package, places):
     write_package()
     (places.code_dir / "base.txt").write_text("./tiny\n")
@@ -100,6 +105,7 @@ def test_files_that_a_line_names_are_those_of_the_code(build, write_package, pla
     assert not list(places.code_dir.glob(".requirements-*"))
 
 
+@pytest.mark.integration
 def test_a_long_installation_says_so(build, write_package, monkeypatch, places):
     monkeypatch.setattr(packages, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(heartbeat.Heartbeat.__init__, "__kwdefaults__", {
@@ -112,6 +118,7 @@ def test_a_long_installation_says_so(build, write_package, monkeypatch, places):
     assert [text for text in build.said if text.startswith("still installing after")]
 
 
+@pytest.mark.integration
 def test_an_installation_that_takes_too_long_is_ended(build, write_package, monkeypatch, places):
     monkeypatch.setattr(packages, "INSTALL_SECONDS", 0.3)
     monkeypatch.setattr(packages, "POLL_SECONDS", 0.05)
@@ -167,6 +174,7 @@ class Tomorrow:
         return datetime.now(UTC) + timedelta(days=1)
 
 
+@pytest.mark.integration
 def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, places, tmp_path):
     write_package()
     build("-e ./tiny")
@@ -174,6 +182,7 @@ def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, pl
     assert build.said.count("installing -e ./tiny") == 2
 
 
+@pytest.mark.integration
 def test_where_no_variable_of_the_workers_leads_the_installer_elsewhere(
     build, write_package, places, monkeypatch
 ):
