@@ -11,6 +11,7 @@ python requirements.py pins > pins.txt
 python -m pip install --quiet --dry-run --report report.json -c pins.txt -r wanted.txt
 python requirements.py pins report.json > pins.txt
 python -m pip install -c pins.txt -r wanted.txt
+sh trim-arrow.sh python
 after=$(version)
 [ "$before" = "$after" ] || { echo "the base's torch $before became $after" >&2; exit 1; }
 python -c 'import celery, onnx, onnxruntime, onnxscript, sklearn, torch'

@@ -11,11 +11,12 @@ FROM ${BASE_IMAGE} AS build
 WORKDIR /build
 # Copied from a stage, this file renews the layer below only when its own text changes.
 COPY --from=plan /plan/wanted.txt ./
-COPY constraints.txt ./
+COPY constraints.txt docker/trim-arrow.sh ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv --without-pip /opt/redkiln \
  && python -m pip --disable-pip-version-check --python /opt/redkiln/bin/python \
-      install --constraint constraints.txt --requirement wanted.txt
+      install --constraint constraints.txt --requirement wanted.txt \
+ && sh trim-arrow.sh /opt/redkiln/bin/python
 
 FROM ${BASE_IMAGE}
 # Not every base has useradd.

@@ -48,7 +48,7 @@ ENV PATH=/opt/redkiln/bin:$PATH VIRTUAL_ENV=/opt/redkiln LANG=C.UTF-8
 
 FROM slim-torch AS slim
 WORKDIR /build
-COPY constraints.txt docker/requirements.py docker/prepare-worker.sh ./
+COPY constraints.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=slim-plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 # Here and not above: a RUN is done again when an argument known to it changes.
@@ -79,7 +79,7 @@ RUN python requirements.py wanted worker > wanted.txt
 
 FROM ${BASE_IMAGE} AS worker
 WORKDIR /build
-COPY constraints.txt docker/requirements.py docker/prepare-worker.sh ./
+COPY constraints.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 ARG BASE_IMAGE

@@ -163,7 +163,8 @@ def test_images_add_little_to_their_base(images, tell):
     }
     told = ", ".join(f"{part} {mib:.0f} MiB" for part, mib in added.items())
     tell(f"images above their base: {told}")
-    assert added["service"] <= 300
+    # Of the service pyarrow, which reads tables, takes 110 MiB.
+    assert added["service"] <= 360
     assert added["worker"] <= 700
 
 
