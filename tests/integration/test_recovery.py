@@ -94,7 +94,7 @@ def test_a_service_that_is_away_longer_than_the_attempt_gets_its_result(site):
     site.stack.wait_for_service()
     job = site.wait_for_end(job_id)
     assert (job.status, statuses(job)) == ("succeeded", ["succeeded"])
-    assert len(site.client.artifacts(job_id)) == 9
+    assert len(site.client.artifacts(job_id)) == 10
 
 
 def test_a_job_that_kills_its_worker_does_not_stay(site):
