@@ -1,5 +1,6 @@
 """A Lightning module that learns a sine; a callback tells its metrics."""
 
+import argparse
 import os
 from pathlib import Path
 
@@ -13,7 +14,6 @@ import redkiln
 
 OUT = Path(os.environ.get("REDKILN_OUT", "out"))
 CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
-EPOCHS = 10
 
 
 class TellRedkiln(Callback):
@@ -46,13 +46,16 @@ class Sine(lightning.LightningModule):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=10)
+    options = parser.parse_args()
     lightning.seed_everything(0)
     x = torch.linspace(-3, 3, 2048).unsqueeze(1)
     loader = DataLoader(TensorDataset(x, x.sin()), batch_size=64, shuffle=True)
     keep = ModelCheckpoint(dirpath=CHECKPOINTS, save_last=True, every_n_epochs=1)
     trainer = lightning.Trainer(
-        max_epochs=EPOCHS, callbacks=[keep, TellRedkiln()], logger=False, default_root_dir=OUT,
-        enable_progress_bar=False, enable_model_summary=False,
+        max_epochs=options.epochs, callbacks=[keep, TellRedkiln()], logger=False,
+        default_root_dir=OUT, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     last = CHECKPOINTS / "last.ckpt"
     trainer.fit(Sine(), loader, ckpt_path=last if last.exists() else None)
