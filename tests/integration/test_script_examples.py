@@ -28,8 +28,11 @@ def test_every_example_is_run():
 def test_an_example_goes_on_after_a_kill_and_leaves_its_files(scripts, name):
     sha256 = scripts.client.push_bundle(open_bundle(EXAMPLES / name).package)
     # Long enough to be killed on their way, on a fast machine too.
-    longer = {"pytorch": ["--steps=8000"], "lora": ["--steps=1500"], "lightning": ["--epochs=80"]}
-    command = ["python", "train.py", *longer.get(name, [])]
+    longer = {
+        "pytorch": "--steps=8000", "transformers": "--steps=500", "lora": "--steps=1500",
+        "lightning": "--epochs=80",
+    }  # fmt: skip
+    command = ["python", "train.py", longer[name]]
     script = {"command": command, "bundle": sha256}
     job_id = scripts.client.submit({"task": "script", "script": script}).id
     scripts.wait_for(lambda: scripts.committed_steps(job_id) or ended(scripts, job_id), seconds=180)

@@ -101,12 +101,7 @@ def build_environment(
     if not requirements:
         return Environment()
     pins = list(find_pins())
-    if any(map(_is_editable, requirements)):
-        code_digest = None  # the environment only points at the code, which goes with this job
-    key = digest(requirements, pins, code_digest=code_digest or str(places.code_dir))
-    folder = cache_dir / "environments" / key
     names = f"{', '.join(requirements[:5])}{' ...' if len(requirements) > 5 else ''}"
-    is_fresh = code_digest is not None or not any(map(names_files, requirements))
 
     def make(folder: Path) -> None:
         say(f"installing {names}")
@@ -115,16 +110,18 @@ def build_environment(
         (folder / MARK).unlink(missing_ok=True)
         (folder / MARK).touch(exist_ok=False)
 
-    def is_whole(folder: Path) -> bool:
-        return is_fresh and (folder / MARK).exists()
+    if _is_of_one_job(requirements, code_digest):
+        shutil.rmtree(places.environment_dir, ignore_errors=True)
+        make(places.environment_dir)
+        return Environment(places.environment_dir)
+    key = digest(requirements, pins, code_digest=code_digest or "")
+    folder = cache_dir / "environments" / key
 
-    def make_fresh(folder: Path) -> None:
-        nonlocal is_fresh
-        make(folder)
-        is_fresh = True
+    def is_whole(folder: Path) -> bool:
+        return (folder / MARK).exists()
 
     waiting = Heartbeat(say, "waiting for another job that installs the same")
-    if not hold_folder(folder, make=make_fresh, is_whole=is_whole, beat=waiting.beat):
+    if not hold_folder(folder, make=make, is_whole=is_whole, beat=waiting.beat):
         say(f"the environment of these {len(requirements)} requirements is there already")
     drop_unused(folder.parent, num_kept=NUM_KEPT)
     return Environment(folder)
@@ -165,6 +162,13 @@ def names_files(line: str) -> bool:
     if _FROM_NETWORK.match(words) is not None:
         return False
     return _FROM_INDEX.fullmatch(words) is None or _ARCHIVE.search(words) is not None
+
+
+def _is_of_one_job(requirements: Sequence[str], code_digest: str | None) -> bool:
+    """Whether no other job could use the environment: its code may change or go."""
+    if code_digest is None:
+        return any(map(names_files, requirements))
+    return any(map(_is_editable, requirements))  # points at the code, which goes with this job
 
 
 def _is_editable(line: str) -> bool:

@@ -5,6 +5,7 @@ script/out           REDKILN_OUT: what lies here becomes artifacts
 script/checkpoints   REDKILN_CHECKPOINTS: kept for the next attempt
 script/home          HOME, TMPDIR (in it) and caches; nothing of it is kept
 script/lib           on PYTHONPATH: `redkiln` alone
+script-environment   packages that no other job could use
 script-tools         the same with `worker`, for what is checked within the script's bounds
 script/events.jsonl  REDKILN_EVENTS: what `redkiln.log` writes
 
@@ -67,6 +68,11 @@ class Places:
     def lib_dir(self) -> Path:
         """Holds the package that it tells its metrics with."""
         return self.root / "lib"
+
+    @property
+    def environment_dir(self) -> Path:
+        """Its packages, where they are kept for no other job; not the script's to write."""
+        return self.root.with_name(f"{self.root.name}-environment")
 
     @property
     def own_lib_dir(self) -> Path:

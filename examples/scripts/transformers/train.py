@@ -1,5 +1,6 @@
 """A text classifier with the Hugging Face Trainer, from a small random DistilBERT."""
 
+import argparse
 import os
 from pathlib import Path
 
@@ -20,7 +21,6 @@ import redkiln
 OUT = Path(os.environ.get("REDKILN_OUT", "out"))
 CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
 CHECKPOINTS.mkdir(parents=True, exist_ok=True)
-STEPS = 60
 GOOD = ["fine", "lovely", "great", "warm", "bright"]
 BAD = ["poor", "dull", "cold", "broken", "late"]
 
@@ -75,6 +75,9 @@ def build_tokenizer(texts: list[str]) -> Tokenizer:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=60)
+    options = parser.parse_args()
     train, test = Reviews(1000), Reviews(201)
     tokenizer = build_tokenizer([text for text, _ in train.rows])
     config = DistilBertConfig(
@@ -82,7 +85,7 @@ def main() -> None:
         max_position_embeddings=16, num_labels=2,
     )  # fmt: skip
     arguments = TrainingArguments(
-        output_dir=str(CHECKPOINTS), max_steps=STEPS, per_device_train_batch_size=16,
+        output_dir=str(CHECKPOINTS), max_steps=options.steps, per_device_train_batch_size=16,
         learning_rate=1e-3, logging_steps=10, save_steps=10, save_total_limit=2,
         report_to=[], disable_tqdm=True, seed=0, dataloader_pin_memory=False,
     )  # fmt: skip

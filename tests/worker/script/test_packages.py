@@ -177,9 +177,20 @@ class Tomorrow:
 @pytest.mark.integration
 def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, places, tmp_path):
     write_package()
-    build("-e ./tiny")
+    python = build("-e ./tiny")
+    assert python.is_relative_to(places.environment_dir)
     build("-e ./tiny")
     assert build.said.count("installing -e ./tiny") == 2
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.integration
+def test_code_that_may_change_is_installed_anew_each_time(build, write_package, places):
+    write_package(version="1.0")
+    build("./tiny", code_digest=None)
+    write_package(version="2.0")
+    python = build("./tiny", code_digest=None)
+    assert ask(python, "import tiny_own; print(tiny_own.VERSION)") == "2.0"
 
 
 @pytest.mark.integration
