@@ -1,7 +1,9 @@
 """The real stack with short times, and ways to look at it and to break it."""
 
+import contextlib
+import os
 import signal
-import time
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -9,7 +11,9 @@ import pytest
 
 from native.stack import Stack
 from redkiln.client import Client
+from tests.waiting import is_alive, wait_for
 
+ROOT = Path(__file__).parents[2]
 SHORT_TIMES = {
     "REDKILN_BIND": "127.0.0.1:0",
     "REDKILN_LEASE_SECONDS": "30",
@@ -38,11 +42,7 @@ class Site:
         return self.client.submit(spec).id
 
     def wait_for(self, condition, *, seconds=90.0):
-        deadline = time.monotonic() + seconds
-        while not (result := condition()):
-            assert time.monotonic() < deadline, "what was waited for did not happen"
-            time.sleep(0.05)
-        return result
+        return wait_for(condition, seconds=seconds)
 
     def wait_for_end(self, job_id, *, seconds=120.0):
         self.wait_for(lambda: self.client.job(job_id).is_terminal, seconds=seconds)
@@ -70,7 +70,7 @@ class Site:
     def children_of(self, worker=None):
         worker = worker or self.stack.workers[0]
         children = psutil.Process(worker.pid).children(recursive=True)
-        return [child for child in children if is_alive(child)]
+        return [child for child in children if is_alive(child.pid)]
 
     def restore(self):
         """Everything runs again, and nothing is left in the queue."""
@@ -96,13 +96,6 @@ class Site:
 
     def close(self):
         self.client.close()
-
-
-def is_alive(process):
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def start_site(tmp_path_factory, **environment):
@@ -143,3 +136,26 @@ def brief_site(shared_brief_site):
 def scripts(tmp_path_factory):
     """A stack whose users may have programs of their own run."""
     yield from start_site(tmp_path_factory, REDKILN_SCRIPTS="on")
+
+
+@pytest.fixture
+def start():
+    """Starts a command as the agent does, as the leader of a group; no group outlives the test."""
+    children = []
+
+    def run(*command, **options):
+        environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
+        child = subprocess.Popen(
+            command, cwd=ROOT, env=environment, start_new_session=True, **options
+        )
+        children.append(child)
+        return child
+
+    yield run
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()

@@ -1,75 +1,41 @@
 """A trainer process that decodes its images while it trains, with children of its own."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import psutil
 import pytest
 
-from worker.jobdir import EXIT_STOPPED, JobDir, LocalDataset, Order
+from tests.integration.trainer_runs import PATIENCE_SECONDS, TRAINER, step_of, write_job
+from tests.waiting import is_alive, wait_for
+from worker.jobdir import EXIT_STOPPED
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 180
-
 
 @pytest.fixture
-def trainer(tmp_path):
+def trainer(tmp_path, start):
     """Starts a long job whose worker has no room for decoded images, in a group of its own."""
-    order = Order(
-        job_id="job_1",
-        job_name="packed",
-        attempt_id="att_1",
-        spec={
-            "task": "image-classification",
-            "dataset": "builtin:digits",
-            "training": {"batch_size": 32, "epochs": 5000, "compile": "off"},
-        },
-        dataset=LocalDataset(name="digits", kind="builtin", fingerprint="digits"),
-        device="cpu",
-        threads=1,
-        cache_dir=str(tmp_path / "cache"),
-        decoded_bytes=0,
-        progress_seconds=0.05,
-    )
-    job_dir = JobDir(tmp_path / "job")
-    job_dir.root.mkdir()
-    job_dir.order_path.write_text(order.model_dump_json())
-    child = subprocess.Popen(
-        [sys.executable, "-m", "worker.trainer", str(job_dir.root)],
-        cwd=ROOT,
-        env={**os.environ, "REDKILN_PARENT_PID": str(os.getpid())},
-        start_new_session=True,
-    )
-    yield child, job_dir
-    child.kill()
-    child.wait()
+    spec = {
+        "task": "image-classification",
+        "dataset": "builtin:digits",
+        "training": {"batch_size": 32, "epochs": 5000, "compile": "off"},
+    }
+    cache_dir = str(tmp_path / "cache")
+    job_dir = write_job(tmp_path / "packed", spec, cache_dir=cache_dir, decoded_bytes=0)
+    return start(*TRAINER, job_dir.root), job_dir
 
 
 def wait_for_steps(child, job_dir):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
+    def has_made_steps():
         assert child.poll() is None, "the trainer ended by itself"
-        if job_dir.events_path.exists():
-            lines = job_dir.events_path.read_text().splitlines(keepends=True)
-            found = [json.loads(line) for line in lines if line.endswith("\n")]
-            if any(event["data"].get("step", 0) > 3 for event in found):
-                return
-        time.sleep(0.05)
-    raise AssertionError("no step was made")
+        return step_of(job_dir) > 3
+
+    wait_for(has_made_steps, seconds=PATIENCE_SECONDS)
 
 
 def wait_until_gone(processes):
-    deadline = time.monotonic() + 20
-    while any(process.is_running() and process.status() != "zombie" for process in processes):
-        assert time.monotonic() < deadline, "a decoding process is left"
-        time.sleep(0.02)
+    wait_for(lambda: not any(is_alive(process.pid) for process in processes), seconds=20)
 
 
 def test_a_stop_of_the_whole_group_makes_a_checkpoint_and_leaves_no_process(trainer):

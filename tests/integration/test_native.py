@@ -12,6 +12,7 @@ import pytest
 from native.processes import SOURCE_DIR, PartFailed
 from native.stack import Stack, find_free_port
 from redkiln.client import Client
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -48,14 +49,6 @@ class Command:
         assert text in self.output.read_text()
 
 
-def wait_for(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "what was waited for did not happen"
-        time.sleep(0.05)
-    return result
-
-
 @pytest.fixture
 def run(tmp_path):
     commands = []
@@ -71,7 +64,7 @@ def run(tmp_path):
 
 
 def assert_all_gone(processes, seconds=5.0):
-    wait_for(lambda: not any(process.is_running() for process in processes), seconds)
+    wait_for(lambda: not any(process.is_running() for process in processes), seconds=seconds)
 
 
 def test_up_says_where_it_is_and_ctrl_c_stops_everything(run):

@@ -1,10 +1,8 @@
 """A job that several ranks train together: real processes, which exchange data with gloo."""
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,12 +10,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, LocalDataset, Order
+from tests.integration.trainer_runs import (
+    PATIENCE_SECONDS,
+    TRAINER,
+    events,
+    losses,
+    step_of,
+    write_job,
+)
+from tests.waiting import wait_for
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 300
 TOLERANCE = 2e-3
 """Of a loss near 1, after some hundred steps: sums of floats come in another order."""
 
@@ -32,84 +37,34 @@ def make_job(tmp_path, cache_dir):
     """A job directory; amdnet has no batch norm, and no dropout."""
 
     def make(name, *, num_ranks=2, resume=None, model="amdnet", device="cpu", **training):
-        order = Order(
-            job_id="job_1",
-            job_name=name,
-            attempt_id="att_1",
-            spec={
-                "task": "image-classification",
-                "dataset": "builtin:digits",
-                "model": model,
-                "training": {"batch_size": 64, "epochs": 3, "precision": "fp32", **training},
-            },
-            dataset=LocalDataset(name="digits", kind="builtin", fingerprint="digits"),
+        spec = {
+            "task": "image-classification",
+            "dataset": "builtin:digits",
+            "model": model,
+            "training": {"batch_size": 64, "epochs": 3, "precision": "fp32", **training},
+        }
+        return write_job(
+            tmp_path / name,
+            spec,
             device=device,
             threads=2,
             num_ranks=num_ranks,
             resume=resume,
             cache_dir=str(cache_dir),
-            progress_seconds=0.05,
         )
-        job_dir = JobDir(tmp_path / name)
-        job_dir.root.mkdir(exist_ok=True)
-        job_dir.order_path.write_text(order.model_dump_json())
-        return job_dir
 
     return make
 
 
 @pytest.fixture
-def start():
-    """Starts a trainer as the agent does, as the leader of a group; nothing outlives the test."""
-    children = []
+def train(start):
+    """Starts the trainer of a job directory, or another command of it, which writes its log."""
 
     def run(job_dir, *command):
-        environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
-        command = command or (sys.executable, "-m", "worker.trainer")
         with job_dir.log_path.open("ab") as log:
-            child = subprocess.Popen(
-                [*command, str(job_dir.root)],
-                cwd=ROOT,
-                env=environment,
-                start_new_session=True,
-                stdout=log,
-                stderr=log,
-            )
-        children.append(child)
-        return child
+            return start(*(command or TRAINER), str(job_dir.root), stdout=log, stderr=log)
 
-    yield run
-    for child in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-
-
-def events(job_dir, kind):
-    if not job_dir.events_path.exists():
-        return []
-    lines = job_dir.events_path.read_text().splitlines(keepends=True)
-    found = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [event["data"] for event in found if event["kind"] == kind]
-
-
-def losses(job_dir):
-    points = {}
-    for data in events(job_dir, "metrics"):
-        points.update(dict(data["points"].get("train/loss", [])))
-    return points
-
-
-def step_of(job_dir):
-    return max((p["step"] for p in events(job_dir, "progress")), default=0)
-
-
-def wait_until(condition, *, seconds=PATIENCE_SECONDS):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "what was waited for did not happen"
-        time.sleep(0.005)
-    return found
+    return run
 
 
 def run_to_end(child, job_dir):
@@ -152,13 +107,13 @@ def assert_same_curve(one, other):
         assert other[step] == pytest.approx(loss, rel=TOLERANCE, abs=TOLERANCE), step
 
 
-def test_two_ranks_make_the_curve_of_one_process(make_job, start):
+def test_two_ranks_make_the_curve_of_one_process(make_job, train):
     # Shares of 31 and 32 samples, in micro steps of 15 and 16.
     uneven = {"batch_size": 63, "accumulation": 2, "clip_norm": 1.0, "label_smoothing": 0.1}
     alone = make_job("alone", num_ranks=1, **uneven)
-    assert run_to_end(start(alone), alone) == EXIT_DONE
+    assert run_to_end(train(alone), alone) == EXIT_DONE
     both = make_job("both", **uneven)
-    assert run_to_end(start(both), both) == EXIT_DONE
+    assert run_to_end(train(both), both) == EXIT_DONE
     assert_same_curve(losses(alone), losses(both))
     one, other = (json.loads(job.trained_path.read_text()) for job in (alone, both))
     assert other["steps"] == one["steps"]
@@ -167,12 +122,12 @@ def test_two_ranks_make_the_curve_of_one_process(make_job, start):
     )
 
 
-def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(make_job, start):
+def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(make_job, train):
     alone = make_job("alone", num_ranks=1, epochs=8)
-    assert run_to_end(start(alone), alone) == EXIT_DONE
+    assert run_to_end(train(alone), alone) == EXIT_DONE
     job_dir = make_job("killed", epochs=8)
-    child = start(job_dir)
-    wait_until(lambda: events(job_dir, "checkpoint"))
+    child = train(job_dir)
+    wait_for(lambda: events(job_dir, "checkpoint"))
     _, second = ranks_of(child)
     second.send_signal(signal.SIGKILL)
     began = time.monotonic()
@@ -182,80 +137,80 @@ def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(ma
     assert not events(job_dir, "failure")
     newest = events(job_dir, "checkpoint")[-1]
     resumed = make_job("killed", epochs=8, resume=newest["file"])
-    assert run_to_end(start(resumed), resumed) == EXIT_DONE
+    assert run_to_end(train(resumed), resumed) == EXIT_DONE
     assert_same_curve(losses(alone), losses(resumed))
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
 def test_sigterm_saves_a_state_that_another_number_of_ranks_goes_on_from(
-    make_job, start, before, after
+    make_job, train, before, after
 ):
     straight = make_job("straight", num_ranks=1, epochs=8, ema=0.9)
-    assert run_to_end(start(straight), straight) == EXIT_DONE
+    assert run_to_end(train(straight), straight) == EXIT_DONE
     stopped = make_job("stopped", num_ranks=before, epochs=8, ema=0.9)
-    child = start(stopped)
-    wait_until(lambda: step_of(stopped) >= 30)
+    child = train(stopped)
+    wait_for(lambda: step_of(stopped) >= 30)
     os.killpg(child.pid, signal.SIGTERM)
     assert run_to_end(child, stopped) == EXIT_STOPPED
     newest = events(stopped, "checkpoint")[-1]
     assert max(losses(stopped)) == newest["step"]
     resumed = make_job("stopped", num_ranks=after, epochs=8, ema=0.9, resume=newest["file"])
-    assert run_to_end(start(resumed), resumed) == EXIT_DONE
+    assert run_to_end(train(resumed), resumed) == EXIT_DONE
     assert_same_curve(losses(straight), losses(resumed))
 
 
-def test_sigterm_of_one_rank_stops_all_of_them_at_one_step(make_job, start):
+def test_sigterm_of_one_rank_stops_all_of_them_at_one_step(make_job, train):
     job_dir = make_job("one", epochs=50)
-    child = start(job_dir)
-    wait_until(lambda: step_of(job_dir) >= 10)
+    child = train(job_dir)
+    wait_for(lambda: step_of(job_dir) >= 10)
     ranks_of(child)[1].send_signal(signal.SIGTERM)
     assert run_to_end(child, job_dir) == EXIT_STOPPED
     assert max(losses(job_dir)) == events(job_dir, "checkpoint")[-1]["step"]
 
 
-def test_sigterm_while_the_ranks_prepare_leaves_at_once(make_job, start):
+def test_sigterm_while_the_ranks_prepare_leaves_at_once(make_job, train):
     job_dir = make_job("early")
-    child = start(job_dir)
-    wait_until(lambda: ranks_of(child))
+    child = train(job_dir)
+    wait_for(lambda: ranks_of(child))
     os.killpg(child.pid, signal.SIGTERM)
     assert run_to_end(child, job_dir) == EXIT_STOPPED
     assert not events(job_dir, "failure")
 
 
-def test_ranks_die_with_their_leader(make_job, start):
+def test_ranks_die_with_their_leader(make_job, train):
     job_dir = make_job("orphans", epochs=50)
-    child = start(job_dir)
-    ranks = wait_until(lambda: step_of(job_dir) >= 3 and ranks_of(child))
+    child = train(job_dir)
+    ranks = wait_for(lambda: step_of(job_dir) >= 3 and ranks_of(child))
     child.kill()
-    wait_until(lambda: not any(map(psutil.Process.is_running, ranks)), seconds=10)
+    wait_for(lambda: not any(map(psutil.Process.is_running, ranks)), seconds=10)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("model", ["amdnet", "resnet18"])
-def test_two_gpus_make_the_curve_of_one(make_job, start, model):
+def test_two_gpus_make_the_curve_of_one(make_job, train, model):
     """Batch norm sees the whole batch there, so its models have the same curve, too."""
     import torch
 
     if torch.cuda.device_count() < 2:
         pytest.skip("this machine has not two GPUs")
     alone = make_job("alone", num_ranks=1, model=model, device="cuda:0")
-    assert run_to_end(start(alone), alone) == EXIT_DONE
+    assert run_to_end(train(alone), alone) == EXIT_DONE
     both = make_job("both", model=model, device="cuda:0")
-    assert run_to_end(start(both), both) == EXIT_DONE
+    assert run_to_end(train(both), both) == EXIT_DONE
     first = [list(losses(job).values())[:20] for job in (alone, both)]
     assert first[0] == pytest.approx(first[1], rel=0.02, abs=0.02)
 
 
-def start_broken(start, job_dir, fault):
+def start_broken(train, job_dir, fault):
     program = Path(__file__).parent / "broken_rank.py"
-    return start(job_dir, sys.executable, str(program), fault)
+    return train(job_dir, sys.executable, str(program), fault)
 
 
-def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(make_job, start):
+def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(make_job, train):
     alone = make_job("alone", num_ranks=1)
-    assert run_to_end(start(alone), alone) == EXIT_DONE
+    assert run_to_end(train(alone), alone) == EXIT_DONE
     job_dir = make_job("small")
-    assert run_to_end(start_broken(start, job_dir, "small"), job_dir) == EXIT_DONE
+    assert run_to_end(start_broken(train, job_dir, "small"), job_dir) == EXIT_DONE
     (warning,) = [w for w in events(job_dir, "warning") if w["code"] == "out_of_memory"]
     assert "16 samples on each of 2 ranks, and its batch is 64" in warning["message"]
     assert json.loads(job_dir.trained_path.read_text())["spec"]["training"]["accumulation"] == 2
@@ -266,23 +221,23 @@ def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(make_job
     ("fault", "code", "retryable"),
     [("full", "out_of_memory", True), ("raises", "internal", False)],
 )
-def test_what_a_rank_fails_with_is_the_failure_of_the_run(make_job, start, fault, code, retryable):
+def test_what_a_rank_fails_with_is_the_failure_of_the_run(make_job, train, fault, code, retryable):
     job_dir = make_job(fault)
-    assert run_to_end(start_broken(start, job_dir, fault), job_dir) == EXIT_FAILED
+    assert run_to_end(start_broken(train, job_dir, fault), job_dir) == EXIT_FAILED
     (failure,) = events(job_dir, "failure")
     assert (failure["code"], failure["retryable"]) == (code, retryable)
     assert failure["details"]["rank"] == 1
 
 
-def test_batch_norm_trains_on_several_ranks_and_says_what_it_sees(make_job, start):
+def test_batch_norm_trains_on_several_ranks_and_says_what_it_sees(make_job, train):
     job_dir = make_job("norm", model="resnet18", steps=6, epochs=None)
-    assert run_to_end(start(job_dir), job_dir) == EXIT_DONE
+    assert run_to_end(train(job_dir), job_dir) == EXIT_DONE
     assert any("batch norm sees one rank's part" in m["text"] for m in events(job_dir, "message"))
 
 
-def test_torchrun_can_start_the_ranks_too(make_job, start):
+def test_torchrun_can_start_the_ranks_too(make_job, train):
     job_dir = make_job("torchrun", num_ranks=2, steps=6, epochs=None)
-    child = start(
+    child = train(
         job_dir,
         "env", "-u", "REDKILN_PARENT_PID",
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",

@@ -2,12 +2,7 @@
 
 import hashlib
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -18,12 +13,19 @@ from tokenizers import Tokenizer
 
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
-from worker.jobdir import EXIT_DONE, JobDir, LocalDataset, Order
+from tests.integration.trainer_runs import (
+    EXPORT,
+    PATIENCE_SECONDS,
+    TRAINER,
+    events,
+    losses,
+    write_job,
+)
+from tests.waiting import wait_for
+from worker.jobdir import EXIT_DONE, LocalDataset
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 240
 WORDS = {"sea": ["boat", "tide", "sail", "wave"], "land": ["hill", "road", "tree", "barn"]}
 NUM_TRAIN, NUM_TEST = 240, 40
 
@@ -66,76 +68,33 @@ def dataset(tmp_path_factory):
 def make_job(tmp_path, dataset):
     def make(name, *, resume=None):
         options = {"dim": 32, "layers": 1, "heads": 2, "vocabulary_size": 300}
-        order = Order(
-            job_id="job_1",
-            job_name=name,
-            attempt_id="att_1",
-            spec={
-                "task": "text-classification",
-                "dataset": "words",
-                "model": {"options": options},
-                "training": {"batch_size": 8, "epochs": 12, "precision": "fp32"},
-            },
-            dataset=dataset,
-            device="cpu",
-            threads=1,
-            resume=resume,
-            cache_dir=str(tmp_path / "cache"),
-            progress_seconds=0.05,
-        )
-        job_dir = JobDir(tmp_path / name)
-        job_dir.root.mkdir(exist_ok=True)
-        job_dir.order_path.write_text(order.model_dump_json())
-        return job_dir
+        spec = {
+            "task": "text-classification",
+            "dataset": "words",
+            "model": {"options": options},
+            "training": {"batch_size": 8, "epochs": 12, "precision": "fp32"},
+        }
+        cache_dir = str(tmp_path / "cache")
+        return write_job(tmp_path / name, spec, dataset=dataset, resume=resume, cache_dir=cache_dir)
 
     return make
 
 
-def start(module, job_dir):
-    environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
-    return subprocess.Popen(
-        [sys.executable, "-m", module, str(job_dir.root)], cwd=ROOT, env=environment
-    )
-
-
-def run(module, job_dir):
-    with start(module, job_dir) as child:
-        return child.wait(timeout=PATIENCE_SECONDS)
-
-
-def events(job_dir, kind):
-    if not job_dir.events_path.exists():
-        return []
-    lines = job_dir.events_path.read_text().splitlines(keepends=True)
-    found = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [event["data"] for event in found if event["kind"] == kind]
-
-
-def losses(job_dir):
-    points = {}
-    for data in events(job_dir, "metrics"):
-        points.update(dict(data["points"].get("train/loss", [])))
-    return points
-
-
-def test_a_killed_text_job_goes_on_as_if_nothing_had_happened_and_exports(make_job):
+def test_a_killed_text_job_goes_on_as_if_nothing_had_happened_and_exports(make_job, start):
     straight = make_job("straight")
-    assert run("worker.trainer", straight) == EXIT_DONE
+    assert start(*TRAINER, straight.root).wait(PATIENCE_SECONDS) == EXIT_DONE
 
     killed = make_job("killed")
-    with start("worker.trainer", killed) as child:
-        ends_at = time.monotonic() + PATIENCE_SECONDS
-        while not events(killed, "checkpoint"):
-            assert time.monotonic() < ends_at
-            time.sleep(0.01)
-        child.kill()
-        assert child.wait() == -signal.SIGKILL
+    child = start(*TRAINER, killed.root)
+    wait_for(lambda: events(killed, "checkpoint"), seconds=PATIENCE_SECONDS)
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
     newest = events(killed, "checkpoint")[-1]
     resumed = make_job("killed", resume=newest["file"])
-    assert run("worker.trainer", resumed) == EXIT_DONE
+    assert start(*TRAINER, resumed.root).wait(PATIENCE_SECONDS) == EXIT_DONE
     assert losses(resumed) == losses(straight)
 
-    assert run("worker.export", resumed) == EXIT_DONE
+    assert start(*EXPORT, resumed.root).wait(PATIENCE_SECONDS) == EXIT_DONE
     result = events(resumed, "result")[-1]
     assert result["verified"] is True
     assert result["metrics"]["test/accuracy"] >= 0.9

@@ -1,6 +1,5 @@
 """The trainer and the export as real processes."""
 
-import json
 import os
 import re
 import signal
@@ -12,12 +11,20 @@ from pathlib import Path
 import pytest
 
 from redkiln.datasets import BUILTINS
-from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, LocalDataset, Order
+from tests.integration.conftest import ROOT
+from tests.integration.trainer_runs import (
+    EXPORT,
+    PATIENCE_SECONDS,
+    TRAINER,
+    events,
+    losses,
+    step_of,
+    write_job,
+)
+from tests.waiting import is_alive, wait_for
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 
 pytestmark = pytest.mark.integration
-
-ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -29,75 +36,14 @@ def cache_dir(tmp_path_factory):
 def make_job(tmp_path, cache_dir):
     def make(name, *, resume=None, **training):
         assert "digits" in BUILTINS
-        order = Order(
-            job_id="job_1",
-            job_name=name,
-            attempt_id="att_1",
-            spec={
-                "task": "image-classification",
-                "dataset": "builtin:digits",
-                "training": {"batch_size": 32, "epochs": 3, **training},
-            },
-            dataset=LocalDataset(name="digits", kind="builtin", fingerprint="digits"),
-            device="cpu",
-            threads=1,
-            resume=resume,
-            cache_dir=str(cache_dir),
-            progress_seconds=0.05,
-        )
-        job_dir = JobDir(tmp_path / name)
-        job_dir.root.mkdir(exist_ok=True)
-        job_dir.order_path.write_text(order.model_dump_json())
-        return job_dir
+        spec = {
+            "task": "image-classification",
+            "dataset": "builtin:digits",
+            "training": {"batch_size": 32, "epochs": 3, **training},
+        }
+        return write_job(tmp_path / name, spec, resume=resume, cache_dir=str(cache_dir))
 
     return make
-
-
-@pytest.fixture
-def start():
-    """Starts `python -m <module> ...`; nothing that it started outlives the test."""
-    children = []
-
-    def run(module, *arguments, **options):
-        environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
-        command = [sys.executable, "-m", module, *map(str, arguments)]
-        child = subprocess.Popen(command, cwd=ROOT, env=environment, **options)
-        children.append(child)
-        return child
-
-    yield run
-    for child in children:
-        child.kill()
-        child.wait()
-        for stream in (child.stdin, child.stdout):
-            if stream is not None:
-                stream.close()
-
-
-def events(job_dir, kind):
-    if not job_dir.events_path.exists():
-        return []
-    lines = job_dir.events_path.read_text().splitlines(keepends=True)
-    found = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [event["data"] for event in found if event["kind"] == kind]
-
-
-def losses(job_dir):
-    points = {}
-    for data in events(job_dir, "metrics"):
-        points.update(dict(data["points"].get("train/loss", [])))
-    return points
-
-
-def step_of(job_dir):
-    return max((p["step"] for p in events(job_dir, "progress")), default=0)
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def run_to_end(child):
@@ -106,11 +52,11 @@ def run_to_end(child):
 
 def test_a_run_stopped_by_sigterm_and_resumed_is_the_uninterrupted_one(make_job, start):
     straight = make_job("straight", epochs=12)
-    assert run_to_end(start("worker.trainer", straight.root)) == EXIT_DONE
+    assert run_to_end(start(*TRAINER, straight.root)) == EXIT_DONE
 
     stopped = make_job("stopped", epochs=12)
-    child = start("worker.trainer", stopped.root)
-    wait_until(lambda: step_of(stopped) >= 10)
+    child = start(*TRAINER, stopped.root)
+    wait_for(lambda: step_of(stopped) >= 10)
     child.send_signal(signal.SIGTERM)
     assert run_to_end(child) == EXIT_STOPPED
     newest = events(stopped, "checkpoint")[-1]
@@ -118,29 +64,29 @@ def test_a_run_stopped_by_sigterm_and_resumed_is_the_uninterrupted_one(make_job,
     assert max(losses(stopped)) == newest["step"]
 
     resumed = make_job("stopped", epochs=12, resume=newest["file"])
-    assert run_to_end(start("worker.trainer", resumed.root)) == EXIT_DONE
+    assert run_to_end(start(*TRAINER, resumed.root)) == EXIT_DONE
     assert losses(resumed) == losses(straight)
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(make_job, start):
     straight = make_job("straight", epochs=12)
-    assert run_to_end(start("worker.trainer", straight.root)) == EXIT_DONE
+    assert run_to_end(start(*TRAINER, straight.root)) == EXIT_DONE
 
     killed = make_job("killed", epochs=12)
-    child = start("worker.trainer", killed.root)
-    wait_until(lambda: events(killed, "checkpoint"))
+    child = start(*TRAINER, killed.root)
+    wait_for(lambda: events(killed, "checkpoint"))
     child.kill()
     assert run_to_end(child) == -signal.SIGKILL
     newest = events(killed, "checkpoint")[-1]
     resumed = make_job("killed", epochs=12, resume=newest["file"])
-    assert run_to_end(start("worker.trainer", resumed.root)) == EXIT_DONE
+    assert run_to_end(start(*TRAINER, resumed.root)) == EXIT_DONE
     assert losses(resumed) == losses(straight)
 
 
 def test_sigterm_as_soon_as_it_is_heard_leaves_at_once(make_job, start):
     job_dir = make_job("sooner")
-    child = start("worker.trainer", str(job_dir.root))
-    wait_until(lambda: hears_sigterm(child.pid))
+    child = start(*TRAINER, str(job_dir.root))
+    wait_for(lambda: hears_sigterm(child.pid))
     # Torch takes over a second to import.
     time.sleep(0.3)
     child.send_signal(signal.SIGTERM)
@@ -149,28 +95,28 @@ def test_sigterm_as_soon_as_it_is_heard_leaves_at_once(make_job, start):
 
 def test_sigterm_while_preparing_leaves_at_once(make_job, start):
     job_dir = make_job("early")
-    child = start("worker.trainer", job_dir.root)
-    wait_until(lambda: events(job_dir, "phase"))
+    child = start(*TRAINER, job_dir.root)
+    wait_for(lambda: events(job_dir, "phase"))
     child.send_signal(signal.SIGTERM)
     assert run_to_end(child) == EXIT_STOPPED
     assert not events(job_dir, "failure")
 
 
 def test_a_spare_says_ready_and_trains_what_it_is_given(make_job, start):
-    spare = start("worker.trainer", "--spare", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    spare = start(*TRAINER, "--spare", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert spare.stdout.readline() == b"ready\n"
     job_dir = make_job("warm")
     spare.stdin.write(f"{job_dir.root}\n".encode())
     spare.stdin.flush()
     assert run_to_end(spare) == EXIT_DONE
     cold = make_job("cold")
-    assert run_to_end(start("worker.trainer", cold.root)) == EXIT_DONE
+    assert run_to_end(start(*TRAINER, cold.root)) == EXIT_DONE
     assert losses(job_dir) == losses(cold)
     assert job_dir.log_path.exists()
 
 
 def test_a_spare_that_is_not_needed_leaves_when_its_stdin_ends(start):
-    spare = start("worker.trainer", "--spare", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    spare = start(*TRAINER, "--spare", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert spare.stdout.readline() == b"ready\n"
     spare.stdin.close()
     assert run_to_end(spare) == EXIT_DONE
@@ -193,7 +139,7 @@ def test_a_trainer_dies_with_whoever_started_it(start):
         pid = int(parent.stdout.readline())
         assert Path(f"/proc/{pid}").exists()
         parent.kill()
-    wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid))
 
 
 def test_a_trainer_whose_parent_is_gone_already_leaves(make_job):
@@ -205,26 +151,18 @@ def test_a_trainer_whose_parent_is_gone_already_leaves(make_job):
 
 def test_training_and_export_as_two_processes_leave_the_artifacts(make_job, start):
     job_dir = make_job("whole")
-    assert run_to_end(start("worker.trainer", job_dir.root)) == EXIT_DONE
-    assert run_to_end(start("worker.export", job_dir.root)) == EXIT_DONE
+    assert run_to_end(start(*TRAINER, job_dir.root)) == EXIT_DONE
+    assert run_to_end(start(*EXPORT, job_dir.root)) == EXIT_DONE
     assert len(job_dir.load_outputs()) == 9
     assert events(job_dir, "result")[-1]["verified"] is True
 
 
 def test_the_export_of_nothing_is_a_failure_with_words(make_job, start):
     job_dir = make_job("nothing")
-    assert run_to_end(start("worker.export", job_dir.root)) == EXIT_FAILED
+    assert run_to_end(start(*EXPORT, job_dir.root)) == EXIT_FAILED
     assert events(job_dir, "failure")[-1]["message"]
 
 
 def hears_sigterm(pid):
     caught = re.search(r"^SigCgt:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M)
     return bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
-
-
-def is_alive(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"

@@ -1,0 +1,49 @@
+"""Trainers and exports that a test starts itself: their job directories, and what they tell."""
+
+import json
+import sys
+
+from worker.jobdir import JobDir, LocalDataset, Order
+
+PATIENCE_SECONDS = 240
+TRAINER = (sys.executable, "-m", "worker.trainer")
+EXPORT = (sys.executable, "-m", "worker.export")
+DIGITS = LocalDataset(name="digits", kind="builtin", fingerprint="digits")
+
+
+def write_job(root, spec, *, dataset=DIGITS, **order):
+    """A job directory at `root`; what is there of an earlier attempt stays."""
+    written = Order(
+        job_id="job_1",
+        job_name=root.name,
+        attempt_id="att_1",
+        spec=spec,
+        dataset=dataset,
+        **{"device": "cpu", "threads": 1, "progress_seconds": 0.05, **order},
+    )
+    job_dir = JobDir(root)
+    job_dir.root.mkdir(exist_ok=True)
+    job_dir.order_path.write_text(written.model_dump_json())
+    return job_dir
+
+
+def events(job_dir, kind):
+    """The data of the events of a kind that are written so far."""
+    if not job_dir.events_path.exists():
+        return []
+    lines = job_dir.events_path.read_text().splitlines(keepends=True)
+    found = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [event["data"] for event in found if event["kind"] == kind]
+
+
+def losses(job_dir):
+    """The training loss of every step."""
+    points = {}
+    for data in events(job_dir, "metrics"):
+        points.update(dict(data["points"].get("train/loss", [])))
+    return points
+
+
+def step_of(job_dir):
+    """The last step that is told of."""
+    return max((data["step"] for data in events(job_dir, "progress")), default=0)

@@ -1,0 +1,22 @@
+"""Waiting for what other threads and processes do."""
+
+import time
+
+import psutil
+
+
+def wait_for(condition, *, seconds=120.0):
+    """Ask until the answer is true, and return it."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        time.sleep(0.005)
+    return result
+
+
+def is_alive(pid):
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
