@@ -2,13 +2,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from native.processes import LEASH, Part, PartFailed, wait_until
 from native.up import EXIT_CONFIG, MAX_CRASHES, Crashes
+from tests.waiting import is_alive, wait_for
 
 
 @pytest.fixture
@@ -34,13 +34,6 @@ def start(tmp_path):
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_part_is_stopped_by_sigterm(start):
@@ -107,13 +100,6 @@ def test_the_leash_starts_nothing_for_a_parent_that_is_gone():
     command = [sys.executable, str(LEASH), "1", "/bin/echo", "started"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
-
-
-def is_alive(pid):
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
 
 
 class Ended:

@@ -4,13 +4,7 @@ import time
 import pytest
 
 from service.queue import Doorbell
-
-
-def wait_for(condition, seconds=15):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from redkiln.protocol import (
     ReportRequest,
     StatusRequest,
 )
+from tests.waiting import wait_for
 from worker.agent.agent import Agent
 from worker.settings import WorkerSettings
 
@@ -82,11 +83,7 @@ class FakeService:
         return [event.kind.value for event in self.events.get(attempt_id, [])]
 
     def wait_for(self, condition, *, seconds=10.0):
-        deadline = time.monotonic() + seconds
-        while not (result := condition()):
-            assert time.monotonic() < deadline, "what was waited for did not happen"
-            time.sleep(0.01)
-        return result
+        return wait_for(condition, seconds=seconds)
 
     def wait_for_finish(self, attempt_id, *, seconds=10.0):
         return self.wait_for(lambda: self.finishes.get(attempt_id), seconds=seconds)

@@ -1,10 +1,10 @@
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from redkiln.hardware import DoctorReport
+from tests.waiting import wait_for
 from worker.agent import doctor
 from worker.agent.children import Spawner
 from worker.agent.doctor import DoctorRounds, drop_secrets
@@ -82,10 +82,3 @@ def test_the_real_doctor_looks(tmp_path):
     )
     report = rounds.look()
     assert report.versions["torch"] == "2.13.0+cpu"
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

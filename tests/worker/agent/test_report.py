@@ -4,6 +4,7 @@ import pytest
 
 from redkiln.events import EventKind, EventWriter
 from redkiln.protocol import ReportResponse
+from tests.waiting import wait_for
 from worker.agent.client import Refused, SequenceGap, ServiceAway, Superseded
 from worker.agent.report import Reporter
 from worker.agent.stopping import StopReason, StopSignal
@@ -70,13 +71,6 @@ def say(jobdir, *texts):
     with EventWriter(jobdir.events_path) as events:
         for text in texts:
             events.write(EventKind.MESSAGE, text=text)
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_silence_is_a_heartbeat(reporter, receiver):

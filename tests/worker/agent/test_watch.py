@@ -6,6 +6,7 @@ import time
 import pytest
 
 from redkiln.events import EventKind, EventWriter
+from tests.waiting import is_alive, wait_for
 from worker.agent.children import Spawner
 from worker.agent.stopping import StopReason, StopSignal
 from worker.agent.watch import Limits, Watch
@@ -125,18 +126,7 @@ def test_a_childs_own_children_end_with_it(tmp_path):
     pid = int(child.stdout.readline())
     assert child.wait(5)
     assert child.reap() == 0
-    deadline = time.monotonic() + 5
-    while is_alive(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    wait_for(lambda: not is_alive(pid), seconds=5)
 
 
 def test_a_program_that_is_not_there_is_an_error_of_the_caller(tmp_path):
