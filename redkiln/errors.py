@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from redkiln.job import DatasetView
+from redkiln.dataset_view import DatasetView
 
 
 class RedkilnError(Exception):

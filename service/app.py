@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from sqlmodel import Session
 
 from redkiln import __version__
-from redkiln.job import DatasetStatus
+from redkiln.dataset_view import DatasetStatus
 from service.access import AccessMiddleware
 from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts

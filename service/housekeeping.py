@@ -12,7 +12,8 @@ from functools import partial
 import structlog
 from sqlmodel import Session, col, select
 
-from redkiln.job import AttemptStatus, DatasetStatus, JobStatus
+from redkiln.dataset_view import DatasetStatus
+from redkiln.job import AttemptStatus, JobStatus
 from service.attempts.ending import lose
 from service.attempts.fencing import has_expired
 from service.attempts.tables import Attempt

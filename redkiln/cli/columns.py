@@ -5,7 +5,7 @@ from rich.text import Text
 from redkiln.cli import words
 from redkiln.cli.command import Session
 from redkiln.cli.tables import Column, print_table
-from redkiln.job import ColumnView, DatasetView
+from redkiln.dataset_view import ColumnView, DatasetView
 
 SHOWN = 60
 """Columns that are listed; a wide table would scroll the rest away."""

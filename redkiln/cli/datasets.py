@@ -23,8 +23,8 @@ from redkiln.cli.table_options import (
 from redkiln.cli.tables import Column, print_table
 from redkiln.cli.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
+from redkiln.dataset_view import DatasetStatus, DatasetView
 from redkiln.errors import NotFound
-from redkiln.job import DatasetStatus, DatasetView
 
 STATUS_STYLES = {
     DatasetStatus.VALIDATING: "yellow",

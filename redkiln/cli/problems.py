@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.text import Text
 
 from redkiln.cli.exit_codes import exit_code_of_error
+from redkiln.dataset_view import DatasetView
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
-from redkiln.job import DatasetView
 
 Locate = Callable[[str], str | None]
 """JSON pointer -> where the user wrote it (`flowers.yaml:7`), if that is known."""

@@ -28,8 +28,9 @@ from redkiln.cli.table_options import (
     collect_options,
 )
 from redkiln.client import dataset_name
+from redkiln.dataset_view import DatasetView
 from redkiln.errors import NotAuthorized, NotFound, Rejected
-from redkiln.job import DatasetView, JobView
+from redkiln.job import JobView
 
 BUILTIN = "builtin:"
 

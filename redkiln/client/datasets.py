@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from redkiln.client.requests import Requests
+from redkiln.dataset_view import DatasetStatus, DatasetView
 from redkiln.errors import (
     ConnectionFailed,
     DatasetInvalid,
     TransferError,
     WaitTimeout,
-)
-from redkiln.job import (
-    DatasetStatus,
-    DatasetView,
 )
 from redkiln.packing import Package, open_package
 from redkiln.tables import FILE_TYPES

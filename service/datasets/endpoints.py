@@ -8,7 +8,8 @@ from pydantic import Field, ValidationError
 from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
-from redkiln.job import DatasetStatus, DatasetView, Page
+from redkiln.dataset_view import DatasetStatus, DatasetView
+from redkiln.job import Page
 from redkiln.tables import TableOptions
 from redkiln.tasks import find_problems
 from service.access import require_user

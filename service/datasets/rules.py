@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
+from redkiln.dataset_view import ColumnView, DatasetStatus, DatasetView
 from redkiln.datasets import (
     BUILTINS,
     TEST_FRACTION,
@@ -15,7 +16,7 @@ from redkiln.datasets import (
     BuiltinTable,
     take_fraction,
 )
-from redkiln.job import ColumnView, DatasetStatus, DatasetView, JobStatus
+from redkiln.job import JobStatus
 from redkiln.protocol import DatasetRef
 from redkiln.tables import TableOptions
 from redkiln.tasks import SpecProblem

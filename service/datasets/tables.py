@@ -13,7 +13,7 @@ class Dataset(SQLModel, table=True):
     """A registered data set; a deleted one stays as a row, because jobs name it.
 
     Attributes:
-        status: a `redkiln.job.DatasetStatus`.
+        status: a `redkiln.dataset_view.DatasetStatus`.
         kind: archive, folder or builtin.
         sha256: of the archive's bytes, or of the index of a folder; None for built-in sets.
         size_bytes: of the archive, or of a folder's indexed files together.

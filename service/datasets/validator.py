@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 from sqlmodel import Session
 
-from redkiln.job import DatasetProblem, DatasetStatus
+from redkiln.dataset_view import DatasetProblem, DatasetStatus
 from redkiln.tables import TableOptions
 from service.database import Database
 from service.datasets.inspect.limits import Limits

@@ -3,8 +3,9 @@
 from sqlmodel import Session, select
 
 from redkiln.class_weights import ClassifierTraining, find_weight_problems
+from redkiln.dataset_view import DatasetStatus
 from redkiln.datasets import BUILTINS, count_taken
-from redkiln.job import DatasetStatus, JobStatus
+from redkiln.job import JobStatus
 from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tables import TABLE_TASKS
 from redkiln.tasks import SpecProblem, parse_spec

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlmodel import Session, col, delete, select
 
-from redkiln.job import DatasetStatus, Reason, Warned
+from redkiln.dataset_view import DatasetStatus
+from redkiln.job import Reason, Warned
 from redkiln.spec import JobSpec
 from redkiln.tasks import DEFAULT_TASK, SpecError, SpecProblem, parse_spec
 from redkiln.tasks.script import ScriptSpec

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.job import ColumnView, DatasetProblem
+from redkiln.dataset_view import ColumnView, DatasetProblem
 from redkiln.tables import Column, TableIndex, TableOptions
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits

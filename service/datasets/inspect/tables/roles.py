@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from redkiln.job import DatasetProblem
+from redkiln.dataset_view import DatasetProblem
 from redkiln.nearest import find_nearest
 from redkiln.tables import ColumnUse, TableOptions, TableTask
 from service.datasets.inspect.layout import SPLITS

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.job import DatasetProblem
+from redkiln.dataset_view import DatasetProblem
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import problem, show
 from service.datasets.inspect.tables.faults import Places, list_bad_targets
