@@ -11,7 +11,6 @@ is held, and not removed to make room. Decoding runs in one child a core (Pillow
 in each other's way on small images), each writing its own rows of the array.
 """
 
-import gzip
 import hashlib
 import itertools
 import json
@@ -31,53 +30,30 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
-from redkiln.failure import FailureCode
 from worker.jobdir import DECODED_BYTES
-from worker.trainer.arrays import is_made_of_arrays, unpack_arrays
 from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
-from worker.trainer.failed import TrainingFailed, failure_of
-from worker.trainer.holding import Hold, unheld
+from worker.trainer.decoded_facts import (
+    DecodedFacts,
+    choose_facts_rows,
+    count_rows,
+    measure_facts,
+)
+from worker.trainer.decoded_sets import prune, publish, removable_bytes
+from worker.trainer.failed import failure_of
+from worker.trainer.holding import Hold
 from worker.trainer.pixel_rows import FileRows, Rows
 from worker.trainer.pixels import PixelFormat
-from worker.trainer.room import DISK_RESERVE_BYTES, may_be_stored
-from worker.trainer.sources import BUILTIN_ARRAY, BadSampleError
+from worker.trainer.readable_source import UNPACKED, make_readable, require_source
+from worker.trainer.room import may_be_stored
 
 VERSION = 2
 """Part of the key; rises whenever the same image would decode to other pixels or facts."""
 
 IN_PROCESS_ROWS = 1000
 """Fewer rows than this are decoded before a child would have started."""
-
-FACTS_ROWS = 16384
-"""Training rows that mean and spread are computed of, evenly spaced: all of a smaller set. The same
-ones whether a set is decoded at once or while it trains, so that both train alike."""
-FACTS_VALUES = 2**27
-"""Pixel values that they are computed of at most: a third of a second for one core."""
-FACTS_BLOCK = 256
-
-UNPACKED = "unpacked"
-"""What several processes cannot read at once as it is: a gzipped tar, or packed arrays."""
-
-GZIP_MAGIC = b"\x1f\x8b"
-
-
-class DecodedFacts(BaseModel):
-    """What is known of a decoded set beside its pixels.
-
-    Attributes:
-        mean: of each channel over the train split, in [0, 1].
-        std: likewise; at least one grey level, so that dividing by it is safe.
-        images_per_second: that all cores decode, of a set that is decoded while it trains.
-    """
-
-    num_rows: int
-    mean: list[float]
-    std: list[float]
-    images_per_second: float | None = None
 
 
 class Pixels(Protocol):
@@ -136,31 +112,27 @@ def open_decoded(
         return _load(folder)
     except FileNotFoundError:
         folder.parent.mkdir(parents=True, exist_ok=True)
-    size_bytes = _num_rows(index) * pixel_format.num_bytes
+    size_bytes = count_rows(index) * pixel_format.num_bytes
     if not may_be_stored(
         size_bytes,
         budget_bytes=budget_bytes,
         free_bytes=shutil.disk_usage(folder.parent).free,
-        others_bytes=_removable_bytes(folder.parent),
+        others_bytes=removable_bytes(folder.parent),
     ):
         packed = _Packed(source_path, index_path, index, pixel_format)
         return _open_packed(folder.with_name(f"{key}-packed"), packed, on_progress)
     free_bytes = shutil.disk_usage(folder.parent).free
     # Room is made before, because it may be the disk rather than the budget that is short.
-    _prune(folder.parent, keep=folder, free_bytes=free_bytes, wanted_bytes=size_bytes)
+    prune(folder.parent, keep=folder, free_bytes=free_bytes, wanted_bytes=size_bytes)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".decoding-"))
     try:
         _decode(staging, source_path, index_path, index, pixel_format, on_progress)
-        _publish(staging, folder)
+        publish(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     decoded = _load(folder)
-    _prune(folder.parent, keep=folder, budget_bytes=budget_bytes)
+    prune(folder.parent, keep=folder, budget_bytes=budget_bytes)
     return decoded
-
-
-def _num_rows(index: DatasetIndex) -> int:
-    return len(index.splits["train"]) + len(index.splits["test"])
 
 
 def _load(folder: Path) -> DecodedImages:
@@ -182,7 +154,7 @@ def _decode(
     pixel_format: PixelFormat,
     on_progress: Callable[[int, int], None],
 ) -> None:
-    num_rows = _num_rows(index)
+    num_rows = count_rows(index)
     images_path = staging / "images.npy"
     shape = (num_rows, *pixel_format.shape)
     mapped = np.lib.format.open_memmap(images_path, mode="w+", dtype=np.uint8, shape=shape)
@@ -191,11 +163,11 @@ def _decode(
     # A full disk must be an error here rather than in the middle of decoding.
     with images_path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, images_path.stat().st_size)
-    _require(source_path)
+    require_source(source_path)
     shards = plan_shards(
         num_rows,
         cores=len(os.sched_getaffinity(0)),
-        source_path=_make_readable(source_path, index, staging),
+        source_path=make_readable(source_path, index, staging),
         index_path=index_path,
         images_path=images_path,
         offset=offset,
@@ -284,93 +256,6 @@ def _checkout() -> Path:
     return Path(__file__).parents[2]
 
 
-def _require(source_path: Path) -> None:
-    if not source_path.exists():
-        message = f"the data set's files are not there any more ({source_path.name})"
-        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
-
-
-def _make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
-    """The set as several processes can read it at once, unpacked into `folder` where need be."""
-    path = _plain_archive(path, folder)
-    if not is_made_of_arrays(index) or (path / BUILTIN_ARRAY).exists():
-        return path
-    try:
-        return unpack_arrays(path, index, folder / UNPACKED)
-    except BadSampleError as error:
-        problem = ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
-        raise failure_of(problem) from error
-
-
-def _plain_archive(path: Path, folder: Path) -> Path:
-    """A gzipped tar is inflated once, so that every child can seek in it."""
-    if path.is_dir():
-        return path
-    with path.open("rb") as file:
-        if file.read(2) != GZIP_MAGIC:
-            return path
-    plain = folder / "plain.tar"
-    try:
-        with gzip.open(path, "rb") as packed, plain.open("wb") as file:
-            shutil.copyfileobj(packed, file, 4 * 2**20)
-    except (gzip.BadGzipFile, EOFError) as error:
-        message = f"the data set's archive is broken: {error}"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
-    return plain
-
-
-def measure_facts(
-    rows: Rows,
-    index: DatasetIndex,
-    pixel_format: PixelFormat,
-    *,
-    on_block: Callable[[int], None],
-) -> DecodedFacts:
-    """Mean and spread of the training images; `on_block` is told how many were read so far."""
-    # By counting grey levels: exact, and the same however the rows were shared out.
-    chosen = choose_facts_rows(len(index.splits["train"]), num_bytes=pixel_format.num_bytes)
-    counts = np.zeros((pixel_format.channels, 256), dtype=np.int64)
-    block = np.empty((FACTS_BLOCK, *pixel_format.shape), dtype=np.uint8)
-    for start in range(0, len(chosen), FACTS_BLOCK):
-        some = chosen[start : start + FACTS_BLOCK]
-        rows.read(some, block[: len(some)])
-        for channel, count in enumerate(counts):
-            count += _count_levels(block[: len(some), channel].reshape(-1))
-        on_block(start + len(some))
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    levels = np.arange(256, dtype=np.float64)
-    means = shares @ levels
-    stds = [
-        np.sqrt(share @ (levels - mean) ** 2) for share, mean in zip(shares, means, strict=True)
-    ]
-    return DecodedFacts(
-        num_rows=_num_rows(index),
-        mean=[float(mean) / 255 for mean in means],
-        std=[max(float(std), 1.0) / 255 for std in stds],
-    )
-
-
-def choose_facts_rows(num_train: int, *, num_bytes: int) -> list[int]:
-    """Training rows, evenly spaced, that mean and spread are computed of.
-
-    Args:
-        num_train: rows there are.
-        num_bytes: of each.
-    """
-    count = min(num_train, FACTS_ROWS, max(FACTS_BLOCK, FACTS_VALUES // num_bytes))
-    return [number * num_train // count for number in range(count)]
-
-
-def _count_levels(values: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """How often each grey level occurs."""
-    if len(values) % 2:
-        return np.bincount(values, minlength=256)
-    # In pairs, which takes half of the time.
-    pairs = np.bincount(values.view(np.uint16), minlength=2**16).reshape(256, 256)
-    counts: NDArray[np.int64] = pairs.sum(axis=0) + pairs.sum(axis=1)
-    return counts
-
-
 @dataclass(frozen=True)
 class _Packed:
     """A set whose files stay as they are.
@@ -396,7 +281,7 @@ class _Packed:
     @property
     def shape(self) -> tuple[int, ...]:
         channels, height, width = self.pixel_format.shape
-        return _num_rows(self.index), height, width, channels
+        return count_rows(self.index), height, width, channels
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         chosen: Sequence[int] = np.asarray(rows).reshape(-1).tolist()
@@ -415,13 +300,13 @@ class _Packed:
 def _open_packed(
     folder: Path, packed: _Packed, on_progress: Callable[[int, int], None]
 ) -> DecodedImages:
-    _require(packed.source_path)
+    require_source(packed.source_path)
     folder.mkdir(exist_ok=True)
     packed = replace(packed, hold=Hold(folder))
     readable = folder / UNPACKED
     if not readable.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".decoding-") as staging:
-            made = _make_readable(packed.source_path, packed.index, Path(staging))
+            made = make_readable(packed.source_path, packed.index, Path(staging))
             if made != packed.source_path:
                 made.replace(readable)
     if readable.exists():
@@ -454,58 +339,3 @@ def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) ->
         )
         seconds = time.perf_counter() - began
     return facts.model_copy(update={"images_per_second": total / max(seconds, 1e-9)})
-
-
-def _publish(staging: Path, folder: Path) -> None:
-    for path in staging.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name not in ("images.npy", "facts.json"):
-            path.unlink()
-    try:
-        os.rename(staging, folder)  # noqa: PTH104 - unlike replace, never onto a full folder
-    except OSError:
-        if not (folder / "facts.json").exists():
-            raise
-
-
-def _list_sets(parent: Path) -> list[Path]:
-    return [path for path in parent.iterdir() if not path.name.startswith(".")]
-
-
-def _prune(
-    parent: Path,
-    *,
-    keep: Path,
-    budget_bytes: float = float("inf"),
-    free_bytes: float = float("inf"),
-    wanted_bytes: int = 0,
-) -> None:
-    """Remove the least recently used sets: those above the budget, and for what is wanted.
-
-    Sets that are being read stay, even if there are too many of them.
-    """
-    folders = _list_sets(parent)
-    sizes = {path: _size_bytes(path) for path in folders}
-    excess = max(sum(sizes.values()) - budget_bytes, wanted_bytes + DISK_RESERVE_BYTES - free_bytes)
-    for path in sorted(folders, key=lambda folder: folder.stat().st_mtime):
-        if excess <= 0:
-            return
-        if path == keep:
-            continue
-        with unheld(path) as is_unheld:
-            if is_unheld:
-                shutil.rmtree(path, ignore_errors=True)
-                excess -= sizes[path]
-
-
-def _removable_bytes(parent: Path) -> int:
-    total = 0
-    for path in _list_sets(parent):
-        with unheld(path) as is_unheld:
-            total += _size_bytes(path) if is_unheld else 0
-    return total
-
-
-def _size_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

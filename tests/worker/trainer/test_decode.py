@@ -18,6 +18,7 @@ from worker.trainer import decode
 from worker.trainer.decode import open_decoded, plan_shards
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.pixels import PixelFormat
+from worker.trainer.room import DISK_RESERVE_BYTES
 
 FORMAT = PixelFormat(size=12, channels=3, resize="stretch")
 ONE_SET = 78 * 12 * 12 * 3
@@ -264,7 +265,7 @@ def test_sets_that_are_being_read_count_as_no_room_on_a_full_disk(
 ):
     content = files()
     read, _ = opened(content, name="a.zip")
-    usage = SimpleNamespace(free=decode.DISK_RESERVE_BYTES + ONE_SET // 2)
+    usage = SimpleNamespace(free=DISK_RESERVE_BYTES + ONE_SET // 2)
     monkeypatch.setattr(decode.shutil, "disk_usage", lambda _path: usage)
     assert not opened(content, name="b.zip")[0].is_stored
     del read
@@ -325,18 +326,3 @@ def test_an_image_that_goes_bad_while_it_trains_is_named(opened, files, tmp_path
     with pytest.raises(TrainingFailed, match=words) as caught:
         packed.images[np.arange(60, 78)]
     assert "test/dots/001.png" in caught.value.failure.message
-
-
-def test_facts_of_a_large_set_are_those_of_rows_from_all_over_it():
-    rows = decode.choose_facts_rows(10 * decode.FACTS_ROWS, num_bytes=3)
-    assert rows[:3] == [0, 10, 20]
-    assert len(set(rows)) == decode.FACTS_ROWS
-    assert decode.choose_facts_rows(5, num_bytes=3) == [0, 1, 2, 3, 4]
-    assert len(decode.choose_facts_rows(10**6, num_bytes=decode.FACTS_VALUES // 1000)) == 1000
-    assert len(decode.choose_facts_rows(10**6, num_bytes=10**9)) == decode.FACTS_BLOCK
-
-
-@pytest.mark.parametrize("num", [0, 7, 1000])
-def test_grey_levels_are_counted(num):
-    values = np.random.default_rng(0).integers(0, 256, num, dtype=np.uint8)
-    assert np.array_equal(decode._count_levels(values), np.bincount(values, minlength=256))

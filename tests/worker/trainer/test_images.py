@@ -9,7 +9,8 @@ import torch
 from redkiln.tasks.image_classification import Augment
 from worker.export.images import NormalizedClassifier
 from worker.trainer.builtins import INDEX, open_builtin, split_index
-from worker.trainer.decode import DecodedFacts, DecodedImages, open_decoded
+from worker.trainer.decode import DecodedImages, open_decoded
+from worker.trainer.decoded_facts import DecodedFacts
 from worker.trainer.images import ImageSet, TrainBatches, split_rows
 from worker.trainer.pixels import PixelFormat
 
