@@ -1,0 +1,123 @@
+"""What a worker that asks for a job is given."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+
+def test_a_claim_tells_all_that_an_attempt_needs(submit, worker, job):
+    job_id = submit(resources={"max_duration_seconds": 60})["id"]
+    claimed = worker.claim().claimed
+    assert claimed["job_id"] == job_id
+    assert (claimed["number"], claimed["fence"]) == (1, 1)
+    assert claimed["dataset"]["name"] == "builtin:digits"
+    assert claimed["max_duration_seconds"] == 60
+    assert claimed["lease_seconds"] == 90
+    view = job(job_id)
+    assert view["status"] == "running"
+    assert view["started_at"] is not None
+    assert view["attempts"][0]["worker_id"] == worker.id
+
+
+def test_a_job_that_reads_no_data_set_is_claimed_without_one(client, worker):
+    worker.hello()
+    job_id = client.post("/v1/jobs", json={"task": "benchmark"}).json()["id"]
+    attempt = worker.claim()
+    assert (attempt.job_id, attempt.claimed["dataset"]) == (job_id, None)
+    assert attempt.claimed["spec"]["measure"]["seconds"] == 180
+    for path in ("dataset", "dataset/index"):
+        url = f"/v1/attempts/{attempt.id}/{path}"
+        assert client.get(url, headers=attempt.headers).status_code == 404
+
+
+def test_the_best_job_is_given_not_the_one_that_rang(submit, worker):
+    first = submit()["id"]
+    urgent = submit(priority=1)["id"]
+    assert worker.claim(hint=first).job_id == urgent
+    assert worker.claim().job_id == first
+    assert worker.ask().status_code == 204
+
+
+def test_the_same_message_twice_starts_one_attempt(submit, worker, other_worker, job):
+    job_id = submit()["id"]
+    worker.claim(hint=job_id)
+    assert other_worker.ask(hint=job_id).status_code == 204
+    assert len(job(job_id)["attempts"]) == 1
+
+
+def test_a_repeated_claim_gets_the_same_attempt(submit, worker):
+    submit()
+    submit()
+    first = worker.claim(claim_id="c1").claimed
+    assert worker.claim(claim_id="c1").claimed == first
+    assert worker.claim(claim_id="c2").claimed["attempt_id"] != first["attempt_id"]
+
+
+def test_an_older_process_of_a_worker_gets_nothing(submit, worker):
+    submit()
+    worker.hello(boot_id="boot-2")
+    response = worker.ask()
+    assert (response.status_code, response.json()["code"]) == (409, "superseded")
+
+
+def test_an_unknown_worker_has_to_say_hello(submit, worker):
+    submit()
+    worker.id = "wrk_99999999"
+    assert worker.ask().json()["code"] == "superseded"
+
+
+def test_a_worker_of_another_release_ends_what_it_has_and_gets_no_more(
+    submit, worker, other_worker, job
+):
+    begun, queued = submit()["id"], submit()["id"]
+    attempt = worker.claim()
+    worker.hello(version="0.0.1")
+    assert worker.ask().status_code == 204
+    assert attempt.report().status_code == 200
+    assert job(begun)["status"] == "running"
+    assert other_worker.claim().job_id == queued
+
+
+def test_a_cpu_takes_a_job_for_any_device_only_where_no_worker_has_a_gpu(
+    submit, worker, other_worker
+):
+    submit()
+    other_worker.gpus = [{"index": 0, "name": "RX 7900", "arch": "gfx1100"}]
+    other_worker.hello()
+    assert worker.ask().status_code == 204
+    assert other_worker.claim()
+
+
+def test_a_job_for_another_architecture_is_passed_over(submit, worker, other_worker):
+    for each, arch in ((worker, "gfx1100"), (other_worker, "gfx942")):
+        each.gpus = [{"index": 0, "name": "card", "arch": arch}]
+        each.hello()
+    picky = submit(resources={"arch": ["gfx942"]}, priority=9)["id"]
+    other = submit()["id"]
+    assert worker.claim().job_id == other
+    assert other_worker.claim().job_id == picky
+
+
+def test_claims_at_the_same_time_get_different_jobs(client, submit, worker_key, worker):
+    jobs = {submit()["id"] for _ in range(12)}
+    workers = [type(worker)(client, worker_key, id=f"wrk_1000000{n}") for n in range(4)]
+
+    def claim_three(worker):
+        worker.hello()
+        return [worker.claim().job_id for _ in range(3)]
+
+    with ThreadPoolExecutor(4) as pool:
+        claimed = [job_id for ids in pool.map(claim_three, workers) for job_id in ids]
+    assert sorted(claimed) == sorted(jobs)
+
+
+def test_a_cancel_racing_a_finish_has_one_winner(client, submit, worker, job, kinds):
+    for _ in range(5):
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        attempt.upload(b"{}")
+        with ThreadPoolExecutor(2) as pool:
+            cancelled = pool.submit(client.post, f"/v1/jobs/{job_id}/cancel")
+            finished = pool.submit(attempt.succeed)
+        status = finished.result().json()["job_status"]
+        assert job(job_id)["status"] == status
+        assert (cancelled.result().status_code == 409) is (status == "succeeded")
+        assert kinds(job_id)[-1] == status
