@@ -1,0 +1,142 @@
+"""What a made service holds, in the views of `redkiln.job` and `redkiln.dataset_view`."""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+STARTED_AT = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+JOB_ID = "job_0123456789abcdefghijkl"
+MODEL = b"not really an onnx " * 5000
+
+
+@dataclass
+class FakeService:
+    """What the fake service holds, and how it misbehaves.
+
+    Attributes:
+        events: (kind, data) of the one job.
+        cut_after: the event stream's connections break after so many messages each.
+        failures: (status, headers) that the next requests are answered with.
+        requests: (method, path, headers) of all that came.
+        bundles: sha256 -> content of the code that was sent.
+        corrupt: artifacts arrive with a flipped byte.
+        diagnosis: what the doctor answers.
+        files: name -> (kind, content) of the artifacts; a model and its report if it is None.
+        metrics: of the job's progress.
+        preview: media type, step and content of the sample predictions.
+        cut_downloads: bytes after which a download's connection breaks, one for each.
+    """
+
+    url: str = ""
+    status: str = "succeeded"
+    task: str = "image-classification"
+    files: dict | None = None
+    is_verified: bool = True
+    reason: dict | None = None
+    events: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+    cut_after: list = field(default_factory=list)
+    failures: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
+    steered: list = field(default_factory=list)
+    diagnosis: dict = field(default_factory=dict)
+    estimates: list = field(default_factory=list)
+    metrics: dict = field(default_factory=lambda: {"train/loss": 0.5, "val/accuracy": 0.978})
+    datasets: dict = field(default_factory=dict)
+    uploads: list = field(default_factory=list)
+    upload_queries: list = field(default_factory=list)
+    submitted: list = field(default_factory=list)
+    job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
+    roots: list = field(default_factory=list)
+    bundles: dict = field(default_factory=dict)
+    dataset_errors: list = field(default_factory=list)
+    corrupt: bool = False
+    cut_downloads: list = field(default_factory=list)
+    preview: tuple | None = None
+    log: bytes = b"first line\nsecond line\n"
+
+    def summary(self, job_id=JOB_ID):
+        is_terminal = self.status in ("succeeded", "failed", "cancelled")
+        return {
+            "id": job_id,
+            "name": self.job_names[job_id],
+            "task": self.task,
+            "status": self.status,
+            "is_terminal": is_terminal,
+            "reason": self.reason,
+            "progress": progress(step=90, steps=90, metrics=self.metrics),
+            "dataset_id": "ds_1",
+            "created_at": STARTED_AT.isoformat(),
+            "started_at": STARTED_AT.isoformat(),
+            "finished_at": (STARTED_AT + timedelta(seconds=42)).isoformat()
+            if is_terminal
+            else None,
+        }
+
+    def view(self, job_id=JOB_ID):
+        attempt = {
+            "id": "att_1",
+            "number": 1,
+            "status": "succeeded",
+            "worker_id": "wrk_1",
+            "started_at": STARTED_AT.isoformat(),
+        }
+        spec = {"dataset": "flowers", "task": self.task}
+        return {
+            **self.summary(job_id),
+            "warnings": self.warnings,
+            "attempts": [attempt],
+            "spec": spec,
+        }
+
+    def artifacts(self):
+        if self.status != "succeeded" and self.files is None:
+            return []
+        if self.files is not None:
+            return [artifact(name, kind, body) for name, (kind, body) in self.files.items()]
+        return [
+            artifact("model.onnx", "model", MODEL, verified=self.is_verified),
+            artifact("report.md", "report", b"# Report\n"),
+        ]
+
+
+def progress(*, step, steps, metrics):
+    return {
+        "epoch": 1 + step // 30,
+        "epochs": 3,
+        "step": step,
+        "steps": steps,
+        "fraction": step / steps,
+        "samples_per_second": 1234.0,
+        "eta_seconds": 3.0,
+        "metrics": metrics,
+    }
+
+
+def artifact(name, kind, content, verified=None):
+    return {
+        "id": f"art_{name.replace('/', '~')}",
+        "job_id": JOB_ID,
+        "name": name,
+        "kind": kind,
+        "media_type": "application/octet-stream",
+        "size_bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "verified": verified,
+        "created_at": STARTED_AT.isoformat(),
+        "url": f"/v1/artifacts/art_{name.replace('/', '~')}/content",
+    }
+
+
+def dataset(name, **fields):
+    return {
+        "id": "ds_1",
+        "name": name,
+        "status": "ready",
+        "kind": "archive",
+        "classes": ["daisy", "rose"],
+        "counts": {"train": {"daisy": 30, "rose": 20}, "test": {"daisy": 5, "rose": 5}},
+        "image_sizes": {"32x32": 60},
+        "created_at": STARTED_AT.isoformat(),
+        **fields,
+    }
