@@ -9,10 +9,10 @@ step.
 
 It takes as long as the jobs do: on two cores without bf16 the nets on images some ten minutes.
 
-`python -m bench accuracy`, or one of it: `python -m bench.accuracy mnist|cifar|cancer|gpu`.
+`python -m bench accuracy`, or one of it:
+`python -m bench.accuracy mnist|cifar|cancer|equal|gpu`.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -28,23 +28,22 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from bench import equal_epochs
 from bench.result import Result, at_least, info, spread
-from bench.training import generate_archive, index_archive
+from bench.training import generate_archive
+from bench.whole_job import DATA, archive_dataset, train_job, write_job
 from redkiln.events import EventWriter
 from redkiln.tasks import parse_spec
 from redkiln.tasks.image_classification import ImageClassificationSpec
-from worker.export.run import export_job
-from worker.jobdir import JobDir, LocalDataset, Order
+from worker.jobdir import LocalDataset
 from worker.trainer.devices import autocast_of
-from worker.trainer.lifetime import StopSignal
 from worker.trainer.memory import keep_freed_memory
 from worker.trainer.models.cifar_fast import CifarFast
 from worker.trainer.optimizer import build_optimizer
 from worker.trainer.report import Report
-from worker.trainer.run import build_loop, run_job
+from worker.trainer.run import build_loop
 from worker.trainer.threads import ENVIRONMENT
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 FIXED = {"batch_size": 64, "compile": "off"}
 """What would else be measured on the machine, so that the figure is the same on the next one."""
 FULL_SIZE = 5000, 1000
@@ -101,7 +100,7 @@ FIGURES = {
 def run() -> list[Result]:
     """Every figure in a process of its own, whose threads and memory are set as a trainer's are."""
     results: list[Result] = []
-    for name in (*FIGURES, "gpu"):
+    for name in (*FIGURES, "equal", "gpu"):
         command = [sys.executable, "-m", "bench.accuracy", name]
         environment = {**ENVIRONMENT, **os.environ}
         done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
@@ -114,6 +113,9 @@ def measure(name: str) -> list[Result]:
     """One of the figures; none where the machine lacks what it needs."""
     if name == "gpu":
         return [over_bare_step()] if torch.cuda.is_available() else []
+    if name == "equal":
+        keep_freed_memory()
+        return equal_epochs.measure()
     figure = FIGURES[name]
     if figure.archive is not None and not (DATA / figure.archive).exists():
         return [info(figure.name, float("nan"), "", f"not measured: {figure.archive} is missing")]
@@ -124,30 +126,21 @@ def measure(name: str) -> list[Result]:
 
 def train_figure(figure: Figure, root: Path) -> Result:
     """Train, export and score; the figure is that of ONNX Runtime."""
-    dataset = _archive_of(figure, root) if figure.archive else _builtin_of(figure)
-    job_dir = _write_job(root, {"dataset": dataset.name, **figure.spec}, dataset, device="cpu")
-    start = time.perf_counter()
-    trained, exported = run_job(job_dir, StopSignal()), None
-    seconds = time.perf_counter() - start
-    if trained == 0:
-        exported = export_job(job_dir)
-    events = [json.loads(line) for line in job_dir.events_path.read_text().splitlines()]
-    if exported != 0:
-        failures = [event["data"] for event in events if event["kind"] == "failure"]
-        raise RuntimeError(f"{figure.name}: the job failed: {failures}")
-    result = next(event["data"] for event in events if event["kind"] == "result")
-    resolved = [event["data"]["spec"] for event in events if event["kind"] == "resolved"][-1]
-    training, model = resolved["training"], resolved["model"]
-    verified = "verified" if result["verified"] else "UNVERIFIED"
+    if figure.archive is None:
+        name = figure.spec["dataset"]
+        dataset = LocalDataset(name=name, kind="builtin", fingerprint=name)
+    else:
+        dataset = archive_dataset(DATA / figure.archive, root, grey_side=figure.grey_side)
+    trained = train_job({"dataset": dataset.name, **figure.spec}, dataset, root)
+    training = trained.training
     detail = (
         f"{json.dumps({k: v for k, v in figure.spec.items() if k != 'task'})}; seed "
-        f"{training['seed']}, {training['epochs']} epochs in {seconds:.0f} s, {model['name']}, "
-        f"batch {training['batch_size']}, {training['precision']}, "
-        f"{torch.get_num_threads()} threads; torch {result['metrics']['test/accuracy']:.4f}, "
-        f"ONNX {verified}"
+        f"{training['seed']}, {training['epochs']} epochs in {trained.seconds:.0f} s, "
+        f"{trained.model_name}, batch {training['batch_size']}, {training['precision']}, "
+        f"{torch.get_num_threads()} threads; torch {trained.metrics['test/accuracy']:.4f}, "
+        f"ONNX {'verified' if trained.is_verified else 'UNVERIFIED'}"
     )
-    value = result["metrics"]["test/accuracy_onnx"]
-    return at_least(figure.name, value, "", figure.target, detail)
+    return at_least(figure.name, trained.metrics["test/accuracy_onnx"], "", figure.target, detail)
 
 
 def over_bare_step() -> Result:
@@ -156,11 +149,11 @@ def over_bare_step() -> Result:
     with tempfile.TemporaryDirectory(prefix="bench-accuracy-") as folder:
         root = Path(folder)
         archive = generate_archive(root / "cifar.zip", counts=FULL_SIZE)
-        dataset = _dataset_of(archive, root, grey_side=None)
+        dataset = archive_dataset(archive, root)
         training = {"epochs": 1000, "batch_size": GPU_BATCH, "validation_fraction": 0.0}
         spec = {"dataset": "bench", "model": "cifar-fast", "training": training}
         spec = {"task": "image-classification", **spec}
-        job_dir = _write_job(root, spec, dataset, device=str(device))
+        job_dir = write_job(root, spec, dataset, device=str(device))
         with EventWriter(job_dir.events_path) as writer:
             report = Report(writer, progress_seconds=1.0)
             loop, work = build_loop(
@@ -221,49 +214,6 @@ def _timed(work: Callable[[], object]) -> Callable[[], float]:
         return time.perf_counter() - start
 
     return seconds
-
-
-def _archive_of(figure: Figure, root: Path) -> LocalDataset:
-    assert figure.archive is not None
-    return _dataset_of(DATA / figure.archive, root, grey_side=figure.grey_side)
-
-
-def _dataset_of(archive: Path, root: Path, *, grey_side: int | None) -> LocalDataset:
-    index = index_archive(archive)
-    if grey_side is not None:
-        grey = {"image_size": (grey_side, grey_side), "channels": 1}
-        index = index.model_copy(update=grey)
-    index_path = root / "index.json"
-    index_path.write_text(index.model_dump_json())
-    return LocalDataset(
-        name="bench",
-        kind="archive",
-        path=str(archive),
-        index_path=str(index_path),
-        fingerprint=hashlib.sha256(archive.read_bytes()).hexdigest(),
-    )
-
-
-def _builtin_of(figure: Figure) -> LocalDataset:
-    name = figure.spec["dataset"]
-    return LocalDataset(name=name, kind="builtin", fingerprint=name)
-
-
-def _write_job(root: Path, spec: dict[str, Any], dataset: LocalDataset, *, device: str) -> JobDir:
-    order = Order(
-        job_id="job_bench",
-        job_name="bench",
-        attempt_id="att_bench",
-        spec=spec,
-        dataset=dataset,
-        device=device,
-        threads=torch.get_num_threads(),
-        cache_dir=str(root / "cache"),
-    )
-    job_dir = JobDir(root / "job")
-    job_dir.root.mkdir()
-    job_dir.order_path.write_text(order.model_dump_json())
-    return job_dir
 
 
 if __name__ == "__main__":

@@ -243,7 +243,9 @@ def build_network(name: str) -> nn.Module:
     return build_model(Model.model_validate({"name": name, "options": options}), num_classes=10)
 
 
-def plain_loader(archive: Path) -> tuple[DataLoader[tuple[torch.Tensor, int]], object]:
+def plain_loader(
+    archive: Path,
+) -> tuple[DataLoader[tuple[torch.Tensor, int]], tempfile.TemporaryDirectory[str]]:
     """What one writes first: DataLoader workers that open, turn and normalise file by file.
 
     The files live as long as the second of what is returned.
@@ -356,7 +358,8 @@ class StepClock:
 class FileDataset(Dataset[tuple[torch.Tensor, int]]):
     """Images of a folder a class, with a random flip and rotation of each, by PIL."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_augmented: bool = True) -> None:
+        self._is_augmented = is_augmented
         names = sorted(path.name for path in folder.iterdir())
         self._files = [
             (path, label)
@@ -372,9 +375,10 @@ class FileDataset(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         path, label = self._files[index]
         image = Image.open(path).convert("RGB")
-        if random.random() < 0.5:
-            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        image = image.rotate(random.uniform(-10, 10), Image.Resampling.BILINEAR)
+        if self._is_augmented:
+            if random.random() < 0.5:
+                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            image = image.rotate(random.uniform(-10, 10), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
         return (pixels - self._mean) / self._std, label
 

@@ -1,0 +1,89 @@
+"""What a default job learns in so many epochs, beside a plain loop: speed must not cost accuracy.
+
+The same network, images, augmentation and number of epochs: a job that asks for nothing else, so
+that batch size, rate, precision and what it holds out for validation are chosen for it; and the
+loop that one writes first, on a DataLoader over files with PIL transforms, batch 64, AdamW, fp32.
+Each is scored on the test images once, at the end. A figure is the mean over the seeds.
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from bench.result import Result, at_least, info
+from bench.training import FileDataset, build_network, plain_loader
+from bench.whole_job import DATA, archive_dataset, train_job
+
+ARCHIVE = "cifar10-12k.zip"
+MODEL = "amdnet"
+EPOCHS = 10
+SEEDS = (0, 1, 2)
+TARGET = -0.005
+"""Half a point."""
+LEARNING_RATE = 2e-3
+EVALUATED_AT_ONCE = 500
+AUGMENT = {"flip": True, "rotate_degrees": 10.0, "crop": 0.0}
+
+
+def measure() -> list[Result]:
+    """How much more of the test images the default job gets right."""
+    name = f"{MODEL}: test accuracy of the default job less that of a plain loop, {EPOCHS} epochs"
+    archive = DATA / ARCHIVE
+    if not archive.exists():
+        return [info(name, float("nan"), "", f"not measured: {ARCHIVE} is missing")]
+    ours, theirs, seconds = [], [], {"ours": 0.0, "theirs": 0.0}
+    for seed in SEEDS:
+        start = time.perf_counter()
+        training: dict[str, Any] = {"epochs": EPOCHS, "seed": seed, "augment": AUGMENT}
+        spec = {"task": "image-classification", "model": MODEL, "training": training}
+        with tempfile.TemporaryDirectory(prefix="bench-equal-") as folder:
+            dataset = archive_dataset(archive, Path(folder))
+            trained = train_job({"dataset": dataset.name, **spec}, dataset, Path(folder))
+        ours.append(trained.metrics["test/accuracy"])
+        seconds["ours"] += time.perf_counter() - start
+        start = time.perf_counter()
+        theirs.append(_train_plain(archive, seed=seed))
+        seconds["theirs"] += time.perf_counter() - start
+    detail = (
+        f"{_list(ours)} over {_list(theirs)}, seeds {SEEDS}; batch "
+        f"{trained.training['batch_size']} in {trained.training['precision']}, export included "
+        f"{seconds['ours']:.0f} s, the plain loop's {seconds['theirs']:.0f} s; {ARCHIVE}, "
+        f"{torch.get_num_threads()} threads"
+    )
+    difference = statistics.mean(ours) - statistics.mean(theirs)
+    return [at_least(name, difference, "", TARGET, detail)]
+
+
+def _train_plain(archive: Path, *, seed: int) -> float:
+    torch.manual_seed(seed)
+    loader, folder = plain_loader(archive)
+    network = build_network(MODEL)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE)
+    for _ in range(EPOCHS):
+        for images, labels in loader:
+            functional.cross_entropy(network(images), labels).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            optimizer.zero_grad()
+    test = FileDataset(Path(folder.name) / "test", is_augmented=False)
+    return _score(network, test)
+
+
+@torch.no_grad()
+def _score(network: nn.Module, test: FileDataset) -> float:
+    network.eval()
+    num_right = 0
+    for start in range(0, len(test), EVALUATED_AT_ONCE):
+        rows = [test[place] for place in range(start, min(start + EVALUATED_AT_ONCE, len(test)))]
+        outputs = network(torch.stack([image for image, _ in rows]))
+        num_right += int((outputs.argmax(1) == torch.tensor([label for _, label in rows])).sum())
+    return num_right / len(test)
+
+
+def _list(accuracies: list[float]) -> str:
+    return ", ".join(f"{accuracy:.4f}" for accuracy in accuracies)
