@@ -3,7 +3,8 @@
 Two ways to train the same network (mlp, hidden layers of 128 and 64, dropout 0.1) on the same
 10^6 rows of 20 numbers, batch 1024, AdamW, fp32, take turns, a chunk of steps each:
 
-- redkiln: the loop of a real job, checkpoints and events included, evaluation excluded;
+- redkiln: the loop of a real job, checkpoints and events included, evaluation excluded; a step as
+  small as this is made by one thread;
 - plain: a DataLoader, shuffled, over a TensorDataset of rows that are standardised already.
 
 The ratio is that of the medians; beside it stands the spread of those of neighbouring chunks.
@@ -71,11 +72,12 @@ def measure() -> list[Result]:
         root = Path(folder)
         numbers, labels = make_rows()
         write_table(root / "table.parquet", numbers, labels)
+        threads = torch.get_num_threads()
         started = time.perf_counter()
         with closing(RedkilnChunks(root)) as redkiln:
             redkiln(1)
             opened_seconds = time.perf_counter() - started
-            plain = plain_chunks(numbers, labels)
+            plain = plain_chunks(numbers, labels, threads=threads)
             ours, theirs = alternate(redkiln, plain)
     ratio = statistics.median(theirs) / statistics.median(ours)
     pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
@@ -83,7 +85,7 @@ def measure() -> list[Result]:
     how = (
         f"{rows / statistics.median(ours):,.0f} over {rows / statistics.median(theirs):,.0f} "
         f"rows/s; pairs of {CHUNK} steps: {spread(pairs)}; {ROWS:,} rows of {COLUMNS} numbers, "
-        f"batch {BATCH}, mlp {HIDDEN}, fp32, {torch.get_num_threads()} threads"
+        f"batch {BATCH}, mlp {HIDDEN}, fp32, {redkiln.threads} threads of {threads}"
     )
     name = "rows/s of a job on a table over a DataLoader on a TensorDataset"
     return [
@@ -113,9 +115,11 @@ class RedkilnChunks:
         self._loop, _work = build_loop(
             job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
         )
+        self.threads = torch.get_num_threads()
 
     def __call__(self, steps: int) -> float:
         """Seconds of so many steps."""
+        torch.set_num_threads(self.threads)
         before = self._report.settle().get(Phase.EVALUATING, 0.0)
         start = time.perf_counter()
         self._loop.advance(steps)
@@ -127,8 +131,8 @@ class RedkilnChunks:
         self._writer.close()
 
 
-def plain_chunks(numbers: np.ndarray, labels: np.ndarray) -> Chunks:
-    """What one writes first."""
+def plain_chunks(numbers: np.ndarray, labels: np.ndarray, *, threads: int) -> Chunks:
+    """What one writes first, with the threads that torch takes by itself."""
     mean, std = numbers.mean(axis=0), numbers.std(axis=0)
     rows = torch.from_numpy(((numbers - mean) / std).astype(np.float32))
     dataset = TensorDataset(rows, torch.from_numpy(labels))
@@ -147,6 +151,7 @@ def plain_chunks(numbers: np.ndarray, labels: np.ndarray) -> Chunks:
     batches = forever()
 
     def chunk(steps: int) -> float:
+        torch.set_num_threads(threads)
         start = time.perf_counter()
         for inputs, targets in itertools.islice(batches, steps):
             loss = functional.cross_entropy(model(inputs), targets)

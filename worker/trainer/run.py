@@ -121,7 +121,9 @@ def build_loop(
     report.write(
         EventKind.RESOLVED,
         spec=work.spec.model_dump(mode="json"),
-        environment=describe_environment(device, threads=order.threads, patches=order.patches),
+        environment=describe_environment(
+            device, threads=torch.get_num_threads(), patches=order.patches
+        ),
     )
     guard = build_guard(device, model=work.model, report=report)
     insight = Insight(work, job_dir=job_dir, order=order, report=report, device=device)
@@ -209,7 +211,7 @@ def _say_resumed(order: Order, manifest: Manifest, report: Report) -> None:
         report.seconds[phase] = report.seconds.get(phase, 0.0) + seconds
     report.message(f"resumed from step {manifest.step}")
     made_on = (manifest.torch_version, manifest.threads, torch.device(manifest.device).type)
-    here = (torch.__version__, order.threads, torch.device(order.device).type)
+    here = (torch.__version__, torch.get_num_threads(), torch.device(order.device).type)
     if made_on != here:
         report.message(
             "the checkpoint was made with torch {}, {} threads, on {}; here it is torch {}, "
@@ -257,7 +259,7 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         first_step_at=loop.first_step_at,
         seconds=dict(report.settle()),
         environment=describe_environment(
-            torch.device(order.device), threads=order.threads, patches=order.patches
+            torch.device(order.device), threads=torch.get_num_threads(), patches=order.patches
         ),
         first_steps=loop.first_steps,
         advice=advice,
