@@ -107,7 +107,7 @@ class WorkerSettings(BaseSettings):
     )
     script_command: list[str] = Field(
         default_factory=lambda: [sys.executable, "-m", "worker.script"],
-        description="Runs a script; the job directory is added.",
+        description="Runs a script; gets a job directory, or --spare.",
     )
     export_command: list[str] = Field(
         default_factory=lambda: [sys.executable, "-m", "worker.export"],

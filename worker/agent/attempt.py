@@ -238,6 +238,7 @@ class Attempt:
         finally:
             self.bench.launcher.start_spare()
             if self._is_script:
+                self.bench.launcher.start_script_spare()
                 end_strays(self._jobdir.root)
         self.grant.finish(failure.code if failure else None)
         return failure

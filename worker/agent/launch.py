@@ -1,4 +1,4 @@
-"""Starting what an attempt runs in: the trainer and the export child, warm or cold."""
+"""Starting what an attempt runs in, warm or cold: trainer, export child, keeper of a script."""
 
 import os
 import subprocess
@@ -50,6 +50,7 @@ class Launcher:
         self._patching = patching
         self._trainer = self._spare("spare", settings.trainer_command)
         self._export = self._spare("export-spare", settings.export_command)
+        self._script = self._spare("script-spare", settings.script_command)
 
     @property
     def spare_pid(self) -> int | None:
@@ -60,6 +61,14 @@ class Launcher:
         """Have a warm trainer wait for the next job, unless one does or none is wanted."""
         if self._settings.spare:
             self._trainer.start(self.trainer_environment())
+
+    def start_script_spare(self) -> None:
+        """Have what stays with a script wait for the next one.
+
+        Where there was one script there will be others; other workers save its 40 MB.
+        """
+        if self._settings.spare:
+            self._script.start(self.trainer_environment())
 
     def warm_export(self) -> None:
         """Have a warm export child wait for the end of this job's training."""
@@ -96,14 +105,17 @@ class Launcher:
         return self._start(command, jobdir, environment, leases=leases)
 
     def start_script(self, jobdir: JobDir, grant: Grant) -> Child:
-        """Start what stays with a script; it needs no torch of its own, and so no spare.
+        """Start what stays with a script; it needs no torch of its own.
 
         Raises:
             OSError: no process could be started.
         """
         environment = self.trainer_environment(grant.gpus if len(grant.gpus) > 1 else ())
-        command, leases = self._settings.script_command, grant.descriptors
-        return self._start(command, jobdir, environment, leases=leases)
+        given = self._script.give(jobdir, environment, leases=grant.descriptors)
+        if isinstance(given, Child):
+            return given
+        command = self._settings.script_command
+        return self._start(command, jobdir, environment, leases=grant.descriptors)
 
     def start_export(self, jobdir: JobDir) -> Child:
         """Start the export of what was trained; it sees no GPU.
@@ -146,6 +158,7 @@ class Launcher:
         """End what waits, and have nothing wait again."""
         self._trainer.close()
         self._export.close()
+        self._script.close()
 
     @property
     def _own_gpus(self) -> Sequence[HostGpu]:

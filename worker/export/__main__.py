@@ -27,15 +27,15 @@ def main(arguments: list[str]) -> int:
     from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
 
     try:
+        from worker import handover
         from worker.export.run import export_job
-        from worker.trainer import spare
 
         job_dir = None if options.job_dir is None else JobDir(options.job_dir)
         if options.spare:
-            job_dir = spare.wait_for_job()
+            job_dir = handover.wait_for_job()
             if job_dir is None:
                 return EXIT_DONE
-            spare.redirect_output(job_dir)
+            handover.redirect_output(job_dir)
         assert job_dir is not None
         return export_job(job_dir)
     except Stopped:

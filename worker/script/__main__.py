@@ -1,10 +1,13 @@
-"""`python -m worker.script JOBDIR` runs a job's script; `local` runs one here, without a queue."""
+"""`python -m worker.script JOBDIR` runs a job's script; `local` runs one here, without a queue.
+
+With `--spare` it waits for the job directory on stdin, its modules imported.
+"""
 
 import os
 import sys
 from pathlib import Path
 
-from worker.jobdir import EXIT_STOPPED, JobDir
+from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 
 EXIT_INTERRUPTED = 130
@@ -27,9 +30,21 @@ def main(arguments: list[str]) -> int:
     from worker.script.job import run_job
 
     try:
-        return run_job(JobDir(Path(arguments[0])), stop)
+        job_dir = _wait() if arguments == ["--spare"] else JobDir(Path(arguments[0]))
+        return EXIT_DONE if job_dir is None else run_job(job_dir, stop)
     except Stopped:
         return EXIT_STOPPED
+
+
+def _wait() -> JobDir | None:
+    from worker import handover
+    from worker.script.processes import hide_memory
+
+    hide_memory()  # a script in another slot may run as the same user
+    job_dir = handover.wait_for_job()
+    if job_dir is not None:
+        handover.redirect_output(job_dir)
+    return job_dir
 
 
 if __name__ == "__main__":

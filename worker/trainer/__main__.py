@@ -35,17 +35,18 @@ def main(arguments: list[str]) -> int:
         if job_dir is not None and (status := _lead(job_dir, stop)) is not None:
             return status
         # After the parent check: torch takes over a second, in which a parent may die.
-        from worker.trainer import spare
+        from worker import handover
         from worker.trainer.memory import keep_freed_memory
         from worker.trainer.run import run_job
+        from worker.trainer.spare import warm_up
 
         keep_freed_memory()
         if options.spare:
-            spare.warm_up()
-            job_dir = spare.wait_for_job()
+            warm_up()
+            job_dir = handover.wait_for_job()
             if job_dir is None:
                 return EXIT_DONE
-            spare.redirect_output(job_dir)
+            handover.redirect_output(job_dir)
         assert job_dir is not None
         status = _lead(job_dir, stop) if options.spare else None
         return run_job(job_dir, stop) if status is None else status

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from worker.agent.children import Child, Spawner
-from worker.agent.launch import is_nearly_trained
+from worker.agent.grants import Grant
+from worker.agent.inventory import Inventory, SlotPlan
+from worker.agent.launch import Launcher, is_nearly_trained
+from worker.agent.patching import Patching
 from worker.agent.spare import Spare
 from worker.hardware.leases import LeaseFolder
 from worker.jobdir import JobDir
+from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[3]
 ECHO = "import sys; print(sys.stdin.readline(), end='', flush=True)"
@@ -87,7 +91,7 @@ HOLD = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import os, subprocess
-from worker.trainer.spare import wait_for_job
+from worker.handover import wait_for_job
 from worker.hardware.leases import inherited_leases
 print(wait_for_job().root, flush=True)
 rank = subprocess.Popen(["true"], pass_fds=inherited_leases(os.environ))
@@ -119,6 +123,37 @@ def test_a_waiting_trainer_gets_the_lease_that_was_taken_after_it_was_started(tm
     assert (tmp_path / "spare.log").read_text() == f"ready\n{jobdir.root}\n"
     assert folder.take(["0000:03:00.0"])
     folder.close()
+
+
+KEEPER = """
+import sys
+warm = sys.argv[1] == "--spare"
+print("warm" if warm else "cold", sys.stdin.readline().strip() if warm else sys.argv[1])
+"""
+
+
+def test_what_stays_with_a_script_waits_for_the_next_one(tmp_path):
+    command = [sys.executable, "-c", KEEPER]
+    settings = WorkerSettings(worker_dir=tmp_path / "worker", script_command=command)
+    settings.worker_dir.mkdir()
+    slot = SlotPlan(0, "cpu", "cpu", 1)
+    launcher = Launcher(settings, Spawner(), slot=slot, patching=Patching(settings, Inventory()))
+
+    def start(name):
+        jobdir = JobDir(tmp_path / name)
+        jobdir.root.mkdir()
+        child = launcher.start_script(jobdir, Grant())
+        assert child.wait(10)
+        assert child.reap() == 0
+        return jobdir
+
+    first = start("first")
+    assert first.log_path.read_text() == f"cold {first.root}\n"
+    launcher.start_script_spare()
+    second = start("second")
+    said = (settings.worker_dir / "script-spare-0.log").read_text()
+    assert said == f"warm {second.root}\n"
+    launcher.close()
 
 
 def test_a_new_child_inherits_what_it_is_given_and_nothing_else(tmp_path):
