@@ -5,10 +5,9 @@ manifest of the same name in `.json`.
 """
 
 import json
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -17,6 +16,7 @@ import structlog
 from redkiln.protocol import CheckpointCommit, CheckpointReceipt, CheckpointRef
 from worker.agent.backoff import Backoff
 from worker.agent.client import AttemptClient, Refused, ServiceAway, Superseded
+from worker.agent.courier import Courier
 from worker.agent.stopping import StopReason, StopSignal
 from worker.agent.transfer import WrongDigest, fetch_file
 
@@ -57,65 +57,24 @@ def enqueue(waiting: list[Announced], new: Announced) -> list[Announced]:
 
 
 @dataclass
-class CheckpointUploader:
+class CheckpointUploader(Courier[Announced]):
     """A thread that uploads and commits checkpoints one at a time; what is overtaken is skipped."""
 
+    thread_name = "checkpoints"
     client: Checkpoints
     folder: Path
     stop: StopSignal
-    _waiting: list[Announced] = field(default_factory=list)
-    _is_busy: bool = False
-    _is_over: bool = False
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Upload from now on."""
-        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
-        self._thread.start()
 
     def offer(self, data: dict[str, Any]) -> None:
         """A CHECKPOINT event's data: upload it as soon as the one before is through."""
-        with self._changed:
-            self._waiting = enqueue(self._waiting, Announced.of(data))
-            self._changed.notify_all()
+        with self.changed:
+            self.waiting = enqueue(self.waiting, Announced.of(data))
+            self.changed.notify_all()
 
-    def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that waits is committed; whether it is."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: not self._waiting and not self._is_busy, timeout_seconds
-            )
-
-    def halt(self) -> None:
-        """Start no further upload; the one in flight is waited for."""
-        with self._changed:
-            self._waiting = []
-            self._is_over = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while (item := self._next()) is not None:
-            try:
-                self._hand_in(item)
-            finally:
-                with self._changed:
-                    self._is_busy = False
-                    self._changed.notify_all()
-
-    def _next(self) -> Announced | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_over)
-            if self._is_over:
-                return None
-            self._is_busy = True
-            return self._waiting.pop(0)
-
-    def _hand_in(self, item: Announced) -> None:
+    def hand_in(self, item: Announced) -> None:
+        """Upload and commit a checkpoint."""
         backoff = Backoff()
-        while not self._is_over:
+        while not self.is_over:
             try:
                 upload_checkpoint(self.client, self.folder, item)
             except ServiceAway as error:
@@ -136,10 +95,10 @@ class CheckpointUploader:
                 return
 
     def _is_overtaken(self, item: Announced) -> bool:
-        with self._changed:
-            if not self._waiting:
+        with self.changed:
+            if not self.waiting:
                 return False
-            return item not in enqueue([item], self._waiting[-1])
+            return item not in enqueue([item], self.waiting[-1])
 
 
 def upload_checkpoint(client: Checkpoints, folder: Path, item: Announced) -> None:

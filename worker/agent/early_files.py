@@ -1,8 +1,7 @@
 """Files that a script leaves while it runs: uploaded and published one after the other."""
 
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import structlog
@@ -11,6 +10,7 @@ from redkiln.protocol import ArtifactCommit
 from worker.agent.artifacts import upload_file
 from worker.agent.backoff import Backoff
 from worker.agent.client import Refused, ServiceAway, Superseded
+from worker.agent.courier import Courier
 from worker.agent.stopping import StopReason, StopSignal
 from worker.jobdir import JobDir, OutputFile
 
@@ -31,69 +31,36 @@ class Publisher(Protocol):
 
 
 @dataclass
-class EarlyFiles:
+class EarlyFiles(Courier[OutputFile]):
     """A thread that publishes files in the order in which they became whole.
 
     It is a service to whoever watches: at the end of the attempt all files are handed in again,
     and what went wrong here goes right there, or is told there.
     """
 
+    thread_name = "early-files"
     client: Publisher
     jobdir: JobDir
     stop: StopSignal
-    _waiting: dict[str, OutputFile] = field(default_factory=dict)
-    _is_busy: bool = False
-    _is_over: bool = False
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _thread: threading.Thread | None = None
 
     def offer(self, data: dict[str, Any]) -> None:
         """An ARTIFACT event's data; of a file that waits already, only the newest counts."""
-        with self._changed:
-            output = OutputFile.model_validate(data["file"])
-            self._waiting[output.name] = output
-            if self._thread is None and not self._is_over:
-                self._thread = threading.Thread(target=self._run, name="early-files", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+        output = OutputFile.model_validate(data["file"])
+        with self.changed:
+            names = [item.name for item in self.waiting]
+            if output.name in names:
+                self.waiting[names.index(output.name)] = output
+            else:
+                self.waiting.append(output)
+            if not self.is_over:
+                self.start()
+            self.changed.notify_all()
 
-    def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that waits is published; whether it is."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: not self._waiting and not self._is_busy, timeout_seconds
-            )
-
-    def halt(self) -> None:
-        """Publish no further file; the one in flight is waited for."""
-        with self._changed:
-            self._is_over = True
-            self._waiting.clear()
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while (output := self._next()) is not None:
-            try:
-                self._hand_in(output)
-            finally:
-                with self._changed:
-                    self._is_busy = False
-                    self._changed.notify_all()
-
-    def _next(self) -> OutputFile | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_over)
-            if self._is_over:
-                return None
-            self._is_busy = True
-            return self._waiting.pop(next(iter(self._waiting)))
-
-    def _hand_in(self, output: OutputFile) -> None:
+    def hand_in(self, output: OutputFile) -> None:
+        """Upload and publish a file."""
         backoff = Backoff()
         path = self.jobdir.locate(output)
-        while not self._is_over:
+        while not self.is_over:
             try:
                 commit = upload_file(self.client, path, output, root=self.jobdir.root)
                 self.client.publish_artifact(commit)

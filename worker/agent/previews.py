@@ -1,7 +1,6 @@
 """Sample predictions on their way to the service: the newest one, and none of it worth a retry."""
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 
 from redkiln.job import PreviewNote
 from worker.agent.client import ServiceAway, ServiceError, Superseded
+from worker.agent.courier import Courier
 from worker.agent.stopping import StopReason, StopSignal
 
 log = structlog.get_logger(__name__)
@@ -23,23 +23,14 @@ class Previews(Protocol):
 
 
 @dataclass
-class PreviewUploader:
+class PreviewUploader(Courier[PreviewNote]):
     """A thread that hands previews in; one that is overtaken is skipped."""
 
+    thread_name = "previews"
     client: Previews
     folder: Path
     stop: StopSignal
-    _waiting: PreviewNote | None = None
     _seen: str | None = None
-    _is_busy: bool = False
-    _is_over: bool = False
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Hand in from now on."""
-        self._thread = threading.Thread(target=self._run, name="previews", daemon=True)
-        self._thread.start()
 
     def offer(self, progress: dict[str, Any]) -> None:
         """A PROGRESS event's data, which names the newest preview time and again."""
@@ -51,42 +42,12 @@ class PreviewUploader:
         except ValidationError as error:
             log.warning("a preview that cannot be read", error=str(error))
             return
-        with self._changed:
-            self._seen, self._waiting = note.file, note
-            self._changed.notify_all()
+        with self.changed:
+            self._seen, self.waiting = note.file, [note]
+            self.changed.notify_all()
 
-    def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until nothing waits; whether it came to that."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: self._waiting is None and not self._is_busy, timeout_seconds
-            )
-
-    def halt(self) -> None:
-        """Hand nothing more in."""
-        with self._changed:
-            self._is_over, self._waiting = True, None
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while (note := self._next()) is not None:
-            try:
-                self._hand_in(note)
-            finally:
-                with self._changed:
-                    self._is_busy = False
-                    self._changed.notify_all()
-
-    def _next(self) -> PreviewNote | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting is not None or self._is_over)
-            note, self._waiting = self._waiting, None
-            self._is_busy = note is not None
-            return note
-
-    def _hand_in(self, note: PreviewNote) -> None:
+    def hand_in(self, note: PreviewNote) -> None:
+        """Send a preview, once."""
         try:
             content = (self.folder / Path(note.file).name).read_bytes()
             self.client.put_preview(content, step=note.step, media_type=note.media_type)
