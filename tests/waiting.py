@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes do."""
+"""Waiting for what other threads and processes do, and time that need not be waited for."""
 
 import time
 
@@ -12,6 +12,16 @@ def wait_for(condition, *, seconds=120.0):
         assert time.monotonic() < deadline, "what was waited for did not happen"
         time.sleep(0.005)
     return result
+
+
+class Clock:
+    """A clock that stands still; a test moves `now`, in seconds."""
+
+    def __init__(self, now=0.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
 
 
 def is_alive(pid):

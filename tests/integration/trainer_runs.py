@@ -3,7 +3,8 @@
 import json
 import sys
 
-from worker.jobdir import JobDir, LocalDataset, Order
+from tests.worker import job_dirs
+from worker.jobdir import LocalDataset
 
 PATIENCE_SECONDS = 240
 TRAINER = (sys.executable, "-m", "worker.trainer")
@@ -12,19 +13,8 @@ DIGITS = LocalDataset(name="digits", kind="builtin", fingerprint="digits")
 
 
 def write_job(root, spec, *, dataset=DIGITS, **order):
-    """A job directory at `root`; what is there of an earlier attempt stays."""
-    written = Order(
-        job_id="job_1",
-        job_name=root.name,
-        attempt_id="att_1",
-        spec=spec,
-        dataset=dataset,
-        **{"device": "cpu", "threads": 1, "progress_seconds": 0.05, **order},
-    )
-    job_dir = JobDir(root)
-    job_dir.root.mkdir(exist_ok=True)
-    job_dir.order_path.write_text(written.model_dump_json())
-    return job_dir
+    """A job directory on the digits, or on another data set; it is told of its progress often."""
+    return job_dirs.write_job(root, spec, dataset=dataset, **{"progress_seconds": 0.05, **order})
 
 
 def events(job_dir, kind):

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
-from worker.jobdir import JobDir, LocalDataset, Order
+from tests.worker.job_dirs import write_job
+from worker.jobdir import LocalDataset
 
 CLASSES = ["bars", "dots", "rows"]
 SIDE = 12
@@ -126,20 +127,13 @@ def make_job(tmp_path, tiny, cache_dir):
             # Whatever the CPU: curves that are compared must not depend on how it rounds bf16.
             "training": {"epochs": 2, "batch_size": 8, "precision": "fp32"},
         }
-        written = Order(
-            job_id="job_1",
-            job_name="tiny patterns",
-            attempt_id="att_1",
-            spec=merged(base, spec),
+        return write_job(
+            tmp_path / name,
+            merged(base, spec),
             dataset=dataset or tiny.local,
-            device="cpu",
-            threads=1,
+            job_name="tiny patterns",
             **{"cache_dir": str(cache_dir), **(order or {})},
         )
-        job_dir = JobDir(tmp_path / name)
-        job_dir.root.mkdir(exist_ok=True)
-        job_dir.order_path.write_text(written.model_dump_json())
-        return job_dir
 
     return make
 
@@ -272,19 +266,11 @@ def make_table_job(tmp_path, write_table, cache_dir):
         dataset = LocalDataset(
             name="toy", kind="archive", index_path=str(path), fingerprint="f" * 64
         )
-        written = Order(
-            job_id="job_1",
-            job_name="toy table",
-            attempt_id="att_1",
-            spec=merged(base, spec),
+        return write_job(
+            tmp_path / name,
+            merged(base, spec),
             dataset=dataset,
-            device="cpu",
-            threads=1,
             **{"cache_dir": str(cache_dir), **(order or {})},
         )
-        job_dir = JobDir(tmp_path / name)
-        job_dir.root.mkdir(exist_ok=True)
-        job_dir.order_path.write_text(written.model_dump_json())
-        return job_dir
 
     return make

@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,13 +50,7 @@ def find_descendants(root: int, *, proc_dir: Path = PROC_DIR) -> Found:
     """All processes below one, those that have ended and wait for their parent excluded."""
     children: dict[int, list[int]] = {}
     threads: dict[int, int] = {}
-    with os.scandir(proc_dir) as entries:
-        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
-    for pid in numbers:
-        try:
-            fields = (proc_dir / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended meanwhile
+    for pid, fields in _read_stats(proc_dir):
         if len(fields) > _THREADS and fields[0] != "Z":
             children.setdefault(int(fields[_PARENT]), []).append(pid)
             threads[pid] = int(fields[_THREADS])
@@ -79,9 +74,7 @@ def end_strays(job_root: Path, *, proc_dir: Path = PROC_DIR) -> int:
     """
     mark = f"REDKILN_OUT={job_root}/".encode()
     strays = []
-    with os.scandir(proc_dir) as entries:
-        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
-    for pid in numbers:
+    for pid in _list_pids(proc_dir):
         try:
             variables = (proc_dir / str(pid) / "environ").read_bytes().split(b"\0")
         except OSError:
@@ -154,16 +147,25 @@ def _reap(waited_for: int | None) -> None:
 def find_zombies(parent: int, *, proc_dir: Path = PROC_DIR) -> list[int]:
     """Children of a process that have ended and were not waited for."""
     zombies = []
-    with os.scandir(proc_dir) as entries:
-        numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
-    for pid in numbers:
-        try:
-            fields = (proc_dir / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it is gone already
+    for pid, fields in _read_stats(proc_dir):
         if len(fields) > _PARENT and fields[0] == "Z" and int(fields[_PARENT]) == parent:
             zombies.append(pid)
     return zombies
+
+
+def _read_stats(proc_dir: Path) -> Iterator[tuple[int, list[str]]]:
+    """All processes, and the fields of their `stat` from the state on."""
+    for pid in _list_pids(proc_dir):
+        try:
+            fields = (proc_dir / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        yield pid, fields
+
+
+def _list_pids(proc_dir: Path) -> list[int]:
+    with os.scandir(proc_dir) as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdecimal()]
 
 
 def _prctl(option: int, value: int) -> None:

@@ -13,6 +13,7 @@ from service.keys.ring import CACHE_SECONDS, KeyRing
 from service.keys.rules import create_key, revoke_key
 from service.keys.secret import hash_secret, make_secret, parse_key_id
 from service.keys.tables import ApiKey
+from tests.waiting import Clock
 
 KEY_ID = "key_" + "0123456789abcdefghjkmn"
 
@@ -43,13 +44,7 @@ def test_only_the_hash_is_stored(services):
 
 @pytest.fixture
 def clock():
-    class Clock:
-        now = 100.0
-
-        def __call__(self):
-            return self.now
-
-    return Clock()
+    return Clock(100.0)
 
 
 def test_a_key_is_asked_for_once_in_five_seconds(services, clock):

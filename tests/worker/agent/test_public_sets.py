@@ -23,6 +23,9 @@ from worker.agent.stopping import Stopped, StopReason, StopSignal
 FILES = {"images.gz": bytes(range(256)) * 5000, "labels.gz": b"labels" * 10}
 
 
+NOBODY = "http://127.0.0.1:9"
+
+
 def digest(content):
     return hashlib.sha256(content).hexdigest()
 
@@ -30,6 +33,18 @@ def digest(content):
 def public_set(*sources, files=FILES):
     listed = tuple(PublicFile(name, digest(data), len(data)) for name, data in files.items())
     return PublicSet(listed, sources)
+
+
+def source_of(address, *, folder, stop=None):
+    """Where an attempt gets its data set; the toy one is at an address."""
+    return DatasetSource(
+        None,
+        None,
+        stop or StopSignal(),
+        lambda _text: None,
+        public_dir=folder,
+        public_sets={"toy": public_set(address)},
+    )
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -169,14 +184,7 @@ def test_a_stop_ends_a_download_and_keeps_what_came(serve, fetch, tmp_path):
 
 def test_an_attempt_gets_the_folder_of_the_files(serve, tmp_path):
     address, _ = serve({f"/{name}": data for name, data in FILES.items()})
-    source = DatasetSource(
-        None,
-        None,
-        StopSignal(),
-        lambda _text: None,
-        public_dir=tmp_path,
-        public_sets={"toy": public_set(address)},
-    )
+    source = source_of(address, folder=tmp_path)
     ref = DatasetRef(id="ds_1", name="builtin:toy", kind="builtin")
     with ExitStack() as held:
         local = source.open(ref, until=held)
@@ -188,14 +196,7 @@ def test_an_attempt_gets_the_folder_of_the_files(serve, tmp_path):
 
 def test_a_cancel_ends_a_wait_for_the_same_set_of_another_slot(tmp_path):
     stop = StopSignal()
-    source = DatasetSource(
-        None,
-        None,
-        stop,
-        lambda _text: None,
-        public_dir=tmp_path,
-        public_sets={"toy": public_set("http://127.0.0.1:9")},
-    )
+    source = source_of(NOBODY, folder=tmp_path, stop=stop)
     ref = DatasetRef(id="ds_1", name="builtin:toy", kind="builtin")
     threading.Timer(0.1, stop.request, [StopReason.PAUSED]).start()
     with _FETCHING["toy"], ExitStack() as held, pytest.raises(Stopped):
@@ -204,14 +205,7 @@ def test_a_cancel_ends_a_wait_for_the_same_set_of_another_slot(tmp_path):
 
 
 def test_an_attempt_fails_with_what_to_do_where_there_is_no_network(tmp_path):
-    source = DatasetSource(
-        None,
-        None,
-        StopSignal(),
-        lambda _text: None,
-        public_dir=tmp_path,
-        public_sets={"toy": public_set("http://127.0.0.1:9")},
-    )
+    source = source_of(NOBODY, folder=tmp_path)
     ref = DatasetRef(id="ds_1", name="builtin:toy", kind="builtin")
     with ExitStack() as held, pytest.raises(DatasetMissing, match="Put the file") as caught:
         source.open(ref, until=held)

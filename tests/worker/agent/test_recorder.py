@@ -3,21 +3,14 @@ import time
 import pytest
 
 from redkiln.hardware import GpuTelemetry
+from tests.waiting import Clock
 from worker.agent.group import Usage
 from worker.agent.recorder import Recorder, read_gpu_sensors
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 def test_sensors_are_named_by_the_place_of_their_gpu():

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from redkiln.events import EventWriter
+from tests.waiting import Clock
 from worker.jobdir import JobDir
 from worker.script.places import Places
 from worker.trainer.report import Report
@@ -29,6 +30,11 @@ def events(job_dir, report):
         return [line["data"] for line in lines if kind in (None, line["kind"])]
 
     return events
+
+
+@pytest.fixture
+def clock():
+    return Clock()
 
 
 @pytest.fixture

@@ -47,16 +47,6 @@ def test_a_good_end_is_no_failure_whatever_it_printed():
 
 
 class TestGuard:
-    @pytest.fixture
-    def clock(self):
-        class Clock:
-            now = 0.0
-
-            def __call__(self):
-                return self.now
-
-        return Clock()
-
     def guard(self, clock, *readings, minutes=1.0):
         told = iter(readings)
         last = []

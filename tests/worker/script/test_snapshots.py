@@ -8,17 +8,6 @@ from worker.script.snapshots import Snapshots, restore
 from worker.trainer.failed import TrainingFailed
 
 
-@pytest.fixture
-def clock():
-    class Clock:
-        now = 0.0
-
-        def __call__(self):
-            return self.now
-
-    return Clock()
-
-
 class Eager(Snapshots):
     """Finds a folder quiet at once: looked at twice."""
 

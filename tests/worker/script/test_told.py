@@ -11,17 +11,6 @@ from worker.script.told import SaidLines, Told, line_reader
 
 
 @pytest.fixture
-def clock():
-    class Clock:
-        now = 0.0
-
-        def __call__(self):
-            return self.now
-
-    return Clock()
-
-
-@pytest.fixture
 def told(report, clock):
     return Told(report, clock=clock)
 

@@ -9,7 +9,8 @@ import pytest
 
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
-from worker.jobdir import JobDir, LocalDataset, Order
+from tests.worker.job_dirs import write_job
+from worker.jobdir import LocalDataset
 
 TOPICS = {
     "garden": ["roses", "soil", "seeds", "water", "bees", "grow", "leaf", "spring"],
@@ -99,19 +100,11 @@ def make_text_job(tmp_path, cache_dir, text_table):
             "model": TINY_TEXT_MODEL,
             "training": {"epochs": 4, "batch_size": 8, "precision": "fp32"},
         }
-        written = Order(
-            job_id="job_1",
-            job_name="tiny topics",
-            attempt_id="att_1",
-            spec={k: joined(base.get(k), v) for k, v in {**base, **spec}.items()},
+        return write_job(
+            tmp_path / name,
+            {k: joined(base.get(k), v) for k, v in {**base, **spec}.items()},
             dataset=dataset or text_table(),
-            device="cpu",
-            threads=1,
             **{"cache_dir": str(cache_dir), **(order or {})},
         )
-        job_dir = JobDir(tmp_path / name)
-        job_dir.root.mkdir(exist_ok=True)
-        job_dir.order_path.write_text(written.model_dump_json())
-        return job_dir
 
     return make

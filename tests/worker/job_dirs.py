@@ -1,0 +1,18 @@
+"""Job directories as the agent leaves them for a trainer."""
+
+from worker.jobdir import JobDir, Order
+
+
+def write_job(root, spec, *, dataset, **order):
+    """A job directory at `root`; what is there of an earlier attempt stays."""
+    written = Order(
+        job_id="job_1",
+        attempt_id="att_1",
+        spec=spec,
+        dataset=dataset,
+        **{"job_name": root.name, "device": "cpu", "threads": 1, **order},
+    )
+    job_dir = JobDir(root)
+    job_dir.root.mkdir(exist_ok=True)
+    job_dir.order_path.write_text(written.model_dump_json())
+    return job_dir
