@@ -36,7 +36,7 @@ unit: $(VENV)/.dev  ## the fast tests
 	$(BIN)/python -m pytest -q -n logical --maxprocesses 8 -m "not integration and not acceptance and not vision"
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
-	$(BIN)/python -m pytest -q -m integration
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m integration --durations=15
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
 	$(BIN)/python -m pytest -v -m acceptance --durations=15
