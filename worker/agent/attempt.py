@@ -238,7 +238,6 @@ class Attempt:
         finally:
             self.bench.launcher.start_spare()
             if self._is_script:
-                self.bench.launcher.start_script_spare()
                 end_strays(self._jobdir.root)
         self.grant.finish(failure.code if failure else None)
         return failure
@@ -246,7 +245,9 @@ class Attempt:
     def _start_trainer(self) -> Child:
         launcher = self.bench.launcher
         if self._is_script:
-            return launcher.start_script(self._jobdir, self.grant)
+            child = launcher.start_script(self._jobdir, self.grant)
+            launcher.start_script_spare()  # ready when the next comes, which may be soon
+            return child
         return launcher.start_trainer(
             self._jobdir,
             self.grant,
