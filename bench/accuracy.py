@@ -14,8 +14,6 @@ It takes as long as the jobs do: on two cores without bf16 the nets on images so
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,9 +27,11 @@ import torch
 from torch.nn import functional
 
 from bench import equal_epochs
+from bench.image_archives import DATA, archive_dataset, generate_archive
+from bench.isolated import print_results, run_isolated
+from bench.job_loop import write_job
 from bench.result import Result, at_least, info, spread
-from bench.training import generate_archive
-from bench.whole_job import DATA, archive_dataset, train_job, write_job
+from bench.whole_job import train_job
 from redkiln.events import EventWriter
 from redkiln.tasks import parse_spec
 from redkiln.tasks.image_classification import ImageClassificationSpec
@@ -42,7 +42,6 @@ from worker.trainer.models.cifar_fast import CifarFast
 from worker.trainer.optimizer import build_optimizer
 from worker.trainer.report import Report
 from worker.trainer.run import build_loop
-from worker.trainer.threads import ENVIRONMENT
 
 FIXED = {"batch_size": 64, "compile": "off"}
 """What would else be measured on the machine, so that the figure is the same on the next one."""
@@ -98,15 +97,9 @@ FIGURES = {
 
 
 def run() -> list[Result]:
-    """Every figure in a process of its own, whose threads and memory are set as a trainer's are."""
-    results: list[Result] = []
-    for name in (*FIGURES, "equal", "gpu"):
-        command = [sys.executable, "-m", "bench.accuracy", name]
-        environment = {**ENVIRONMENT, **os.environ}
-        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-        *_log, found = done.stdout.splitlines()
-        results += [Result(**item) for item in json.loads(found)]
-    return results
+    """Every figure in a process of its own."""
+    figures = (*FIGURES, "equal", "gpu")
+    return [result for name in figures for result in run_isolated("bench.accuracy", name)]
 
 
 def measure(name: str) -> list[Result]:
@@ -217,4 +210,4 @@ def _timed(work: Callable[[], object]) -> Callable[[], float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([result.as_dict() for result in measure(sys.argv[1])]))
+    print_results(measure(sys.argv[1]))

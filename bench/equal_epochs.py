@@ -16,9 +16,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from bench.bare_step import build_network
+from bench.image_archives import DATA, archive_dataset
+from bench.plain_loops import FileDataset, plain_loader
 from bench.result import Result, at_least, info
-from bench.training import FileDataset, build_network, plain_loader
-from bench.whole_job import DATA, archive_dataset, train_job
+from bench.whole_job import train_job
 
 ARCHIVE = "cifar10-12k.zip"
 MODEL = "amdnet"

@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
+from bench.image_archives import CIFAR, generate_archive
 from bench.result import Result, at_most, info, spread
-from bench.training import SHARED, generate_archive
 from native.stack import Stack
 from redkiln.client import Client
 from redkiln.job import JobStatus, JobView
@@ -42,7 +42,7 @@ def run() -> list[Result]:
 
 
 def _push(client: Client, root: Path) -> str:
-    archive = SHARED if SHARED.exists() else generate_archive(root / "generated.zip")
+    archive = CIFAR if CIFAR.exists() else generate_archive(root / "generated.zip")
     return client.wait_dataset(client.push_dataset(archive, "bench").id).id
 
 

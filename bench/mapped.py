@@ -5,29 +5,23 @@ it takes turns with the bare step, as in `bench.training`. Beside it stands what
 the most that was resident over what it was with the bare step alone.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
-import time
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from bench.bare_step import bare_chunks
+from bench.image_archives import SIDE
+from bench.isolated import print_results, run_isolated
+from bench.job_loop import JobLoop, write_job
 from bench.result import Result, at_least, at_most
-from bench.training import BATCH, SIDE, alternate, bare_chunks, compare
+from bench.turns import alternate, compare
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
-from redkiln.events import EventWriter
-from redkiln.job import Phase
-from worker.jobdir import JobDir, LocalDataset, Order
+from worker.jobdir import LocalDataset
 from worker.trainer.memory import keep_freed_memory
-from worker.trainer.report import Report
-from worker.trainer.run import build_loop
-from worker.trainer.threads import ENVIRONMENT
 
 COUNT = 131_072
 """Images, 403 MB of pixels: more than the allowance beside the budget, so that it can be missed."""
@@ -36,16 +30,26 @@ STEPS = 120
 TARGET = 0.93
 ALLOWED_BYTES = 300e6
 """That may be resident beside the budget and what the bare step takes."""
+BATCH = 64
 PRECISION = "fp32"
+SPEC = {
+    "task": "image-classification",
+    "dataset": "bench",
+    "model": "amdnet",
+    "training": {
+        "steps": 1_000_000,  # longer than the measurement lasts
+        "batch_size": BATCH,
+        "precision": PRECISION,
+        "augment": {"flip": True, "rotate_degrees": 10.0, "crop": 0.0},
+        "validation_fraction": 0,
+        "compile": "off",
+    },
+}
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own, whose threads and memory are set as a trainer's are."""
-    environment = {**ENVIRONMENT, **os.environ}
-    command = [sys.executable, "-m", "bench.mapped"]
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-    *_log, results = done.stdout.splitlines()
-    return [Result(**item) for item in json.loads(results)]
+    """Measure in a process of its own."""
+    return run_isolated("bench.mapped")
 
 
 def measure() -> list[Result]:
@@ -59,8 +63,8 @@ def measure() -> list[Result]:
         bare = bare_chunks(torch.channels_last, model="amdnet", batch=BATCH, precision=PRECISION)
         bare(STEPS)
         alone = peak_bytes()
-        job_dir = write_job(root, data, budget_bytes=budget_bytes)
-        with closing(Chunks(job_dir)) as mapped:
+        job_dir = write_job(root, SPEC, data, data_memory_bytes=budget_bytes)
+        with closing(JobLoop(job_dir)) as mapped:
             steps = {"bare": STEPS, "mapped": STEPS}
             seconds = alternate({"bare": bare, "mapped": mapped}, steps=steps)
             extra = peak_bytes() - alone
@@ -86,30 +90,6 @@ def peak_bytes() -> int:
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) * 1024
-
-
-class Chunks:
-    """A job's own loop, advanced by chunks; the time of evaluations is taken off."""
-
-    def __init__(self, job_dir: JobDir) -> None:
-        self._writer = EventWriter(job_dir.events_path)
-        self._report = Report(self._writer, progress_seconds=1.0)
-        self._loop, self._work = build_loop(
-            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
-        )
-
-    def __call__(self, steps: int) -> float:
-        """Seconds of so many steps."""
-        before = self._report.settle().get(Phase.EVALUATING, 0.0)
-        start = time.perf_counter()
-        self._loop.advance(steps)
-        seconds = time.perf_counter() - start
-        return seconds - (self._report.settle().get(Phase.EVALUATING, 0.0) - before)
-
-    def close(self) -> None:
-        """End reading ahead."""
-        self._work.close()
-        self._writer.close()
 
 
 def write_data(root: Path) -> LocalDataset:
@@ -144,37 +124,5 @@ def write_data(root: Path) -> LocalDataset:
     )
 
 
-def write_job(root: Path, data: LocalDataset, *, budget_bytes: int) -> JobDir:
-    """A job that trains for longer than the measurement lasts."""
-    spec = {
-        "task": "image-classification",
-        "dataset": "bench",
-        "model": "amdnet",
-        "training": {
-            "steps": 1_000_000,
-            "batch_size": BATCH,
-            "precision": PRECISION,
-            "augment": {"flip": True, "rotate_degrees": 10.0, "crop": 0.0},
-            "validation_fraction": 0,
-            "compile": "off",
-        },
-    }
-    order = Order(
-        job_id="job_bench",
-        job_name="bench",
-        attempt_id="att_bench",
-        spec=spec,
-        dataset=data,
-        device="cpu",
-        threads=torch.get_num_threads(),
-        cache_dir=str(root / "cache"),
-        data_memory_bytes=budget_bytes,
-    )
-    job_dir = JobDir(root / "job")
-    job_dir.root.mkdir()
-    job_dir.order_path.write_text(order.model_dump_json())
-    return job_dir
-
-
 if __name__ == "__main__":
-    print(json.dumps([result.as_dict() for result in measure()]))
+    print_results(measure())

@@ -11,14 +11,10 @@ The ratio is that of the medians; beside it stands the spread of those of neighb
 """
 
 import itertools
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -30,39 +26,39 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from bench.result import Result, at_least, info, spread
+from bench.isolated import print_results, run_isolated
+from bench.job_loop import JobLoop, write_job
+from bench.result import Result, at_least, info
+from bench.turns import Chunks, alternate, compare
 from redkiln.datasets import rank_within_classes
-from redkiln.events import EventWriter
-from redkiln.job import Phase
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
-from worker.jobdir import JobDir, LocalDataset, Order
+from worker.jobdir import LocalDataset
 from worker.trainer.memory import keep_freed_memory
-from worker.trainer.report import Report
-from worker.trainer.run import build_loop
-from worker.trainer.threads import ENVIRONMENT
 
 ROWS = 1_000_000
 COLUMNS = 20
 BATCH = 1024
 HIDDEN = (128, 64)
 DROPOUT = 0.1
-PAIRS = 15
 CHUNK = 40
-WARM_UP = 10
 TARGET_RATIO = 4.0
 LEARNING_RATE = 2e-3
-
-Chunks = Callable[[int], float]
-"""Makes so many steps and returns the seconds that they took."""
+SPEC = {
+    "task": "tabular-classification",
+    "dataset": "bench",
+    "model": {"name": "mlp", "options": {"hidden": list(HIDDEN), "dropout": DROPOUT}},
+    "training": {
+        "steps": 1_000_000,  # longer than the measurement lasts
+        "batch_size": BATCH,
+        "precision": "fp32",
+        "compile": "off",
+    },
+}
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own, whose threads and memory are set as a trainer's are."""
-    environment = {**ENVIRONMENT, **os.environ}
-    command = [sys.executable, "-m", "bench.tabular"]
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-    *_log, results = done.stdout.splitlines()
-    return [Result(**item) for item in json.loads(results)]
+    """Measure in a process of its own."""
+    return run_isolated("bench.tabular")
 
 
 def measure() -> list[Result]:
@@ -74,17 +70,21 @@ def measure() -> list[Result]:
         write_table(root / "table.parquet", numbers, labels)
         threads = torch.get_num_threads()
         started = time.perf_counter()
-        with closing(RedkilnChunks(root)) as redkiln:
+        job_dir = write_job(root, SPEC, table_of(root / "table.parquet"))
+        with closing(JobLoop(job_dir)) as redkiln:
             redkiln(1)
             opened_seconds = time.perf_counter() - started
-            plain = plain_chunks(numbers, labels, threads=threads)
-            ours, theirs = alternate(redkiln, plain)
-    ratio = statistics.median(theirs) / statistics.median(ours)
-    pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
+            ways: dict[str, Chunks] = {
+                "redkiln": redkiln,
+                "plain": plain_chunks(numbers, labels, threads=threads),
+            }
+            seconds = alternate(ways, steps=dict.fromkeys(ways, CHUNK))
+    ours, theirs = seconds["redkiln"], seconds["plain"]
+    ratio, pairs = compare(theirs, ours)
     rows = CHUNK * BATCH
     how = (
         f"{rows / statistics.median(ours):,.0f} over {rows / statistics.median(theirs):,.0f} "
-        f"rows/s; pairs of {CHUNK} steps: {spread(pairs)}; {ROWS:,} rows of {COLUMNS} numbers, "
+        f"rows/s; pairs of {CHUNK} steps: {pairs}; {ROWS:,} rows of {COLUMNS} numbers, "
         f"batch {BATCH}, mlp {HIDDEN}, fp32, {redkiln.threads} threads of {threads}"
     )
     name = "rows/s of a job on a table over a DataLoader on a TensorDataset"
@@ -92,43 +92,6 @@ def measure() -> list[Result]:
         at_least(name, ratio, "ratio", TARGET_RATIO, how),
         info("table of 10^6 rows to its first step", opened_seconds, "s", "Parquet, cold caches"),
     ]
-
-
-def alternate(one: Chunks, other: Chunks) -> tuple[list[float], list[float]]:
-    """Seconds of both ways' chunks, taken in turns; who goes first changes from pair to pair."""
-    for way in (one, other):
-        way(WARM_UP)
-    seconds: dict[Chunks, list[float]] = {one: [], other: []}
-    for pair in range(PAIRS):
-        for way in (one, other) if pair % 2 else (other, one):
-            seconds[way].append(way(CHUNK))
-    return seconds[one], seconds[other]
-
-
-class RedkilnChunks:
-    """A job's own loop, advanced by chunks; the time of evaluations is taken off."""
-
-    def __init__(self, root: Path) -> None:
-        job_dir = write_job(root, threads=torch.get_num_threads())
-        self._writer = EventWriter(job_dir.events_path)
-        self._report = Report(self._writer, progress_seconds=1.0)
-        self._loop, _work = build_loop(
-            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
-        )
-        self.threads = torch.get_num_threads()
-
-    def __call__(self, steps: int) -> float:
-        """Seconds of so many steps."""
-        torch.set_num_threads(self.threads)
-        before = self._report.settle().get(Phase.EVALUATING, 0.0)
-        start = time.perf_counter()
-        self._loop.advance(steps)
-        seconds = time.perf_counter() - start
-        return seconds - (self._report.settle().get(Phase.EVALUATING, 0.0) - before)
-
-    def close(self) -> None:
-        """Close the events."""
-        self._writer.close()
 
 
 def plain_chunks(numbers: np.ndarray, labels: np.ndarray, *, threads: int) -> Chunks:
@@ -206,39 +169,10 @@ def write_table(path: Path, numbers: np.ndarray, labels: np.ndarray) -> None:
     parquet.write_table(table, path)
 
 
-def write_job(root: Path, *, threads: int) -> JobDir:
-    """A job directory that trains for longer than the measurement lasts."""
-    spec = {
-        "task": "tabular-classification",
-        "dataset": "bench",
-        "model": {"name": "mlp", "options": {"hidden": list(HIDDEN), "dropout": DROPOUT}},
-        "training": {
-            "steps": 1_000_000,
-            "batch_size": BATCH,
-            "precision": "fp32",
-            "compile": "off",
-        },
-    }
-    order = Order(
-        job_id="job_bench",
-        job_name="bench",
-        attempt_id="att_bench",
-        spec=spec,
-        dataset=LocalDataset(
-            name="bench",
-            kind="archive",
-            index_path=str(root / "table.parquet"),
-            fingerprint="0" * 64,
-        ),
-        device="cpu",
-        threads=threads,
-        cache_dir=str(root / "cache"),
-    )
-    job_dir = JobDir(root / "job")
-    job_dir.root.mkdir()
-    job_dir.order_path.write_text(order.model_dump_json())
-    return job_dir
+def table_of(path: Path) -> LocalDataset:
+    """A table as a job is told of it."""
+    return LocalDataset(name="bench", kind="archive", index_path=str(path), fingerprint="0" * 64)
 
 
 if __name__ == "__main__":
-    print(json.dumps([result.as_dict() for result in measure()]))
+    print_results(measure())

@@ -9,11 +9,8 @@ figure is a process of its own, whose threads and memory are set as a trainer's 
 """
 
 import hashlib
-import json
 import logging
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,14 +25,15 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+from bench.isolated import print_results, run_isolated
+from bench.job_loop import JobLoop, write_job
 from bench.result import Result, at_least, info, spread
 from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
 from redkiln.events import EventWriter
-from redkiln.job import Phase
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from worker.export.samples import choose_samples
 from worker.export.texts import TextSamples
-from worker.jobdir import JobDir, LocalDataset, Order
+from worker.jobdir import JobDir, LocalDataset
 from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.devices import cpu_has_bf16
 from worker.trainer.memory import keep_freed_memory
@@ -45,7 +43,6 @@ from worker.trainer.tasks.text_classification import open_subject
 from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.network import TextClassifier, build_network
 from worker.trainer.text.tokenizer import PAD
-from worker.trainer.threads import ENVIRONMENT
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "sms-spam.tsv"
 COLUMN = "text"
@@ -60,16 +57,14 @@ ACCURACY = 0.98
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own."""
-    return [*_in_process("speed"), *_in_process("accuracy")]
-
-
-def _in_process(what: str) -> list[Result]:
-    command = [sys.executable, "-m", "bench.text", what]
-    environment = {**ENVIRONMENT, "TOKENIZERS_PARALLELISM": "true", **os.environ}
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-    *_log, results = done.stdout.splitlines()
-    return [Result(**item) for item in json.loads(results)]
+    """Measure in a process of its own each."""
+    environment = {"TOKENIZERS_PARALLELISM": "true"}
+    figures = ("speed", "accuracy")
+    return [
+        result
+        for figure in figures
+        for result in run_isolated("bench.text", figure, environment=environment)
+    ]
 
 
 def measure_speed() -> list[Result]:
@@ -107,12 +102,9 @@ class RedkilnChunks:
 
     def __init__(self, root: Path, *, precision: str) -> None:
         training = {"epochs": 1000, "batch_size": TRAINER_BATCH, "precision": precision}
-        job_dir, self.data = write_job(root / precision, training=training)
-        self._writer = EventWriter(job_dir.events_path)
-        self._report = Report(self._writer, progress_seconds=1.0)
-        self._loop, work = build_loop(
-            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
-        )
+        job_dir, self.data = write_text_job(root / precision, training=training)
+        self._job = JobLoop(job_dir)
+        work = self._job.work
         self._batches: Any = work.batches
         self.texts: ResidentTexts = self._batches.texts
         self.tokenizer_path = self.texts.tokenizer_path
@@ -125,17 +117,14 @@ class RedkilnChunks:
 
     def __call__(self) -> float:
         """Tokens per second of one chunk."""
-        places = [divmod(self._loop.step + number, self.steps) for number in range(CHUNK)]
-        before = self._report.settle().get(Phase.EVALUATING, 0.0)
-        start = time.perf_counter()
-        self._loop.advance(CHUNK)
-        seconds = time.perf_counter() - start
-        seconds -= self._report.settle().get(Phase.EVALUATING, 0.0) - before
+        step = self._job.loop.step
+        places = [divmod(step + number, self.steps) for number in range(CHUNK)]
+        seconds = self._job(CHUNK)
         return self._batches.count_tokens(places) / seconds
 
     def close(self) -> None:
-        """Close the events."""
-        self._writer.close()
+        """Close the job."""
+        self._job.close()
 
 
 class TrainerChunks:
@@ -210,7 +199,7 @@ class TokenRows(torch.utils.data.Dataset[dict[str, Any]]):
 def measure_accuracy() -> list[Result]:
     """The default job from its first step to its best epoch, scored once on the test split."""
     with tempfile.TemporaryDirectory(prefix="bench-text-") as folder:
-        job_dir, data = write_job(Path(folder), training={})
+        job_dir, data = write_text_job(Path(folder), training={})
         order = job_dir.load_order()
         with closing(EventWriter(job_dir.events_path)) as writer:
             report = Report(writer, progress_seconds=10.0)
@@ -249,7 +238,7 @@ def _score(subject: Any) -> tuple[float, int]:
     return num_right / len(rows), len(rows)
 
 
-def write_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str]:
+def write_text_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str]:
     """A job directory on the SMS collection, or on made-up texts where it is not at hand.
 
     Returns:
@@ -259,25 +248,14 @@ def write_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str]:
     rows, data = read_texts()
     index_path = root / "texts.parquet"
     write_table(index_path, rows)
-    order = Order(
-        job_id="job_bench",
-        job_name="bench",
-        attempt_id="att_bench",
-        spec={"task": "text-classification", "dataset": "bench", "training": training},
-        dataset=LocalDataset(
-            name="bench",
-            kind="archive",
-            index_path=str(index_path),
-            fingerprint=hashlib.sha256(index_path.read_bytes()).hexdigest(),
-        ),
-        device="cpu",
-        threads=torch.get_num_threads(),
-        cache_dir=str(root / "cache"),
+    dataset = LocalDataset(
+        name="bench",
+        kind="archive",
+        index_path=str(index_path),
+        fingerprint=hashlib.sha256(index_path.read_bytes()).hexdigest(),
     )
-    job_dir = JobDir(root / "job")
-    job_dir.root.mkdir()
-    job_dir.order_path.write_text(order.model_dump_json())
-    return job_dir, data
+    spec = {"task": "text-classification", "dataset": "bench", "training": training}
+    return write_job(root, spec, dataset), data
 
 
 def read_texts() -> tuple[list[tuple[str, str]], str]:
@@ -331,4 +309,4 @@ def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
 if __name__ == "__main__":
     keep_freed_memory()
     measure = {"speed": measure_speed, "accuracy": measure_accuracy}[sys.argv[1]]
-    print(json.dumps([result.as_dict() for result in measure()]))
+    print_results(measure())

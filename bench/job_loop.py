@@ -1,0 +1,72 @@
+"""A job's own loop in this process, to be advanced by chunks."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from redkiln.events import EventWriter
+from redkiln.job import Phase
+from worker.jobdir import JobDir, LocalDataset, Order
+from worker.trainer.report import Report
+from worker.trainer.run import build_loop
+
+
+class JobLoop:
+    """A prepared job; the time of its evaluations is taken off.
+
+    Attributes:
+        loop: that trains it.
+        work: what its task made of it.
+        threads: that its task chose.
+    """
+
+    def __init__(self, job_dir: JobDir) -> None:
+        self._writer = EventWriter(job_dir.events_path)
+        self._report = Report(self._writer, progress_seconds=1.0)
+        self.loop, self.work = build_loop(
+            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
+        )
+        self.threads = torch.get_num_threads()
+
+    def __call__(self, steps: int) -> float:
+        """Seconds of so many steps."""
+        torch.set_num_threads(self.threads)
+        before = self._report.settle().get(Phase.EVALUATING, 0.0)
+        start = time.perf_counter()
+        self.loop.advance(steps)
+        seconds = time.perf_counter() - start
+        return seconds - (self._report.settle().get(Phase.EVALUATING, 0.0) - before)
+
+    def close(self) -> None:
+        """End what makes batches beside the loop, and close the events."""
+        self.work.close()
+        self._writer.close()
+
+
+def write_job(
+    root: Path,
+    spec: Mapping[str, Any],
+    dataset: LocalDataset,
+    *,
+    device: str = "cpu",
+    data_memory_bytes: int | None = None,
+) -> JobDir:
+    """A job directory below `root`, which gets the cache too."""
+    order = Order(
+        job_id="job_bench",
+        job_name="bench",
+        attempt_id="att_bench",
+        spec=dict(spec),
+        dataset=dataset,
+        device=device,
+        threads=torch.get_num_threads(),
+        cache_dir=str(root / "cache"),
+        data_memory_bytes=data_memory_bytes,
+    )
+    job_dir = JobDir(root / "job")
+    job_dir.root.mkdir()
+    job_dir.order_path.write_text(order.model_dump_json())
+    return job_dir

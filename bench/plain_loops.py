@@ -1,0 +1,164 @@
+"""What one writes first to train on images: a DataLoader over files, by hand or under Lightning."""
+
+import itertools
+import random
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+from bench.bare_step import build_network
+from bench.turns import Chunks
+
+BATCH = 64
+SETTLE_SECONDS = 0.3
+"""After a chunk: the loader's workers go on until their queues are full."""
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
+
+
+def plain_chunks(archive: Path, *, model: str) -> Chunks:
+    """A plain loop over such a loader, in fp32."""
+    loader, folder = plain_loader(archive)
+
+    def forever() -> Iterator[list[torch.Tensor]]:
+        for _ in itertools.count():
+            yield from loader
+
+    batches = forever()
+    network = build_network(model)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
+
+    def chunk(steps: int) -> float:
+        start = time.perf_counter()
+        for images, labels in itertools.islice(batches, steps):
+            functional.cross_entropy(network(images), labels).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        seconds = time.perf_counter() - start
+        time.sleep(SETTLE_SECONDS)
+        return seconds
+
+    # The files live as long as the function that reads them.
+    chunk.folder = folder  # type: ignore[attr-defined]
+    return chunk
+
+
+def lightning_chunks(archive: Path, *, model: str) -> Chunks:
+    """The same under Lightning's Trainer; a chunk is one `fit` of so many steps."""
+    import lightning
+
+    class Task(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = build_network(model)
+
+        def training_step(self, batch: list[torch.Tensor], _place: int) -> torch.Tensor:
+            images, labels = batch
+            return functional.cross_entropy(self.network(images), labels)
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(self.parameters(), lr=2e-3)
+
+    loader, folder = plain_loader(archive)
+    task = Task()
+
+    def chunk(steps: int) -> float:
+        # A first step outside of the clock: starting a Trainer is not training.
+        clock = StepClock()
+        trainer = lightning.Trainer(
+            max_steps=steps + 1,
+            accelerator="cpu",
+            callbacks=[clock.as_callback(lightning.Callback)],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(task, loader)
+        time.sleep(SETTLE_SECONDS)
+        return clock.seconds
+
+    chunk.folder = folder  # type: ignore[attr-defined]
+    return chunk
+
+
+class StepClock:
+    """Seconds from the end of a fit's first step to the end of its last."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._started: float | None = None
+
+    def as_callback(self, base: Any) -> Any:
+        """A callback of Lightning's that drives it."""
+        clock = self
+
+        class Callback(base):  # type: ignore[misc]
+            def on_train_batch_end(self, *_args: object, **_kwargs: object) -> None:
+                clock.tick()
+
+        return Callback()
+
+    def tick(self) -> None:
+        """A step has ended."""
+        now = time.perf_counter()
+        if self._started is None:
+            self._started = now
+        self.seconds = now - self._started
+
+
+def plain_loader(
+    archive: Path,
+) -> tuple[DataLoader[tuple[torch.Tensor, int]], tempfile.TemporaryDirectory[str]]:
+    """What one writes first: DataLoader workers that open, turn and normalise file by file.
+
+    The files live as long as the second of what is returned.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="bench-plain-")
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder.name)
+    loader: DataLoader[tuple[torch.Tensor, int]] = DataLoader(
+        FileDataset(Path(folder.name) / "train"),
+        batch_size=BATCH,
+        shuffle=True,
+        drop_last=True,
+        num_workers=2,
+        persistent_workers=True,
+    )
+    return loader, folder
+
+
+class FileDataset(Dataset[tuple[torch.Tensor, int]]):
+    """Images of a folder a class, with a random flip and rotation of each, by PIL."""
+
+    def __init__(self, folder: Path, *, is_augmented: bool = True) -> None:
+        self._is_augmented = is_augmented
+        names = sorted(path.name for path in folder.iterdir())
+        self._files = [
+            (path, label)
+            for label, name in enumerate(names)
+            for path in sorted((folder / name).iterdir())
+        ]
+        self._mean = torch.tensor(MEAN).view(3, 1, 1)
+        self._std = torch.tensor(STD).view(3, 1, 1)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        path, label = self._files[index]
+        image = Image.open(path).convert("RGB")
+        if self._is_augmented:
+            if random.random() < 0.5:
+                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            image = image.rotate(random.uniform(-10, 10), Image.Resampling.BILINEAR)
+        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
+        return (pixels - self._mean) / self._std, label
