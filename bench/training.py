@@ -15,6 +15,7 @@ A ratio is that of the medians; beside it stands the spread of the ratios of nei
 """
 
 import statistics
+import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
@@ -30,6 +31,7 @@ from bench.job_loop import JobLoop, write_job
 from bench.plain_loops import BATCH, lightning_chunks, plain_chunks
 from bench.result import Result, at_least, info
 from bench.turns import alternate, compare
+from worker.trainer.devices import cpu_has_bf16
 from worker.trainer.memory import keep_freed_memory
 
 PLAIN_CHUNK = 35
@@ -60,17 +62,34 @@ def measure() -> list[Result]:
         root = Path(folder)
         archive = CIFAR if CIFAR.exists() else generate_archive(root / "generated.zip")
         data = "CIFAR-10 (12k)" if archive == CIFAR else "generated JPEGs"
-        results = [
-            over_bare_step(root, archive, model=model, batch=batch, precision=kind, data=data)
-            for model, batch, kind in TARGETS
-        ]
+        results = []
+        for model, batch, precision in TARGETS:
+            name = f"{model}: training throughput over the bare step, {precision}"
+            if precision == "bf16" and not cpu_has_bf16():
+                why = "not measured: this CPU has no instructions for bf16"
+                results.append(info(name, float("nan"), "", why))
+                continue
+            results.append(
+                over_bare_step(
+                    name, root, archive, model=model, batch=batch, precision=precision, data=data
+                )
+            )
+            tell(results[-1])
         for model in ("amdnet", "resnet18"):
-            results += default_over_plain(root, archive, model=model, data=data)
+            found = default_over_plain(root, archive, model=model, data=data)
+            for result in found:
+                tell(result)
+            results += found
         return results
 
 
+def tell(result: Result) -> None:
+    """Say a figure as soon as it is there: all of them take a quarter of an hour on two cores."""
+    print(f"{result.name}: {result.value:.4g} {result.unit}; {result.detail}", file=sys.stderr)
+
+
 def over_bare_step(
-    root: Path, archive: Path, *, model: str, batch: int, precision: str, data: str
+    name: str, root: Path, archive: Path, *, model: str, batch: int, precision: str, data: str
 ) -> Result:
     """A job's throughput over that of its own step."""
     training = {"precision": precision, "batch_size": batch, "compile": "off"}
@@ -84,7 +103,6 @@ def over_bare_step(
         f"{rate:,.0f} samples/s; pairs of {steps} steps: {pairs}; {model}, batch {batch}, flip + "
         f"rotation + normalise, {precision}, {data}, {torch.get_num_threads()} threads"
     )
-    name = f"{model}: training throughput over the bare step, {precision}"
     return at_least(name, ratio, "ratio", TARGETS[model, batch, precision], how)
 
 
