@@ -5,7 +5,7 @@ import json
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from redkiln.protocol import (
     StatusRequest,
 )
 from tests.waiting import wait_for
+from tests.worker.agent.http_server import HttpServer
 from worker.agent.agent import Agent
 from worker.settings import WorkerSettings
 
@@ -27,7 +28,7 @@ DIGITS = {"id": "builtin:digits", "name": "digits", "kind": "builtin"}
 FAKE_TRAINER = str(Path(__file__).parent / "fake_trainer.py")
 
 
-class FakeService:
+class FakeService(HttpServer):
     """Attempts are given in order; what comes of them is kept to be looked at."""
 
     def __init__(self):
@@ -48,16 +49,7 @@ class FakeService:
         self.lose_claim_answers = 0
         self.report_seconds = 0.2
         self.max_duration_seconds = None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def close(self):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self.serve(_handler(self))
 
     def add_job(self, *, checkpoints=(), dataset=None, max_duration_seconds=None, **script):
         attempt_id = f"att_{len(self.given) + len(self.waiting) + 1}"

@@ -2,11 +2,13 @@
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.worker.agent.http_server import HttpServer
 
-class FakeMlflow:
+
+class FakeMlflow(HttpServer):
     """Experiments, runs and files; `away` answers 503 so many times, `refuse` answers 400."""
 
     def __init__(self, *, artifact_scheme="mlflow-artifacts:"):
@@ -15,16 +17,7 @@ class FakeMlflow:
         self.experiments, self.runs, self.files = {}, {}, {}
         self.away, self.refuse = 0, set()
         self.authorizations, self.calls = set(), []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def close(self):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self.serve(_handler(self))
 
     def only_run(self):
         (run,) = self.runs.values()
