@@ -1,6 +1,5 @@
 """One attempt from its claim to its end: prepare, train, export, finish."""
 
-import errno
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +19,13 @@ from redkiln.tasks import exports_model, script
 from worker.agent.cache import DatasetCache
 from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
 from worker.agent.children import Child
-from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
+from worker.agent.classify import (
+    Death,
+    count_oom_kills,
+    explain_os_error,
+    explain_stop,
+    judge,
+)
 from worker.agent.client import AttemptClient, Refused, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.dead import write_down
@@ -393,14 +398,3 @@ class Attempt:
             log.error("event lost", kind=kind, error=str(error))
             return
         self._reporter.hurry()
-
-
-def explain_os_error(error: OSError) -> JobFailure:
-    """The failure that an error of the worker's own system calls stands for."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        text = "The worker's disk is full; make room in its folder (REDKILN_WORKER_DIR)."
-        return JobFailure.of(FailureCode.DISK_FULL, text, error=str(error))
-    if error.errno == errno.ENOMEM:
-        text = "The worker's main memory was not enough to start the job."
-        return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
-    return JobFailure.of(FailureCode.INTERNAL, f"The worker could not go on: {error}")

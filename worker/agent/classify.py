@@ -1,5 +1,6 @@
 """What a child's death means: from its exit status, its last words and what we did to it."""
 
+import errno
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,17 @@ def explain_stop(reason: StopReason | None) -> JobFailure:
     """The failure of an attempt that was stopped while no child ran."""
     code, message = STOPS[reason or StopReason.SUPERSEDED]
     return JobFailure.of(code, message)
+
+
+def explain_os_error(error: OSError) -> JobFailure:
+    """The failure that an error of the worker's own system calls stands for."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text = "The worker's disk is full; make room in its folder (REDKILN_WORKER_DIR)."
+        return JobFailure.of(FailureCode.DISK_FULL, text, error=str(error))
+    if error.errno == errno.ENOMEM:
+        text = "The worker's main memory was not enough to start the job."
+        return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
+    return JobFailure.of(FailureCode.INTERNAL, f"The worker could not go on: {error}")
 
 
 def count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:

@@ -1,9 +1,10 @@
+import errno
 import signal
 
 import pytest
 
 from redkiln.failure import FailureCode, JobFailure
-from worker.agent.classify import Death, count_oom_kills, explain_stop, judge
+from worker.agent.classify import Death, count_oom_kills, explain_os_error, explain_stop, judge
 from worker.agent.stopping import StopReason
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 
@@ -107,3 +108,16 @@ def test_kills_for_memory_are_counted_from_the_kernels_file(tmp_path):
     assert count_oom_kills(path) == 3
     path.write_text("nr_free_pages 5\n")
     assert count_oom_kills(path) == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, FailureCode.DISK_FULL),
+        (errno.EDQUOT, FailureCode.DISK_FULL),
+        (errno.ENOMEM, FailureCode.HOST_OUT_OF_MEMORY),
+        (errno.ENOENT, FailureCode.INTERNAL),
+    ],
+)
+def test_an_error_of_the_worker_itself_has_a_code(number, code):
+    assert explain_os_error(OSError(number, "x")).code == code

@@ -1,9 +1,6 @@
-import errno
-
 import pytest
 
 from redkiln.failure import FailureCode, JobFailure
-from worker.agent.attempt import explain_os_error
 from worker.agent.finish import decide_outcome
 from worker.agent.stopping import StopReason
 
@@ -32,16 +29,3 @@ BUSY = JobFailure.of(FailureCode.GPU_BUSY, "x")
 )
 def test_what_was_asked_of_us_decides_the_outcome(failure, reason, outcome):
     assert decide_outcome(failure, reason) == outcome
-
-
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        (errno.ENOSPC, FailureCode.DISK_FULL),
-        (errno.EDQUOT, FailureCode.DISK_FULL),
-        (errno.ENOMEM, FailureCode.HOST_OUT_OF_MEMORY),
-        (errno.ENOENT, FailureCode.INTERNAL),
-    ],
-)
-def test_an_error_of_the_worker_itself_has_a_code(number, code):
-    assert explain_os_error(OSError(number, "x")).code == code
