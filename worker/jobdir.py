@@ -30,6 +30,11 @@ from redkiln.protocol import ArtifactKind
 
 DECODED_BYTES = 20 * 2**30
 """Of decoded data sets on a worker, where nothing else is set."""
+SCRIPT_CACHE_BYTES = 50 * 2**30
+"""Of what scripts have installed or unpacked, each, where nothing else is set."""
+ScriptConfinement = Literal["any", "files", "signals"]
+"""What a kernel must be able to keep scripts from: nothing, or files of others, or their processes,
+too."""
 LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
 """Numbers of inherited descriptors, with commas: the leases of the GPUs. Whoever starts further
 processes on them passes these on, so that the leases end with the last of them."""
@@ -73,6 +78,10 @@ class Order(BaseModel):
         resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
         initial: checkpoint of another job whose weights training starts from (its artifact).
         bundle_path: code of a script, a tar; None where it has none.
+        script_confinement: what the kernel must be able to keep a script from.
+        script_cache_bytes: what the kept environments of scripts may take of the disk, and the
+            same again their unpacked data sets.
+        sensor_dirs: where the driver's files on its GPUs are, of those that have any.
         cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
         data_memory_bytes: what the job's images may take of the host's memory; None: half of what
             is free.
@@ -98,6 +107,9 @@ class Order(BaseModel):
     resume: str | None = None
     initial: str | None = None
     bundle_path: str | None = None
+    script_confinement: ScriptConfinement = "any"
+    script_cache_bytes: int = SCRIPT_CACHE_BYTES
+    sensor_dirs: list[str] = Field(default_factory=list)
     cache_dir: str
     data_memory_bytes: int | None = None
     decoded_bytes: int = DECODED_BYTES

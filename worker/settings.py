@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from worker.jobdir import DECODED_BYTES
+from worker.jobdir import DECODED_BYTES, SCRIPT_CACHE_BYTES, ScriptConfinement
 
 GIB = 1024**3
 
@@ -101,6 +101,19 @@ class WorkerSettings(BaseSettings):
         72.0, ge=0, description="How long folders of attempts that were never reported are kept."
     )
     spare: bool = Field(True, description="Keep a warm trainer waiting in each slot.")
+    script_confinement: ScriptConfinement = Field(
+        "any",
+        description="Scripts are refused where the kernel cannot keep them from files of others "
+        "(`files`: no Landlock), or from signals to their processes, too (`signals`: older than "
+        "Linux 6.12); `any` runs them and says what is missing.",
+    )
+    script_cache_bytes: int = Field(
+        SCRIPT_CACHE_BYTES,
+        ge=0,
+        description="What environments that scripts' requirements were installed into may take of "
+        "the disk, and the same again data sets that were unpacked for them; those that were not "
+        "used for longest go first, and none that is in use.",
+    )
     trainer_command: list[str] = Field(
         default_factory=lambda: [sys.executable, "-m", "worker.trainer"],
         description="JSON list; gets a job directory, or --spare.",

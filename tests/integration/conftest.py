@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import textwrap
 from pathlib import Path
 
 import psutil
@@ -41,6 +42,18 @@ class Site:
         spec = {"dataset": "builtin:digits", "model": "amdnet", "training": training, **spec}
         return self.client.submit(spec).id
 
+    def run_script(self, *command, script=None, **spec):
+        """Have a program run; words of several lines may be indented. Its job's id."""
+        words = [textwrap.dedent(word) for word in command]
+        full = {"command": words, **(script or {})}
+        return self.client.submit({"task": "script", "script": full, **spec}).id
+
+    def log(self, job_id):
+        return b"".join(self.client.logs(job_id)).decode(errors="replace")
+
+    def artifact_names(self, job_id):
+        return {item.name for item in self.client.artifacts(job_id)}
+
     def wait_for(self, condition, *, seconds=90.0):
         return wait_for(condition, seconds=seconds)
 
@@ -76,9 +89,7 @@ class Site:
         """Everything runs again, and nothing is left in the queue."""
         for part in self.stack.parts:
             part.signal(signal.SIGCONT)
-        for job in self.client.jobs():
-            if not job.is_terminal:
-                self.client.cancel(job.id)
+        self.ask_all_to_stop()
         stack = self.stack
         if not stack.redis.is_running:
             stack.redis.restart()
@@ -92,6 +103,16 @@ class Site:
         if not stack.workers[0].is_running:
             stack.workers[0].restart()
         stack.wait_for_worker(stack.workers[0])
+        self.wait_for(lambda: all(job.is_terminal for job in self.client.jobs()))
+
+    def ask_all_to_stop(self):
+        for job in self.client.jobs():
+            if not job.is_terminal:
+                self.client.cancel(job.id)
+
+    def cancel_all(self):
+        """No job is left, whatever a test left behind it."""
+        self.ask_all_to_stop()
         self.wait_for(lambda: all(job.is_terminal for job in self.client.jobs()))
 
     def close(self):
@@ -132,10 +153,16 @@ def brief_site(shared_brief_site):
     return shared_brief_site
 
 
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory):
-    """A stack whose users may have programs of their own run."""
+@pytest.fixture(scope="session")
+def shared_scripts(tmp_path_factory):
     yield from start_site(tmp_path_factory, REDKILN_SCRIPTS="on")
+
+
+@pytest.fixture
+def scripts(shared_scripts):
+    """A stack whose users may have programs of their own run; of each test nothing is left."""
+    yield shared_scripts
+    shared_scripts.cancel_all()
 
 
 @pytest.fixture

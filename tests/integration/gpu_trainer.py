@@ -39,6 +39,7 @@ def train(jobdir):
 
 if sys.argv[1] == "inventory":
     gpus = json.loads(os.environ["REDKILN_TRAINER_FAKE_GPUS"])
-    print(json.dumps({"torch_version": "2.13.0", "arch_list": ["gfx1100"], "gpus": gpus}))
+    archs = sorted({gpu["arch"] for gpu in gpus})
+    print(json.dumps({"torch_version": "2.13.0", "arch_list": archs, "gpus": gpus}))
 else:
     train(JobDir(Path(sys.argv[2])))

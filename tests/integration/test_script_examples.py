@@ -11,6 +11,11 @@ from redkiln.job import JobStatus
 pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scripts"
+LONGER = {
+    "pytorch": "--steps=8000", "transformers": "--steps=500", "lora": "--steps=1500",
+    "lightning": "--epochs=80",
+}  # fmt: skip
+"""Enough to be killed on their way, on a fast machine too."""
 LEAVES = {
     "pytorch": {"spirals.onnx", "samples.npz"},
     "transformers": {"model/model.safetensors", "model/tokenizer.json"},
@@ -27,12 +32,7 @@ def test_every_example_is_run():
 @pytest.mark.parametrize("name", LEAVES)
 def test_an_example_goes_on_after_a_kill_and_leaves_its_files(scripts, name):
     sha256 = scripts.client.push_bundle(open_bundle(EXAMPLES / name).package)
-    # Long enough to be killed on their way, on a fast machine too.
-    longer = {
-        "pytorch": "--steps=8000", "transformers": "--steps=500", "lora": "--steps=1500",
-        "lightning": "--epochs=80",
-    }  # fmt: skip
-    command = ["python", "train.py", longer[name]]
+    command = ["python", "train.py", LONGER[name]]
     script = {"command": command, "bundle": sha256}
     job_id = scripts.client.submit({"task": "script", "script": script}).id
     scripts.wait_for(lambda: scripts.committed_steps(job_id) or ended(scripts, job_id), seconds=180)
@@ -47,6 +47,20 @@ def test_an_example_goes_on_after_a_kill_and_leaves_its_files(scripts, name):
     assert set(left) >= LEAVES[name]
     if name == "pytorch":
         assert left["spirals.onnx"] is True
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", LEAVES)
+def test_an_example_is_cancelled_within_its_grace(scripts, name):
+    sha256 = scripts.client.push_bundle(open_bundle(EXAMPLES / name).package)
+    script = {"command": ["python", "train.py", LONGER[name]], "bundle": sha256}
+    job_id = scripts.client.submit({"task": "script", "script": script}).id
+    scripts.wait_for(lambda: scripts.client.metrics(job_id) or ended(scripts, job_id), seconds=180)
+    assert not ended(scripts, job_id), scripts.log(job_id)
+    scripts.client.cancel(job_id)
+    job = scripts.wait_for_end(job_id, seconds=30)
+    assert job.status is JobStatus.CANCELLED
+    assert job.progress.fraction < 1.0
 
 
 def ended(site, job_id):

@@ -95,6 +95,25 @@ def test_a_pause_puts_its_checkpoints_away_and_resume_brings_them_back(scripts, 
     assert "from 0" not in log_of(scripts, job_id)
 
 
+def test_a_retry_of_a_failed_script_goes_on_from_its_checkpoints(scripts, run):
+    code = """
+        import os, sys
+        state = os.environ["REDKILN_CHECKPOINTS"] + "/state"
+        if not os.path.exists(state):
+            open(state, "w").write("seven")
+            sys.exit("no such luck")
+        print("goes on from", open(state).read(), os.environ["REDKILN_RESUME"])
+    """
+    job_id = run("python", "-c", dedent(code))
+    job = scripts.wait_for_end(job_id)
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "script_failed")
+    assert "no such luck" in job.reason.message
+    scripts.client.retry(job_id)
+    job = scripts.wait_for_end(job_id)
+    assert job.status is JobStatus.SUCCEEDED
+    assert "goes on from seven 1" in log_of(scripts, job_id)
+
+
 def test_a_script_that_ignores_sigterm_ends_within_its_grace_with_all_it_started(scripts, run):
     command = "trap '' TERM; (setsid sleep 4711 &); echo up; while true; do sleep 0.1; done"
     job_id = run("bash", "-c", command, script={"grace_seconds": 0.5})

@@ -175,7 +175,7 @@ class Attempt:
                 public_dir=self.bench.settings.public_datasets_dir,
                 mirrors=self.bench.settings.list_dataset_mirrors(),
             )
-            dataset = source.open(self.claim.dataset, until=held)
+            dataset = source.open(self.claim.dataset, until=held, as_sent=self._is_script)
         resume = fetch_checkpoints(
             self.claim.checkpoints,
             self._jobdir.checkpoints_dir,
@@ -204,7 +204,12 @@ class Attempt:
             decoded_bytes=self.bench.settings.decoded_bytes,
             models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
             kernel_cache_dir=str(self.bench.launcher.kernel_cache_dir),
-            patches=self.bench.launcher.decide_patches(self.grant.gpus),
+            patches=self.bench.launcher.decide_patches(
+                self.grant.gpus, has_fixed_shapes=None if self._is_script else True
+            ),
+            sensor_dirs=self.grant.sensor_dirs,
+            script_confinement=self.bench.settings.script_confinement,
+            script_cache_bytes=self.bench.settings.script_cache_bytes,
         )
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())

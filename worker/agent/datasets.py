@@ -24,6 +24,7 @@ from worker.agent.public_sets import (
     fetch_public_set,
     find_public_set,
 )
+from worker.agent.sent_files import name_table
 from worker.agent.stopping import StopSignal, locked
 from worker.agent.transfer import WrongDigest, fetch_file
 from worker.jobdir import LocalDataset
@@ -65,8 +66,13 @@ class DatasetSource:
     mirrors: Sequence[str] = ()
     public_sets: Mapping[str, PublicSet] = field(default_factory=lambda: PUBLIC_SETS)
 
-    def open(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+    def open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool = False) -> LocalDataset:
         """The data set on this host; it stays in the cache until the stack is left.
+
+        Args:
+            ref: which one.
+            until: what it is needed for.
+            as_sent: a table as its owner sent it, and not as the service read it.
 
         Raises:
             DatasetMissing: with the failure to report.
@@ -77,6 +83,8 @@ class DatasetSource:
         try:
             if ref.kind == "builtin":
                 return self._open_builtin(ref)
+            if ref.is_table and as_sent:
+                return self._open_sent_table(ref, until=until)
             if ref.is_table:
                 return self._open_table(ref, until=until)
             if ref.kind == "archive":
@@ -99,6 +107,26 @@ class DatasetSource:
             index_path=str(folder / TABLE),
             fingerprint=key,
         )
+
+    def _open_sent_table(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+        key = str(ref.sha256)
+        if ref.kind == "archive":
+            folder = until.enter_context(
+                self._hold(
+                    f"{key}-sent",
+                    size_bytes=ref.size_bytes or 0,
+                    fill=partial(self._fetch_sent_table, ref),
+                )
+            )
+            (path,) = folder.iterdir()
+            return LocalDataset(name=ref.name, kind="archive", path=str(path), fingerprint=key)
+        if ref.path is not None and Path(ref.path).is_dir():
+            return LocalDataset(name=ref.name, kind="folder", path=ref.path, fingerprint=key)
+        self.say(
+            f"{ref.path} is not on this worker: the table comes as the service has read it, as one "
+            "Parquet file"
+        )
+        return self._open_table(ref, until=until)
 
     def _hold(
         self, key: str, *, size_bytes: int, fill: Callable[[Path], None]
@@ -176,11 +204,19 @@ class DatasetSource:
             on_bytes=_Progress(ref.name, ref.index_bytes, say=self.say),
         )
 
+    def _fetch_sent_table(self, ref: DatasetRef, folder: Path) -> None:
+        path = folder / "data"
+        self._fetch_bytes(ref, path)
+        path.rename(folder / name_table(path))
+
     def _fetch_archive(self, ref: DatasetRef, folder: Path) -> None:
         self._fetch_index(str(ref.index_sha256), folder)
+        self._fetch_bytes(ref, folder / "data")
+
+    def _fetch_bytes(self, ref: DatasetRef, path: Path) -> None:
         fetch_file(
             lambda start: self.client.open_dataset(start=start),
-            folder / "data",
+            path,
             sha256=str(ref.sha256),
             stop=self.stop,
             on_bytes=_Progress(ref.name, ref.size_bytes, say=self.say),

@@ -145,6 +145,10 @@ class GpuPark:
         facts = self.gpus[key].facts
         return read_memory(facts, _read_memory_files(facts, self._settings.drm_dir))
 
+    def find_sensor_dir(self, key: str) -> Path | None:
+        """Where the driver's files on a GPU are; None where its card is not known."""
+        return find_device_dir(self.gpus[key].facts.card, drm_dir=self._settings.drm_dir)
+
     def share_of(self, key: str, memory: Memory) -> Share:
         """How a job shares a GPU's memory with what else runs on it."""
         facts = self.gpus[key].facts
@@ -189,6 +193,14 @@ class Grant:
     def mask(self) -> dict[str, str]:
         """The variable that shows a child these GPUs and no other."""
         return show_gpus(self.gpus)
+
+    @property
+    def sensor_dirs(self) -> list[str]:
+        """Where the driver's files on these GPUs are, of those whose card is known."""
+        if self.park is None:
+            return []
+        found = [self.park.find_sensor_dir(gpu.key) for gpu in self.gpus]
+        return [str(folder) for folder in found if folder is not None]
 
     @property
     def denied(self) -> dict[str, str]:

@@ -129,9 +129,20 @@ class Launcher:
             return given
         return self._start(self._settings.export_command, jobdir, environment)
 
-    def decide_patches(self, gpus: Sequence[HostGpu] = ()) -> list[PatchOutcome]:
-        """What is changed for a job on these GPUs; by default on the slot's own."""
-        return self._patching.decide(gpus or self._own_gpus, cache_dir=self._kernel_cache_dir)
+    def decide_patches(
+        self, gpus: Sequence[HostGpu] = (), *, has_fixed_shapes: bool | None = True
+    ) -> list[PatchOutcome]:
+        """What is changed for a job on these GPUs; by default on the slot's own.
+
+        Args:
+            gpus: those of a job that uses several.
+            has_fixed_shapes: whether its inputs keep one shape; None where nobody knows.
+        """
+        return self._patching.decide(
+            gpus or self._own_gpus,
+            cache_dir=self._kernel_cache_dir,
+            has_fixed_shapes=has_fixed_shapes,
+        )
 
     def trainer_environment(self, gpus: Sequence[HostGpu] = ()) -> dict[str, str]:
         """What a trainer of this slot runs in.

@@ -36,14 +36,21 @@ class Patching:
         self._inventory = inventory
         self._probes: dict[tuple[str, str], ProbeResult] = {}
 
-    def decide(self, gpus: Sequence[HostGpu], *, cache_dir: Path) -> list[PatchOutcome]:
+    def decide(
+        self,
+        gpus: Sequence[HostGpu],
+        *,
+        cache_dir: Path,
+        has_fixed_shapes: bool | None = True,
+    ) -> list[PatchOutcome]:
         """What becomes of each patch for a job on these GPUs; none is a job on the CPU.
 
         Args:
             gpus: in the order in which the job sees them.
             cache_dir: its folder of compiled and tuned kernels.
+            has_fixed_shapes: whether its inputs keep one shape; None where nobody knows.
         """
-        facts = self._gather(gpus, cache_dir)
+        facts = replace(self._gather(gpus, cache_dir), has_fixed_shapes=has_fixed_shapes)
         return decide_all(replace(facts, probes=self._prove(gpus, facts)))
 
     def _gather(self, gpus: Sequence[HostGpu], cache_dir: Path) -> PatchFacts:
@@ -57,7 +64,6 @@ class Patching:
             cache_dir=cache_dir,
             trials=load_trials(cache_dir),
             self_tests=tuple(self._find_reports(gpus)),
-            has_fixed_shapes=True,
             has_tunings=any(cache_dir.glob("tunableop*.csv")),
         )
 

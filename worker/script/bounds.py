@@ -5,14 +5,17 @@ import os
 import resource
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from redkiln.failure import FailureCode
 from redkiln.tasks.script import Limits
+from worker.jobdir import ScriptConfinement
 from worker.script import confine
 from worker.script.places import Places
 from worker.script.processes import find_descendants
+from worker.trainer.failed import TrainingFailed
 
 SYSTEM_DIRS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc", "/proc", "/sys",
@@ -21,6 +24,12 @@ SYSTEM_DIRS = (
 """What programs and libraries are made of; no data of anybody."""
 DEVICE_DIRS = ("/dev",)
 SPARE_PROCESSES = 64
+LEAST_VERSIONS: Mapping[ScriptConfinement, int] = {
+    "any": 0,
+    "files": 1,
+    "signals": confine.SCOPES_SINCE,
+}
+"""Of Landlock."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,25 @@ def find_gap(version: int | None = None) -> str | None:
             f"signals to other processes of the worker's user; from Linux 6.12 on it can"
         )
     return None
+
+
+def refuse_gap(wanted: ScriptConfinement, *, version: int | None = None) -> None:
+    """Run no script where this kernel cannot keep it from what the worker's owner wants.
+
+    Args:
+        wanted: the setting REDKILN_SCRIPT_CONFINEMENT.
+        version: of Landlock; None asks the kernel.
+
+    Raises:
+        TrainingFailed: the kernel cannot do it.
+    """
+    version = confine.Landlock().version if version is None else version
+    if version >= LEAST_VERSIONS[wanted]:
+        return
+    message = (
+        f"this worker runs no scripts (REDKILN_SCRIPT_CONFINEMENT={wanted}): {find_gap(version)}"
+    )
+    raise TrainingFailed(FailureCode.BAD_INPUT, message, landlock=version)
 
 
 def _python_dirs() -> list[str]:

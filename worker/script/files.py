@@ -103,7 +103,7 @@ class Folder:
         """
         found = dict(self.scan())
         self.size_bytes = sum(state.size_bytes for state in found.values())
-        open_inodes = set() if is_over else set(_written_inodes(pids))
+        open_inodes = set() if is_over else {inode for _, inode in list_written(pids)}
         self._note_held(found, open_inodes)
         whole = [
             Result(name, state)
@@ -192,8 +192,8 @@ def kind_of(name: str) -> tuple[ArtifactKind, str]:
     return "file", mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
-def _written_inodes(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> Iterator[int]:
-    """Of files that somebody has open for writing."""
+def list_written(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> Iterator[tuple[int, int]]:
+    """Device and inode of files that one of these processes has open for writing."""
     for pid in pids:
         try:
             with os.scandir(proc_dir / str(pid) / "fd") as descriptors:
@@ -205,6 +205,7 @@ def _written_inodes(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> Iterat
                 text = (proc_dir / str(pid) / "fdinfo" / number).read_text()
                 flags = next(line for line in text.splitlines() if line.startswith("flags:"))
                 if int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY:
-                    yield (proc_dir / str(pid) / "fd" / number).stat().st_ino
+                    status = (proc_dir / str(pid) / "fd" / number).stat()
+                    yield status.st_dev, status.st_ino
             except (OSError, StopIteration, ValueError):
                 continue  # it was closed meanwhile

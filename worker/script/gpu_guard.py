@@ -5,17 +5,13 @@ slower than it could. What is looked at needs no change to the script: memory an
 the driver's files tell of its GPUs, and what torch says it has allocated (`worker.hardware.hook`).
 """
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from redkiln.hardware import GpuTelemetry
 from redkiln.tasks.script import Guard
-from worker.hardware.cards import find_device_dir
-from worker.hardware.discover import discover_gpus
-from worker.hardware.masks import list_offered, pick_visible
 from worker.hardware.telemetry import read_telemetry
 
 LOOK_SECONDS = 2.0
@@ -91,14 +87,15 @@ class GpuGuard:
         return False
 
 
-def find_readers(environ: Mapping[str, str] | None = None) -> ReadGpus:
-    """What reads the sensors of the GPUs that this environment shows."""
-    shown = pick_visible(list_offered(discover_gpus()), environ or os.environ)
-    folders: list[Path] = [
-        folder for gpu in shown if (folder := find_device_dir(gpu.card)) is not None
-    ]
+def read_sensors(folders: Iterable[str]) -> ReadGpus:
+    """What reads the driver's files on GPUs.
+
+    Args:
+        folders: of the GPUs (`worker.hardware.telemetry`).
+    """
+    paths = [Path(folder) for folder in folders]
 
     def read() -> Sequence[GpuTelemetry]:
-        return [read_telemetry(folder) for folder in folders]
+        return [read_telemetry(path) for path in paths]
 
     return read

@@ -1,7 +1,7 @@
 """Folders that are made once and used by many jobs of this host, until nobody has for long.
 
-A folder's lock is a file beside it. Who uses a folder shares the lock until its process ends; who
-makes or removes it has the lock alone.
+A folder's lock is a file beside it, which says how large the folder is. Who uses a folder shares
+the lock until its process ends; who makes or removes it has the lock alone.
 """
 
 import fcntl
@@ -9,7 +9,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
+
+from worker.script.usage import measure
 
 LOCK, PARTIAL = ".lock", ".partial"
 WAIT_SECONDS = 0.2
@@ -51,19 +54,21 @@ def hold_folder(
             if not is_whole(folder):
                 _remove(folder)
                 make(folder)
+                _note_size(lock, measure(folder))
                 was_made = True
         finally:
             os.close(lock)
 
 
 def drop_unused(
-    parent: Path, *, num_kept: int, max_age_seconds: float = MAX_AGE_SECONDS
+    parent: Path, *, num_kept: int, max_bytes: int, max_age_seconds: float = MAX_AGE_SECONDS
 ) -> list[str]:
-    """Remove folders that nobody uses: beyond a number, and those whose last use is long ago.
+    """Remove folders that nobody uses: beyond a number and a size, and those of long ago.
 
     Args:
         parent: of folders that `hold_folder` has made.
         num_kept: of those that were used last.
+        max_bytes: of the same together.
         max_age_seconds: since the last use.
 
     Returns:
@@ -75,12 +80,26 @@ def drop_unused(
     used_at = {name: _used_at(parent / name) for name in names}
     newest = sorted(names, key=lambda name: used_at[name], reverse=True)
     oldest_at = time.time() - max_age_seconds
+    kept_bytes = list(accumulate(_size_bytes(parent / name) for name in newest))
     unused = [
         name
         for number, name in enumerate(newest)
-        if number >= num_kept or used_at[name] < oldest_at
+        if number >= num_kept or kept_bytes[number] > max_bytes or used_at[name] < oldest_at
     ]
     return [name for name in unused if _drop(parent / name)]
+
+
+def _note_size(lock: int, size_bytes: int) -> None:
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(size_bytes).encode(), 0)
+
+
+def _size_bytes(folder: Path) -> int:
+    """As it was noted when the folder was made; looking at all of its files takes long."""
+    try:
+        return int(_lock_path(folder).read_text())
+    except (FileNotFoundError, ValueError):
+        return measure(folder)
 
 
 def _used_at(folder: Path) -> float:

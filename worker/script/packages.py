@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO
 
 from redkiln.failure import FailureCode
+from worker.jobdir import SCRIPT_CACHE_BYTES
 from worker.script.heartbeat import Heartbeat
 from worker.script.kept import drop_unused, hold_folder
 from worker.script.places import Places
@@ -80,6 +81,7 @@ def build_environment(
     cache_dir: Path,
     places: Places,
     say: Callable[[str], None],
+    max_bytes: int = SCRIPT_CACHE_BYTES,
     code_digest: str | None = None,
     confine: Confine = lambda command, _writable: list(command),
 ) -> Environment:
@@ -92,6 +94,7 @@ def build_environment(
         cache_dir: of the worker's jobs.
         places: of the script, whose code a line may name (`./package`).
         say: told what is done, again and again, as it may take minutes.
+        max_bytes: of all environments that no job uses.
         code_digest: of the script's code; None where it may change at any time.
         confine: puts what confines the installer in front of it, as packages run code of theirs.
 
@@ -123,7 +126,7 @@ def build_environment(
     waiting = Heartbeat(say, "waiting for another job that installs the same")
     if not hold_folder(folder, make=make, is_whole=is_whole, beat=waiting.beat):
         say(f"the environment of these {len(requirements)} requirements is there already")
-    drop_unused(folder.parent, num_kept=NUM_KEPT)
+    drop_unused(folder.parent, num_kept=NUM_KEPT, max_bytes=max_bytes)
     return Environment(folder)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from redkiln.datasets import BUILTIN_TABLES
 from redkiln.tasks.script import ScriptSpec, fill_in
 from worker.hardware import hook
 from worker.hardware.hook.sitecustomize import VARIABLE as SETTINGS_VARIABLE
 from worker.hardware.hook.sitecustomize import WATCH_VARIABLE
 from worker.hardware.masks import MASKS
-from worker.jobdir import LocalDataset
+from worker.jobdir import SCRIPT_CACHE_BYTES, LocalDataset
 from worker.script.heartbeat import Heartbeat
 from worker.script.kept import PARTIAL, drop_unused, hold_folder
 from worker.script.packages import Environment
@@ -99,7 +100,11 @@ def build_program(
 
 
 def open_data(
-    dataset: LocalDataset | None, *, cache_dir: Path, say: Callable[[str], None]
+    dataset: LocalDataset | None,
+    *,
+    cache_dir: Path,
+    say: Callable[[str], None],
+    max_bytes: int = SCRIPT_CACHE_BYTES,
 ) -> Path | None:
     """What a script reads its data from: a folder, or the one file that the data set is.
 
@@ -109,6 +114,7 @@ def open_data(
         dataset: of the job.
         cache_dir: of the worker's jobs.
         say: told now and then that it is being unpacked.
+        max_bytes: of all unpacked sets that no job uses.
 
     Raises:
         TrainingFailed: it is damaged, or a built-in set is not known here.
@@ -116,10 +122,7 @@ def open_data(
     if dataset is None:
         return None
     if dataset.kind == "builtin":
-        # It makes arrays, which most scripts' supervisors never do.
-        from worker.trainer.builtins import open_builtin
-
-        return open_builtin(dataset.name.removeprefix("builtin:"), cache_dir=cache_dir)
+        return _open_builtin(dataset, cache_dir=cache_dir)
     source = dataset.path or dataset.index_path
     assert source is not None
     path = Path(source)
@@ -132,8 +135,20 @@ def open_data(
         is_whole=Path.is_dir,
         beat=Heartbeat(say, "waiting for another job that unpacks the data set").beat,
     )
-    drop_unused(folder.parent, num_kept=NUM_KEPT)
+    drop_unused(folder.parent, num_kept=NUM_KEPT, max_bytes=max_bytes)
     return folder
+
+
+def _open_builtin(dataset: LocalDataset, *, cache_dir: Path) -> Path:
+    # These make arrays and tables, which most scripts' supervisors never do.
+    from worker.trainer.builtin_tables import open_builtin_table
+    from worker.trainer.builtins import open_builtin
+
+    name = dataset.name.removeprefix("builtin:")
+    if name in BUILTIN_TABLES:
+        return open_builtin_table(name, cache_dir=cache_dir)
+    files_dir = None if dataset.path is None else Path(dataset.path)
+    return open_builtin(name, cache_dir=cache_dir, files_dir=files_dir)
 
 
 def _is_archive(path: Path) -> bool:

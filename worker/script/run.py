@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,22 +24,25 @@ from redkiln.tasks.script import ScriptSpec
 from redkiln.version import __version__
 from worker.hardware.patches import merge_settings
 from worker.jobdir import LEASES_VARIABLE, JobDir, Order
-from worker.script.bounds import Bounds, find_gap
+from worker.script.bounds import Bounds, find_gap, refuse_gap
 from worker.script.caches import build_caches
 from worker.script.ending import explain_exit
-from worker.script.gpu_guard import GpuGuard, find_readers
+from worker.script.gpu_guard import GpuGuard, read_sensors
+from worker.script.heartbeat import Heartbeat
+from worker.script.models import check_models
 from worker.script.output import OutputPump
 from worker.script.packages import build_environment
 from worker.script.places import Places
 from worker.script.processes import adopt_orphans, end_descendants, find_descendants, hide_memory
 from worker.script.program import Program, build_program, open_data
 from worker.script.results import Results
+from worker.script.shared_memory import SharedFiles
 from worker.script.snapshots import Snapshots, restore
 from worker.script.tensorboard import EventFiles
 from worker.script.told import SaidLines, Told, line_reader
 from worker.script.unpack import MAX_CODE_BYTES, unpack
 from worker.script.usage import DiskUse
-from worker.script.verdict import Verdict, read_verdicts
+from worker.script.verdict import Verdict
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped, StopSignal
 from worker.trainer.report import Report
@@ -51,8 +54,6 @@ MAX_LINES = 100_000
 """Of output that wait to be looked at for metrics; of more the oldest are passed over."""
 LEFTOVER_SECONDS = 2.0
 """For what a script leaves running behind it."""
-CHECK_SECONDS = 600.0
-"""For all ONNX files together."""
 
 
 def run_script(
@@ -76,6 +77,7 @@ def run_script(
 def _run(
     job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, report: Report
 ) -> None:
+    refuse_gap(order.script_confinement)
     places = Places(job_dir.root / "script")
     places.prepare()
     report.enter(Phase.PREPARING)
@@ -90,14 +92,25 @@ def _run(
         report.warning("no_landlock", gap)
     results = Results(job_dir, places.out_dir, report)
     supervisor = Supervisor(
-        spec, places, report, stop, bounds=bounds, snapshots=snapshots, results=results
+        spec,
+        places,
+        report,
+        stop,
+        bounds=bounds,
+        snapshots=snapshots,
+        results=results,
+        sensor_dirs=order.sensor_dirs,
     )
     report.enter(Phase.RUNNING)
     with stop.deferred():
         try:
             failure = supervisor.run(program)
         finally:
-            verdicts = {} if stop.requested else _check_models(results, bounds, report)
+            verdicts: dict[str, Verdict] = {}
+            if not stop.requested and results.models():
+                bounds.places.prepare_tools()
+                report.enter(Phase.VERIFYING)
+                verdicts = check_models(results, bounds, report)
             results.close(verdicts)
     if stop.requested:
         raise Stopped
@@ -115,6 +128,7 @@ class Supervisor:
     """Runs one program to its end.
 
     Attributes:
+        sensor_dirs: where the driver's files on its GPUs are.
         told: what it said of itself.
     """
 
@@ -125,12 +139,14 @@ class Supervisor:
     bounds: Bounds
     snapshots: Snapshots
     results: Results
+    sensor_dirs: Sequence[str] = ()
     clock: Callable[[], float] = time.monotonic
     told: Told = field(init=False)
     _said: SaidLines = field(init=False)
     _events: EventFiles = field(init=False)
     _guard: GpuGuard | None = field(init=False)
     _disk: DiskUse = field(init=False)
+    _shared: SharedFiles = field(default_factory=SharedFiles)
     _read_line: Callable[[str], None] | None = field(init=False)
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     _kill_at: float | None = None
@@ -146,7 +162,7 @@ class Supervisor:
         self._read_line = None if pattern is None else line_reader(pattern, self.told)
         guard = self.spec.script.guard
         is_guarded = self.spec.resources.device == "gpu" and guard.action != "off"
-        self._guard = GpuGuard(guard, find_readers()) if is_guarded else None
+        self._guard = GpuGuard(guard, read_sensors(self.sensor_dirs)) if is_guarded else None
 
     def run(self, program: Program) -> JobFailure | None:
         """Start the program and stay until all of it has ended.
@@ -167,6 +183,7 @@ class Supervisor:
                 is_told=self.stop.requested,
             )
             status = child.wait()
+            self._shared.remove()
             pump.finish(timeout_seconds=LEFTOVER_SECONDS)
         if num_left and failure is None and not self.stop.requested:
             text = f"{num_left} processes that the script left running were ended"
@@ -244,7 +261,7 @@ class Supervisor:
         found = find_descendants(os.getpid())
         self._collect(pids=found.pids)
         limits = self.spec.script.limits
-        used = self._disk.look()
+        used = self._disk.look() + self._shared.look(found.pids)
         problem = None
         if limits.memory_bytes is not None and found.memory_bytes > limits.memory_bytes:
             problem = f"took {found.memory_bytes} bytes of main memory (script.limits.memory_bytes"
@@ -275,7 +292,9 @@ class Supervisor:
         """Take in what it has said and left since the last time."""
         self._listen()
         for name, step, value in self._events.read():
-            self.told.say({name: value}, places={"step": max(step, self.told.step)})
+            # Such a file is written minutes behind what is said in other ways.
+            at = max(step, self.told.step)
+            self.told.say({name: value}, places={"step": at}, of_step=step)
         self.results.look(pids, is_over=is_over)
         self.snapshots.look(pids, step=self.told.step, is_over=is_over)
         if is_over:
@@ -311,16 +330,24 @@ def _prepare(
     caches = build_caches(os.environ, places=places, cache_dir=cache_dir)
     if order.bundle_path is not None:
         bundle = Path(order.bundle_path)
-        unpack(bundle, places.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES)
-    data = open_data(order.dataset, cache_dir=cache_dir, say=report.message)
+        beat = Heartbeat(report.message, "unpacking the code").beat
+        unpack(bundle, places.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES, beat=beat)
+    data = open_data(
+        order.dataset,
+        cache_dir=cache_dir,
+        max_bytes=order.script_cache_bytes,
+        say=report.message,
+    )
     if order.resume is not None:
-        restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir)
+        beat = Heartbeat(report.message, "putting the script's checkpoints back").beat
+        restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir, beat=beat)
         report.message(f"the script's checkpoints are back ({order.resume})")
     environment = build_environment(
         spec.script.requirements,
         cache_dir=cache_dir,
         places=places,
         say=report.message,
+        max_bytes=order.script_cache_bytes,
         code_digest=spec.script.bundle or "",
         confine=lambda command, folder: Bounds(
             places, spec.script.limits, writable=[folder]
@@ -345,48 +372,6 @@ def _prepare(
         writable=caches.writable,
     )
     return program, bounds
-
-
-def _check_models(results: Results, bounds: Bounds, report: Report) -> dict[str, Verdict]:
-    """Run what ONNX files there are, in a process within the same bounds."""
-    names = results.models()
-    if not names:
-        return {}
-    bounds.places.prepare_tools()
-    report.enter(Phase.VERIFYING)
-    verdicts: dict[str, Verdict] = {}
-    deadline = time.monotonic() + CHECK_SECONDS
-    while names and time.monotonic() < deadline:
-        paths = [str(results.folder / name) for name in names]
-        own = [sys.executable, "-m", "worker.script.onnx_check", *paths]
-        environ = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
-        environ |= {
-            "PYTHONPATH": str(bounds.places.own_lib_dir),
-            "REDKILN_OUT": str(results.folder),
-        }
-        try:
-            done = subprocess.run(
-                bounds.command(own),
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                timeout=max(1.0, deadline - time.monotonic()),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            break
-        said = read_verdicts(done.stdout.decode(errors="replace"), names)
-        verdicts |= said
-        names = names[len(said) :]
-    for name in names:
-        words = f"not checked within {CHECK_SECONDS:.0f} s"
-        verdicts[name] = Verdict(verified=None, words=words)
-    for name, verdict in verdicts.items():
-        if verdict.verified is False:
-            report.warning("unverified", f"{name}: {verdict.words}")
-        else:
-            report.message(f"{name}: {verdict.words}")
-    return verdicts
 
 
 def _describe(order: Order) -> dict[str, object]:

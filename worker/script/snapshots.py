@@ -22,6 +22,7 @@ from redkiln.events import EventKind
 from redkiln.protocol import check_artifact_name
 from worker.beneath import open_beneath
 from worker.script.files import Folder, State
+from worker.script.heartbeat import Heartbeat
 from worker.script.unpack import unpack
 from worker.trainer.report import Report
 
@@ -112,7 +113,8 @@ class Snapshots:
         partial = target.with_suffix(".tmp")
         try:
             with partial.open("wb") as file:
-                hashed = _Hashed(file)
+                beat = Heartbeat(self.report.message, "keeping the script's checkpoints").beat
+                hashed = _Hashed(file, beat)
                 links = pack(
                     self.folder, [name for name in content if name not in left_out], hashed
                 )
@@ -178,13 +180,18 @@ def pack(folder: Path, names: Iterable[str], target: "_Hashed") -> dict[str, str
     return dict(_inner_links(folder))
 
 
-def restore(snapshot: Path, folder: Path) -> int:
+def restore(snapshot: Path, folder: Path, *, beat: Callable[[], None] = lambda: None) -> int:
     """Put a snapshot's files back; how many.
+
+    Args:
+        snapshot: its tar, with its manifest beside it.
+        folder: where to.
+        beat: called again and again meanwhile.
 
     Raises:
         TrainingFailed: it is damaged.
     """
-    num_files = unpack(snapshot, folder, what="checkpoint")
+    num_files = unpack(snapshot, folder, what="checkpoint", beat=beat)
     manifest = json.loads(snapshot.with_suffix(".json").read_bytes())
     for name, target in manifest.get("links", {}).items():
         link = folder / check_artifact_name(name)
@@ -218,10 +225,12 @@ def _inner_links(folder: Path) -> Iterator[tuple[str, str]]:
 class _Hashed:
     """A file that is hashed while it is written."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, beat: Callable[[], None]) -> None:
         self.sha256 = hashlib.sha256()
         self._file = file
+        self._beat = beat
 
     def write(self, data: bytes) -> int:
+        self._beat()
         self.sha256.update(data)
         return self._file.write(data)

@@ -45,12 +45,24 @@ class Told:
     _first: tuple[int, float] | None = None
     _last_steps: dict[str, int] = field(default_factory=dict)
 
-    def say(self, values: Mapping[str, Any], *, places: Mapping[str, Any] | None = None) -> None:
+    def say(
+        self,
+        values: Mapping[str, Any],
+        *,
+        places: Mapping[str, Any] | None = None,
+        of_step: int | None = None,
+    ) -> None:
         """Take in metrics, and how far the script is.
 
         A value that is no finite number is dropped and counted; so is a series too many.
+
+        Args:
+            values: metrics by name.
+            places: how far it is.
+            of_step: that the values are of, where they come late; by default the one it is at.
         """
         self._take_places(places or {})
+        step = self.step if of_step is None else of_step
         for name, value in values.items():
             number = _number(value)
             is_known = name in self.metrics or len(self.metrics) < MAX_SERIES
@@ -59,9 +71,9 @@ class Told:
                 continue
             self.metrics[name] = number
             # Series rise in steps; what is said again of a step is its newest value.
-            if self._last_steps.get(name, -1) < self.step:
-                self._last_steps[name] = self.step
-                self.report.add_point(name, self.step, number)
+            if self._last_steps.get(name, -1) < step:
+                self._last_steps[name] = step
+                self.report.add_point(name, step, number)
 
     def progress(self) -> Progress:
         """How far it is, as far as it says."""

@@ -103,9 +103,9 @@ def folder_ref(service):
     return DatasetRef(id="ds_2", name="f", kind="folder", sha256=sha256, index_sha256=sha256)
 
 
-def open_it(source, ref):
+def open_it(source, ref, **options):
     with ExitStack() as until:
-        return source.open(ref, until=until)
+        return source.open(ref, until=until, **options)
 
 
 def test_a_built_in_set_needs_nothing(source):
@@ -284,3 +284,28 @@ def test_a_table_larger_than_the_cache_is_said_before_it_is_fetched(source, serv
     with pytest.raises(DatasetMissing) as missing:
         open_it(source, ref)
     assert missing.value.failure.code is FailureCode.DISK_FULL
+
+
+def table_ref(service, **fields):
+    service.dataset, service.index = b"a,b\n1,2\n", b"PAR1"
+    known = {"id": "ds_5", "name": "houses", "task": "tabular-regression"}
+    return DatasetRef(**known, index_sha256=digest(service.index), index_bytes=4, **fields)
+
+
+def test_a_script_gets_a_table_as_it_was_sent(source, service):
+    ref = table_ref(service, kind="archive", sha256=digest(b"a,b\n1,2\n"), size_bytes=8)
+    table = open_it(source, ref, as_sent=True)
+    assert Path(table.path).name == "data.csv"
+    assert Path(table.path).read_bytes() == service.dataset
+    service.dataset = b"gone"
+    assert open_it(source, ref, as_sent=True) == table
+    assert Path(open_it(source, ref).index_path).read_bytes() == b"PAR1", "a trainer's is another"
+
+
+def test_a_script_gets_the_folder_of_a_table_where_it_lies_here(source, service, tmp_path, said):
+    ref = table_ref(service, kind="folder", path=str(tmp_path))
+    assert open_it(source, ref, as_sent=True).path == str(tmp_path)
+    away = table_ref(service, kind="folder", path="/not/here")
+    table = open_it(source, away, as_sent=True)
+    assert (table.path, Path(table.index_path).name) == (None, "table.parquet")
+    assert "/not/here is not on this worker" in said[0]

@@ -1,7 +1,7 @@
 import pytest
 
 from redkiln.hardware import GpuExclusion, GpuFacts
-from worker.agent.grants import GpuPark
+from worker.agent.grants import GpuPark, Grant
 from worker.agent.host_gpus import HostGpu
 from worker.hardware.leases import LeaseFolder
 
@@ -57,3 +57,13 @@ def test_a_lease_that_cannot_be_described_is_held_all_the_same(park, monkeypatch
     park.mark([lease], "att_1")
     assert park.held == {KEY: "att_1"}
     assert park.take(KEY) is None
+
+
+def test_where_the_sensors_of_leased_gpus_are_is_told_to_their_job(settings):
+    known = HostGpu(KEY, GpuFacts(pci_address=KEY, card=2))
+    unknown = HostGpu("gpu-1", GpuFacts())
+    park = GpuPark([known, unknown], settings, worker_id="wrk_1")
+    grant = Grant(park, [known, unknown])
+    assert grant.sensor_dirs == [str(settings.drm_dir / "card2" / "device")]
+    assert Grant().sensor_dirs == []
+    park.close()

@@ -136,3 +136,10 @@ def test_a_slot_without_a_gpu_has_two_lines(tmp_path):
     slot = SlotPlan(0, "cpu", "cpu", 1)
     launcher = Launcher(settings, Spawner(), slot=slot, patching=Patching(settings, Inventory()))
     assert [o.name for o in launcher.decide_patches()] == ["kernel_caches", "others"]
+
+
+def test_no_program_of_a_users_has_convolutions_searched_for(tmp_path):
+    patching = Patching(settings_of(tmp_path), ROCM)
+    for known, expected in ((True, "applied"), (None, "skipped")):
+        outcomes = patching.decide([gpu("gfx1100")], cache_dir=tmp_path, has_fixed_shapes=known)
+        assert outcome(outcomes, "convolution_search").outcome == expected

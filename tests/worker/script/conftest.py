@@ -5,6 +5,7 @@ import pytest
 from redkiln.events import EventWriter
 from tests.waiting import Clock
 from worker.jobdir import JobDir
+from worker.script.heartbeat import Heartbeat
 from worker.script.places import Places
 from worker.trainer.report import Report
 
@@ -42,3 +43,10 @@ def places(job_dir):
     places = Places(job_dir.root / "script")
     places.prepare()
     return places
+
+
+@pytest.fixture
+def beat_at_once(monkeypatch):
+    """Every sign of life is due."""
+    defaults = {**Heartbeat.__init__.__kwdefaults__, "seconds": 0.0}
+    monkeypatch.setattr(Heartbeat.__init__, "__kwdefaults__", defaults)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from redkiln.tasks.script import Limits
-from worker.script.bounds import Bounds, find_gap, has_landlock
+from worker.script.bounds import Bounds, find_gap, has_landlock, refuse_gap
 from worker.script.caches import build_caches
+from worker.trainer.failed import TrainingFailed
 
 needs_landlock = pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock")
 
@@ -98,3 +99,21 @@ def test_what_a_kernel_cannot_do_is_told():
     assert "no Landlock" in find_gap(0)
     assert "signals" in find_gap(4)
     assert find_gap(6) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "words"),
+    [
+        ("any", 0, None),
+        ("files", 0, "REDKILN_SCRIPT_CONFINEMENT=files.*no Landlock"),
+        ("files", 4, None),
+        ("signals", 4, "REDKILN_SCRIPT_CONFINEMENT=signals.*from Linux 6.12 on"),
+        ("signals", 6, None),
+    ],
+)
+def test_a_kernel_that_cannot_do_what_is_wanted_runs_no_script(wanted, version, words):
+    if words is None:
+        refuse_gap(wanted, version=version)
+        return
+    with pytest.raises(TrainingFailed, match=words):
+        refuse_gap(wanted, version=version)

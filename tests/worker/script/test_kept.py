@@ -5,23 +5,30 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from worker.script.heartbeat import Heartbeat
 from worker.script.kept import drop_unused, hold_folder
 from worker.script.usage import DiskUse, measure
 
+MUCH = 10**12
 HOLD = """
-import sys
+import os, sys
 from pathlib import Path
 from worker.script.kept import hold_folder
-hold_folder(Path(sys.argv[1]), make=Path.mkdir, is_whole=Path.is_dir, beat=lambda: None)
+def make(folder):
+    folder.mkdir()
+    (folder / "content").write_bytes(os.urandom(int(sys.argv[2])))
+hold_folder(Path(sys.argv[1]), make=make, is_whole=Path.is_dir, beat=lambda: None)
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
-def make(folder):
+def make(folder, *, num_bytes=0):
     """As a job that has ended made it."""
-    subprocess.run([sys.executable, "-c", HOLD, folder], input=b"", check=True)
+    command = [sys.executable, "-c", HOLD, folder, str(num_bytes)]
+    subprocess.run(command, input=b"", check=True)
 
 
 def names(parent):
@@ -57,20 +64,32 @@ def test_what_nobody_has_used_for_long_goes_and_so_do_the_oldest_of_many(tmp_pat
     for days, name in enumerate("abcde"):
         make(tmp_path / name)
         age(tmp_path / name, days=10 * days)
-    assert set(drop_unused(tmp_path, num_kept=20)) == {"d", "e"}
-    assert set(drop_unused(tmp_path, num_kept=1)) == {"b", "c"}
+    assert set(drop_unused(tmp_path, num_kept=20, max_bytes=MUCH)) == {"d", "e"}
+    assert set(drop_unused(tmp_path, num_kept=1, max_bytes=MUCH)) == {"b", "c"}
     assert {path.name for path in tmp_path.iterdir()} == {"a", "a.lock"}
 
 
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_beyond_a_size_those_go_that_were_used_before_the_others(tmp_path, is_noted):
+    for days, name in enumerate("abc"):
+        make(tmp_path / name, num_bytes=100_000)
+        age(tmp_path / name, days=days)
+        if not is_noted:  # of an earlier release
+            (tmp_path / f"{name}.lock").write_text("")
+    assert drop_unused(tmp_path, num_kept=20, max_bytes=250_000) == ["c"]
+    assert drop_unused(tmp_path, num_kept=20, max_bytes=150_000) == ["b"]
+    assert names(tmp_path) == {"a"}
+
+
 def test_what_a_process_uses_stays_whatever_its_age(tmp_path):
-    command = [sys.executable, "-c", HOLD, tmp_path / "a"]
+    command = [sys.executable, "-c", HOLD, tmp_path / "a", "0"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout.readline() == b"held\n"
         age(tmp_path / "a", days=100)
-        assert drop_unused(tmp_path, num_kept=0) == []
+        assert drop_unused(tmp_path, num_kept=0, max_bytes=0) == []
         assert names(tmp_path) == {"a"}
         user.stdin.close()
-    assert drop_unused(tmp_path, num_kept=0) == ["a"]
+    assert drop_unused(tmp_path, num_kept=0, max_bytes=MUCH) == ["a"]
     assert names(tmp_path) == set()
 
 

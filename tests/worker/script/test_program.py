@@ -3,13 +3,16 @@ import socket
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from redkiln.tasks.script import SET_BY_WORKER, ScriptSpec
 from worker.hardware.masks import MASKS
+from worker.jobdir import LocalDataset
 from worker.script import places as places_module
 from worker.script.packages import Environment
 from worker.script.places import MAX_PATH_BYTES, Places
-from worker.script.program import build_program
+from worker.script.program import build_program, open_data
+from worker.trainer import builtins
 
 
 @pytest.fixture
@@ -70,3 +73,25 @@ def test_a_short_name_goes_once_its_folder_is_gone(tmp_path, monkeypatch):
     folder.rmdir()
     places_module.shorten(tmp_path)
     assert not list(links_dir.iterdir())
+
+
+def test_a_table_that_is_built_in_is_one_file(tmp_path):
+    dataset = LocalDataset(name="builtin:iris", kind="builtin", fingerprint="iris")
+    path = open_data(dataset, cache_dir=tmp_path, say=print)
+    assert path.name == "iris.parquet"
+    assert parquet.read_table(path).num_rows == 150
+
+
+def test_a_public_set_is_made_of_the_files_that_the_worker_has(tmp_path, monkeypatch):
+    asked = {}
+
+    def make(name, *, cache_dir, files_dir=None):
+        asked[name] = files_dir
+        return cache_dir / name
+
+    monkeypatch.setattr(builtins, "open_builtin", make)
+    dataset = LocalDataset(
+        name="builtin:mnist", kind="builtin", path="/worker/datasets/mnist", fingerprint="mnist"
+    )
+    assert open_data(dataset, cache_dir=tmp_path, say=print) == tmp_path / "mnist"
+    assert asked == {"mnist": Path("/worker/datasets/mnist")}

@@ -173,3 +173,17 @@ def test_a_folder_that_never_rests_is_taken_after_a_while(places, job_dir, repor
         snapshots.look([], step=number + 1)
         clock.now += 1.0
     assert len(announced(events)) == 1
+
+
+def test_packing_and_putting_back_say_that_they_go_on(
+    snapshots, places, job_dir, events, tmp_path, beat_at_once
+):
+    (places.checkpoints_dir / "model").write_bytes(b"w" * 3_000_000)
+    snapshots.look([], step=1)
+    said = [data["text"] for data in events("message")]
+    assert said[0].startswith("still keeping the script's checkpoints after")
+    beats = []
+    back = tmp_path / "back"
+    back.mkdir()
+    restore(job_dir.checkpoints_dir / "step-000000000001.tar", back, beat=lambda: beats.append(1))
+    assert len(beats) >= 2

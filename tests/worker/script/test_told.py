@@ -160,3 +160,13 @@ def test_a_pipe_in_the_place_of_what_is_read_keeps_nobody_waiting(told, tmp_path
     SaidLines(tmp_path / "events.jsonl", told).read()
     os.mkfifo(tmp_path / "x.tfevents.1")
     assert list(EventFiles(tmp_path).read()) == []
+
+
+def test_what_comes_late_keeps_the_steps_that_it_is_of(told, report, events):
+    told.say({}, places={"step": 100})
+    for step in (10, 20):
+        told.say({"loss": 1 / step}, places={"step": 100}, of_step=step)
+    report.flush_points()
+    (data,) = events("metrics")
+    assert data["points"] == {"loss": [[10, 0.1], [20, 0.05]]}
+    assert told.progress().step == 100

@@ -1,0 +1,77 @@
+"""Bounds of scripts through the real queue: time, memory, processes."""
+
+import psutil
+import pytest
+
+from redkiln.job import JobStatus
+
+pytestmark = pytest.mark.integration
+
+MIB = 2**20
+
+
+def running_with(mark):
+    """Processes whose command line holds a mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if mark in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue  # it has ended meanwhile
+    return found
+
+
+def test_a_script_that_runs_too_long_may_save_before_it_ends(scripts):
+    code = """
+        import os, signal, sys, time
+        def save(*_):
+            open(os.environ["REDKILN_OUT"] + "/saved", "w").close()
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, save)
+        while True:
+            time.sleep(0.1)
+    """
+    job_id = scripts.run_script("python", "-c", code, resources={"max_duration_seconds": 5})
+    job = scripts.wait_for_end(job_id)
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "max_duration")
+    assert scripts.artifact_names(job_id) == {"saved"}
+
+
+def test_a_script_that_takes_too_much_memory_is_told_how_much(scripts):
+    code = f"import time; held = b'x' * {300 * MIB}; time.sleep(60)"
+    limits = {"limits": {"memory_bytes": 100 * MIB}}
+    job = scripts.wait_for_end(scripts.run_script("python", "-c", code, script=limits))
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
+    assert f"script.limits.memory_bytes is {100 * MIB}" in job.reason.message
+
+
+def test_a_script_that_starts_too_many_processes_is_ended_with_all_of_them(scripts):
+    code = """
+        import subprocess, time
+        children = [subprocess.Popen(["sleep", "4713"]) for _ in range(40)]
+        time.sleep(60)
+    """
+    limits = {"limits": {"processes": 16}}
+    job = scripts.wait_for_end(scripts.run_script("python", "-c", code, script=limits))
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
+    assert "script.limits.processes is 16" in job.reason.message
+    assert not running_with("sleep 4713")
+
+
+def test_a_bomb_of_forks_is_defused(scripts):
+    # It ends by itself where nobody does it: 256 processes, which begin sessions of their own.
+    code = """
+        import contextlib, os, time  # a bomb of forks
+        for _ in range(8):
+            with contextlib.suppress(OSError):
+                if os.fork() == 0:
+                    os.setsid()
+        time.sleep(60)
+    """
+    limits = {"limits": {"processes": 64}}
+    job = scripts.wait_for_end(scripts.run_script("python", "-c", code, script=limits))
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
+    assert "script.limits.processes is 64" in job.reason.message
+    assert not running_with("a bomb of forks")
+    assert scripts.wait_for_end(scripts.run_script("true")).status is JobStatus.SUCCEEDED

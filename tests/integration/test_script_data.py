@@ -1,0 +1,60 @@
+"""What a script finds at {data}, through the real queue."""
+
+import pytest
+
+from redkiln.job import DatasetStatus, JobStatus
+
+pytestmark = pytest.mark.integration
+
+ROWS = "size,price\n" + "".join(f"{n},{n * 1000}.5\n" for n in range(1, 41))
+TEXTS = "text,label\n" + "".join(
+    f"a review of {n} words that was {mood},{mood}\n" for n in range(40) for mood in ("good", "bad")
+)
+SHOW = """
+    import os, sys
+    path = sys.argv[1]
+    assert path == os.environ["REDKILN_DATA"]
+    if os.path.isdir(path):
+        print("folder", sorted(os.listdir(path)))
+    else:
+        print("file", os.path.basename(path))
+        sys.stdout.flush()
+        sys.stdout.buffer.write(open(path, "rb").read())
+"""
+
+
+def show(site, name):
+    job_id = site.run_script("python", "-c", SHOW, "{data}", dataset=name)
+    job = site.wait_for_end(job_id)
+    assert job.status is JobStatus.SUCCEEDED, site.log(job_id)
+    return site.log(job_id)
+
+
+def push(site, path, **options):
+    dataset = site.client.push_dataset(path, **options)
+
+    def is_read():
+        return site.client.dataset(dataset.id).status is not DatasetStatus.VALIDATING
+
+    site.wait_for(is_read)
+    return dataset.name
+
+
+def test_a_table_is_the_file_that_was_sent(scripts, tmp_path):
+    (tmp_path / "houses.csv").write_text(ROWS)
+    found = show(scripts, push(scripts, tmp_path / "houses.csv", target="price"))
+    assert found.splitlines()[0] == "file data.csv"
+    assert ROWS in found
+
+
+def test_a_table_with_a_test_split_is_the_folder_that_was_sent(scripts, tmp_path):
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    (folder / "train.csv").write_text(TEXTS)
+    (folder / "test.csv").write_text(TEXTS)
+    found = show(scripts, push(scripts, folder))
+    assert "folder ['test.csv', 'train.csv']" in found
+
+
+def test_a_table_that_is_built_in_is_a_parquet_file(scripts):
+    assert "file iris.parquet" in show(scripts, "builtin:iris")

@@ -1,0 +1,50 @@
+"""What is seen of scripts that know nothing of Redkiln, through the real queue."""
+
+import pytest
+
+from redkiln.job import JobStatus
+
+pytestmark = pytest.mark.integration
+
+
+def test_scalars_for_tensorboard_become_metrics(scripts):
+    code = """
+        import os
+        from tensorboardX import SummaryWriter
+        with SummaryWriter(os.environ["REDKILN_OUT"] + "/runs") as writer:
+            for step in range(1, 21):
+                writer.add_scalar("train/loss", 1 / step, step)
+    """
+    job = scripts.wait_for_end(scripts.run_script("python", "-c", code))
+    assert job.status is JobStatus.SUCCEEDED, scripts.log(job.id)
+    (series,) = scripts.client.metrics(job.id)
+    assert (series.name, series.steps) == ("train/loss", list(range(1, 21)))
+    assert series.values == pytest.approx([1 / step for step in range(1, 21)])
+    assert job.progress.step == 20
+    (name,) = scripts.artifact_names(job.id)
+    assert name.startswith("runs/events.out.tfevents")
+
+
+def test_lines_of_output_become_metrics_and_the_time_that_is_left(scripts):
+    code = """
+        import time
+        for step in range(1, 61):
+            print(f"step {step}/60: loss {1 / step:.4f}", flush=True)
+            time.sleep(0.1)
+    """
+    pattern = r"step (?P<step>\d+)/(?P<steps>\d+): loss (?P<loss>[0-9.]+)"
+    job_id = scripts.run_script("python", "-c", code, script={"metrics_pattern": pattern})
+
+    def time_left():
+        progress = scripts.client.job(job_id).progress
+        return progress is not None and progress.eta_seconds and progress
+
+    progress = scripts.wait_for(time_left)
+    assert progress.steps == 60
+    assert 0 < progress.fraction < 1
+    job = scripts.wait_for_end(job_id)
+    assert job.status is JobStatus.SUCCEEDED
+    assert (job.progress.step, job.progress.fraction) == (60, 1.0)
+    (series,) = scripts.client.metrics(job_id)
+    assert (series.name, series.steps) == ("loss", list(range(1, 61)))
+    assert series.values[-1] == pytest.approx(0.0167)

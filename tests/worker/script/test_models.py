@@ -1,0 +1,42 @@
+import pytest
+
+from redkiln.tasks.script import Limits
+from worker.script import models
+from worker.script.bounds import Bounds
+from worker.script.models import check_models
+from worker.script.results import Results
+
+
+@pytest.fixture
+def results(job_dir, places, report):
+    (places.out_dir / "m.onnx").write_bytes(b"no model")
+    results = Results(job_dir, places.out_dir, report)
+    results.look([], is_over=True)
+    places.prepare_tools()
+    return results
+
+
+@pytest.fixture
+def bounds(places):
+    return Bounds(places, Limits())
+
+
+def test_a_file_that_is_no_model_is_told_and_a_long_check_says_that_it_goes_on(
+    results, bounds, report, events, monkeypatch, beat_at_once
+):
+    monkeypatch.setattr(models, "POLL_SECONDS", 0.01)
+    verdicts = check_models(results, bounds, report)
+    assert verdicts["m.onnx"].verified is False
+    assert "m.onnx: it cannot be loaded" in events("warning")[0]["message"]
+    assert events("message")[0]["text"].startswith("still checking the ONNX files after")
+
+
+def test_what_is_not_checked_in_time_is_said_to_be_unchecked(results, bounds, report, events):
+    verdicts = check_models(results, bounds, report, seconds=0.01)
+    assert verdicts["m.onnx"].verified is None
+    assert [data["text"] for data in events("message")] == ["m.onnx: not checked within 0 s"]
+
+
+def test_where_there_is_no_model_nothing_is_started(job_dir, places, report, bounds, monkeypatch):
+    monkeypatch.setattr(models.subprocess, "Popen", None)
+    assert check_models(Results(job_dir, places.out_dir, report), bounds, report) == {}
