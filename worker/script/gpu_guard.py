@@ -18,6 +18,7 @@ LOOK_SECONDS = 2.0
 MEMORY_STEP_BYTES = 64 * 1024**2
 """More than that beyond what was there before is somebody's work."""
 BUSY_RATIO = 0.05
+TORCH_ALONE = "torch has taken no memory of it (the driver does not tell what others did)"
 
 ReadGpus = Callable[[], Sequence[GpuTelemetry]]
 
@@ -28,15 +29,14 @@ class GpuGuard:
 
     Attributes:
         is_used: whether it was.
-        saw_anything: whether there was anything to look at: without files of a driver, and without
-            torch in the script, nothing can be said.
+        is_sure: whether the driver has told of it; torch knows of its own memory alone.
     """
 
     guard: Guard
     read: ReadGpus
     clock: Callable[[], float] = time.monotonic
     is_used: bool = False
-    saw_anything: bool = False
+    is_sure: bool = False
     _began_at: float = field(init=False)
     _looked_at: float = -float("inf")
     _least_bytes: list[int | None] = field(default_factory=list)
@@ -45,31 +45,32 @@ class GpuGuard:
     def __post_init__(self) -> None:
         self._began_at = self.clock()
 
-    def look(self, *, torch_bytes: int) -> str | None:
+    def look(self, *, torch_bytes: int | None) -> str | None:
         """What to say of a GPU that was left alone for too long, once; None otherwise.
 
         Args:
-            torch_bytes: of GPU memory that torch has said it took.
+            torch_bytes: of GPU memory that torch has said it took; None where there is no torch.
         """
         now = self.clock()
         if self.is_used or self._is_told or now - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = now
         readings = self.read()
-        self.saw_anything = self.saw_anything or any(
+        self.is_sure = self.is_sure or any(
             reading.vram_used_bytes is not None or reading.busy_ratio is not None
             for reading in readings
         )
-        self.is_used = torch_bytes > 0 or self._was_used(readings)
+        self.is_used = bool(torch_bytes) or self._was_used(readings)
         if self.is_used or now - self._began_at < self.guard.minutes * 60:
             return None
         self._is_told = True
-        if not self.saw_anything:
+        if not self.is_sure and torch_bytes is None:
             return None
+        seen = "no memory was taken and it was not busy" if self.is_sure else TORCH_ALONE
         return (
             f"the script asked for a GPU and has not used it in its first {self.guard.minutes:g} "
-            "minutes: no memory was taken and it was not busy. Move model and data there "
-            "(.to('cuda')), ask for resources.device: any, or set script.guard.action to warn"
+            f"minutes: {seen}. Move model and data there (.to('cuda')), ask for "
+            "resources.device: any, or set script.guard.action to warn"
         )
 
     def _was_used(self, readings: Sequence[GpuTelemetry]) -> bool:

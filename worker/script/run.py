@@ -283,7 +283,7 @@ class Supervisor:
         problem = self._guard.look(torch_bytes=self._said.gpu_bytes)
         if problem is None:
             return None
-        if self._guard.guard.action == "warn":
+        if self._guard.guard.action == "warn" or not self._guard.is_sure:
             self.report.warning("gpu_unused", problem)
             return None
         return JobFailure.of(FailureCode.GPU_UNUSED, problem)

@@ -112,13 +112,17 @@ class Told:
 
 
 class SaidLines:
-    """Reads what `redkiln.log` writes, line by line, as it grows."""
+    """Reads what `redkiln.log` writes, line by line, as it grows.
+
+    Attributes:
+        gpu_bytes: of GPU memory that torch has said it took; None where no torch was imported.
+    """
 
     def __init__(self, path: Path, told: Told) -> None:
         self._path = path
         self._told = told
         self._offset = 0
-        self.gpu_bytes = 0
+        self.gpu_bytes: int | None = None
 
     def read(self) -> None:
         """Take in what is new; a line that is not whole yet waits."""
@@ -146,7 +150,7 @@ class SaidLines:
             return
         gpu_bytes = _number(said.get("gpu_bytes"))
         if gpu_bytes is not None:
-            self.gpu_bytes = max(self.gpu_bytes, int(gpu_bytes))
+            self.gpu_bytes = max(self.gpu_bytes or 0, int(gpu_bytes))
         metrics = said.get("metrics")
         self._told.say(metrics if isinstance(metrics, dict) else {}, places=said)
 

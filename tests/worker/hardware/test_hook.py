@@ -16,7 +16,7 @@ backends = N(cudnn=N(benchmark=False))
 SETTINGS = {"torch.backends.cudnn.benchmark": "True"}
 
 
-def run(script, tmp_path, *, settings=SETTINGS, paths=()):
+def run(script, tmp_path, *, settings=SETTINGS, paths=(), watched=None):
     fake = tmp_path / "fake" / "torch"
     fake.mkdir(parents=True, exist_ok=True)
     (fake / "__init__.py").write_text(FAKE_TORCH)
@@ -25,6 +25,8 @@ def run(script, tmp_path, *, settings=SETTINGS, paths=()):
     }
     if settings is not None:
         environment["REDKILN_TORCH_SETTINGS"] = json.dumps(settings)
+    if watched is not None:
+        environment["REDKILN_WATCH_GPU"] = str(watched)
     return subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
@@ -79,3 +81,24 @@ def test_the_hook_is_there_only_where_torch_is_to_be_set():
     assert both["PYTHONPATH"] == os.pathsep.join([str(HOOK_DIR), "/p"])
     assert json.loads(both["REDKILN_TORCH_SETTINGS"]) == SETTINGS
     assert Path(HOOK_DIR, "sitecustomize.py").exists()
+
+
+def test_a_watched_program_tells_that_torch_is_there_and_what_it_took(tmp_path):
+    told = tmp_path / "told"
+    script = f"""
+import time, torch
+from types import SimpleNamespace as N
+def wait(text):
+    while text not in open({str(told)!r}).read():
+        time.sleep(0.01)
+wait('{{"gpu_bytes": 0}}')
+torch.cuda = N(
+    is_initialized=lambda: True,
+    device_count=lambda: 2,
+    max_memory_allocated=lambda place: place + 1,
+)
+wait('{{"gpu_bytes": 3}}')
+"""
+    told.touch()
+    run(script, tmp_path, watched=told)
+    assert told.read_text().splitlines() == ['{"gpu_bytes": 0}', '{"gpu_bytes": 3}']

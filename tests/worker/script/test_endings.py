@@ -58,7 +58,7 @@ class TestGuard:
 
         return GpuGuard(Guard(minutes=minutes), read, clock=clock)
 
-    def look(self, guard, clock, *, torch_bytes=0, times=40):
+    def look(self, guard, clock, *, torch_bytes=None, times=40):
         for _ in range(times):
             clock.now += 2.0
             problem = guard.look(torch_bytes=torch_bytes)
@@ -72,6 +72,7 @@ class TestGuard:
     def test_an_idle_gpu_is_told_once_the_time_is_up(self, clock):
         guard = self.guard(clock, self.idle())
         assert "has not used it" in self.look(guard, clock)
+        assert guard.is_sure
         assert clock.now == pytest.approx(60.0)
         assert self.look(guard, clock) is None, "it is said once"
 
@@ -91,6 +92,11 @@ class TestGuard:
         guard = self.guard(clock, [])
         assert self.look(guard, clock, torch_bytes=1) is None
         assert guard.is_used
+
+    def test_torch_that_took_nothing_is_less_of_a_proof(self, clock):
+        guard = self.guard(clock, [])
+        assert "torch has taken no memory" in self.look(guard, clock, torch_bytes=0)
+        assert not guard.is_sure
 
     def test_where_nothing_can_be_seen_nothing_is_claimed(self, clock):
         guard = self.guard(clock, [])

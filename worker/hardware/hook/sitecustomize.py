@@ -23,7 +23,7 @@ from types import ModuleType
 
 VARIABLE = "REDKILN_TORCH_SETTINGS"
 WATCH_VARIABLE = "REDKILN_WATCH_GPU"
-"""Names the file where the first use of a GPU is told."""
+"""Names the file where torch and its first use of a GPU are told."""
 WATCH_SECONDS = 2.0
 HERE = Path(__file__).resolve().parent
 
@@ -77,7 +77,8 @@ def _apply(torch: ModuleType, settings: dict[str, str]) -> None:
 
 
 def _watch(torch: ModuleType, path: str) -> None:
-    """Tell of the first memory that torch takes of a GPU."""
+    """Tell that torch is there, and of the first memory that it takes of a GPU."""
+    _tell(path, gpu_bytes=0)
     while True:
         time.sleep(WATCH_SECONDS)
         cuda = getattr(torch, "cuda", None)  # it may still be imported
@@ -85,9 +86,13 @@ def _watch(torch: ModuleType, path: str) -> None:
             continue
         used = sum(cuda.max_memory_allocated(place) for place in range(cuda.device_count()))
         if used:
-            with open(path, "a") as file:  # noqa: PTH123  the standard library's smallest part
-                file.write(json.dumps({"gpu_bytes": used}) + "\n")
+            _tell(path, gpu_bytes=used)
             return
+
+
+def _tell(path: str, *, gpu_bytes: int) -> None:
+    with open(path, "a") as file:  # noqa: PTH123  the standard library's smallest part
+        file.write(json.dumps({"gpu_bytes": gpu_bytes}) + "\n")
 
 
 def _load(name: str, path: Path) -> ModuleType:
