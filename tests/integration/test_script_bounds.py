@@ -1,5 +1,7 @@
 """Bounds of scripts through the real queue: time, memory, processes."""
 
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -57,6 +59,23 @@ def test_a_script_that_starts_too_many_processes_is_ended_with_all_of_them(scrip
     assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
     assert "script.limits.processes is 16" in job.reason.message
     assert not running_with("sleep 4713")
+
+
+def test_what_a_script_leaves_in_shared_memory_goes_with_it(scripts):
+    code = """
+        import time
+        from multiprocessing import resource_tracker, shared_memory
+        left = shared_memory.SharedMemory(create=True, size=10**6)
+        resource_tracker.unregister(left._name, "shared_memory")
+        print("left", left.name, flush=True)
+        time.sleep(3)
+    """
+    job_id = scripts.run_script("python", "-c", code)
+    scripts.wait_for(lambda: "left" in scripts.log(job_id))
+    path = Path("/dev/shm", scripts.log(job_id).split()[-1])
+    assert path.exists()
+    assert scripts.wait_for_end(job_id).status is JobStatus.SUCCEEDED
+    assert not path.exists()
 
 
 def test_a_bomb_of_forks_is_defused(scripts):

@@ -5,6 +5,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from redkiln.datasets import BUILTIN_TABLES
@@ -90,6 +91,9 @@ def build_program(
         "REDKILN_RESUME": "1" if is_resumed else "0",
         "REDKILN_EVENTS": str(places.events_path),
     }
+    if num_gpus > 1:
+        # From SIGTERM on torchrun lets its processes live for so long; we end them sooner.
+        own["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(ceil(spec.script.grace_seconds) + 1)
     if torch_settings is not None:
         own[SETTINGS_VARIABLE] = torch_settings
     if watched:

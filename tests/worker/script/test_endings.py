@@ -184,10 +184,12 @@ class TestProgram:
         assert program.environ["PATH"].endswith(":/usr/bin")
 
     def test_several_gpus_are_a_process_each(self, places):
-        words = self.build(places, num_gpus=2).words
+        program = self.build(places, num_gpus=2, spec={"grace_seconds": 90.5})
+        words = program.words
         assert words[:4] == ["python", "-m", "torch.distributed.run", "--standalone"]
         assert words[4:7] == ["--nproc-per-node", "2", "--no-python"]
         assert words[7:9] == ["python", "train.py"]
+        assert program.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "92", "over the grace"
 
     def test_no_credential_of_the_workers_is_passed_on(self, places):
         environ = {"HF_TOKEN": "t", "REDKILN_KEY": "k", "HSA_X": "1", "PATH": "/bin"}
