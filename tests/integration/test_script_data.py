@@ -2,7 +2,8 @@
 
 import pytest
 
-from redkiln.job import DatasetStatus, JobStatus
+from redkiln.dataset_view import DatasetStatus
+from redkiln.job import JobStatus
 
 pytestmark = pytest.mark.integration
 

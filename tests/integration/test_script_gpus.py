@@ -176,4 +176,4 @@ def test_each_rank_has_its_grace_to_save(gpus):
     gpus.wait_for(lambda: gpus.log(job_id).count("is up") == 2)
     gpus.client.cancel(job_id)
     assert gpus.wait_for_end(job_id).status is JobStatus.CANCELLED
-    assert gpus.artifact_names(job_id) == {"rank-0", "rank-1"}
+    assert {"rank-0", "rank-1"} <= gpus.artifact_names(job_id)

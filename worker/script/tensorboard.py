@@ -1,22 +1,29 @@
 """Scalars of TensorBoard's event files, as a script writes them.
 
 Source: the record format is that of TensorFlow's `lib/io/record_writer.h`: length (8 bytes, little
-endian), its checksum (4), the record, its checksum (4).
+endian), its checksum (4), the record, its checksum (4). Records are messages of `event.proto`,
+`summary.proto`, `tensor.proto` and `tensor_shape.proto`, whose fields have the numbers below.
 """
 
 import fnmatch
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from worker.beneath import open_beneath
+from worker.script.wire import FIXED_32, Field, read_fields, to_floats, to_signed
 
 PATTERN = "*tfevents*"
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 MAX_RECORD_BYTES = 64 << 20
 MAX_READ_BYTES = 8 << 20
+EVENT_STEP, EVENT_SUMMARY, SUMMARY_VALUE = 2, 5, 1
+VALUE_TAG, VALUE_SIMPLE, VALUE_TENSOR = 1, 2, 8
+TENSOR_DTYPE, TENSOR_SHAPE, TENSOR_CONTENT, TENSOR_FLOATS, TENSOR_DOUBLES = 1, 2, 4, 5, 6
+SHAPE_SIZE = 2
+SIZES = {1: 4, 2: 8}
+"""Bytes of a number, by the types of tensors that a scalar may have: float, double."""
 Scalar = tuple[str, int, float]
 """Name, step, value."""
 
@@ -78,33 +85,44 @@ def _parse(record: bytes) -> Iterator[Scalar]:
     Raises:
         ValueError: it is no event.
     """
-    # Importing the messages takes some tenths of a second; most scripts write none.
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from tensorboardX.proto.event_pb2 import Event
-
-    try:
-        event = Event.FromString(record)
-    except DecodeError as error:
-        raise ValueError(str(error)) from error
-    for value in event.summary.value:
-        number = _scalar(value)
-        if number is not None:
-            yield value.tag, int(event.step), number
+    fields = list(read_fields(record))
+    step = next((to_signed(v) for n, _, v in fields if n == EVENT_STEP and isinstance(v, int)), 0)
+    for summary in _inner(fields, EVENT_SUMMARY):
+        for value in _inner(read_fields(summary), SUMMARY_VALUE):
+            parts = list(read_fields(value))
+            number = _scalar(parts)
+            if number is not None:
+                tag = b"".join(_inner(parts, VALUE_TAG))
+                yield tag.decode(errors="replace"), step, number
 
 
-def _scalar(value: Any) -> float | None:
-    kind = value.WhichOneof("value")
-    if kind == "simple_value":
-        return float(value.simple_value)
-    if kind != "tensor":
-        return None
-    tensor = value.tensor
-    if tensor.tensor_shape.dim:
-        return None
-    if tensor.float_val:
-        return float(tensor.float_val[0])
-    if tensor.double_val:
-        return float(tensor.double_val[0])
-    if len(tensor.tensor_content) == struct.calcsize("<f"):
-        return float(struct.unpack("<f", tensor.tensor_content)[0])
+def _inner(fields: Iterable[Field], wanted: int) -> Iterator[bytes]:
+    return (v for number, _, v in fields if number == wanted and isinstance(v, bytes))
+
+
+def _scalar(parts: Iterable[Field]) -> float | None:
+    """The number of a value of a summary; None where it is a picture, a text, several numbers."""
+    for number, kind, content in parts:
+        if isinstance(content, int):
+            continue
+        if number == VALUE_SIMPLE and kind == FIXED_32:
+            return to_floats(content, size_bytes=4)[0]
+        if number == VALUE_TENSOR:
+            return _scalar_of_tensor(content)
     return None
+
+
+def _scalar_of_tensor(tensor: bytes) -> float | None:
+    dtype, numbers = 0, list[float]()
+    for number, _, content in read_fields(tensor):
+        if isinstance(content, int):
+            dtype = content if number == TENSOR_DTYPE else dtype
+        elif number == TENSOR_SHAPE and any(_inner(read_fields(content), SHAPE_SIZE)):
+            return None  # it has dimensions
+        elif number == TENSOR_FLOATS:
+            numbers += to_floats(content, size_bytes=4)
+        elif number == TENSOR_DOUBLES:
+            numbers += to_floats(content, size_bytes=8)
+        elif number == TENSOR_CONTENT and dtype in SIZES:
+            numbers += to_floats(content, size_bytes=SIZES[dtype])
+    return numbers[0] if len(numbers) == 1 else None

@@ -1,6 +1,8 @@
 import json
 import os
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from worker.script.output import MAX_LINE_BYTES, NOTE, OutputPump
 from worker.script.tensorboard import EventFiles
 from worker.script.told import SaidLines, Told, line_reader
+from worker.script.wire import read_fields
 
 
 @pytest.fixture
@@ -133,6 +136,56 @@ def test_scalars_of_tensorboard_are_read_on_as_the_file_grows(tmp_path):
     with SummaryWriter(str(tmp_path / "other")) as writer:
         writer.add_scalar("loss", 1.0, 1)
     assert list(files.read()) == [("other/loss", 1, 1.0)]
+
+
+def write_event(path, *values, step=3):
+    """One record, as TensorFlow and TensorBoard's own writers have them."""
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    record = Event(step=step, wall_time=1.0, summary=Summary(value=values)).SerializeToString()
+    path.write_bytes(struct.pack("<Q", len(record)) + b"crc4" + record + b"crc4")
+
+
+def test_scalars_that_are_tensors_are_read_and_other_tensors_are_not(tmp_path):
+    from tensorboardX.proto.summary_pb2 import Summary
+    from tensorboardX.proto.tensor_pb2 import TensorProto
+    from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
+
+    vector = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+    tensors = {
+        "floats": TensorProto(dtype="DT_FLOAT", float_val=[0.5]),
+        "doubles": TensorProto(dtype="DT_DOUBLE", double_val=[0.25]),
+        "content": TensorProto(dtype="DT_FLOAT", tensor_content=struct.pack("<f", 2.0)),
+        "long": TensorProto(dtype="DT_DOUBLE", tensor_content=struct.pack("<d", 4.0)),
+        "vector": TensorProto(dtype="DT_FLOAT", tensor_shape=vector, float_val=[1.0]),
+        "several": TensorProto(dtype="DT_FLOAT", float_val=[1.0, 2.0]),
+        "text": TensorProto(dtype="DT_STRING", string_val=[b"x"]),
+        "number": TensorProto(dtype="DT_INT32", tensor_content=struct.pack("<i", 7)),
+    }
+    values = [Summary.Value(tag=tag, tensor=tensor) for tag, tensor in tensors.items()]
+    write_event(tmp_path / "a.tfevents", Summary.Value(tag="plain", simple_value=8.0), *values)
+    assert list(EventFiles(tmp_path).read()) == [
+        ("plain", 3, 8.0),
+        ("floats", 3, 0.5),
+        ("doubles", 3, 0.25),
+        ("content", 3, 2.0),
+        ("long", 3, 4.0),
+    ]
+
+
+def test_what_reads_event_files_brings_no_torch_along():
+    code = "import sys, worker.script.run; print(sorted({'torch', 'google'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "message", [b"\x08", b"\x0a\x05ab", b"\x0b", b"\x09\x00", b"\x80" * 11], ids=repr
+)
+def test_what_is_no_message_is_refused(message):
+    with pytest.raises(ValueError, match=r"cut off|wire type"):
+        list(read_fields(message))
 
 
 def test_a_file_that_is_none_of_tensorboards_is_left_alone(tmp_path):
