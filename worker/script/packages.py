@@ -228,6 +228,8 @@ def _install(
         "TMPDIR": str(places.temporary_dir),
         "REDKILN_OUT": str(places.out_dir),
     }
+    # It looks for packages wherever this leads, also where it may not read.
+    environ.pop("PYTHONPATH", None)
     with tempfile.TemporaryFile() as output:
         status = _run(confine(command, folder), places.code_dir, environ, output, heartbeat)
         output.seek(0)

@@ -195,9 +195,10 @@ def test_code_that_may_change_is_installed_anew_each_time(build, write_package, 
 
 @pytest.mark.integration
 def test_where_no_variable_of_the_workers_leads_the_installer_elsewhere(
-    build, write_package, places, monkeypatch
+    build, write_package, places, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", "/worker/cache")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # a folder that it may not read
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     write_package()
     setup = places.code_dir / "tiny" / "setup.py"
