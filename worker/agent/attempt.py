@@ -19,6 +19,7 @@ from redkiln.tasks import exports_model, script
 from worker.agent.cache import DatasetCache
 from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
 from worker.agent.children import Child
+from worker.agent.claimed_files import fetch_bundle, fetch_initial
 from worker.agent.classify import (
     Death,
     count_oom_kills,
@@ -26,7 +27,7 @@ from worker.agent.classify import (
     explain_stop,
     judge,
 )
-from worker.agent.client import AttemptClient, Refused, ServiceError, Superseded
+from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.datasets import DatasetMissing, DatasetSource
 from worker.agent.dead import write_down
 from worker.agent.early_files import EarlyFiles
@@ -39,7 +40,6 @@ from worker.agent.recorder import Recorder
 from worker.agent.report import URGENT, Reporter
 from worker.agent.spool import read_tail
 from worker.agent.stopping import Stopped, StopReason, StopSignal
-from worker.agent.transfer import WrongDigest, fetch_file
 from worker.agent.watch import Limits, Watch
 from worker.hardware.deaths import about_gpus
 from worker.hardware.kernel_log import KernelLog
@@ -197,8 +197,10 @@ class Attempt:
             memory_limit_bytes=self._memory_limit_bytes,
             denied=self.grant.denied,
             resume=resume,
-            initial=self._fetch_initial(),
-            bundle_path=self._fetch_bundle(),
+            initial=fetch_initial(
+                self.claim, self._jobdir, self.client, self.stop, warn=self._warn_of_checkpoint
+            ),
+            bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
             cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
             data_memory_bytes=self.bench.settings.data_memory_bytes,
             decoded_bytes=self.bench.settings.decoded_bytes,
@@ -214,32 +216,6 @@ class Attempt:
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())
         self.stop.check()
-
-    def _fetch_bundle(self) -> str | None:
-        """The code of a script, in the job directory."""
-        bundle = self.claim.bundle
-        if bundle is None:
-            return None
-        path = self._jobdir.root / "bundle.tar"
-        opener = self.client.open_bundle
-        fetch_file(lambda start: opener(start=start), path, sha256=bundle.sha256, stop=self.stop)
-        return str(path)
-
-    def _fetch_initial(self) -> str | None:
-        """The weights of the job that this one starts from, in the job directory."""
-        initial = self.claim.initial
-        if initial is None:
-            return None
-        path = self._jobdir.root / "initial.safetensors"
-        opener = partial(self.client.open_blob, initial.sha256)
-        try:
-            fetch_file(
-                lambda start: opener(start=start), path, sha256=initial.sha256, stop=self.stop
-            )
-        except (Refused, WrongDigest) as error:
-            self._warn_of_checkpoint(f"the weights of {initial.job_id} were not had: {error}")
-            return None
-        return str(path)
 
     def _train(self) -> JobFailure | None:
         child = self._start_trainer()

@@ -1,4 +1,7 @@
-"""What a child's death means: from its exit status, its last words and what we did to it."""
+"""What a child's death means: from its exit status, its last words and what we did to it.
+
+So does what ends an attempt while no child runs: a stop, or an error of the worker's own.
+"""
 
 import errno
 import signal

@@ -74,10 +74,10 @@ class FakeService(HttpServer):
     def kinds(self, attempt_id):
         return [event.kind.value for event in self.events.get(attempt_id, [])]
 
-    def wait_for(self, condition, *, seconds=10.0):
+    def wait_for(self, condition, *, seconds=60.0):
         return wait_for(condition, seconds=seconds)
 
-    def wait_for_finish(self, attempt_id, *, seconds=10.0):
+    def wait_for_finish(self, attempt_id, *, seconds=60.0):
         return self.wait_for(lambda: self.finishes.get(attempt_id), seconds=seconds)
 
     def hello(self, body):
