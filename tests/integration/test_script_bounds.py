@@ -34,7 +34,7 @@ def test_a_script_that_runs_too_long_may_save_before_it_ends(scripts):
         while True:
             time.sleep(0.1)
     """
-    job_id = scripts.run_script("python", "-c", code, resources={"max_duration_seconds": 5})
+    job_id = scripts.run_script("python", "-c", code, resources={"max_duration_seconds": 8})
     job = scripts.wait_for_end(job_id)
     assert (job.status, job.reason.code) == (JobStatus.FAILED, "max_duration")
     assert "saved" in scripts.artifact_names(job_id)

@@ -19,6 +19,8 @@ ON_GPU = {"resources": {"device": "gpu"}}
 ON_BOTH = {"resources": {"device": "gpu", "gpus": 2}}
 BRIEF = 0.05
 """Minutes that a script may leave its GPU alone."""
+PATIENCE_SECONDS = 240
+"""With those that import torch, from a slow disk too."""
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,8 @@ def test_patches_are_there_before_the_first_line_and_in_all_that_it_starts(gpus)
         for _ in range(2):
             subprocess.run([sys.executable, "-c", {ask!r}], check=True)
     """
-    job = gpus.wait_for_end(gpus.run_script("python", "-c", code, **ON_GPU))
+    job_id = gpus.run_script("python", "-c", code, **ON_GPU)
+    job = gpus.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
     assert job.status is JobStatus.SUCCEEDED, gpus.log(job.id)
     patches = {patch["name"]: patch for patch in job.environment["patches"]}
     assert patches["attention"]["settings"]["torch.backends.cuda.enable_flash_sdp"] == "False"
@@ -149,7 +152,8 @@ def test_ranks_on_two_gpus_train_together_and_the_first_one_tells(gpus):
         print("shown", os.environ["ROCR_VISIBLE_DEVICES"], flush=True)
         dist.destroy_process_group()
     """
-    job = gpus.wait_for_end(gpus.run_script("python", "-c", code, **ON_BOTH))
+    job_id = gpus.run_script("python", "-c", code, **ON_BOTH)
+    job = gpus.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
     log = gpus.log(job.id)
     assert job.status is JobStatus.SUCCEEDED, log
     assert "rank 0 of 2 has 3" in log
@@ -173,7 +177,7 @@ def test_each_rank_has_its_grace_to_save(gpus):
             time.sleep(0.1)
     """
     job_id = gpus.run_script("python", "-c", code, **ON_BOTH)
-    gpus.wait_for(lambda: gpus.log(job_id).count("is up") == 2)
+    gpus.wait_for(lambda: gpus.log(job_id).count("is up") == 2, seconds=PATIENCE_SECONDS)
     gpus.client.cancel(job_id)
     assert gpus.wait_for_end(job_id).status is JobStatus.CANCELLED
     assert {"rank-0", "rank-1"} <= gpus.artifact_names(job_id)
