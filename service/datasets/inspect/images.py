@@ -4,7 +4,13 @@ import io
 import warnings
 from dataclasses import dataclass
 
-from PIL import Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from PIL import (
+    Image,
+    JpegImagePlugin,
+    PngImagePlugin,
+    UnidentifiedImageError,
+    WebPImagePlugin,
+)
 
 from service.datasets.inspect.limits import Limits
 
@@ -72,6 +78,9 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_many_pixels(limits) from None
+    except UnidentifiedImageError:
+        message = "cannot be decoded: its header is damaged, or names a picture of no size"
+        raise BadImage("bad_image", message) from None
     except MemoryError:
         raise BadImage("image_bomb", "takes more memory to decode than is allowed") from None
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes

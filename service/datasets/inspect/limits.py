@@ -22,7 +22,7 @@ class Limits:
         max_total_ratio: how much larger than the archive all files together may be.
         max_file_bytes: of one image file.
         max_table_bytes: of one table, unpacked; as columns it takes about twice as much memory.
-        max_classes: of a table's target.
+        max_classes: of a table's target, or folders of images.
         max_pixels: of one image; decoded it takes up to four times as many bytes.
         max_name_bytes: of a path.
         max_depth: folders in a path.

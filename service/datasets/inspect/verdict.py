@@ -118,7 +118,7 @@ def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[Datase
     return [
         *_too_many_bad(found, limits=limits),
         *_empty_classes(layout, found),
-        *_class_mistakes(layout),
+        *_class_mistakes(layout, limits=limits),
     ]
 
 
@@ -146,9 +146,15 @@ def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:
     ]
 
 
-def _class_mistakes(layout: Layout) -> list[DatasetProblem]:
+def _class_mistakes(layout: Layout, *, limits: Limits) -> list[DatasetProblem]:
     train = {name for split, name in layout.class_folders if split == "train"}
     test = {name for split, name in layout.class_folders if split == "test"}
+    if len(train) > limits.max_classes:
+        message = (
+            f"there are {len(train)} class folders; up to {limits.max_classes} classes are taken. "
+            "Put images of one kind into one folder"
+        )
+        return [problem("too_many_classes", message)]
     problems = []
     if len(train) < 2:
         names = ", ".join(describe((name,)) for name in sorted(train))

@@ -1,5 +1,7 @@
 import io
+import struct
 import warnings
+import zlib
 
 import pytest
 from PIL import Image
@@ -55,6 +57,41 @@ def test_a_truncated_image_is_bad_wherever_it_is_cut(kind):
     for share in (0.01, 0.3, 0.6, 0.9):
         with pytest.raises(BadImage):
             probe_image(content[: int(len(content) * share)], limits=LIMITS)
+
+
+def png_of(size, content):
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
+    data = b"" if content is None else chunk(b"IDAT", content)
+    return b"\x89PNG\r\n\x1a\n" + header + data + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        png_of((0, 0), zlib.compress(b"")),
+        png_of((4, 0), zlib.compress(b"")),
+        png_of((4, 4), None),
+        png_of((4, 4), b""),
+        png_of((4, 4), zlib.compress(b"")),
+    ],
+    ids=["no size", "no height", "no data", "empty data", "data of no pixel"],
+)
+def test_an_image_that_decodes_to_nothing_is_bad(content):
+    with pytest.raises(BadImage, match=r"^cannot be decoded: [^<]+$") as bad:
+        probe_image(content, limits=LIMITS)
+    assert bad.value.code == "bad_image"
+
+
+def test_a_jpeg_without_a_size_is_bad(make):
+    content = bytearray(make.encode((16, 16), kind="JPEG"))
+    start = content.find(b"\xff\xc0")  # of the frame, which names height and width
+    content[start + 5 : start + 9] = bytes(4)
+    with pytest.raises(BadImage, match="names a picture of no size"):
+        probe_image(bytes(content), limits=LIMITS)
 
 
 def test_the_decoder_sees_no_format_but_the_three(make):

@@ -114,6 +114,14 @@ def test_each_mistake_refuses_the_set(probes, folders, expected):
     assert codes(report) == expected
 
 
+def test_a_folder_for_nearly_every_image_is_refused():
+    folders = [f"train/{number}" for number in range(Limits().max_classes + 1)]
+    index, report = verdict(image_set(*folders, count=1))
+    assert index is None
+    assert codes(report) == {("too_many_classes", None)}
+    assert "there are 10001 class folders" in report.errors[0].message
+
+
 def test_a_misspelt_test_class_names_the_nearest_training_class():
     _, report = verdict(image_set("train/cat", "train/dog", "test/Cat", "test/dog"))
     assert [error.message for error in report.errors] == [

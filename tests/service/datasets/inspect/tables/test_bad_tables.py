@@ -82,6 +82,15 @@ def test_a_class_for_nearly_every_row_is_refused_with_another_way(look):
     assert "tabular-regression" in numbers.errors[0].message
 
 
+def test_a_million_classes_are_refused(look):
+    count = 1_000_000
+    content = "value,label\n" + "".join(f"{number % 7},u{number}\n" for number in range(count))
+    looked = look(content, target="label", task="tabular-classification")
+    assert looked.codes == ["too_many_classes"]
+    assert "'label' has 1000000 different values in 1000000 rows" in looked.errors[0].message
+    assert "choose another target (value)" in looked.errors[0].message
+
+
 @pytest.mark.parametrize(
     ("content", "codes"),
     [
