@@ -13,6 +13,7 @@ from redkiln.tasks import SpecProblem
 from service.errors import Unprocessable
 
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+_Step = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class _PhaseData(BaseModel):
@@ -20,7 +21,8 @@ class _PhaseData(BaseModel):
 
 
 class _MetricsData(BaseModel):
-    points: dict[MetricName, list[tuple[Annotated[int, Field(ge=0, lt=2**53)], float | None]]]
+    points: dict[MetricName, list[tuple[_Step, float | None]]]
+    undone_after: _Step | None = None
 
 
 class _ResolvedData(BaseModel):
@@ -53,6 +55,8 @@ class Folded:
 
     Attributes:
         kept: events that go into the job's history.
+        undone_after: the step that training went back to: points of later ones that the attempt
+            told in earlier batches are void.
         points: by series, in the order in which they came.
         last_step: the newest step heard of.
         result: the test split's result, once it is there.
@@ -64,6 +68,7 @@ class Folded:
     warnings: list[Warned] = field(default_factory=list)
     resolved_spec: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
+    undone_after: int | None = None
     points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     last_step: int | None = None
     result: dict[str, Any] | None = None
@@ -104,6 +109,8 @@ def _fold_one(folded: Folded, event: Event, data: BaseModel) -> None:
             folded.progress = data
             folded.last_step = data.step
         case _MetricsData():
+            if data.undone_after is not None:
+                _undo(folded, data.undone_after)
             for name, points in data.points.items():
                 numbers = [(step, float("nan") if y is None else y) for step, y in points]
                 folded.points.setdefault(name, []).extend(numbers)
@@ -116,6 +123,13 @@ def _fold_one(folded: Folded, event: Event, data: BaseModel) -> None:
             folded.last_step = data.step
         case _ if event.kind is EventKind.RESULT:
             folded.result = event.data
+
+
+def _undo(folded: Folded, step: int) -> None:
+    earlier = step if folded.undone_after is None else folded.undone_after
+    folded.undone_after = min(step, earlier)
+    for points in folded.points.values():
+        points[:] = [point for point in points if point[0] <= step]
 
 
 def _read_data(event: Event, index: int) -> BaseModel:

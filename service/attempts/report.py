@@ -19,7 +19,7 @@ from service.database import read_now
 from service.errors import SequenceGap, StorageFull
 from service.jobs.rules import get_job, note_event
 from service.jobs.tables import Job
-from service.metrics.chunks import append_series
+from service.metrics.chunks import append_series, drop_points
 from service.metrics.tables import TelemetryChunk
 from service.settings import Settings
 from service.workers.tables import Worker
@@ -91,6 +91,8 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
     if folded.result is not None:
         attempt.details = {**attempt.details, "result": folded.result}
     job.warnings = add_warnings(job.warnings, folded.warnings)
+    if folded.undone_after is not None:
+        drop_points(session, attempt.id, after_step=folded.undone_after)
     append_series(session, folded.points, job_id=job.id, attempt_id=attempt.id)
     for event in folded.kept:
         note_event(session, job, event.kind, at=event.at, attempt_id=attempt.id, **event.data)

@@ -61,6 +61,23 @@ def append_series(
     session.flush()
 
 
+def drop_points(session: Session, attempt_id: str, *, after_step: int) -> None:
+    """Forget what an attempt told of later steps, which it makes again."""
+    later = select(MetricChunk).where(
+        MetricChunk.attempt_id == attempt_id, MetricChunk.last_step > after_step
+    )
+    for chunk in session.exec(later).all():
+        points = _unpack(chunk.points)
+        kept = points[points[:, 0] <= after_step]
+        if not len(kept):
+            session.delete(chunk)
+            continue
+        chunk.points = kept.tobytes()
+        chunk.num_points = len(kept)
+        chunk.last_step = int(kept[-1, 0])
+    session.flush()
+
+
 def load_points(
     session: Session,
     job_id: str,

@@ -5,7 +5,7 @@ resumed attempt's file begins with the points of the checkpoint that it goes on 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class TensorBoard:
     def heed(self, event: Event) -> None:
         """An event of the attempt's."""
         if event.kind is EventKind.METRICS:
+            if (step := event.data.get("undone_after")) is not None:
+                self._write(lambda file: file.undo_after(step, wall_time=event.at.timestamp()))
             for name, points in event.data.get("points", {}).items():
                 self._add(name, points, at=event.at)
         elif event.kind is EventKind.RESULT:
@@ -65,11 +67,15 @@ class TensorBoard:
             return
         self._last_step = max(self._last_step, told[-1][0])
         wall_time = at.timestamp()
+        self._write(lambda file: file.add(name, told, wall_time=wall_time), wall_time=wall_time)
+
+    def _write(self, write: Callable[[EventFile], None], *, wall_time: float | None = None) -> None:
+        """Write to each file; they are made where a time is given and there are none."""
         try:
-            if self._files is None:
+            if self._files is None and wall_time is not None:
                 self._files = [EventFile(path, wall_time=wall_time) for path in self._paths]
-            for file in self._files:
-                file.add(name, told, wall_time=wall_time)
+            for file in self._files or ():
+                write(file)
         except OSError as error:
             log.warning("no more events for TensorBoard", error=str(error))
             self.close()

@@ -1,7 +1,7 @@
 """Event files as TensorBoard reads them: scalars, each with its step and the time it was told.
 
 Records are `length (uint64), its checksum, data, its checksum`, checksums CRC-32C and masked; data
-is an `Event` message. Six fields of it are all that scalars need, so they are written here: the
+is an `Event` message. A few fields of it are all that scalars need, so they are written here: the
 library that does it imports protobuf and numpy for half a second to two, and what watches a trainer
 has neither.
 
@@ -56,6 +56,11 @@ def encode_scalars(scalars: Iterable[tuple[str, float]], *, step: int, wall_time
     return _double(1, wall_time) + _varint_field(2, step) + _bytes(5, values)
 
 
+def encode_start(*, step: int, wall_time: float) -> bytes:
+    """The beginning of a session: what came before of this step and later ones does not count."""
+    return _double(1, wall_time) + _varint_field(2, step) + _bytes(7, _varint_field(1, 1))
+
+
 class EventFile:
     """A growing file of events; whoever reads it meanwhile finds whole records."""
 
@@ -76,6 +81,14 @@ class EventFile:
         ]
         if records:
             self._file.write(b"".join(records))
+
+    def undo_after(self, step: int, *, wall_time: float) -> None:
+        """What was told of later steps does not count any more.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        self._file.write(encode_record(encode_start(step=step + 1, wall_time=wall_time)))
 
     def close(self) -> None:
         """Close the file."""

@@ -234,6 +234,7 @@ class Loop:
         manifest = checkpoint.manifest
         self._optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
+        self._report.undo_after(self.step)
         self._ranks.wait()  # saving replaces what others may still read
         state.num_rollbacks = num_rollbacks + 1
         training.optimizer.lr *= rollback.FACTOR

@@ -111,6 +111,16 @@ class Report:
             self._writer.write(EventKind.METRICS, points=self._points)
             self._points = {}
 
+    def undo_after(self, step: int) -> None:
+        """Take back the points of later steps: training has gone back to this one."""
+        kept = {
+            name: [point for point in points if point[0] <= step]
+            for name, points in self._points.items()
+        }
+        self._points = {}
+        points = {name: some for name, some in kept.items() if some}
+        self._writer.write(EventKind.METRICS, points=points, undone_after=step)
+
     def failure(self, failure: JobFailure) -> None:
         """Write the event after which the process ends."""
         self.flush_points()

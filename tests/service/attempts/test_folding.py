@@ -55,6 +55,19 @@ def test_progress_and_metrics_are_not_kept_as_events():
     assert folded.kept == []
 
 
+def test_what_was_undone_is_left_out_of_its_own_batch_too():
+    folded = fold(
+        [
+            event(EventKind.METRICS, points={"loss": [[7, 1.0], [8, 1.0]], "lr": [[8, 0.2]]}),
+            event(EventKind.METRICS, points={}, undone_after=6),
+            event(EventKind.METRICS, points={"loss": [[7, 0.5], [8, 0.5], [9, 0.5]]}),
+            event(EventKind.METRICS, points={"lr": [[9, 0.1]]}, undone_after=8),
+        ]
+    )
+    assert folded.undone_after == 6
+    assert folded.points == {"loss": [(7, 0.5), (8, 0.5)], "lr": [(9, 0.1)]}
+
+
 def test_a_checkpoint_tells_how_far_training_is():
     progress = event(EventKind.PROGRESS, step=1)
     checkpoint = event(EventKind.CHECKPOINT, step=33, file="x", is_best=False, metrics={})

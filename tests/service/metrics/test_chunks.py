@@ -47,6 +47,23 @@ def test_a_repeated_step_is_left_out(database):
     assert load(database)["loss"]["att_1"].tolist() == [[1, 0.5], [2, 0.25], [3, 0.125]]
 
 
+def test_points_behind_a_step_are_dropped_from_one_attempts_series(database, monkeypatch):
+    monkeypatch.setattr(MetricChunk, "capacity", 7)
+    points = [(step, 1.0) for step in range(1, 31)]
+    append(database, points)
+    append(database, points[9:20], name="lr")
+    append(database, points, attempt_id="att_2")
+    database.write(lambda s: chunks.drop_points(s, "att_1", after_step=9))
+    assert load(database)["loss"]["att_1"].tolist() == [list(point) for point in points[:9]]
+    assert set(load(database)["loss"]) == {"att_1", "att_2"}
+    assert len(load(database)["loss"]["att_2"]) == 30
+    assert "lr" not in load(database)
+    again = [(step, 2.0) for step in range(10, 31)]
+    append(database, again)
+    curve = load(database)["loss"]["att_1"].tolist()
+    assert curve == [list(point) for point in points[:9] + again]
+
+
 def test_series_are_told_apart_by_name_and_attempt(database):
     append(database, [(1, 1.0)])
     append(database, [(1, 2.0)], name="lr")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tensorboardX.proto.event_pb2 import SessionLog
 
 from redkiln.events import Event, EventKind
 from tests.worker.agent.test_tfevents import read
@@ -37,6 +38,26 @@ def test_metrics_become_scalars_while_the_attempt_runs(tmp_path):
     board.heed(Event(at=AT, kind=EventKind.RESULT, data={"metrics": {"test/accuracy": 0.75}}))
     assert scalars(path)[3:] == [("val/accuracy", 2, 0.5), ("test/accuracy", 2, 0.75)]
     board.close()
+
+
+def test_what_training_went_back_over_is_taken_back(tmp_path):
+    path = tmp_path / "events.out.tfevents"
+    board = TensorBoard([path])
+    back = Event(at=AT, kind=EventKind.METRICS, data={"points": {}, "undone_after": 1})
+    board.heed(back)
+    assert not path.exists()
+    board.heed(metrics(train__loss=[[1, 2.0], [2, 9.0]]))
+    board.heed(back)
+    board.heed(metrics(train__loss=[[2, 1.5]]))
+    board.close()
+    told = read(path)[1:]
+    # TensorBoard drops what came before a session's start, from its step on.
+    starts = [
+        (event.step, event.session_log.status) for event in told if event.HasField("session_log")
+    ]
+    assert starts == [(2, SessionLog.START)]
+    assert told[2].HasField("session_log")
+    assert [event.step for event in told] == [1, 2, 2, 2]
 
 
 def test_a_folder_for_all_jobs_gets_the_same(tmp_path):

@@ -74,6 +74,35 @@ def test_a_run_that_goes_back_is_the_run_with_the_lower_rate_from_there(
         assert torch.equal(tensor, other_work.model.state_dict()[name]), name
 
 
+def read_chart(events):
+    """Series by name, as whoever hears the metrics' events has them."""
+    chart = {}
+    for event in events:
+        undone_after = event["data"].get("undone_after")
+        for points in chart.values():
+            points[:] = [p for p in points if undone_after is None or p[0] <= undone_after]
+        for name, points in event["data"]["points"].items():
+            chart.setdefault(name, []).extend((step, value) for step, value in points)
+    return chart
+
+
+@pytest.mark.parametrize("progress_seconds", [0.0, 1000.0])
+@pytest.mark.parametrize("at", [3, 9])
+def test_the_chart_has_nothing_of_the_steps_that_were_undone(
+    make_job, start, events, at, progress_seconds
+):
+    job_dir = make_job("job", training=ROLLBACK)
+    loop, _ = start(job_dir, progress_seconds=progress_seconds)
+    spoil(loop, at=[at])
+    loop.run()
+    chart = read_chart(events(job_dir, "metrics"))
+    for name, points in loop.history.series.items():
+        assert chart[name] == points, name
+    for points in chart.values():
+        steps = [step for step, _ in points]
+        assert steps == sorted(steps)
+
+
 @pytest.mark.parametrize("stop_after", [6, 7, 11])
 def test_an_interrupted_run_goes_on_with_the_lowered_rate(make_job, start, losses, stop_after):
     straight = make_job("straight", training=ROLLBACK)
