@@ -1,10 +1,13 @@
 """The documentation names all that there is."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from redkiln.cli.app import build_app
 from redkiln.failure import RETRYABLE, FailureCode
 from redkiln.tasks import TASKS, task_schema
 from service.app import create_app
@@ -14,6 +17,7 @@ from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+EXAMPLES = ROOT / "examples"
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -93,6 +97,39 @@ def test_links_between_pages_lead_somewhere():
     ]
     assert pages
     assert not broken
+
+
+def shown_commands():
+    """Each `redkiln ...` line of a page's code and of an example's comments, with its place."""
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *EXAMPLES.rglob("*.md")]:
+        for block in re.findall(r"^```.*?^```", page.read_text(), re.M | re.S):
+            for line in re.findall(r"^\s*(?:\S+/)?redkiln (.*)", block, re.M):
+                yield page.relative_to(ROOT), line
+    for spec in EXAMPLES.glob("*.yaml"):
+        for line in re.findall(r"^#.*?(?<![`/])\bredkiln (.*)", spec.read_text(), re.M):
+            yield spec.relative_to(ROOT), line
+
+
+def test_every_command_that_is_shown_is_one():
+    runner, app = CliRunner(), build_app()
+    shown = list(shown_commands())
+    wrong = []
+    for place, line in shown:
+        words = shlex.split(line, comments=True)
+        # What stands behind belongs to the user's own program, or to the shell.
+        ends = [words.index(word) for word in ("--", ">", "|") if word in words]
+        answer = runner.invoke(app, [*words[: min(ends, default=None)], "--help"])
+        if answer.exit_code:
+            wrong.append(f"{place}: redkiln {line}: {answer.output[-300:]}")
+    assert {Path("README.md"), Path("docs/tables.md"), Path("examples/sms.yaml")} <= dict(
+        shown
+    ).keys()
+    assert not wrong
+
+
+def test_every_example_shows_how_it_is_queued():
+    for spec in EXAMPLES.glob("*.yaml"):
+        assert f"redkiln submit examples/{spec.name} --watch" in spec.read_text()
 
 
 def field_paths(schema):
