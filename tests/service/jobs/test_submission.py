@@ -95,6 +95,11 @@ def test_a_refused_submission_does_not_use_its_key_up(client):
         ({**SPEC, "trainig": {}}, "/trainig", "did you mean 'training'"),
         ({**SPEC, "training": {"epochs": 0}}, "/training/epochs", "greater"),
         ({**SPEC, "training": {"epochs": "3"}}, "/training/epochs", "integer"),
+        (
+            {**SPEC, "training": {"batch_size": 5000}},
+            "/training/batch_size",
+            "1458 or less, or auto",
+        ),
         ({**SPEC, "training": {"optimizer": {"lr": 1e999}}}, "/training/optimizer/lr", ""),
         ({**SPEC, "model": "resnet19"}, "/model/name", "resnet18"),
         ({**SPEC, "metadata": {"a": 1}}, "/metadata/a", "string"),
