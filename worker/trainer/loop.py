@@ -35,7 +35,7 @@ from worker.trainer.guard import Guard
 from worker.trainer.history import History, LossCurve
 from worker.trainer.insight import Insight
 from worker.trainer.lifetime import Stopped
-from worker.trainer.optimizer import build_optimizer
+from worker.trainer.optimizer import admit_thawed, build_optimizer
 from worker.trainer.pace import find_slow_loader, reads_images
 from worker.trainer.patience import Patience
 from worker.trainer.release import copy_to_host, release_device
@@ -268,6 +268,8 @@ class Loop:
         if self._training.clip_norm is not None:
             self._scaling.unscale()
             nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
+        if self._work.freezer is not None:
+            admit_thawed(self._optimizer)
         self._scaling.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._ema is not None:

@@ -35,6 +35,21 @@ def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
     )
 
 
+def admit_thawed(optimizer: AnyOptimizer) -> None:
+    """Let parameters join that have gradients for the first time, later than others.
+
+    Torch's fused SGD takes a momentum of every parameter or of none. One of zeros makes the numbers
+    of a first step.
+    """
+    if not isinstance(optimizer, torch.optim.SGD):
+        return
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            state = optimizer.state[parameter]
+            if parameter.grad is not None and state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+
+
 def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, torch.Tensor]:
     """The optimiser's state as `<parameter>/<key>`; keys without a tensor are left out."""
     return {

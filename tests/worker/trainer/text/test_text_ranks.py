@@ -1,0 +1,53 @@
+"""Text jobs of two ranks beside the same jobs in one process."""
+
+import pytest
+
+from worker.jobdir import EXIT_DONE, EXIT_STOPPED
+from worker.trainer.checkpoint import CheckpointStore
+
+# What is drawn differs from rank to rank.
+MODEL = {"options": {"dim": 32, "layers": 1, "heads": 2, "vocabulary_size": 300, "dropout": 0.0}}
+TRAINING = {
+    "epochs": 2,
+    # Shares of 4 and 5 texts, in micro steps of 2 and 3.
+    "batch_size": 9,
+    "accumulation": 2,
+    "clip_norm": 1.0,
+    "label_smoothing": 0.1,
+    "class_weights": "balanced",
+}
+
+
+def assert_same_curve(found, wanted):
+    assert wanted
+    assert found == pytest.approx(wanted, rel=1e-3, abs=1e-3)
+
+
+def test_two_ranks_make_the_curve_of_one_process(make_text_job, start, losses, rank_pair):
+    alone = make_text_job("alone", model=MODEL, training=TRAINING)
+    loop, _ = start(alone)
+    loop.run()
+    both = make_text_job("both", model=MODEL, training=TRAINING)
+    first, second = rank_pair.make(both)
+    assert first == second
+    assert (first["status"], first["step"]) == (EXIT_DONE, loop.step)
+    assert_same_curve(losses(both), losses(alone))
+
+
+def test_one_process_goes_on_from_what_two_ranks_saved_of_a_backbone_that_thaws(
+    make_text_job, start, losses, rank_pair
+):
+    training = {**TRAINING, "freeze_backbone_epochs": 1}
+    straight = make_text_job("straight", model=MODEL, training=training)
+    loop, work = start(straight)
+    loop.run()
+    for stop_after in (5, work.plan.steps_per_epoch + 4):
+        name = f"stopped-{stop_after}"
+        job_dir = make_text_job(name, model=MODEL, training=training)
+        answers = rank_pair.make(job_dir, stop_after=stop_after)
+        assert [answer["status"] for answer in answers] == [EXIT_STOPPED, EXIT_STOPPED]
+        saved = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
+        order = {"resume": saved.name}
+        resumed = make_text_job(name, model=MODEL, training=training, order=order)
+        start(resumed)[0].run()
+        assert_same_curve(losses(resumed), losses(straight))
