@@ -113,6 +113,8 @@ class Progress(BaseModel):
         memory_used_bytes: of the device that trains, by tensors; on a CPU, of the process.
         memory_peak_bytes: the most of it so far.
         memory_total_bytes: what the job may use of it.
+        host_peak_bytes: resident memory of the trainer's process on the host, at its peak.
+        data_bytes: of the data set as training reads it: decoded, tokenised, prepared.
         activity: what is done just now, in words, where steps are not alike.
         preview: the newest sample predictions.
         metrics: the newest value of each metric (`train/loss`, `val/accuracy`, ...).
@@ -129,6 +131,8 @@ class Progress(BaseModel):
     memory_used_bytes: int | None = None
     memory_peak_bytes: int | None = None
     memory_total_bytes: int | None = None
+    host_peak_bytes: int | None = None
+    data_bytes: int | None = None
     activity: str | None = None
     preview: PreviewNote | None = None
     metrics: dict[str, float] = Field(default_factory=dict)

@@ -204,6 +204,9 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
         right.add_row("waits for data", f"{100 * progress.data_wait_ratio:.0f} %")
     if progress.memory_used_bytes is not None:
         right.add_row("memory", memory_words(progress))
+    if progress.host_peak_bytes is not None and progress.data_bytes is not None:
+        peak, data = words.memory(progress.host_peak_bytes), words.memory(progress.data_bytes)
+        right.add_row("host peak", f"{peak} for {data} of data")
     for name, value in shown_metrics(progress.metrics)[:3]:
         cell = Text(words.metric(name, value), style="bold")
         if name == "train/loss" and not is_plain:

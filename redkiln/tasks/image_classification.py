@@ -78,6 +78,10 @@ class Augment(StrictModel):
     )
 
 
+MemoryFormat = Literal["contiguous", "channels_last"]
+"""In torch's words."""
+
+
 class ImageTraining(ClassifierTraining):
     """Training of image models."""
 
@@ -88,6 +92,11 @@ class ImageTraining(ClassifierTraining):
         le=100_000,
         description="First epochs in which the model's head alone is trained; for models that "
         "start from trained weights.",
+    )
+    memory_format: Literal["auto"] | MemoryFormat = Field(
+        "auto",
+        description="How images and convolutions lie in memory; auto measures both where that is "
+        "a small part of the training, and follows the device elsewhere.",
     )
 
     @model_validator(mode="after")

@@ -22,6 +22,7 @@ def render_efficiency(efficiency: Efficiency) -> str:
         f"- {efficiency.samples_per_second:,.0f} samples/s (evaluation excluded)",
         f"- Share of the bare step: {_share(efficiency.bare_share)}{_bare(facts)}",
         f"- Share of the device's peak: {_share(efficiency.peak_share)}{_peak(efficiency)}",
+        *_memory(facts),
     ]
     parts = [f"## Efficiency\n\n{_sentence(efficiency.verdict)}\n\n" + "\n".join(lines)]
     parts.append(_budget(facts))
@@ -47,6 +48,14 @@ def _peak(efficiency: Efficiency) -> str:
         found += f" of {facts.peak_tflops:g} in {facts.precision}"
     told = ", ".join(part for part in (found, facts.why_no_peak or "") if part)
     return f" ({told})" if told else ""
+
+
+def _memory(facts: EfficiencyFacts) -> list[str]:
+    if facts.host_peak_bytes is None or facts.data_bytes is None:
+        return []
+    peak, data = (number / 2**20 for number in (facts.host_peak_bytes, facts.data_bytes))
+    text = f"- Host memory of the trainer at its peak: {peak:,.0f} MiB, torch included"
+    return [f"{text}; the data as it reads them take {data:,.1f} MiB"]
 
 
 def _budget(facts: EfficiencyFacts) -> str:

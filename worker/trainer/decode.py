@@ -44,7 +44,7 @@ from worker.trainer.decoded_facts import (
 from worker.trainer.decoded_sets import prune, publish, removable_bytes
 from worker.trainer.failed import failure_of
 from worker.trainer.holding import Hold
-from worker.trainer.pixel_rows import FileRows, Rows
+from worker.trainer.pixel_rows import FileRows, LentRows, Rows
 from worker.trainer.pixels import PixelFormat
 from worker.trainer.readable_source import UNPACKED, make_readable, require_source
 from worker.trainer.room import may_be_stored
@@ -76,6 +76,7 @@ class DecodedImages:
         open_rows: opens a reader of rows that costs no memory; None: the images are in memory.
         is_stored: the pixels are on disk; else each is decoded when it is asked for.
         hold: keeps what is on disk.
+        close: ends what decodes images that are asked for; the next one begins it anew.
     """
 
     images: Pixels
@@ -83,6 +84,7 @@ class DecodedImages:
     open_rows: Callable[[], Rows] | None = None
     is_stored: bool = True
     hold: Hold | None = None
+    close: Callable[[], None] = field(default=lambda: None)
 
 
 def open_decoded(
@@ -271,12 +273,8 @@ class _Packed:
     hold: Hold | None = field(default=None, compare=False)
 
     def open_rows(self) -> Rows:
-        return DecodingRows(
-            self.source_path,
-            self.index_path,
-            self.pixel_format,
-            processes=len(os.sched_getaffinity(0)),
-        )
+        """The processes are the same for all who read: they take longer to start than to answer."""
+        return LentRows(self._reader)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -289,10 +287,20 @@ class _Packed:
         self._reader.read(chosen, planes)
         return planes.transpose(0, 2, 3, 1)
 
+    def close(self) -> None:
+        """End the processes, once nobody reads."""
+        reader = self.__dict__.pop("_reader", None)
+        if reader is not None:
+            reader.close()
+
     @cached_property
     def _reader(self) -> Rows:
-        # Whoever asks for images asks again, and its processes take longer to start than to answer.
-        reader = self.open_rows()
+        reader = DecodingRows(
+            self.source_path,
+            self.index_path,
+            self.pixel_format,
+            processes=len(os.sched_getaffinity(0)),
+        )
         weakref.finalize(self, reader.close)
         return reader
 
@@ -320,7 +328,12 @@ def _open_packed(
     os.utime(folder)
     facts = DecodedFacts.model_validate_json(facts_path.read_bytes())
     return DecodedImages(
-        packed, facts, open_rows=packed.open_rows, is_stored=False, hold=packed.hold
+        packed,
+        facts,
+        open_rows=packed.open_rows,
+        is_stored=False,
+        hold=packed.hold,
+        close=packed.close,
     )
 
 

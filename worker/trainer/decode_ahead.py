@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from worker.trainer.pixels import PixelFormat
 class DecodingRows:
     """Rows that are decoded when they are read (a `worker.trainer.pixel_rows.Rows`).
 
-    The children end with the thread that makes this, so that has to be the one that lives on.
+    Several threads may read: they take turns, 256 rows at a time. The children end with the thread
+    that makes this, so that has to be the one that lives on.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class DecodingRows:
         self._descriptor = os.memfd_create("redkiln-decoding")
         os.ftruncate(self._descriptor, BLOCK_ROWS * pixel_format.num_bytes)
         self._block = map_block(self._descriptor, self._shape)
+        self._turn = threading.Lock()
         assignment = Assignment(
             source_path=str(source_path),
             index_path=str(index_path),
@@ -47,7 +50,8 @@ class DecodingRows:
         """
         for start in range(0, len(rows), BLOCK_ROWS):
             some = rows[start : start + BLOCK_ROWS]
-            self._read_block(some, out[start : start + len(some)])
+            with self._turn:
+                self._read_block(some, out[start : start + len(some)])
 
     def close(self) -> None:
         """End the children."""

@@ -45,6 +45,8 @@ class EfficiencyFacts(BaseModel):
         is_compiled: whether the step is a compiled one.
         is_precision_measured: whether `auto` chose the precision: what is faster here was weighed.
         reads_images: whether samples are images, of a size that can be chosen.
+        host_peak_bytes: resident memory of the process on the host, at its peak.
+        data_bytes: of the data set as training reads it.
     """
 
     device: str
@@ -62,6 +64,8 @@ class EfficiencyFacts(BaseModel):
     is_compiled: bool = False
     is_precision_measured: bool = False
     reads_images: bool = False
+    host_peak_bytes: int | None = None
+    data_bytes: int | None = None
 
 
 class Change(BaseModel):

@@ -92,6 +92,35 @@ def evaluate_regressor(
     }
 
 
+class ScoringBatch:
+    """How many samples are scored at once: halved, from then on, where memory is not enough.
+
+    A training that had to split its batches would otherwise end at its first evaluation.
+
+    Args:
+        size: to begin with.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def score(self, score: Callable[[int], dict[str, float] | None]) -> dict[str, float] | None:
+        """What `score` gives for batches of a size that fits; it may be called several times.
+
+        Raises:
+            torch.OutOfMemoryError: a single sample does not fit.
+        """
+        while True:
+            try:
+                return score(self.size)
+            except torch.OutOfMemoryError:
+                if self.size == 1:
+                    raise
+            # Behind the handler of the error, which keeps every tensor of the try alive.
+            torch.cuda.empty_cache()
+            self.size //= 2
+
+
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Within it a model is scored and not trained."""

@@ -8,7 +8,8 @@ Legend of shapes: N images, B batch, C channels, S side in pixels.
 """
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +24,8 @@ from worker.trainer.distributed import ALONE
 from worker.trainer.losses import count_classes
 from worker.trainer.pace import Pace
 from worker.trainer.pixel_rows import ArrayRows, Rows
-from worker.trainer.prefetch import DEPTH, Prefetch, Request
+from worker.trainer.prefetch import Prefetch, Request
+from worker.trainer.read_ahead import DEPTH, MOST, ReadAhead
 from worker.trainer.room import Home, choose_depth, choose_home, detect_memory_budget
 from worker.trainer.seeds import build_generator
 
@@ -56,6 +58,7 @@ class ImageSet:
         budget_bytes: of host memory that pixels may take; by what is free, if unset.
 
     Attributes:
+        memory_format: of batches; may be changed between them.
         classes: names, by label.
         rows: of each split, on the host.
         home: where pixels are taken from.
@@ -86,12 +89,17 @@ class ImageSet:
         self.rows: dict[Split, torch.Tensor] = {
             name: torch.tensor(places, dtype=torch.int64) for name, places in rows.items()
         }
-        self._memory_format = memory_format
+        self.memory_format = memory_format
         # (x - mean) / std on grey levels from 0 to 255 is one multiplication and one subtraction.
         mean, std = torch.tensor(decoded.facts.mean), torch.tensor(decoded.facts.std)
         self._scale = (1 / (255 * std)).view(1, -1, 1, 1).to(device)
         self._white = 255 * self._scale
         self._shift = (mean / std).view(1, -1, 1, 1).to(device)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all decoded images, wherever they lie."""
+        return len(self._host_labels) * int(np.prod(self.image_shape))
 
     def num(self, split: Split) -> int:
         """How many images a split has."""
@@ -128,21 +136,27 @@ class ImageSet:
         planes = np.asarray(self._decoded.images).transpose(0, 3, 1, 2)
         return ArrayRows(np.ascontiguousarray(planes))
 
+    def close(self) -> None:
+        """End what decodes images, once nobody reads; whoever asks for some begins it anew."""
+        self._decoded.close()
+
     def read_ahead(
         self, rows: Rows, requests: Iterator[Request], *, batch_size: int, depth: int = DEPTH
     ) -> Prefetch:
         """Batches of planes, read by a thread while others are used."""
-        batch_bytes = batch_size * int(np.prod(self.image_shape))
         return Prefetch(
             rows,
             requests,
             batch_size=batch_size,
             image_shape=self.image_shape,
             device=self.device,
-            depth=choose_depth(
-                batch_bytes=batch_bytes, budget_bytes=self.budget_bytes, wanted=depth
-            ),
+            depth=self.fit_depth(depth, batch_size=batch_size),
         )
+
+    def fit_depth(self, wanted: int, *, batch_size: int) -> int:
+        """How many batches can be read ahead within the memory that images may take."""
+        batch_bytes = batch_size * int(np.prod(self.image_shape))
+        return choose_depth(batch_bytes=batch_bytes, budget_bytes=self.budget_bytes, wanted=wanted)
 
     def finish(
         self, planes: torch.Tensor, labels: torch.Tensor, transforms: Transforms | None
@@ -190,11 +204,11 @@ class ImageSet:
         return torch.from_numpy(planes).to(self.device)
 
     def _shift_into_format(self, images: torch.Tensor) -> torch.Tensor:
-        is_planar = self._memory_format == torch.contiguous_format
+        is_planar = self.memory_format == torch.contiguous_format
         if is_planar or self.device.type != "cpu" or images.shape[1] == 1:
-            return images.sub_(self._shift).contiguous(memory_format=self._memory_format)
+            return images.sub_(self._shift).contiguous(memory_format=self.memory_format)
         # Plane by plane, together with the subtraction: 0.7 of the time of one copy on a CPU.
-        out = torch.empty_like(images, memory_format=self._memory_format)
+        out = torch.empty_like(images, memory_format=self.memory_format)
         for channel, shift in enumerate(self._shift.view(-1).unbind()):
             torch.sub(images[:, channel], shift, out=out[:, channel])
         return out
@@ -224,7 +238,15 @@ class TrainBatches:
     Attributes:
         pace: of the host, which makes the batches.
         ranks: that share each batch.
-        depth: batches that are read ahead, where images are not resident.
+        read_ahead: how many batches are read ahead, where images are not resident.
+
+    Args:
+        images: that they are made of.
+        batch_size: samples in each.
+        augment: of the spec.
+        seed: of the order and of what is drawn.
+        depth: batches that are read ahead at first.
+        on_depth: told how many it has come to.
     """
 
     def __init__(
@@ -235,6 +257,7 @@ class TrainBatches:
         augment: Augment,
         seed: int,
         depth: int = DEPTH,
+        on_depth: Callable[[int], None] = lambda _depth: None,
     ) -> None:
         self._images = images
         self._augment = augment
@@ -245,7 +268,8 @@ class TrainBatches:
         self._next: tuple[int, int] | None = None
         self.pace = Pace()
         self.ranks = ALONE
-        self.depth = depth
+        most = images.fit_depth(MOST, batch_size=batch_size)
+        self.read_ahead = ReadAhead(depth, most=most, on_settled=on_depth)
         self.batch_size = batch_size
         self.num_batches = images.num("train") // batch_size
 
@@ -267,7 +291,11 @@ class TrainBatches:
             return images.finish(planes, labels, self._epoch.transforms.slice(start, stop))
 
     def close(self) -> None:
-        """End reading ahead; what is asked for afterwards begins anew."""
+        """End reading, and what decodes; what is asked for afterwards begins anew."""
+        self._stop_reading()
+        self._images.close()
+
+    def _stop_reading(self) -> None:
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None
@@ -281,15 +309,20 @@ class TrainBatches:
 
     def _take(self, epoch: int, place: int) -> torch.Tensor:
         if self._ahead is None or self._next != (epoch, place):
-            self.close()
+            self._stop_reading()
+            self.read_ahead.start_over()
             self._reader = self._images.open_rows()
             self._ahead = self._images.read_ahead(
                 self._reader,
                 self._requests(epoch, place),
                 batch_size=self.batch_size,
-                depth=self.depth,
+                depth=self.read_ahead.depth,
             )
+        began = time.perf_counter()
         found = self._ahead.next()
+        now = time.perf_counter()
+        self.read_ahead.note(waited_seconds=now - began, now=now)
+        self._ahead.deepen(self.read_ahead.depth)
         assert found is not None
         name, planes = found
         assert name == (epoch, place)

@@ -25,7 +25,13 @@ from worker.trainer.preview import Previewer
 from worker.trainer.profiling import StepProfiler
 from worker.trainer.report import Report
 from worker.trainer.speed import Speed
-from worker.trainer.vitals import Memory, WaitMeter, read_memory, share_waited
+from worker.trainer.vitals import (
+    Memory,
+    WaitMeter,
+    read_host_peak_bytes,
+    read_memory,
+    share_waited,
+)
 from worker.trainer.warming import FirstStepsRecord, Warming
 from worker.trainer.work import Work
 
@@ -115,6 +121,8 @@ class Insight:
                 "memory_used_bytes": memory and memory.used_bytes,
                 "memory_peak_bytes": memory and memory.peak_bytes,
                 "memory_total_bytes": memory and memory.total_bytes,
+                "host_peak_bytes": read_host_peak_bytes(),
+                "data_bytes": self._work.data_bytes or None,
                 "activity": progress.activity or (self._warming and self._warming.activity),
                 "preview": self._previewer.newest,
             }
@@ -198,6 +206,8 @@ class Insight:
             is_compiled=self._training.compile == "default",
             is_precision_measured=self._is_precision_measured,
             reads_images=reads_images(self._work.spec),
+            host_peak_bytes=read_host_peak_bytes(),
+            data_bytes=self._work.data_bytes or None,
         )
 
     def _measure_bare(

@@ -91,3 +91,17 @@ class ArrayRows:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+class LentRows:
+    """Rows of a reader that somebody else opened, and closes when nobody reads any more."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def read(self, rows: Sequence[int], out: NDArray[np.uint8]) -> None:
+        """See `Rows`."""
+        self._rows.read(rows, out)
+
+    def close(self) -> None:
+        """The reader stays open."""

@@ -13,9 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from worker.trainer.pixel_rows import Rows
-
-DEPTH = 2
-"""Batches read ahead: one that is ready, and one being read."""
+from worker.trainer.read_ahead import DEPTH
 
 CLOSE_SECONDS = 10.0
 
@@ -60,16 +58,23 @@ class Prefetch:
         self._rows = rows
         self._requests = requests
         self._device = device
+        self._shape = (batch_size, *image_shape)
+        self._num_buffers = 0
         self._free: queue.SimpleQueue[_Buffer | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[_Ready | BaseException | None] = queue.SimpleQueue()
-        for _ in range(depth + 1):
-            shape = (batch_size, *image_shape)
-            self._free.put(_Buffer(shape, is_pinned=device.type == "cuda"))
+        self.deepen(depth)
         self._in_use: _Buffer | None = None
         self._stream = _open_stream(device)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
         self._thread.start()
+
+    def deepen(self, depth: int) -> None:
+        """Read so many batches ahead from now on, or more if it is more already."""
+        # There is one buffer more than batches ahead, for the one in use.
+        while self._num_buffers < depth + 1:
+            self._num_buffers += 1
+            self._free.put(_Buffer(self._shape, is_pinned=self._device.type == "cuda"))
 
     def next(self) -> tuple[object, torch.Tensor] | None:
         """The next batch's name and pixels on the device, (B, C, S, S) uint8; None after the last.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-DEVICE_BOUND = ("precision", "compile")
+DEVICE_BOUND = ("precision", "compile", "memory_format")
 """Of `training`: chosen for a device, and chosen anew where a run goes on upon another one."""
 
 

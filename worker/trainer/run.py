@@ -40,6 +40,7 @@ from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard import build_guard
 from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight import Insight
+from worker.trainer.layout import asked_layout, settle_layout
 from worker.trainer.lifetime import StopSignal
 from worker.trainer.loop import Loop
 from worker.trainer.patches import apply_patches
@@ -103,12 +104,17 @@ def build_loop(
     forward = None
     if ranks.is_alone:
         remembered = Remembered.on(device, Path(order.cache_dir))
-        forward = settle_compile(
+        steps_made = 0 if checkpoint is None else checkpoint.manifest.step
+        settle_layout(
             work,
+            asked=asked_layout(spec),
             device=device,
             remembered=remembered,
             report=report,
-            steps_made=0 if checkpoint is None else checkpoint.manifest.step,
+            steps_made=steps_made,
+        )
+        forward = settle_compile(
+            work, device=device, remembered=remembered, report=report, steps_made=steps_made
         )
     else:
         if work.spec.training.compile == "default":

@@ -51,6 +51,11 @@ class ResidentRows:
             split: torch.from_numpy(places).to(home) for split, places in splits.items()
         }
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all prepared rows and their targets."""
+        return sum(tensor.nbytes for tensor in (*self._values, self._targets))
+
     def num(self, split: Split) -> int:
         """How many rows a split has."""
         return len(self.rows[split])

@@ -22,6 +22,7 @@ from worker.jobdir import Order
 from worker.trainer.batch_size import LARGEST
 from worker.trainer.builtin_tables import open_builtin_table
 from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.evaluate import ScoringBatch
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.inputs import Batch
 from worker.trainer.models.tabular import (
@@ -168,6 +169,7 @@ def prepare_table(
         is_better=is_better,
         make_exportable=partial(_exportable, model, job, resolved.model),
         counts={split: rows.num(split) for split in ("train", "validation", "test")},
+        data_bytes=rows.size_bytes,
         preview=build_table_preview(
             model,
             rows,
@@ -283,12 +285,16 @@ def _evaluation(
     if not rows.num("validation"):
         return None
 
+    batch = ScoringBatch(EVALUATION_BATCH)
+
     def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        scored = score(
-            model,
-            rows.batches("validation", batch_size=EVALUATION_BATCH),
-            autocast=autocast,
-            should_stop=should_stop,
+        scored = batch.score(
+            lambda size: score(
+                model,
+                rows.batches("validation", batch_size=size),
+                autocast=autocast,
+                should_stop=should_stop,
+            )
         )
         return scored and {name: scored[name.removeprefix("val/")] for name in names}
 

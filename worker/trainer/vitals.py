@@ -83,6 +83,15 @@ def read_memory(device: torch.device, *, limit_bytes: int | None = None) -> Memo
         return None
 
 
+def read_host_peak_bytes(path: Path = PROC_STATUS) -> int | None:
+    """Most resident memory that this process has had so far; None where it cannot be told."""
+    try:
+        memory = read_process_memory(path.read_text(), total_bytes=None)
+    except (OSError, ValueError):
+        return None
+    return None if memory is None else memory.peak_bytes
+
+
 def read_process_memory(status: str, *, total_bytes: int | None) -> Memory | None:
     """From `/proc/<pid>/status`. Source: proc_pid_status(5)."""
     sizes = {

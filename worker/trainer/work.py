@@ -51,9 +51,12 @@ class Work:
         is_better: whether metrics beat the best ones so far.
         make_exportable: the model as it is now, ready for export.
         counts: samples in each split.
+        data_bytes: that all samples take as training reads them; 0 where nobody says.
         close: ends what makes batches beside the loop, when training is over.
         preview: what the model makes of a few samples, for people to look at while it trains; never
             of the test split. None where a task shows none.
+        lay_out: brings model and batches into another layout in memory; None where a task has but
+            one.
         freezer: told the epoch before each step; None where all of the model is always trained.
     """
 
@@ -66,6 +69,8 @@ class Work:
     is_better: Callable[[dict[str, float], dict[str, float]], bool]
     make_exportable: Callable[[], Exportable]
     counts: dict[str, int]
+    data_bytes: int = 0
     close: Callable[[], None] = field(default=lambda: None)
     preview: ShowSamples | None = None
+    lay_out: Callable[[torch.memory_format], None] | None = None
     freezer: Freezer | None = None

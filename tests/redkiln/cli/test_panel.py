@@ -85,12 +85,15 @@ def test_waiting_memory_and_where_to_look_at_samples_are_seen(watched):
         data_wait_ratio=0.034,
         memory_used_bytes=int(1.2 * 2**30),
         memory_total_bytes=24 * 2**30,
+        host_peak_bytes=700 * 2**20,
+        data_bytes=92 * 2**20,
         preview={**preview, "num_right": 19},
     )
     watched.apply(Snapshot(status="running", phase="training", progress=told))
     drawn = " ".join(draw(watched).split())
     assert "waits for data 3 %" in drawn
     assert "memory 1.2 of 24.0 GiB" in drawn
+    assert "host peak 700 MiB for 92 MiB of data" in drawn
     found = "sample predictions at step 1,200, 19 of 24 right: redkiln preview job_0123456789"
     assert found in draw(watched, width=100)
 

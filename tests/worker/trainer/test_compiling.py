@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from redkiln.job import Phase
-from worker.trainer import compiling
+from worker.trainer import compiling, step_trials
 from worker.trainer.compiling import (
     COMPILE_SECONDS,
     TRIAL_STEPS,
@@ -133,7 +133,7 @@ def step_times(monkeypatch, *seconds):
         found.append(left.pop(0) if len(left) > 1 else left[0])
         return found[-1], (1.0, 1.0)
 
-    monkeypatch.setattr(compiling, "_time", time_one)
+    monkeypatch.setattr(step_trials, "time_step", time_one)
     return found
 
 
@@ -234,6 +234,31 @@ def test_a_compiler_that_fails_leaves_the_model_as_it_is_with_a_warning(settle, 
     assert forward is None
     assert work.spec.training.compile == "off"
     assert "training goes on without: RuntimeError: no kernel" in settle.text()
+
+
+def test_a_failed_compile_is_tried_again_only_where_it_is_asked_for(settle, long):
+    assert settle(Compiler(error=RuntimeError("no kernel")))[0] is None
+    again = Compiler(error=RuntimeError("no kernel"))
+    assert settle(again)[0] is None
+    assert again.calls == 0
+    assert "failed before on this worker (RuntimeError: no kernel)" in settle.text()
+    assert settle(again, asked="default")[0] is None
+    assert again.calls == 1
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), OSError("disk")])
+def test_a_compile_that_something_was_short_for_is_tried_again(settle, long, error):
+    compiler = Compiler(error=error)
+    for _ in range(2):
+        assert settle(compiler)[0] is None
+    assert compiler.calls == 2
+
+
+def test_the_step_that_is_measured_has_a_phase_and_words_of_its_own(settle):
+    assert Phase.WARMING not in settle.report.seconds
+    assert settle(Compiler(), num_steps=300)[0] is None
+    assert settle.report.seconds[Phase.WARMING] > 0
+    assert "whether compiling the model can pay" in settle.text()
 
 
 def test_a_compiled_run_is_the_plain_one_with_the_same_names(make_job, start, losses):

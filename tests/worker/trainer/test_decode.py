@@ -284,8 +284,14 @@ def test_images_of_a_packed_set_are_asked_of_the_same_processes(opened, files, m
     monkeypatch.setattr(decode.DecodingRows, "_start", count)
     for row in range(3):
         packed.images[np.array([row])]
+        with closing(packed.open_rows()) as rows:
+            rows.read([row], np.empty((1, *FORMAT.shape), dtype=np.uint8))
     reader = packed.images._reader
-    assert len(started) == len(reader._children)
+    del rows
+    # Those that the facts were measured with.
+    assert started == []
+    assert reader._children
+    assert all(child.poll() is None for child in reader._children)
     del packed
     assert all(child.returncode is not None for child in reader._children)
 
@@ -326,3 +332,22 @@ def test_an_image_that_goes_bad_while_it_trains_is_named(opened, files, tmp_path
     with pytest.raises(TrainingFailed, match=words) as caught:
         packed.images[np.arange(60, 78)]
     assert "test/dots/001.png" in caught.value.failure.message
+
+
+def test_threads_that_read_a_packed_set_at_once_get_their_own_rows(opened, files):
+    content = files()
+    stored, _ = opened(content)
+    packed, _ = opened(content, budget_bytes=ONE_SET - 1, cache="other")
+    wanted = np.asarray(stored.images).transpose(0, 3, 1, 2)
+
+    def read(first):
+        rows = list(range(first, 78, 3))
+        out = np.empty((len(rows), *FORMAT.shape), dtype=np.uint8)
+        with closing(packed.open_rows()) as reader:
+            for _ in range(10):
+                reader.read(rows, out)
+                assert np.array_equal(out, wanted[rows])
+        return len(rows)
+
+    with ThreadPoolExecutor(3) as threads:
+        assert sum(threads.map(read, range(3))) == 78

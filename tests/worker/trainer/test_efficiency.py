@@ -117,3 +117,9 @@ def test_every_part_of_the_time_has_words():
     seconds = dict.fromkeys(PARTS, 1.0)
     text = render_efficiency(judge(facts(seconds=seconds)))
     assert all(words in text for words in PARTS.values())
+
+
+def test_the_trainers_memory_is_beside_that_of_its_data():
+    text = render_efficiency(judge(facts(host_peak_bytes=1536 * 2**20, data_bytes=92 * 2**20)))
+    assert "at its peak: 1,536 MiB, torch included; the data as it reads them take 92.0 MiB" in text
+    assert "Host memory" not in render_efficiency(judge(facts()))

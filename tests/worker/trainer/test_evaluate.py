@@ -6,7 +6,7 @@ import torch
 from sklearn import metrics
 from torch.nn import functional
 
-from worker.trainer.evaluate import evaluate_classifier, evaluate_regressor
+from worker.trainer.evaluate import ScoringBatch, evaluate_classifier, evaluate_regressor
 
 
 class Sum(torch.nn.Module):
@@ -87,3 +87,26 @@ def test_an_evaluation_that_is_stopped_says_nothing_and_leaves_the_model_in_trai
     options = {"autocast": nullcontext, "should_stop": lambda: next(stops)}
     assert evaluate_classifier(model, [batch, batch], **options) is None
     assert model.training
+
+
+def test_batches_that_do_not_fit_are_scored_in_smaller_ones_from_then_on():
+    tried = []
+
+    def score(size):
+        tried.append(size)
+        if size > 5:
+            raise torch.OutOfMemoryError("HIP out of memory")
+        return {"loss": 0.5}
+
+    batch = ScoringBatch(32)
+    assert batch.score(score) == {"loss": 0.5}
+    assert batch.score(score) == {"loss": 0.5}
+    assert tried == [32, 16, 8, 4, 4]
+
+
+def test_a_single_sample_that_cannot_be_scored_is_an_error():
+    def score(_size):
+        raise torch.OutOfMemoryError("HIP out of memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        ScoringBatch(4).score(score)

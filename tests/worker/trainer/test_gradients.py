@@ -13,37 +13,30 @@ from worker.trainer.models.amdnet import AmdNet
 from worker.trainer.run import run_job
 
 
-def shrink(model, *, limit, from_call=1, until_call=10**9):
-    """Let the model run out of memory with more than `limit` samples at once."""
-    forward, calls = model.forward, [0]
+@pytest.fixture
+def run(start, run_out_of_memory):
+    """Runs a job, on a device with as little memory as the keyword arguments say."""
 
-    def limited(images):
-        calls[0] += model.training
-        if model.training and from_call <= calls[0] <= until_call and len(images) > limit:
-            raise torch.OutOfMemoryError(f"HIP out of memory with {len(images)} samples")
-        return forward(images)
+    def run(job_dir, **memory):
+        loop, work = start(job_dir)
+        if memory:
+            run_out_of_memory(work.model, **memory)
+        loop.run()
+        return loop, work
 
-    model.forward = limited
-
-
-def run(start, job_dir, **memory):
-    loop, work = start(job_dir)
-    if memory:
-        shrink(work.model, **memory)
-    loop.run()
-    return loop, work
+    return run
 
 
 @pytest.mark.parametrize("from_call", [1, 4])
 @pytest.mark.parametrize(("limit", "parts"), [(4, 2), (2, 4), (1, 8)])
 def test_a_batch_is_split_until_it_fits_and_the_curve_stays(
-    make_job, start, losses, events, limit, parts, from_call
+    make_job, run, losses, events, limit, parts, from_call
 ):
     model = {"name": "amdnet"}
     undisturbed = make_job("undisturbed", model=model)
-    run(start, undisturbed)
+    run(undisturbed)
     job_dir = make_job("small", model=model)
-    _, work = run(start, job_dir, limit=limit, from_call=from_call)
+    _, work = run(job_dir, limit=limit, from_call=from_call)
     assert losses(job_dir) == pytest.approx(losses(undisturbed), rel=1e-4)
     assert work.spec.training.accumulation == parts
     assert work.spec.training.batch_size == 8
@@ -55,35 +48,37 @@ def test_a_batch_is_split_until_it_fits_and_the_curve_stays(
     assert warnings[0]["message"].startswith(f"step {from_call}:")
 
 
-def test_where_batch_norm_sees_the_parts_it_is_said(make_job, start, events):
+def test_where_batch_norm_sees_the_parts_it_is_said(make_job, run, events):
     job_dir = make_job(model={"name": "mnist-cnn"})
-    run(start, job_dir, limit=4)
+    run(job_dir, limit=4)
     (warning,) = [e["data"] for e in events(job_dir, "warning")]
     assert "batch norm now sees one micro step" in warning["message"]
 
 
-def test_activations_that_are_computed_twice_are_not_compiled_any_more(make_job, start, events):
+def test_activations_that_are_computed_twice_are_not_compiled_any_more(
+    make_job, start, events, run_out_of_memory
+):
     job_dir = make_job(model={"name": "amdnet"})
     loop, work = start(job_dir)
     work.spec.training.compile = "default"
     # One sample at once does not fit before the activations are computed twice: 2, 4, 8 parts.
-    shrink(work.model, limit=0, until_call=4)
+    run_out_of_memory(work.model, limit=0, until_call=4)
     loop.run()
     training = events(job_dir, "resolved")[-1]["data"]["spec"]["training"]
     assert (training["gradient_checkpointing"], training["compile"]) == ("on", "off")
 
 
-def test_a_resumed_run_does_not_run_out_again(make_job, start, events):
+def test_a_resumed_run_does_not_run_out_again(make_job, start, events, run_out_of_memory):
     model = {"name": "amdnet"}
     first = make_job("job", model=model, training={"epochs": 4})
     loop, work = start(first)
-    shrink(work.model, limit=4)
+    run_out_of_memory(work.model, limit=4)
     loop.advance(9)
     newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
     before = len(events(first, "warning"))
     second = make_job("job", model=model, training={"epochs": 4}, order={"resume": newest.name})
     resumed, work = start(second)
-    shrink(work.model, limit=4)
+    run_out_of_memory(work.model, limit=4)
     resumed.run()
     assert work.spec.training.accumulation == 2
     assert len(events(second, "warning")) == before
@@ -106,11 +101,11 @@ def is_recomputing(model):
 
 @pytest.mark.parametrize("from_step", [0, 3])
 def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
-    make_job, start, losses, events, from_step
+    make_job, start, run, losses, events, from_step
 ):
     model = {"name": "amdnet"}
     undisturbed = make_job("undisturbed", model=model, training={"epochs": 4})
-    run(start, undisturbed)
+    run(undisturbed)
     job_dir = make_job("small", model=model, training={"epochs": 4})
     loop, work = start(job_dir)
     assert work.spec.training.gradient_checkpointing == "off"
@@ -162,7 +157,7 @@ def test_what_cannot_be_split_further_fails_with_what_to_do(
     assert "smaller batch_size" in failure["message"]
 
 
-def test_memory_of_the_failed_try_is_let_go(make_job, start):
+def test_memory_of_the_failed_try_is_let_go(make_job, start, run_out_of_memory):
     job_dir = make_job(model={"name": "amdnet"})
     loop, work = start(job_dir)
     assert isinstance(work.model, AmdNet)
@@ -172,7 +167,7 @@ def test_memory_of_the_failed_try_is_let_go(make_job, start):
         seen.append(all(p.grad is None for p in work.model.parameters()))
 
     work.model.register_forward_pre_hook(note)
-    shrink(work.model, limit=4, from_call=2)
+    run_out_of_memory(work.model, limit=4, from_call=2)
     loop.advance(2)
     # Step 1 whole, step 2 whole (runs out), then step 2 in parts from fresh gradients.
     assert seen == [True, True, True, False]

@@ -6,6 +6,7 @@ import pytest
 
 from redkiln.failure import FailureCode
 from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped
 
@@ -40,6 +41,24 @@ def test_images_from_the_disk_make_the_same_curve_and_so_do_packed_ones(
     (text,) = [text for text in said if "REDKILN_DECODED_BYTES" in text]
     assert "decoded while training" in text
     assert "images/s" in text
+
+
+def test_a_job_decodes_with_the_same_processes_from_beginning_to_end(
+    make_job, start, packed, monkeypatch
+):
+    started = []
+    begin = DecodingRows._start
+
+    def count(*arguments):
+        started.append(arguments)
+        return begin(*arguments)
+
+    monkeypatch.setattr(DecodingRows, "_start", count)
+    loop, work = start(make_job(training={**TRAINING, "epochs": 4}, order=packed))
+    loop.run()
+    work.close()
+    assert "val/accuracy" in loop.history.series
+    assert len(started) == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("stop_after", [1, 6, 8])

@@ -68,6 +68,9 @@ def test_progress_tells_memory_and_waiting_and_they_become_series(make_job, star
     assert 0 <= told["data_wait_ratio"] <= 1
     assert 10**7 < told["memory_used_bytes"] <= told["memory_peak_bytes"]
     assert told["memory_peak_bytes"] < told["memory_total_bytes"]
+    assert told["host_peak_bytes"] >= told["memory_used_bytes"]
+    # 60 training and 18 test images.
+    assert told["data_bytes"] == 78 * 12 * 12 * 3
     names = {name for e in events(job_dir, "metrics") for name in e["data"]["points"]}
     assert {"data_wait_ratio", "memory_used_bytes", "samples_per_second"} <= names
     # A CPU has no first steps of its own.

@@ -23,16 +23,18 @@ from worker.export.subject import Subject
 from worker.jobdir import Order
 from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.evaluate import evaluate_classifier
+from worker.trainer.evaluate import ScoringBatch, evaluate_classifier
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.image_previews import build_image_preview
 from worker.trainer.images import ImageSet, TrainBatches, split_rows
 from worker.trainer.inputs import Batch
+from worker.trainer.layout import FORMATS
 from worker.trainer.losses import build_classifier_loss
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import Freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
 from worker.trainer.models.start import build_started, complete_model, find_start
+from worker.trainer.read_ahead import DEPTH
 from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
 from worker.trainer.resolve import (
@@ -68,9 +70,11 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
     resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
     training, options = resolved.training, resolved.model.options
     decoded = decode_dataset(located, pixel_format_of(options), report=report)
-    memory_format = choose_memory_format(
-        device_facts(device, patches=order.patches), precision=training.precision
-    )
+    if training.memory_format == "auto":
+        training.memory_format = choose_memory_format(
+            device_facts(device, patches=order.patches), precision=training.precision
+        )
+    memory_format = FORMATS[training.memory_format]
     images = ImageSet(
         decoded,
         located.index,
@@ -88,6 +92,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         training, classes=images.classes, counts=images.count_classes("train"), device=device
     )
     architecture = architecture_of(resolved.model, num_classes=num_classes)
+    remembered = Remembered.on(device, Path(order.cache_dir))
     settle_batch_size(
         training,
         model=model,
@@ -96,13 +101,19 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         num_train=images.num("train"),
         key=architecture_of(resolved.model, num_classes=0),
         device=device,
-        remembered=Remembered.on(device, Path(order.cache_dir)),
+        remembered=remembered,
         report=report,
         num_ranks=order.num_ranks,
     )
     assert training.batch_size != "auto"
+    reading = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
     batches = TrainBatches(
-        images, batch_size=training.batch_size, augment=training.augment, seed=training.seed
+        images,
+        batch_size=training.batch_size,
+        augment=training.augment,
+        seed=training.seed,
+        depth=remembered.find("read_ahead", reading) or DEPTH,
+        on_depth=partial(remembered.save, "read_ahead", reading),
     )
     return Work(
         spec=resolved,
@@ -121,7 +132,9 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
             architecture=architecture,
         ),
         counts={split: images.num(split) for split in ("train", "validation", "test")},
+        data_bytes=images.size_bytes,
         close=batches.close,
+        lay_out=partial(_lay_out, model, images),
         freezer=_freezer(model, training, report=report),
         preview=build_image_preview(
             model,
@@ -190,6 +203,11 @@ def make_up_images(
     return images.to(device=device, memory_format=memory_format), labels
 
 
+def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_format) -> None:
+    model.to(memory_format=memory_format)  # type: ignore[call-overload]
+    images.memory_format = memory_format
+
+
 def _freezer(model: nn.Module, training: ImageTraining, *, report: Report) -> Freezer | None:
     epochs = training.freeze_backbone_epochs
     if not epochs:
@@ -232,12 +250,16 @@ def _evaluation(
     if not images.num("validation"):
         return None
 
+    batch = ScoringBatch(EVALUATION_BATCH)
+
     def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        scored = evaluate_classifier(
-            model,
-            images.batches("validation", batch_size=EVALUATION_BATCH),
-            autocast=partial(autocast_of, device, precision),
-            should_stop=should_stop,
+        scored = batch.score(
+            lambda size: evaluate_classifier(
+                model,
+                images.batches("validation", batch_size=size),
+                autocast=partial(autocast_of, device, precision),
+                should_stop=should_stop,
+            )
         )
         return scored and {f"val/{name}": scored[name] for name in ("loss", "accuracy")}
 

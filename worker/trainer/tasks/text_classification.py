@@ -22,7 +22,7 @@ from worker.export.texts import TextSamples, make_text_exportable, preprocessing
 from worker.jobdir import Order
 from worker.trainer.batch_size import reference_batch_size, scale_rate
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.evaluate import evaluate_classifier
+from worker.trainer.evaluate import ScoringBatch, evaluate_classifier
 from worker.trainer.losses import Loss, build_classifier_loss
 from worker.trainer.models.backbone import Freezer
 from worker.trainer.probing import Probe
@@ -97,6 +97,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         is_better=is_better,
         make_exportable=partial(make_text_exportable, model, config=config, max_length=max_length),
         counts={split: texts.num(split) for split in ("train", "validation", "test")},
+        data_bytes=texts.size_bytes,
         preview=build_text_preview(model, texts, table, autocast=autocast),
         freezer=_freezer(model, training.freeze_backbone_epochs, report=report),
     )
@@ -248,12 +249,16 @@ def _evaluation(
     if not texts.num("validation"):
         return None
 
+    batch = ScoringBatch(EVALUATION_BATCH)
+
     def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        scored = evaluate_classifier(
-            model,
-            texts.batches("validation", batch_size=EVALUATION_BATCH),
-            autocast=autocast,
-            should_stop=should_stop,
+        scored = batch.score(
+            lambda size: evaluate_classifier(
+                model,
+                texts.batches("validation", batch_size=size),
+                autocast=autocast,
+                should_stop=should_stop,
+            )
         )
         return scored and {f"val/{name}": scored[name] for name in METRICS}
 

@@ -76,6 +76,11 @@ class ResidentTexts:
         self._labels = torch.from_numpy(labels).to(home)
         self._places = torch.arange(_round_up(self._longest, multiple), device=home)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all tokens."""
+        return self._ids.nbytes
+
     def num(self, split: Split) -> int:
         """How many texts a split has."""
         return len(self.rows[split])

@@ -76,6 +76,24 @@ def test_micro_steps_make_the_curve_of_the_whole_batch(make_table_job, start, lo
     assert losses(parts) == pytest.approx(losses(whole), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("from_call", [1, 7])
+def test_memory_that_runs_out_at_any_step_leaves_the_curve(
+    make_table_job, start, losses, run_out_of_memory, task, from_call
+):
+    settings = {"task": task, "model": {"options": {"dropout": 0.0}}}
+    whole = make_table_job("whole", **settings)
+    loop, _ = start(whole)
+    loop.run()
+    small = make_table_job("small", **settings)
+    other, work = start(small)
+    run_out_of_memory(work.model, limit=5, from_call=from_call)
+    other.run()
+    assert work.spec.training.accumulation == 4
+    assert losses(small) == pytest.approx(losses(whole), rel=1e-4, abs=1e-6)
+    assert other.best_metrics == pytest.approx(loop.best_metrics, rel=1e-3)
+
+
 def test_auto_leaves_nothing_open(make_table_job, start):
     training = {"batch_size": "auto", "precision": "auto"}
     _, work = start(make_table_job(training=training))

@@ -74,6 +74,24 @@ def test_a_resumed_text_run_is_the_uninterrupted_one(make_text_job, start, losse
     assert losses(second) == losses(straight)
 
 
+@pytest.mark.parametrize("from_call", [1, 7])
+def test_memory_that_runs_out_at_any_step_leaves_the_curve(
+    make_text_job, start, losses, run_out_of_memory, from_call
+):
+    options = {"dim": 32, "layers": 1, "heads": 2, "vocabulary_size": 300, "dropout": 0.0}
+    settings = {"model": {"options": options}, "training": {"epochs": 2, "batch_size": 8}}
+    whole = make_text_job("whole", **settings)
+    loop, _ = start(whole)
+    loop.run()
+    small = make_text_job("small", **settings)
+    other, work = start(small)
+    run_out_of_memory(work.model, limit=3, from_call=from_call)
+    other.run()
+    assert work.spec.training.accumulation == 4
+    assert losses(small) == pytest.approx(losses(whole), rel=1e-4)
+    assert other.best_metrics == pytest.approx(loop.best_metrics, rel=1e-3)
+
+
 def test_all_that_was_auto_is_settled_and_stays_so(make_text_job, start):
     job_dir = make_text_job(
         model={"options": {"dim": 32, "layers": 1, "heads": 2}},
