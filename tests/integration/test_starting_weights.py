@@ -1,0 +1,117 @@
+"""Arrays that a user uploads are trained on, and further jobs start from what came of it."""
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+pytestmark = pytest.mark.integration
+
+CLASSES = ["cross", "frame", "stripes"]
+SIDE = 16
+PATIENCE_SECONDS = 300
+
+
+def draw(label, rng):
+    """A grey picture (16, 16) whose class shows, in some noise."""
+    pixels = rng.integers(0, 80, (SIDE, SIDE))
+    if label == 0:
+        pixels[7:9, :] = pixels[:, 7:9] = 220
+    elif label == 1:
+        pixels[[1, -2], 1:-1] = pixels[1:-1, [1, -2]] = 220
+    else:
+        pixels[rng.integers(0, 4) :: 4] = 220
+    return pixels.astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    """An NPZ with 60 training and 12 test pictures of each class, and their names as labels."""
+    rng = np.random.default_rng(0)
+    content = {}
+    for split, count in (("train", 60), ("test", 12)):
+        labels = [label for _ in range(count) for label in range(len(CLASSES))]
+        content[f"x_{split}"] = np.stack([draw(label, rng) for label in labels])
+        content[f"y_{split}"] = np.array([CLASSES[label] for label in labels])
+    path = tmp_path_factory.mktemp("arrays") / "shapes.npz"
+    np.savez_compressed(path, **content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def shapes(shared_site, arrays):
+    """The uploaded set, and a job that was trained on it."""
+    client = shared_site.client
+    view = client.wait_dataset(client.push_dataset(arrays).id)
+    job_id = shared_site.submit(
+        dataset=view.name,
+        model="mnist-cnn",
+        epochs=8,
+        training={"batch_size": 16, "optimizer": {"name": "adamw", "lr": 5e-3}},
+    )
+    return view, shared_site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
+
+
+def weights_of(site, job_id, folder):
+    (path,) = site.client.download_all(job_id, folder / job_id, names=["checkpoint.safetensors"])
+    return safetensors.torch.load_file(path)
+
+
+def result_of(site, job_id):
+    (event,) = site.events(job_id, "result")
+    assert event.data["verified"] is True
+    return event.data["metrics"]
+
+
+def messages(site, job_id):
+    return [event.data["text"] for event in site.events(job_id, "message")]
+
+
+def test_uploaded_arrays_are_trained_on_and_become_a_verified_model(site, shapes, tmp_path):
+    view, job = shapes
+    assert view.classes == CLASSES
+    assert view.counts == {"train": dict.fromkeys(CLASSES, 60), "test": dict.fromkeys(CLASSES, 12)}
+    assert job.status == "succeeded"
+    assert result_of(site, job.id)["test/accuracy"] >= 0.9
+    options = job.resolved_spec["model"]["options"]
+    assert (options["image_size"], options["channels"]) == (SIDE, 1)
+    names = {artifact.name for artifact in site.client.artifacts(job.id)}
+    assert {"model.onnx", "report.md", "checkpoint.safetensors"} <= names
+
+
+def test_a_job_of_other_classes_starts_from_it_with_a_frozen_backbone(site, shapes, tmp_path):
+    _, first = shapes
+    job_id = site.submit(
+        dataset="builtin:digits",
+        model=f"job:{first.id}",
+        epochs=1,
+        training={"freeze_backbone_epochs": 1},
+    )
+    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
+    assert job.status == "succeeded"
+    assert "test/accuracy" in result_of(site, job_id)
+    model = job.resolved_spec["model"]
+    assert (model["name"], model["pretrained"]) == ("mnist-cnn", f"job:{first.id}")
+    assert model["options"]["image_size"] == SIDE
+    mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first.id, tmp_path)
+    assert mine["head.weight"].shape[0] == 10
+    shared = [name for name in theirs if not name.startswith("head.")]
+    assert shared
+    assert all(torch.equal(mine[name], theirs[name]) for name in shared)
+    (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
+    assert "new are head.bias, head.weight" in text
+
+
+def test_a_job_of_the_same_classes_takes_the_head_over_too(site, shapes, tmp_path):
+    view, first = shapes
+    job_id = site.submit(
+        dataset=view.name,
+        model=f"job:{first.id}",
+        epochs=1,
+        training={"optimizer": {"name": "sgd", "lr": 1e-6}},
+    )
+    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
+    assert job.status == "succeeded"
+    assert result_of(site, job_id)["test/accuracy"] >= 0.9
+    (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
+    assert "new are" not in text
