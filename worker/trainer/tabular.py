@@ -1,6 +1,6 @@
 """What the two tabular tasks share: opening the table, resolving the spec, model and batches."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from worker.jobdir import Order
 from worker.trainer.batch_size import LARGEST
 from worker.trainer.builtin_tables import open_builtin_table
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.evaluate import ScoringBatch
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.inputs import Batch
 from worker.trainer.models.tabular import (
@@ -40,7 +39,8 @@ from worker.trainer.sizing import settle_batch_size
 from worker.trainer.table_batches import ResidentRows, TrainRows
 from worker.trainer.tables import Preparation, Table, learn_preparation, load_table
 from worker.trainer.tabular_previews import build_table_preview
-from worker.trainer.work import Evaluate, Work
+from worker.trainer.validation import Score, build_evaluation
+from worker.trainer.work import Work
 
 EVALUATION_BATCH = 4096
 NARROW = 1e-5
@@ -54,8 +54,6 @@ November 2026)."""
 
 TabularSpec = TabularClassificationSpec | TabularRegressionSpec
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-Score = Callable[..., dict[str, float] | None]
-"""Scores a model on batches: `evaluate_classifier`, or `evaluate_regressor` and what it is told."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +157,11 @@ def prepare_table(
         model=model,
         batches=TrainRows(rows, batch_size=training.batch_size, seed=training.seed),
         loss=loss,
-        evaluate=_evaluation(
+        evaluate=build_evaluation(
             model,
             rows,
             build_score(loss),
+            batch_size=EVALUATION_BATCH,
             autocast=partial(autocast_of, device, training.precision),
             names=training.metrics,
         ),
@@ -272,33 +271,6 @@ def _first_rows(rows: ResidentRows, num: int) -> Batch:
     train = rows.rows["train"]
     places = torch.arange(num, device=train.device) % len(train)
     return rows.get_batch(train[places])
-
-
-def _evaluation(
-    model: TabularNetwork,
-    rows: ResidentRows,
-    score: Score,
-    *,
-    autocast: Callable[[], torch.autocast],
-    names: Iterable[str],
-) -> Evaluate | None:
-    if not rows.num("validation"):
-        return None
-
-    batch = ScoringBatch(EVALUATION_BATCH)
-
-    def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        scored = batch.score(
-            lambda size: score(
-                model,
-                rows.batches("validation", batch_size=size),
-                autocast=autocast,
-                should_stop=should_stop,
-            )
-        )
-        return scored and {name: scored[name.removeprefix("val/")] for name in names}
-
-    return evaluate
 
 
 def _exportable(network: TabularNetwork, job: TableJob, model: TabularModel) -> Exportable:

@@ -6,6 +6,8 @@ over and begin their state when they thaw: which step that is follows from the s
 so a resumed run is the same.
 """
 
+from collections.abc import Callable
+
 from torch import nn
 
 
@@ -23,6 +25,16 @@ def find_head(network: nn.Module) -> nn.Module:
     inner = getattr(network, "network", network)
     children = [child for child in inner.children() if id(child) not in inside]
     return nn.ModuleList(children)
+
+
+def build_freezer(
+    network: nn.Module, *, epochs: int, say: Callable[[str], None]
+) -> "Freezer | None":
+    """What freezes a network's backbone in the first epochs; None where there are no such."""
+    if not epochs:
+        return None
+    say(f"in the first {epochs} epochs the model's head alone is trained")
+    return Freezer(network, epochs=epochs)
 
 
 class Freezer:

@@ -1,6 +1,6 @@
 """Behaviour of the task `image-classification`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from redkiln.spec import JobSpec
 from redkiln.tasks.image_classification import (
     NAME,
     ImageClassificationSpec,
-    ImageTraining,
     Options,
 )
 from worker.export.classification import Classification
@@ -23,7 +22,7 @@ from worker.export.subject import Subject
 from worker.jobdir import Order
 from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.evaluate import ScoringBatch, evaluate_classifier
+from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.image_previews import build_image_preview
 from worker.trainer.images import ImageSet, TrainBatches, split_rows
@@ -31,7 +30,7 @@ from worker.trainer.inputs import Batch
 from worker.trainer.layout import FORMATS
 from worker.trainer.losses import build_classifier_loss
 from worker.trainer.models import architecture_of, build_model
-from worker.trainer.models.backbone import Freezer
+from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
 from worker.trainer.models.start import build_started, complete_model, find_start
 from worker.trainer.read_ahead import DEPTH
@@ -45,9 +44,10 @@ from worker.trainer.resolve import (
     resolve_spec,
 )
 from worker.trainer.sizing import settle_batch_size
-from worker.trainer.work import Evaluate, Work
+from worker.trainer.validation import build_evaluation, is_better_classifier
+from worker.trainer.work import Work
 
-__all__ = ["NAME", "is_better", "open_subject", "prepare"]
+__all__ = ["NAME", "open_subject", "prepare"]
 
 EVALUATION_BATCH = 256
 
@@ -121,8 +121,15 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         model=model,
         batches=batches,
         loss=loss,
-        evaluate=_evaluation(model, images, device=device, precision=training.precision),
-        is_better=is_better,
+        evaluate=build_evaluation(
+            model,
+            images,
+            evaluate_classifier,
+            batch_size=EVALUATION_BATCH,
+            autocast=partial(autocast_of, device, training.precision),
+            names=("val/loss", "val/accuracy"),
+        ),
+        is_better=is_better_classifier,
         make_exportable=partial(
             make_exportable,
             model,
@@ -135,7 +142,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         data_bytes=images.size_bytes,
         close=batches.close,
         lay_out=partial(_lay_out, model, images),
-        freezer=_freezer(model, training, report=report),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
         preview=build_image_preview(
             model,
             images,
@@ -208,20 +215,6 @@ def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_for
     images.memory_format = memory_format
 
 
-def _freezer(model: nn.Module, training: ImageTraining, *, report: Report) -> Freezer | None:
-    epochs = training.freeze_backbone_epochs
-    if not epochs:
-        return None
-    report.message(f"in the first {epochs} epochs the model's head alone is trained")
-    return Freezer(model, epochs=epochs)
-
-
-def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
-    """Higher validation accuracy wins, then lower validation loss."""
-    new = (metrics["val/accuracy"], -metrics["val/loss"])
-    return new > (best["val/accuracy"], -best["val/loss"])
-
-
 def _resolve(
     spec: ImageClassificationSpec,
     located: LocatedDataset,
@@ -242,25 +235,3 @@ def _resolve(
         message = "fp16 on a CPU trains, and takes many times as long as fp32"
         report.warning("fp16_on_cpu", message)
     return resolved
-
-
-def _evaluation(
-    model: nn.Module, images: ImageSet, *, device: torch.device, precision: str
-) -> Evaluate | None:
-    if not images.num("validation"):
-        return None
-
-    batch = ScoringBatch(EVALUATION_BATCH)
-
-    def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        scored = batch.score(
-            lambda size: evaluate_classifier(
-                model,
-                images.batches("validation", batch_size=size),
-                autocast=partial(autocast_of, device, precision),
-                should_stop=should_stop,
-            )
-        )
-        return scored and {f"val/{name}": scored[name] for name in ("loss", "accuracy")}
-
-    return evaluate

@@ -15,6 +15,7 @@ from worker.trainer.losses import Loss, build_classifier_loss, count_classes
 from worker.trainer.report import Report
 from worker.trainer.table_batches import ResidentRows
 from worker.trainer.tabular import open_table, open_table_subject, prepare_table
+from worker.trainer.validation import is_better_classifier
 from worker.trainer.work import Work
 
 __all__ = ["NAME", "open_subject", "prepare"]
@@ -36,7 +37,7 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         report=report,
         build_loss=partial(_build_loss, spec, job.table.index.classes),
         build_score=lambda _loss: evaluate_classifier,
-        is_better=is_better,
+        is_better=is_better_classifier,
     )
 
 
@@ -56,12 +57,6 @@ def open_subject(
     job = open_table(order, task=NAME)
     scoring = Classification(job.table.index.classes, metrics=("accuracy", "loss", "macro_f1"))
     return open_table_subject(job, spec, weights=weights, scoring=scoring)
-
-
-def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
-    """Higher validation accuracy wins, then lower validation loss."""
-    new = (metrics["val/accuracy"], -metrics["val/loss"])
-    return new > (best["val/accuracy"], -best["val/loss"])
 
 
 def _build_loss(spec: TabularClassificationSpec, classes: list[str], rows: ResidentRows) -> Loss:

@@ -1,6 +1,6 @@
 """Behaviour of the task `text-classification`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from worker.export.texts import TextSamples, make_text_exportable, preprocessing
 from worker.jobdir import Order
 from worker.trainer.batch_size import reference_batch_size, scale_rate
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.evaluate import ScoringBatch, evaluate_classifier
+from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.losses import Loss, build_classifier_loss
-from worker.trainer.models.backbone import Freezer
+from worker.trainer.models.backbone import build_freezer
 from worker.trainer.probing import Probe
 from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
@@ -42,13 +42,14 @@ from worker.trainer.text.precision import settle_precision
 from worker.trainer.text.previews import build_text_preview
 from worker.trainer.text.start import TextStart, open_start
 from worker.trainer.text.table import open_text_table
-from worker.trainer.work import Evaluate, Work
+from worker.trainer.validation import build_evaluation, is_better_classifier
+from worker.trainer.work import Work
 
-__all__ = ["NAME", "is_better", "open_subject", "prepare"]
+__all__ = ["NAME", "open_subject", "prepare"]
 
 EVALUATION_BATCH = 128
 DEFAULT_RATES = (FROM_SCRATCH_LR, PRETRAINED_LR)
-METRICS = ("loss", "accuracy", "macro_f1")
+METRICS = ("val/loss", "val/accuracy", "val/macro_f1")
 
 
 def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
@@ -93,13 +94,20 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         model=model,
         batches=LengthBatches(texts, batch_size=training.batch_size, seed=training.seed),
         loss=loss,
-        evaluate=_evaluation(model, texts, autocast=autocast),
-        is_better=is_better,
+        evaluate=build_evaluation(
+            model,
+            texts,
+            evaluate_classifier,
+            batch_size=EVALUATION_BATCH,
+            autocast=autocast,
+            names=METRICS,
+        ),
+        is_better=is_better_classifier,
         make_exportable=partial(make_text_exportable, model, config=config, max_length=max_length),
         counts={split: texts.num(split) for split in ("train", "validation", "test")},
         data_bytes=texts.size_bytes,
         preview=build_text_preview(model, texts, table, autocast=autocast),
-        freezer=_freezer(model, training.freeze_backbone_epochs, report=report),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
     )
 
 
@@ -141,12 +149,6 @@ def open_subject(
         held_out_test=table.index.held_out_test,
         files={"tokenizer.json": start.tokens.tokenizer_path.read_bytes()},
     )
-
-
-def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
-    """Higher validation accuracy wins, then lower validation loss."""
-    new = (metrics["val/accuracy"], -metrics["val/loss"])
-    return new > (best["val/accuracy"], -best["val/loss"])
 
 
 def _max_length(spec: TextClassificationSpec) -> int:
@@ -234,32 +236,3 @@ def _settle(
     if training.precision == "fp16" and device.type == "cpu":
         message = "fp16 on a CPU trains, and takes many times as long as fp32"
         report.warning("fp16_on_cpu", message)
-
-
-def _freezer(model: TextClassifier, epochs: int, *, report: Report) -> Freezer | None:
-    if not epochs:
-        return None
-    report.message(f"in the first {epochs} epochs the model's head alone is trained")
-    return Freezer(model, epochs=epochs)
-
-
-def _evaluation(
-    model: TextClassifier, texts: ResidentTexts, *, autocast: Callable[[], torch.autocast]
-) -> Evaluate | None:
-    if not texts.num("validation"):
-        return None
-
-    batch = ScoringBatch(EVALUATION_BATCH)
-
-    def evaluate(*, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        scored = batch.score(
-            lambda size: evaluate_classifier(
-                model,
-                texts.batches("validation", batch_size=size),
-                autocast=autocast,
-                should_stop=should_stop,
-            )
-        )
-        return scored and {f"val/{name}": scored[name] for name in METRICS}
-
-    return evaluate
