@@ -12,6 +12,9 @@ from worker.trainer.efficiency import Efficiency
 from worker.trainer.evidence import describe_work
 from worker.trainer.findings import FirstSteps, describe_finding
 
+SHOWN_SECONDS = 0.05
+"""A phase that took less is not worth a word."""
+
 
 class CardFacts(BaseModel):
     """All that the card tells.
@@ -132,7 +135,7 @@ def _training(facts: CardFacts) -> str:
     settings = ", ".join(f"{k} {v}" for k, v in optimizer.items() if k != "name")
     smoothing = training.get("label_smoothing")
     smoothed = "" if smoothing is None else f"label smoothing {smoothing}, "
-    seconds = ", ".join(f"{phase} {value:.1f} s" for phase, value in facts.seconds.items())
+    spent = [f"{phase} {s:.1f} s" for phase, s in facts.seconds.items() if s >= SHOWN_SECONDS]
     chosen = "Best" if _has_validation(facts) else "Last"
     return (
         "## Training\n\n"
@@ -142,7 +145,8 @@ def _training(facts: CardFacts) -> str:
         f"seed {training['seed']}\n"
         + "".join(f"- {line}\n" for line in facts.texts.training)
         + f"- {chosen} epoch {facts.best_epoch} (step {facts.best_step:,})\n"
-        f"- Time: {seconds}" + "".join(f"\n- Faster: {escape(text)}" for text in facts.advice)
+        f"- Time: {', '.join(spent)}"
+        + "".join(f"\n- Faster: {escape(text)}" for text in facts.advice)
     )
 
 

@@ -43,11 +43,15 @@ def _bare(facts: EfficiencyFacts) -> str:
 
 def _peak(efficiency: Efficiency) -> str:
     facts = efficiency.facts
-    found = "" if efficiency.tflops is None else f"{efficiency.tflops:.3g} TFLOP/s"
+    found = "" if efficiency.tflops is None else _rate(efficiency.tflops)
     if facts.peak_tflops is not None:
         found += f" of {facts.peak_tflops:g} in {facts.precision}"
     told = ", ".join(part for part in (found, facts.why_no_peak or "") if part)
     return f" ({told})" if told else ""
+
+
+def _rate(tflops: float) -> str:
+    return f"{tflops:.3g} TFLOP/s" if tflops >= 0.1 else f"{1000 * tflops:.3g} GFLOP/s"
 
 
 def _memory(facts: EfficiencyFacts) -> list[str]:

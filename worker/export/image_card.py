@@ -58,8 +58,8 @@ def write_image_texts(
     kind = "grey" if options["channels"] == 1 else "RGB"
     changes = ", ".join(f"{k} {v}" for k, v in augment.items() if v) or "none"
     return CardTexts(
-        does=f"tells {num_classes} classes of {options['image_size']}x{options['image_size']} "
-        f"{kind} images apart",
+        does=f"sorts {kind} images of {options['image_size']}x{options['image_size']} pixels into "
+        f"{num_classes} classes",
         usage="`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; "
         "any batch size. Normalisation is inside. It gives `logits` (batch, classes); class names "
         f"are in its metadata.\n\n{usage_code(options)}",

@@ -108,7 +108,7 @@ class CardTexts:
     """What only the task can say in the card, Markdown.
 
     Attributes:
-        does: of the model, as in `tells 3 classes of 8x8 grey images apart`.
+        does: of the model, as in `sorts grey images of 8x8 pixels into 3 classes`.
         usage: how to run it: what it takes and gives, and code that runs as it stands.
         preprocessing: a line about it, for the data section.
         training: lines about what this task's training has beside the common settings.

@@ -51,7 +51,7 @@ def write_table_texts(
     num = len(table.numeric) + len(table.categorical)
     columns = f"{num} column" + ("s" if num != 1 else "")
     if index.classes:
-        does = f"tells {len(index.classes)} classes of rows with {columns} apart"
+        does = f"sorts rows of {columns} into {len(index.classes)} classes"
     else:
         does = f"predicts `{escape(index.target)}` from {columns}"
     return CardTexts(

@@ -52,7 +52,7 @@ def write_text_texts(
         else "First weights: random; the tokenizer's vocabulary is that of the training texts"
     )
     return CardTexts(
-        does=f"tells {num_classes} classes of texts apart, of up to {length} tokens",
+        does=f"sorts texts of up to {length} tokens into {num_classes} classes",
         usage="`model.onnx` takes `input_ids` and `attention_mask`, int64 (batch, tokens), any "
         f"number of texts of up to {length} tokens; `tokenizer.json` makes them of texts. It gives "
         "`logits` (batch, classes); class names are in its metadata.\n\n" + USAGE,

@@ -178,8 +178,8 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
     if bound == "start":
         yield Change(
             setting="training.epochs",
-            why="the job was short; decoded data, export verdicts and tuned kernels are kept, so "
-            "that the next one starts faster by itself",
+            why="more of them make getting ready a smaller part; the next job of the kind starts "
+            "faster by itself, as prepared data, export verdicts and tuned kernels are kept",
         )
     elif bound == "evaluation":
         yield Change(

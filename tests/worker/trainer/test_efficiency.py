@@ -119,6 +119,11 @@ def test_every_part_of_the_time_has_words():
     assert all(words in text for words in PARTS.values())
 
 
+def test_a_small_step_is_told_in_a_unit_that_fits():
+    text = render_efficiency(judge(facts(bare_step_seconds=0.1, flops_per_step=28 * 10**6)))
+    assert "0.277 GFLOP/s" in text
+
+
 def test_the_trainers_memory_is_beside_that_of_its_data():
     text = render_efficiency(judge(facts(host_peak_bytes=1536 * 2**20, data_bytes=92 * 2**20)))
     assert "at its peak: 1,536 MiB, torch included; the data as it reads them take 92.0 MiB" in text
