@@ -14,9 +14,9 @@ from worker.agent.sent_files import name_table
         (b'{"a": 1}\n', "data.jsonl"),
         (b'\xef\xbb\xbf {"a": 1}\n', "data.jsonl"),
         (b"PAR1....", "data.parquet"),
-        (gzip.compress(b"a,b\n1,2\n"), "data.csv.gz"),
-        (gzip.compress(b'{"a": 1}\n'), "data.jsonl.gz"),
-        (gzip.compress(b"a,b\n")[:6], "data"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "data.csv.gz"),
+        (gzip.compress(b'{"a": 1}\n', mtime=0), "data.jsonl.gz"),
+        (gzip.compress(b"a,b\n", mtime=0)[:6], "data"),
     ],
 )
 def test_a_table_is_named_by_what_is_in_it(tmp_path, content, name):
