@@ -33,10 +33,15 @@ def test_the_same_seed_makes_the_same_run(make_job, start, losses):
 
 
 def test_another_seed_makes_another_run(make_job, start, losses):
-    for seed in (0, 1):
-        loop, _ = start(make_job(f"seed{seed}", training={"seed": seed}))
-        loop.advance(2)
-    assert loop.step == 2
+    curves = []
+    for name, seed in (("one", 0), ("two", 1), ("again", 1)):
+        job_dir = make_job(name, training={"seed": seed})
+        start(job_dir)[0].advance(2)
+        curves.append(losses(job_dir))
+    one, two, again = curves
+    assert set(one) == {1, 2}
+    assert all(one[step] != two[step] for step in one)
+    assert two == again
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 6, 7])
@@ -118,6 +123,22 @@ def test_the_best_checkpoint_is_by_validation(make_job, start, events):
     best = max(scores)
     assert CheckpointStore(job_dir.checkpoints_dir).find_best().step == best[2]
     assert loop.best_metrics["val/accuracy"] == best[0]
+
+
+@pytest.mark.parametrize(("keep", "steps"), [(1, [6, 36]), (4, [6, 18, 24, 30, 36])])
+def test_the_best_checkpoint_and_as_many_of_the_last_as_asked_for_are_kept(
+    make_job, start, keep, steps
+):
+    job_dir = make_job(training={"epochs": 6, "keep_checkpoints": keep})
+    loop, work = start(job_dir)
+    scores = iter(range(6, 0, -1))
+    loop._work = replace(
+        work, evaluate=lambda should_stop: {"val/accuracy": next(scores) / 10, "val/loss": 1.0}
+    )
+    loop.run()
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    assert [manifest.step for manifest in store.manifests()] == steps
+    assert store.find_best().step == 6
 
 
 def test_without_validation_the_last_epoch_is_the_best(make_job, start, events):
