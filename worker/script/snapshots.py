@@ -23,6 +23,7 @@ from redkiln.protocol import check_artifact_name
 from worker.beneath import open_beneath
 from worker.script.files import Folder, State
 from worker.script.heartbeat import Heartbeat
+from worker.script.results import MAX_TOLD
 from worker.script.unpack import unpack
 from worker.trainer.report import Report
 
@@ -50,6 +51,7 @@ class Snapshots:
     _number: int = 0
     _not_before: float = 0.0
     _changed_at: float | None = None
+    _num_told: int = 0
     _last: dict[str, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class Snapshots:
         """
         self._files.look(pids, is_over=is_over)
         now = self._list()
+        self._tell_left_out()
         if not now or now == self._taken:
             self._last, self._changed_at = now, None
             return
@@ -100,6 +103,17 @@ class Snapshots:
             return False
         is_whole = all(self._files.is_whole(name) or self._files.is_held(name) for name in now)
         return is_whole and self.clock() >= self._not_before
+
+    def _tell_left_out(self) -> None:
+        refused = list(self._files.refused.items())[self._num_told : MAX_TOLD]
+        if not refused:
+            return
+        self._num_told += len(refused)
+        links = dict(_inner_links(self.folder))  # are kept beside the files
+        for name, why in refused:
+            if name not in links:
+                text = f"{name!r} is in no checkpoint and is gone after a restart: {why}"
+                self.report.warning("file_left_out", text)
 
     def _list(self) -> dict[str, State]:
         return dict(self._files.scan())

@@ -43,6 +43,7 @@ class Told:
     metrics: dict[str, float] = field(default_factory=dict)
     num_dropped: int = 0
     _first: tuple[int, float] | None = None
+    _first_epoch: tuple[int, float] | None = None
     _last_steps: dict[str, int] = field(default_factory=dict)
 
     def say(
@@ -95,6 +96,8 @@ class Told:
                 setattr(self, name, int(number))
         if self._first is None and self.step:
             self._first = (self.step, self.clock())
+        if self._first_epoch is None and self.epoch:
+            self._first_epoch = (self.epoch, self.clock())
 
     def _fraction(self) -> float:
         if self.steps:
@@ -102,13 +105,15 @@ class Told:
         return min(1.0, self.epoch / self.epochs) if self.epochs else 0.0
 
     def _eta_seconds(self) -> float | None:
-        if self._first is None or not self.steps:
+        place, last = (self.step, self.steps) if self.steps else (self.epoch, self.epochs)
+        first, least = (self._first, MIN_STEPS) if self.steps else (self._first_epoch, 1)
+        if first is None or not last:
             return None
-        first_step, first_at = self._first
-        done = self.step - first_step
-        if done < MIN_STEPS:
+        first_place, first_at = first
+        done = place - first_place
+        if done < least:
             return None
-        return max(0.0, (self.clock() - first_at) / done * (self.steps - self.step))
+        return max(0.0, (self.clock() - first_at) / done * (last - place))
 
 
 class SaidLines:

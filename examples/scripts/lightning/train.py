@@ -19,6 +19,10 @@ CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
 class TellRedkiln(Callback):
     """What the module logs becomes the job's metrics."""
 
+    def on_train_start(self, trainer, module):
+        if trainer.global_step:
+            print(f"goes on after step {trainer.global_step}", flush=True)
+
     def on_train_epoch_end(self, trainer, module):
         numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
         steps = int(trainer.estimated_stepping_batches)

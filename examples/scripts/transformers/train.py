@@ -95,7 +95,10 @@ def main() -> None:
         callbacks=[TellRedkiln()],
     )  # fmt: skip
     # The Trainer's own newest checkpoint, in the folder that was put back; none at first.
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(CHECKPOINTS)))
+    newest = get_last_checkpoint(str(CHECKPOINTS))
+    if newest:
+        print(f"goes on after step {newest.rpartition('-')[2]}", flush=True)
+    trainer.train(resume_from_checkpoint=newest)
     print(trainer.evaluate())
     trainer.save_model(str(OUT / "model"))
     tokenizer.save(str(OUT / "model" / "tokenizer.json"))

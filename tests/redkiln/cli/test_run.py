@@ -118,6 +118,19 @@ def test_detached_it_is_queued_and_left_alone(redkiln, fake, project):
     assert not any("logs" in path or "artifacts" in path for _, path, _ in fake.requests)
 
 
+def test_ctrl_c_detaches_and_says_how_to_come_back(redkiln, fake, project, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("redkiln.cli.run._follow", interrupt)
+    done = redkiln("run", "--", "python", "train.py")
+    assert done.code == 130
+    assert f"redkiln watch {JOB_ID}" in done.err
+    assert f"redkiln download {JOB_ID}" in done.err
+    assert len(fake.submitted) == 1
+    assert not any("cancel" in path for _, path, _ in fake.requests)
+
+
 def test_json_is_all_that_a_program_reads(redkiln, project):
     done = redkiln("run", "--json", "--", "python", "train.py")
     assert done.code == 0

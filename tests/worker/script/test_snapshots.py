@@ -187,3 +187,13 @@ def test_packing_and_putting_back_say_that_they_go_on(
     back.mkdir()
     restore(job_dir.checkpoints_dir / "step-000000000001.tar", back, beat=lambda: beats.append(1))
     assert len(beats) >= 2
+
+
+def test_what_cannot_be_kept_is_told_once_and_links_within_are_kept(snapshots, places, events):
+    (places.checkpoints_dir / "a.pt").write_bytes(b"x")
+    (places.checkpoints_dir / "last.pt").symlink_to("a.pt")
+    (places.checkpoints_dir / "out.pt").symlink_to("/etc/hostname")
+    snapshots.look([], step=1)
+    snapshots.look([], step=2)
+    (told,) = [data for data in events("warning") if data["code"] == "file_left_out"]
+    assert "'out.pt' is in no checkpoint" in told["message"]

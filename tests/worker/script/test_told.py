@@ -37,6 +37,14 @@ def test_the_time_left_is_told_when_the_steps_are_known(told, clock):
     assert told.progress().eta_seconds == pytest.approx(160.0)
 
 
+def test_the_time_left_is_told_when_only_epochs_are_known(told, clock):
+    told.say({}, places={"epoch": 1, "epochs": 5})
+    assert told.progress().eta_seconds is None
+    clock.now = 20.0
+    told.say({}, places={"epoch": 2})
+    assert told.progress().eta_seconds == pytest.approx(60.0)
+
+
 def test_epochs_are_a_progress_where_there_are_no_steps(told):
     told.say({}, places={"epoch": 1, "epochs": 4})
     assert told.progress().fraction == 0.25
