@@ -9,6 +9,7 @@ from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.decode_ahead import DecodingRows
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped
+from worker.trainer.read_ahead import DEPTH, WINDOW
 
 TRAINING = {"epochs": 2, "class_weights": "balanced", "augment": {"erase": 0.3, "hue": 0.1}}
 FROM_DISK = {"data_memory_bytes": 0}
@@ -59,6 +60,24 @@ def test_a_job_decodes_with_the_same_processes_from_beginning_to_end(
     work.close()
     assert "val/accuracy" in loop.history.series
     assert len(started) == len(os.sched_getaffinity(0))
+
+
+def test_a_job_reads_ahead_as_deep_as_the_one_before_it_settled_on(make_job, start, tmp_path):
+    order = {"cache_dir": str(tmp_path / "cache")}
+
+    def open_batches(name, **training):
+        return start(make_job(name, order=order, training=training))[1].batches
+
+    ahead = open_batches("first").read_ahead
+    assert ahead.depth == DEPTH
+    # Steps wait for half of their time, and at twice the depth for nothing.
+    shares = [0.5] * (WINDOW + 1) + [0.0] * (WINDOW + 1)
+    for second, share in enumerate(shares):
+        ahead.note(waited_seconds=share, now=float(second))
+    assert ahead.depth == 2 * DEPTH
+    assert open_batches("second").read_ahead.depth == 2 * DEPTH
+    # Other batches are another kind of job.
+    assert open_batches("other", batch_size=4).read_ahead.depth == DEPTH
 
 
 @pytest.mark.parametrize("stop_after", [1, 6, 8])

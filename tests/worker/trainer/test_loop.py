@@ -78,6 +78,33 @@ def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_af
     assert same(weights(resumed_work), weights(work))
 
 
+def test_a_run_from_an_older_chosen_checkpoint_is_the_undisturbed_one(make_job, start, losses):
+    training = {"epochs": 3, "keep_checkpoints": 3}
+    straight = make_job("straight", training=training)
+    loop, work = start(straight)
+    loop.run()
+
+    first = make_job("first", training=training)
+    interrupted, _ = start(first, stop_after=15)
+    with pytest.raises(Stopped):
+        interrupted.run()
+    store = CheckpointStore(first.checkpoints_dir, keep_last=3)
+    assert [manifest.step for manifest in store.manifests()] == [6, 12, 15]
+    first.events_path.unlink()
+
+    chosen = store.manifests()[0]
+    second = make_job("first", training=training, order={"resume": chosen.name})
+    resumed, resumed_work = start(second)
+    assert resumed.step == 6
+    assert [manifest.step for manifest in store.manifests()] == [6]
+    resumed.run()
+    later = {step: loss for step, loss in losses(straight).items() if step > 6}
+    assert losses(second) == later
+    assert resumed.history.series == loop.history.series
+    assert resumed.best_metrics == loop.best_metrics
+    assert same(weights(resumed_work), weights(work))
+
+
 def test_advancing_in_chunks_is_the_same_run(make_job, start, losses):
     whole, chunks = make_job("whole"), make_job("chunks")
     start(whole)[0].run()

@@ -1,8 +1,12 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import torch
+from pyarrow import parquet
 
+from redkiln.tables import TARGET
 from worker.jobdir import EXIT_FAILED
 from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.lifetime import StopSignal
@@ -92,6 +96,57 @@ def test_memory_that_runs_out_at_any_step_leaves_the_curve(
     assert work.spec.training.accumulation == 4
     assert losses(small) == pytest.approx(losses(whole), rel=1e-4, abs=1e-6)
     assert other.best_metrics == pytest.approx(loop.best_metrics, rel=1e-3)
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_memory_that_runs_out_once_at_any_step_leaves_the_curve(
+    make_table_job, start, losses, events, run_out_of_memory, half
+):
+    halves = {"model": {"options": {"dropout": 0.0}}, "training": {"accumulation": 2}}
+    whole = make_table_job("whole", **halves)
+    start(whole)[0].run()
+    undisturbed = losses(whole)
+    # Within the first epoch, at its end, and in the one behind it; in either half of the batch.
+    for step in (*range(1, 9), 11, 12):
+        job_dir = make_table_job(f"small{step}", **halves)
+        loop, work = start(job_dir)
+        call = 2 * (step - 1) + half
+        run_out_of_memory(work.model, limit=4, from_call=call, until_call=call)
+        loop.run()
+        assert work.spec.training.accumulation == 4
+        assert warnings_of(events, job_dir)["out_of_memory"].startswith(f"step {step}:")
+        found = losses(job_dir)
+        assert all(found[n] == undisturbed[n] for n in range(1, step))
+        assert found == pytest.approx(undisturbed, rel=1e-4, abs=1e-6), step
+
+
+def test_targets_of_the_test_split_move_neither_weights_nor_the_best_checkpoint(
+    make_table_job, write_table, start, tmp_path
+):
+    path = write_table()
+    table = parquet.read_table(path)
+    place = table.column_names.index(TARGET)
+    targets = table[TARGET].to_numpy().copy()
+    targets[-40:] = 1 - targets[-40:]
+    other = table.set_column(place, table.schema.field(TARGET), pa.array(targets))
+    parquet.write_table(other, tmp_path / "other.parquet")
+
+    found = []
+    for name, of in (("plain", path), ("scrambled", tmp_path / "other.parquet")):
+        order = {"cache_dir": str(tmp_path / name / "cache")}
+        job_dir = make_table_job(name, path=of, order=order, training={"keep_checkpoints": 3})
+        loop, work = start(job_dir)
+        loop.run()
+        store = CheckpointStore(job_dir.checkpoints_dir)
+        best = store.find_best()
+        found.append((loop.history.series["val/loss"], best.step, best.metrics))
+        found.append(store.load(best.name).weights)
+        found.append(work.model.state_dict())
+    plain, scrambled = found[:3], found[3:]
+    assert plain[0] == scrambled[0]
+    for left, right in zip(plain[1:], scrambled[1:], strict=True):
+        assert left.keys() == right.keys()
+        assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 def test_auto_leaves_nothing_open(make_table_job, start):

@@ -6,13 +6,16 @@ import re
 import numpy as np
 import onnxruntime
 import pytest
+from tokenizers import Tokenizer
 
 from redkiln.failure import FailureCode
+from tests.worker.trainer.text.conftest import topic_splits
 from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped, StopSignal
 from worker.trainer.run import run_job
+from worker.trainer.text.table import open_text_table
 
 LONG = "boat " * 40
 
@@ -56,6 +59,42 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
             ["the boat tide waves sail harbour", "the butter oven knead bake"]
         )
     assert said == ["sea", "kitchen"]
+
+
+def test_a_tokenizer_is_made_of_the_training_texts_alone(
+    make_text_job, start, text_table, tmp_path
+):
+    # Which rows of the training file are for validation follows from the labels.
+    dataset = text_table(splits=topic_splits())
+    table = open_text_table(dataset, validation_fraction=0.1)
+    train, validation = table.rows["train"].tolist(), table.rows["validation"].tolist()
+    assert train
+    assert validation
+    splits = topic_splits()
+    for rows, word in ((train, "lighthouse"), (validation, "zebra")):
+        for row in rows:
+            text, label = splits["train"][row]
+            splits["train"][row] = (f"{text} {word}", label)
+    splits["test"] = [(f"{text} quixotic", label) for text, label in splits["test"]]
+
+    cache_dir = tmp_path / "cache"
+    options = {"dim": 16, "layers": 1, "heads": 2, "vocabulary_size": 2000}
+    start(
+        make_text_job(
+            dataset=text_table(splits=splits),
+            model={"options": options},
+            order={"cache_dir": str(cache_dir)},
+        )
+    )
+    (path,) = cache_dir.glob("**/tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(path))
+    # A word that was read is one token, beside the first and the last.
+    lengths = {
+        word: len(tokenizer.encode(word).ids) for word in ("lighthouse", "zebra", "quixotic")
+    }
+    assert lengths["lighthouse"] == 3
+    assert lengths["zebra"] > 3
+    assert lengths["quixotic"] > 3
 
 
 @pytest.mark.parametrize("stop_after", [3, 13])
