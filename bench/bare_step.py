@@ -12,7 +12,7 @@ from redkiln.spec import AdamW
 from redkiln.tasks.image_classification import Model
 from worker.trainer.devices import autocast_of
 from worker.trainer.models import build_model
-from worker.trainer.optimizer import build_optimizer
+from worker.trainer.updates.optimizer import build_optimizer
 
 CPU = torch.device("cpu")
 

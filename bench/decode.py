@@ -18,8 +18,8 @@ from PIL import Image
 
 from bench.result import Result, at_least, spread
 from redkiln.datasets import DatasetIndex, Sample
-from worker.trainer.decode import open_decoded
-from worker.trainer.pixels import PixelFormat
+from worker.trainer.images.decode import open_decoded
+from worker.trainer.images.pixels import PixelFormat
 
 COUNT = 10_000
 SIDE = 160

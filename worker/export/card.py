@@ -8,9 +8,9 @@ from redkiln.hardware import PatchOutcome
 from worker.export.efficiency_section import render_efficiency
 from worker.export.markdown import escape
 from worker.export.subject import CardTexts
-from worker.trainer.efficiency import Efficiency
-from worker.trainer.evidence import describe_work
-from worker.trainer.findings import FirstSteps, describe_finding
+from worker.trainer.guard.evidence import describe_work
+from worker.trainer.guard.findings import FirstSteps, describe_finding
+from worker.trainer.insight.efficiency import Efficiency
 
 SHOWN_SECONDS = 0.05
 """A phase that took less is not worth a word."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from redkiln.spec import Training
 from worker.trainer.history import History
-from worker.trainer.schedule import learning_rate
+from worker.trainer.updates.schedule import learning_rate
 
 
 def write_metrics(

@@ -1,6 +1,6 @@
 """The report's section on how well training used its machine."""
 
-from worker.trainer.efficiency import Efficiency, EfficiencyFacts
+from worker.trainer.insight.efficiency import Efficiency, EfficiencyFacts
 
 PARTS: dict[str, str] = {
     "start": "getting ready: data, model",

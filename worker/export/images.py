@@ -14,9 +14,9 @@ from torch import nn
 from redkiln.tasks.image_classification import Options
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.subject import Arrays
-from worker.trainer.decode import Pixels
-from worker.trainer.decoded_facts import DecodedFacts
-from worker.trainer.pixels import RESAMPLING
+from worker.trainer.images.decode import Pixels
+from worker.trainer.images.decoded_facts import DecodedFacts
+from worker.trainer.images.pixels import RESAMPLING
 
 INPUT = "images"
 OUTPUT = "logits"

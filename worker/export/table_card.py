@@ -7,7 +7,7 @@ from redkiln.tabular import TabularModel
 from worker.export.markdown import escape
 from worker.export.subject import CardTexts
 from worker.export.tables import CODES, NUMBERS
-from worker.trainer.tables import Table
+from worker.trainer.tables.table import Table
 
 USAGE_NUMBERS = """\
     columns = inputs["numbers"]["columns"]

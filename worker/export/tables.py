@@ -14,7 +14,7 @@ from torch import nn
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.subject import Arrays
 from worker.trainer.models.tabular import TableShape, TabularNetwork
-from worker.trainer.tables import MAX_DEVIATIONS, Preparation, Table
+from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
 
 NUMBERS = "numbers"
 CODES = "codes"

@@ -145,8 +145,8 @@ def open_data(
 
 def _open_builtin(dataset: LocalDataset, *, cache_dir: Path) -> Path:
     # These make arrays and tables, which most scripts' supervisors never do.
-    from worker.trainer.builtin_tables import open_builtin_table
-    from worker.trainer.builtins import open_builtin
+    from worker.trainer.images.builtins import open_builtin
+    from worker.trainer.tables.builtins import open_builtin_table
 
     name = dataset.name.removeprefix("builtin:")
     if name in BUILTIN_TABLES:

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 def _lead(job_dir: "JobDir", stop: StopSignal) -> int | None:
     """Run the ranks of a job that has several; None: it is this process that trains."""
     from worker.jobdir import EXIT_STOPPED
-    from worker.trainer.ranks import die_as, is_rank, lead_ranks
+    from worker.trainer.ranks.start import die_as, is_rank, lead_ranks
 
     if is_rank(os.environ):
         return None

@@ -11,7 +11,7 @@ from redkiln.failure import FailureCode, JobFailure
 from worker.hardware.deaths import recognise, to_failure
 
 if TYPE_CHECKING:
-    from worker.trainer.decode_shard import ShardProblem
+    from worker.trainer.images.decode_shard import ShardProblem
 
 
 class TrainingFailed(Exception):  # noqa: N818 - it names an outcome

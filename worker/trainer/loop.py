@@ -22,28 +22,28 @@ from torch import nn
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase, PreviewNote, Progress
-from worker.trainer import rollback
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
 from worker.trainer.devices import describe_device
-from worker.trainer.distributed import ALONE, Ranks
-from worker.trainer.efficiency import Efficiency
-from worker.trainer.ema import Ema
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.findings import FirstSteps
-from worker.trainer.gradients import Gradients
-from worker.trainer.guard import Guard
+from worker.trainer.guard.findings import FirstSteps
+from worker.trainer.guard.guard import Guard
 from worker.trainer.history import History, LossCurve
-from worker.trainer.insight import Insight
+from worker.trainer.insight.efficiency import Efficiency
+from worker.trainer.insight.insight import Insight
+from worker.trainer.insight.pace import find_slow_loader, reads_images
 from worker.trainer.lifetime import Stopped
-from worker.trainer.optimizer import admit_thawed, build_optimizer
-from worker.trainer.pace import find_slow_loader, reads_images
 from worker.trainer.patience import Patience
+from worker.trainer.ranks.distributed import ALONE, Ranks
 from worker.trainer.release import copy_to_host, release_device
 from worker.trainer.report import Report
-from worker.trainer.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
-from worker.trainer.schedule import learning_rate
 from worker.trainer.speed import Speed
 from worker.trainer.state import TrainingState
+from worker.trainer.updates import rollback
+from worker.trainer.updates.ema import Ema
+from worker.trainer.updates.gradients import Gradients
+from worker.trainer.updates.optimizer import admit_thawed, build_optimizer
+from worker.trainer.updates.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
+from worker.trainer.updates.schedule import learning_rate
 from worker.trainer.work import Work
 
 MAX_UNREAD_LOSSES = 256

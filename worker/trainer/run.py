@@ -18,17 +18,22 @@ from redkiln.spec import JobSpec, TrainingSpec
 from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
-from worker.trainer.averaging import share_weights, share_work
 from worker.trainer.boundary import run_guarded
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
-from worker.trainer.compiling import settle_compile
 from worker.trainer.devices import (
     describe_device,
     describe_environment,
     open_device,
     switch_off_denied,
 )
-from worker.trainer.distributed import (
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.guard.guard import build_guard
+from worker.trainer.headroom import leave_headroom
+from worker.trainer.insight.insight import Insight
+from worker.trainer.lifetime import StopSignal
+from worker.trainer.loop import Loop
+from worker.trainer.patches import apply_patches
+from worker.trainer.ranks.distributed import (
     ALONE,
     Ranks,
     losing_no_words,
@@ -36,19 +41,14 @@ from worker.trainer.distributed import (
     order_of_rank,
     rank_number,
 )
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.guard import build_guard
-from worker.trainer.headroom import leave_headroom
-from worker.trainer.insight import Insight
-from worker.trainer.layout import asked_layout, settle_layout
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.loop import Loop
-from worker.trainer.patches import apply_patches
-from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
 from worker.trainer.resumed import follow_checkpoint, is_same_device
 from worker.trainer.tasks import RUN, TRAINED
 from worker.trainer.trained import Trained
+from worker.trainer.trials.compiling import settle_compile
+from worker.trainer.trials.layout import asked_layout, settle_layout
+from worker.trainer.trials.remembered import Remembered
+from worker.trainer.updates.averaging import share_weights, share_work
 from worker.trainer.work import Work
 
 

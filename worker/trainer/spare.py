@@ -10,9 +10,9 @@ from torch.nn import functional
 from redkiln.spec import AdamW
 from redkiln.tasks.image_classification import Model, Options
 from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.images.resolve import resolve_precision
 from worker.trainer.models import build_model
-from worker.trainer.optimizer import build_optimizer
-from worker.trainer.resolve import resolve_precision
+from worker.trainer.updates.optimizer import build_optimizer
 
 WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
     ("mnist-cnn", 1, 28, 128),

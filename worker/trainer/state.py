@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from worker.trainer.checkpoint import Checkpoint
-from worker.trainer.ema import Ema
 from worker.trainer.history import History, LossCurve
-from worker.trainer.optimizer import AnyOptimizer, load_optimizer_tensors, optimizer_tensors
-from worker.trainer.scaling import LossScaling
+from worker.trainer.updates.ema import Ema
+from worker.trainer.updates.optimizer import AnyOptimizer, load_optimizer_tensors, optimizer_tensors
+from worker.trainer.updates.scaling import LossScaling
 
 
 @dataclass

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from redkiln.job import PreviewNote
-from worker.trainer.efficiency import Efficiency
-from worker.trainer.findings import FirstSteps
+from worker.trainer.guard.findings import FirstSteps
+from worker.trainer.insight.efficiency import Efficiency
 
 
 class Trained(BaseModel):

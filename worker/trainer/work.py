@@ -9,12 +9,12 @@ from torch import nn
 
 from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
-from worker.trainer.distributed import Ranks
+from worker.trainer.images.resolve import Plan
 from worker.trainer.inputs import Batch
+from worker.trainer.insight.pace import Pace
+from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.models.backbone import Freezer
-from worker.trainer.pace import Pace
-from worker.trainer.preview import ShowSamples
-from worker.trainer.resolve import Plan
+from worker.trainer.ranks.distributed import Ranks
 
 
 class Batches(Protocol):

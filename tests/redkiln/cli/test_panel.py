@@ -168,7 +168,7 @@ def test_a_waiting_job_says_where_and_why():
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
-        # The names that the trainer writes (worker.trainer.dataset, worker.trainer.text.start).
+        # The names that the trainer writes (worker.trainer.images.dataset and .text.start).
         ({"decode/images": 1200.0, "decode/total": 8000.0}, "decoded 1,200 of 8,000 images"),
         ({"tokenize/texts": 1200.0, "tokenize/total": 8000.0}, "tokenised 1,200 of 8,000 texts"),
     ],

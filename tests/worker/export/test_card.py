@@ -8,9 +8,9 @@ from PIL import Image
 from redkiln.hardware import PatchOutcome
 from worker.export.card import CardFacts, render_card
 from worker.export.image_card import usage_code, write_image_texts
-from worker.trainer.evidence import DeviceWork
-from worker.trainer.findings import Finding, FirstSteps
-from worker.trainer.pixels import PixelFormat, to_pixels
+from worker.trainer.guard.evidence import DeviceWork
+from worker.trainer.guard.findings import Finding, FirstSteps
+from worker.trainer.images.pixels import PixelFormat, to_pixels
 
 SIDE = 8
 

@@ -7,7 +7,12 @@ from redkiln.tabular import TabularModel
 from worker.export.onnx_file import write_onnx
 from worker.export.tables import TableSamples, make_table_exportable
 from worker.trainer.models.tabular import TableShape, build_tabular_model
-from worker.trainer.tables import learn_preparation, load_table, prepare_codes, prepare_numbers
+from worker.trainer.tables.table import (
+    learn_preparation,
+    load_table,
+    prepare_codes,
+    prepare_numbers,
+)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from worker.script import places as places_module
 from worker.script.packages import Environment
 from worker.script.places import MAX_PATH_BYTES, Places
 from worker.script.program import build_program, open_data
-from worker.trainer import builtins
+from worker.trainer.images import builtins
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ import pytest
 import torch
 
 from redkiln.events import EventWriter
-from worker.trainer.ranks import build_rank_environment
+from worker.trainer.ranks.start import build_rank_environment
 from worker.trainer.report import Report
 from worker.trainer.run import build_loop
 
 
 @dataclass
 class FakeDevice:
-    """A `worker.trainer.device_layer.DeviceLayer`; each mark is one second after the last."""
+    """A `worker.trainer.guard.device_layer.DeviceLayer`; each mark is one second after the last."""
 
     device: torch.device = field(default_factory=lambda: torch.device("meta"))
     seconds: float = 1.0

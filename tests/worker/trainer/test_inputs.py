@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.guard.placement import check_batch
 from worker.trainer.inputs import as_parts, split_inputs
-from worker.trainer.placement import check_batch
 
 
 def test_one_tensor_and_several_are_split_alike():

@@ -11,8 +11,8 @@ from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.lifetime import Stopped
 from worker.trainer.models import build_model
 from worker.trainer.models.backbone import find_head
-from worker.trainer.optimizer import optimizer_tensors
-from worker.trainer.schedule import learning_rate
+from worker.trainer.updates.optimizer import optimizer_tensors
+from worker.trainer.updates.schedule import learning_rate
 
 STEPS_AN_EPOCH = 6
 SETTINGS = [

@@ -22,9 +22,9 @@ from worker.hardware.benchmark.plan import describe_limits, resolve_measure
 from worker.hardware.benchmark.run import Bench
 from worker.hardware.benchmark.session import Listener, Session, run_session
 from worker.jobdir import JobDir, Order
-from worker.trainer.contests import find_kernel_cache_dir, list_contests, save_trials
+from worker.trainer.benchmark.contests import find_kernel_cache_dir, list_contests, save_trials
+from worker.trainer.benchmark.key_tests import build_resnet18
 from worker.trainer.devices import describe_environment
-from worker.trainer.key_tests import build_resnet18
 from worker.trainer.report import Report
 
 __all__ = ["NAME", "run"]

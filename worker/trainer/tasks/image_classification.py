@@ -20,30 +20,35 @@ from worker.export.image_card import write_image_texts
 from worker.export.images import ImageSamples, make_exportable, preprocessing_of
 from worker.export.subject import Subject
 from worker.jobdir import Order
-from worker.trainer.dataset import LocatedDataset, decode_dataset, locate_dataset, pixel_format_of
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.image_previews import build_image_preview
-from worker.trainer.images import ImageSet, TrainBatches, split_rows
-from worker.trainer.inputs import Batch
-from worker.trainer.layout import FORMATS
-from worker.trainer.losses import build_classifier_loss
-from worker.trainer.models import architecture_of, build_model
-from worker.trainer.models.backbone import build_freezer
-from worker.trainer.models.cifar_fast import CifarFast, spread
-from worker.trainer.models.start import build_started, complete_model, find_start
-from worker.trainer.read_ahead import DEPTH
-from worker.trainer.remembered import Remembered
-from worker.trainer.report import Report
-from worker.trainer.resolve import (
+from worker.trainer.images.batches import ImageSet, TrainBatches, split_rows
+from worker.trainer.images.dataset import (
+    LocatedDataset,
+    decode_dataset,
+    locate_dataset,
+    pixel_format_of,
+)
+from worker.trainer.images.previews import build_image_preview
+from worker.trainer.images.read_ahead import DEPTH
+from worker.trainer.images.resolve import (
     DataFacts,
     choose_memory_format,
     deny,
     plan_training,
     resolve_spec,
 )
-from worker.trainer.sizing import settle_batch_size
+from worker.trainer.inputs import Batch
+from worker.trainer.models import architecture_of, build_model
+from worker.trainer.models.backbone import build_freezer
+from worker.trainer.models.cifar_fast import CifarFast, spread
+from worker.trainer.models.start import build_started, complete_model, find_start
+from worker.trainer.report import Report
+from worker.trainer.trials.layout import FORMATS
+from worker.trainer.trials.remembered import Remembered
+from worker.trainer.trials.sizing import settle_batch_size
+from worker.trainer.updates.losses import build_classifier_loss
 from worker.trainer.validation import build_evaluation, is_better_classifier
 from worker.trainer.work import Work
 

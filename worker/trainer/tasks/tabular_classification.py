@@ -11,10 +11,10 @@ from worker.export.classification import Classification
 from worker.export.subject import Subject
 from worker.jobdir import Order
 from worker.trainer.evaluate import evaluate_classifier
-from worker.trainer.losses import Loss, build_classifier_loss, count_classes
 from worker.trainer.report import Report
-from worker.trainer.table_batches import ResidentRows
-from worker.trainer.tabular import open_table, open_table_subject, prepare_table
+from worker.trainer.tables.batches import ResidentRows
+from worker.trainer.tables.work import open_table, open_table_subject, prepare_table
+from worker.trainer.updates.losses import Loss, build_classifier_loss, count_classes
 from worker.trainer.validation import is_better_classifier
 from worker.trainer.work import Work
 

@@ -16,9 +16,9 @@ from worker.export.regression import Regression
 from worker.export.subject import Subject
 from worker.jobdir import Order
 from worker.trainer.evaluate import evaluate_regressor
-from worker.trainer.losses import Loss
 from worker.trainer.report import Report
-from worker.trainer.tabular import open_table, open_table_subject, prepare_table
+from worker.trainer.tables.work import open_table, open_table_subject, prepare_table
+from worker.trainer.updates.losses import Loss
 from worker.trainer.work import Work
 
 __all__ = ["NAME", "open_subject", "prepare"]

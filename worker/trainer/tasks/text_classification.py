@@ -20,17 +20,11 @@ from worker.export.subject import Subject
 from worker.export.text_card import write_text_texts
 from worker.export.texts import TextSamples, make_text_exportable, preprocessing_of_texts
 from worker.jobdir import Order
-from worker.trainer.batch_size import reference_batch_size, scale_rate
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
-from worker.trainer.losses import Loss, build_classifier_loss
+from worker.trainer.images.resolve import deny, plan_training
 from worker.trainer.models.backbone import build_freezer
-from worker.trainer.probing import Probe
-from worker.trainer.remembered import Remembered
 from worker.trainer.report import Report
-from worker.trainer.resolve import deny, plan_training
-from worker.trainer.schedule import warmup_fraction
-from worker.trainer.sizing import settle_batch_size
 from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
 from worker.trainer.text.network import (
     TextClassifier,
@@ -42,6 +36,12 @@ from worker.trainer.text.precision import settle_precision
 from worker.trainer.text.previews import build_text_preview
 from worker.trainer.text.start import TextStart, open_start
 from worker.trainer.text.table import open_text_table
+from worker.trainer.trials.batch_size import reference_batch_size, scale_rate
+from worker.trainer.trials.probing import Probe
+from worker.trainer.trials.remembered import Remembered
+from worker.trainer.trials.sizing import settle_batch_size
+from worker.trainer.updates.losses import Loss, build_classifier_loss
+from worker.trainer.updates.schedule import warmup_fraction
 from worker.trainer.validation import build_evaluation, is_better_classifier
 from worker.trainer.work import Work
 

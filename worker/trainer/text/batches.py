@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from worker.trainer.distributed import ALONE
-from worker.trainer.pace import Pace
+from worker.trainer.insight.pace import Pace
+from worker.trainer.ranks.distributed import ALONE
 from worker.trainer.seeds import build_generator
-from worker.trainer.tables import Split
+from worker.trainer.tables.table import Split
 from worker.trainer.text.tokens import Tokens
 
 Batch = tuple[tuple[torch.Tensor, ...], torch.Tensor]

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from redkiln.hardware import Precision
 from redkiln.job import Phase
-from worker.trainer.probing import Probe, measure_rates
-from worker.trainer.remembered import Remembered
+from worker.trainer.images.resolve import DeviceFacts, resolve_precision
 from worker.trainer.report import Report
-from worker.trainer.resolve import DeviceFacts, resolve_precision
+from worker.trainer.trials.probing import Probe, measure_rates
+from worker.trainer.trials.remembered import Remembered
 
 WORTH = 1.1
 """Times the rate in fp32 that bf16 must reach: below that rounding is not worth it."""

@@ -9,8 +9,8 @@ from torch import nn
 
 from worker.trainer.evaluate import evaluating
 from worker.trainer.inputs import as_parts
-from worker.trainer.preview import ShowSamples
-from worker.trainer.shown import Shown, spread_rows
+from worker.trainer.insight.preview import ShowSamples
+from worker.trainer.insight.shown import Shown, spread_rows
 from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.table import TextTable
 

@@ -14,7 +14,7 @@ from redkiln.failure import FailureCode
 from redkiln.tables import TableIndex
 from worker.jobdir import LocalDataset
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.tables import Split, load_table
+from worker.trainer.tables.table import Split, load_table
 from worker.trainer.text.tokens import iter_texts
 
 

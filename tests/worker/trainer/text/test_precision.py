@@ -5,11 +5,11 @@ from torch.nn import functional
 
 from redkiln.spec import Training
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.probing import Probe
-from worker.trainer.remembered import Remembered
-from worker.trainer.resolve import DeviceFacts
+from worker.trainer.images.resolve import DeviceFacts
 from worker.trainer.text import precision
 from worker.trainer.text.precision import settle_precision
+from worker.trainer.trials.probing import Probe
+from worker.trainer.trials.remembered import Remembered
 
 WITH_BF16 = DeviceFacts("cpu", has_bf16=True)
 

@@ -1,0 +1,117 @@
+"""Jobs whose images do not fit: their curves are those of jobs whose images do."""
+
+import os
+
+import pytest
+
+from redkiln.failure import FailureCode
+from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.images.decode_ahead import DecodingRows
+from worker.trainer.images.read_ahead import DEPTH, WINDOW
+from worker.trainer.lifetime import Stopped
+
+TRAINING = {"epochs": 2, "class_weights": "balanced", "augment": {"erase": 0.3, "hue": 0.1}}
+FROM_DISK = {"data_memory_bytes": 0}
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """Of an order whose worker has no room for decoded images."""
+    return {"decoded_bytes": 0, "cache_dir": str(tmp_path / "no-room")}
+
+
+def train(job_dir, start):
+    loop, work = start(job_dir)
+    loop.run()
+    work.close()
+    return loop
+
+
+def test_images_from_the_disk_make_the_same_curve_and_so_do_packed_ones(
+    make_job, start, losses, events, packed
+):
+    resident = make_job("resident", training=TRAINING)
+    train(resident, start)
+    assert len(losses(resident)) == 12
+    for name, order in (("disk", FROM_DISK), ("packed", packed)):
+        job_dir = make_job(name, training=TRAINING, order=order)
+        train(job_dir, start)
+        assert losses(job_dir) == losses(resident), name
+    said = [event["data"].get("text", "") for event in events(job_dir)]
+    (text,) = [text for text in said if "REDKILN_DECODED_BYTES" in text]
+    assert "decoded while training" in text
+    assert "images/s" in text
+
+
+def test_a_job_decodes_with_the_same_processes_from_beginning_to_end(
+    make_job, start, packed, monkeypatch
+):
+    started = []
+    begin = DecodingRows._start
+
+    def count(*arguments):
+        started.append(arguments)
+        return begin(*arguments)
+
+    monkeypatch.setattr(DecodingRows, "_start", count)
+    loop, work = start(make_job(training={**TRAINING, "epochs": 4}, order=packed))
+    loop.run()
+    work.close()
+    assert "val/accuracy" in loop.history.series
+    assert len(started) == len(os.sched_getaffinity(0))
+
+
+def test_a_job_reads_ahead_as_deep_as_the_one_before_it_settled_on(make_job, start, tmp_path):
+    order = {"cache_dir": str(tmp_path / "cache")}
+
+    def open_batches(name, **training):
+        return start(make_job(name, order=order, training=training))[1].batches
+
+    ahead = open_batches("first").read_ahead
+    assert ahead.depth == DEPTH
+    # Steps wait for half of their time, and at twice the depth for nothing.
+    shares = [0.5] * (WINDOW + 1) + [0.0] * (WINDOW + 1)
+    for second, share in enumerate(shares):
+        ahead.note(waited_seconds=share, now=float(second))
+    assert ahead.depth == 2 * DEPTH
+    assert open_batches("second").read_ahead.depth == 2 * DEPTH
+    # Other batches are another kind of job.
+    assert open_batches("other", batch_size=4).read_ahead.depth == DEPTH
+
+
+@pytest.mark.parametrize("stop_after", [1, 6, 8])
+def test_a_run_from_the_disk_resumes_exactly(make_job, start, losses, stop_after):
+    straight = make_job("straight", training=TRAINING)
+    train(straight, start)
+    first = make_job("first", training=TRAINING, order=FROM_DISK)
+    interrupted, work = start(first, stop_after=stop_after)
+    with pytest.raises(Stopped):
+        interrupted.run()
+    work.close()
+    newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
+    second = make_job("first", training=TRAINING, order={**FROM_DISK, "resume": newest.name})
+    train(second, start)
+    assert losses(second) == losses(straight)
+
+
+def test_a_decoded_file_that_breaks_meanwhile_ends_the_job_with_its_place(
+    make_job, start, tmp_path
+):
+    cache_dir = tmp_path / "cache"
+    job_dir = make_job("job", order={**FROM_DISK, "cache_dir": str(cache_dir)})
+    loop, work = start(job_dir)
+    loop.advance(1)
+    (path,) = cache_dir.glob("decoded/*/images.npy")
+    os.truncate(path, 1000)
+    with pytest.raises(TrainingFailed, match=r"row \d+ of the decoded images") as caught:
+        loop.run()
+    work.close()
+    assert caught.value.failure.code is FailureCode.DATASET_UNAVAILABLE
+    assert str(path) in caught.value.failure.message
+
+
+def test_weights_of_classes_that_the_data_lack_end_the_job_before_it_trains(make_job, start):
+    with pytest.raises(TrainingFailed, match="did you mean 'dots'") as caught:
+        start(make_job("job", training={"class_weights": {"dotts": 2.0}}))
+    assert caught.value.failure.code is FailureCode.BAD_INPUT

@@ -1,0 +1,168 @@
+"""Jobs of two ranks beside the same jobs in one process: real processes that exchange gradients.
+
+The first three steps of ranks are averaged one after another, those behind them by torch's DDP
+(`worker.trainer.updates.averaging`): what goes wrong is tried in both.
+"""
+
+from dataclasses import replace
+
+import pytest
+import safetensors.torch
+import torch
+
+from redkiln.failure import FailureCode
+from redkiln.image_models import Model
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+from worker.trainer.checkpoint import CheckpointStore
+from worker.trainer.lifetime import Stopped
+from worker.trainer.models import build_model
+
+TOLERANCE = 1e-3
+"""Of losses near 1: sums of floats come in another order."""
+WITHOUT_NORM = {"name": "amdnet"}
+
+
+def spoil(loop, *, at, factor):
+    """The loss of these steps, counted from 1, is multiplied once."""
+    left = set(at)
+
+    def loss(outputs, targets, *, own=loop._work.loss):
+        is_wrong = loop.step + 1 in left
+        left.discard(loop.step + 1)
+        return own(outputs, targets) * (factor if is_wrong else 1.0)
+
+    loop._gradients._work = replace(loop._work, loss=loss)
+
+
+def assert_both_are(answers, status):
+    """Both ranks ended alike, with the same weights, scale and rate."""
+    first, second = answers
+    assert first == second
+    assert first["status"] == status
+    return first
+
+
+def assert_same_curve(found, wanted):
+    assert wanted
+    assert found == pytest.approx(wanted, rel=TOLERANCE, abs=TOLERANCE)
+
+
+def newest(job_dir):
+    return CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
+
+
+def test_a_step_that_overflows_on_one_rank_is_left_out_on_both(make_job, start, losses, rank_pair):
+    training = {"precision": "fp16", "epochs": 2}
+    alone = make_job("alone", model=WITHOUT_NORM, training=training)
+    loop, _ = start(alone)
+    spoil(loop, at=[2, 8], factor=float("inf"))
+    loop.run()
+
+    both = make_job("both", model=WITHOUT_NORM, training=training)
+    answers = rank_pair.make(both, factor="inf", steps=[2, 8])
+    end = assert_both_are(answers, EXIT_DONE)
+    assert (end["num_skipped"], end["scale"]) == (2, 2.0**14)
+    assert set(losses(both)) == set(range(1, 13)) - {2, 8}
+    assert losses(both) == pytest.approx(losses(alone), rel=0.02)
+
+
+def test_overflows_without_end_on_one_rank_are_a_divergence_on_both(make_job, events, rank_pair):
+    training = {"precision": "fp16", "epochs": 5}
+    job_dir = make_job(model=WITHOUT_NORM, training=training)
+    answers = rank_pair.make(job_dir, factor="inf", steps=list(range(5, 30)))
+    assert [answer["status"] for answer in answers] == [EXIT_FAILED, EXIT_FAILED]
+    (failure,) = [event["data"] for event in events(job_dir, "failure")]
+    assert failure["code"] == FailureCode.DIVERGED
+    assert "20 steps in a row" in failure["message"]
+    assert failure["details"]["step"] == 24
+
+
+@pytest.mark.parametrize("at", [2, 8])
+def test_ranks_go_back_together_when_the_loss_of_one_is_no_number(
+    make_job, start, losses, events, rank_pair, at
+):
+    training = {"on_divergence": "rollback", "epochs": 3, "ema": 0.9}
+    alone = make_job("alone", model=WITHOUT_NORM, training=training)
+    loop, work = start(alone)
+    spoil(loop, at=[at], factor=float("nan"))
+    loop.run()
+
+    both = make_job("both", model=WITHOUT_NORM, training=training)
+    end = assert_both_are(rank_pair.make(both, factor="nan", steps=[at]), EXIT_DONE)
+    assert (end["num_rollbacks"], end["lr"]) == (1, work.spec.training.optimizer.lr)
+    assert [event["data"]["code"] for event in events(both, "warning")] == ["rolled_back"]
+    assert_same_curve(losses(both), losses(alone))
+
+
+def test_a_loss_that_is_no_number_on_one_rank_ends_both_with_the_step(make_job, events, rank_pair):
+    job_dir = make_job(model=WITHOUT_NORM)
+    answers = rank_pair.make(job_dir, factor="nan", steps=[8])
+    assert [answer["status"] for answer in answers] == [EXIT_FAILED, EXIT_FAILED]
+    (failure,) = [event["data"] for event in events(job_dir, "failure")]
+    assert failure["code"] == FailureCode.DIVERGED
+    assert failure["details"]["checkpoint"] == newest(job_dir).name
+
+
+@pytest.fixture(scope="module")
+def trained_amdnet(tmp_path_factory):
+    """A job's checkpoint, of an amdnet for two classes."""
+    options = {"image_size": 12, "channels": 3}
+    model = Model.model_validate({"name": "amdnet", "options": options})
+    torch.manual_seed(8)
+    path = tmp_path_factory.mktemp("source") / "checkpoint.safetensors"
+    weights = build_model(model, num_classes=2).state_dict()
+    safetensors.torch.save_file(weights, path, metadata={"model": model.model_dump_json()})
+    return path
+
+
+def test_a_backbone_thaws_on_both_ranks_at_the_step_where_it_does_alone(
+    make_job, start, losses, rank_pair, trained_amdnet
+):
+    settings = {
+        "model": {"name": "job:job_0"},
+        "training": {"freeze_backbone_epochs": 1, "epochs": 3, "clip_norm": 1.0},
+        "order": {"initial": str(trained_amdnet)},
+    }
+    alone = make_job("alone", **settings)
+    start(alone)[0].run()
+    both = make_job("both", **settings)
+    assert_both_are(rank_pair.make(both), EXIT_DONE)
+    assert_same_curve(losses(both), losses(alone))
+
+
+@pytest.mark.parametrize("stop_after", [4, 8])
+def test_one_process_goes_on_from_what_two_ranks_saved(
+    make_job, start, losses, rank_pair, stop_after
+):
+    training = {"precision": "fp16", "ema": 0.9, "clip_norm": 1.0}
+    straight = make_job("straight", model=WITHOUT_NORM, training=training)
+    start(straight)[0].run()
+    job_dir = make_job("job", model=WITHOUT_NORM, training=training)
+    answers = rank_pair.make(job_dir, stop_after=stop_after)
+    assert [answer["status"] for answer in answers] == [EXIT_STOPPED, EXIT_STOPPED]
+    assert newest(job_dir).step == answers[1]["step"]
+    order = {"resume": newest(job_dir).name}
+    resumed = make_job("job", model=WITHOUT_NORM, training=training, order=order)
+    loop, _ = start(resumed)
+    assert loop.step == answers[0]["step"]
+    loop.run()
+    assert losses(resumed) == pytest.approx(losses(straight), rel=0.02)
+
+
+def test_two_ranks_go_on_from_what_one_process_saved_also_behind_a_broken_checkpoint(
+    make_job, start, losses, rank_pair, events
+):
+    training = {"epochs": 3, "ema": 0.9}
+    straight = make_job("straight", model=WITHOUT_NORM, training=training)
+    start(straight)[0].run()
+    job_dir = make_job("job", model=WITHOUT_NORM, training=training)
+    loop, _ = start(job_dir, stop_after=9)
+    with pytest.raises(Stopped):
+        loop.run()
+    path = job_dir.checkpoints_dir / newest(job_dir).name
+    path.write_bytes(path.read_bytes()[:-1])
+    order = {"resume": path.name}
+    resumed = make_job("job", model=WITHOUT_NORM, training=training, order=order)
+    assert_both_are(rank_pair.make(resumed), EXIT_DONE)
+    assert [event["data"]["code"] for event in events(job_dir, "warning")] == ["checkpoint_broken"]
+    assert_same_curve(losses(resumed), losses(straight))

@@ -1,0 +1,1 @@
+"""What a benchmark of a GPU compares, beside the job that runs it."""

@@ -1,0 +1,354 @@
+"""The decoded data set: one uint8 array on disk, made once and read by every job.
+
+    <cache>/decoded/<key>/images.npy   (N, C, S, S) uint8: the train split's samples, then test's
+    <cache>/decoded/<key>/facts.json   DecodedFacts
+    <cache>/decoded/<key>-packed/      facts.json alone (and what cannot be read as it is) of a set
+                                       that is too large for the disk: see `decode_ahead`
+
+The key is a digest of the data set's fingerprint and the pixel format. A folder appears by one
+rename, so two jobs may decode the same set at once and one result stays; a folder that a job reads
+is held, and not removed to make room. Decoding runs in one child a core (Pillow's threads only get
+in each other's way on small images), each writing its own rows of the array.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.datasets import DatasetIndex
+from worker.jobdir import DECODED_BYTES
+from worker.trainer.failed import failure_of
+from worker.trainer.images.decode_ahead import DecodingRows
+from worker.trainer.images.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
+from worker.trainer.images.decoded_facts import (
+    DecodedFacts,
+    choose_facts_rows,
+    count_rows,
+    measure_facts,
+)
+from worker.trainer.images.decoded_sets import prune, publish, removable_bytes
+from worker.trainer.images.holding import Hold
+from worker.trainer.images.pixel_rows import FileRows, LentRows, Rows
+from worker.trainer.images.pixels import PixelFormat
+from worker.trainer.images.readable_source import UNPACKED, make_readable, require_source
+from worker.trainer.images.room import may_be_stored
+
+VERSION = 2
+"""Part of the key; rises whenever the same image would decode to other pixels or facts."""
+
+IN_PROCESS_ROWS = 1000
+"""Fewer rows than this are decoded before a child would have started."""
+
+
+class Pixels(Protocol):
+    """Images by row, as an array (N, S, S, C) uint8 has them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, S, S, C)."""
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The images of some rows."""
+
+
+@dataclass(frozen=True)
+class DecodedImages:
+    """A decoded set.
+
+    Attributes:
+        images: (N, S, S, C) uint8, memory-mapped copy-on-write where it is stored.
+        open_rows: opens a reader of rows that costs no memory; None: the images are in memory.
+        is_stored: the pixels are on disk; else each is decoded when it is asked for.
+        hold: keeps what is on disk.
+        close: ends what decodes images that are asked for; the next one begins it anew.
+    """
+
+    images: Pixels
+    facts: DecodedFacts
+    open_rows: Callable[[], Rows] | None = None
+    is_stored: bool = True
+    hold: Hold | None = None
+    close: Callable[[], None] = field(default=lambda: None)
+
+
+def open_decoded(
+    source_path: Path,
+    index_path: Path,
+    index: DatasetIndex,
+    *,
+    fingerprint: str,
+    pixel_format: PixelFormat,
+    cache_dir: Path,
+    on_progress: Callable[[int, int], None],
+    budget_bytes: int = DECODED_BYTES,
+) -> DecodedImages:
+    """Open the decoded set, decoding it first if it is not in the cache and the disk has room.
+
+    While it decodes, `on_progress` is called with rows done and rows in all. `budget_bytes` is that
+    of all decoded sets on this worker.
+
+    Raises:
+        TrainingFailed: a file is gone, has changed, or cannot be decoded.
+        OSError: the disk is full.
+    """
+    parts = [VERSION, fingerprint, pixel_format.model_dump()]
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    folder = cache_dir / "decoded" / key
+    try:
+        return _load(folder)
+    except FileNotFoundError:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    size_bytes = count_rows(index) * pixel_format.num_bytes
+    if not may_be_stored(
+        size_bytes,
+        budget_bytes=budget_bytes,
+        free_bytes=shutil.disk_usage(folder.parent).free,
+        others_bytes=removable_bytes(folder.parent),
+    ):
+        packed = _Packed(source_path, index_path, index, pixel_format)
+        return _open_packed(folder.with_name(f"{key}-packed"), packed, on_progress)
+    free_bytes = shutil.disk_usage(folder.parent).free
+    # Room is made before, because it may be the disk rather than the budget that is short.
+    prune(folder.parent, keep=folder, free_bytes=free_bytes, wanted_bytes=size_bytes)
+    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".decoding-"))
+    try:
+        _decode(staging, source_path, index_path, index, pixel_format, on_progress)
+        publish(staging, folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    decoded = _load(folder)
+    prune(folder.parent, keep=folder, budget_bytes=budget_bytes)
+    return decoded
+
+
+def _load(folder: Path) -> DecodedImages:
+    # Held before it is looked into: what is found is then whole, and stays.
+    hold = Hold(folder)
+    facts = DecodedFacts.model_validate_json((folder / "facts.json").read_bytes())
+    path = folder / "images.npy"
+    # Copy-on-write, because torch wants memory that it could write to.
+    images = np.load(path, mmap_mode="c").transpose(0, 2, 3, 1)
+    os.utime(folder)
+    return DecodedImages(images, facts, open_rows=partial(FileRows, path), hold=hold)
+
+
+def _decode(
+    staging: Path,
+    source_path: Path,
+    index_path: Path,
+    index: DatasetIndex,
+    pixel_format: PixelFormat,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    num_rows = count_rows(index)
+    images_path = staging / "images.npy"
+    shape = (num_rows, *pixel_format.shape)
+    mapped = np.lib.format.open_memmap(images_path, mode="w+", dtype=np.uint8, shape=shape)
+    offset: int = mapped.offset
+    del mapped
+    # A full disk must be an error here rather than in the middle of decoding.
+    with images_path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, images_path.stat().st_size)
+    require_source(source_path)
+    shards = plan_shards(
+        num_rows,
+        cores=len(os.sched_getaffinity(0)),
+        source_path=make_readable(source_path, index, staging),
+        index_path=index_path,
+        images_path=images_path,
+        offset=offset,
+        pixel_format=pixel_format,
+    )
+    if len(shards) == 1:
+        problem = decode_rows(shards[0], on_row=lambda done: on_progress(done, num_rows))
+    else:
+        problem = _run_children(
+            shards, staging, lambda done: on_progress(min(done, num_rows), num_rows)
+        )
+    if problem is not None:
+        raise failure_of(problem)
+    with closing(FileRows(images_path)) as rows:
+        facts = measure_facts(rows, index, pixel_format, on_block=lambda _num_read: None)
+    (staging / "facts.json").write_text(facts.model_dump_json())
+    with images_path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def plan_shards(
+    num_rows: int,
+    *,
+    cores: int,
+    source_path: Path,
+    index_path: Path,
+    images_path: Path,
+    offset: int,
+    pixel_format: PixelFormat,
+) -> list[Shard]:
+    """Equal shares of the rows, one a core, or one in all where children would not pay."""
+    count = max(1, min(cores, num_rows // (IN_PROCESS_ROWS // 2)))
+    count = 1 if num_rows < IN_PROCESS_ROWS else count
+    bounds = [num_rows * part // count for part in range(count + 1)]
+    return [
+        Shard(
+            source_path=str(source_path),
+            index_path=str(index_path),
+            images_path=str(images_path),
+            offset=offset,
+            pixel_format=pixel_format,
+            start=start,
+            stop=stop,
+        )
+        for start, stop in itertools.pairwise(bounds)
+    ]
+
+
+def _run_children(
+    shards: list[Shard], staging: Path, on_row: Callable[[int], None]
+) -> ShardProblem | None:
+    children = []
+    try:
+        for number, shard in enumerate(shards):
+            path = staging / f"shard-{number}.json"
+            path.write_text(shard.model_dump_json())
+            command = [sys.executable, "-m", "worker.trainer.images.decode_shard", str(path)]
+            environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
+            children.append(subprocess.Popen(command, env=environment, cwd=_checkout()))
+        while any(child.poll() is None for child in children):
+            time.sleep(0.02)
+            on_row(sum(_rows_done(staging / f"shard-{n}.done") for n in range(len(shards))))
+        for number, child in enumerate(children):
+            problem_path = staging / f"shard-{number}.problem"
+            if problem_path.exists():
+                return ShardProblem.model_validate_json(problem_path.read_bytes())
+            if child.returncode != 0:
+                raise RuntimeError(f"a decoding child ended with status {child.returncode}")
+        return None
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+
+
+def _rows_done(path: Path) -> int:
+    # A mark is one byte: a size never reads half-written.
+    try:
+        return path.stat().st_size * ROWS_A_MARK
+    except FileNotFoundError:
+        return 0
+
+
+def _checkout() -> Path:
+    return Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A set whose files stay as they are.
+
+    Attributes:
+        hold: keeps what was unpacked.
+    """
+
+    source_path: Path
+    index_path: Path
+    index: DatasetIndex
+    pixel_format: PixelFormat
+    hold: Hold | None = field(default=None, compare=False)
+
+    def open_rows(self) -> Rows:
+        """The processes are the same for all who read: they take longer to start than to answer."""
+        return LentRows(self._reader)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        channels, height, width = self.pixel_format.shape
+        return count_rows(self.index), height, width, channels
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        chosen: Sequence[int] = np.asarray(rows).reshape(-1).tolist()
+        planes = np.empty((len(chosen), *self.pixel_format.shape), dtype=np.uint8)
+        self._reader.read(chosen, planes)
+        return planes.transpose(0, 2, 3, 1)
+
+    def close(self) -> None:
+        """End the processes, once nobody reads."""
+        reader = self.__dict__.pop("_reader", None)
+        if reader is not None:
+            reader.close()
+
+    @cached_property
+    def _reader(self) -> Rows:
+        reader = DecodingRows(
+            self.source_path,
+            self.index_path,
+            self.pixel_format,
+            processes=len(os.sched_getaffinity(0)),
+        )
+        weakref.finalize(self, reader.close)
+        return reader
+
+
+def _open_packed(
+    folder: Path, packed: _Packed, on_progress: Callable[[int, int], None]
+) -> DecodedImages:
+    require_source(packed.source_path)
+    folder.mkdir(exist_ok=True)
+    packed = replace(packed, hold=Hold(folder))
+    readable = folder / UNPACKED
+    if not readable.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".decoding-") as staging:
+            made = make_readable(packed.source_path, packed.index, Path(staging))
+            if made != packed.source_path:
+                made.replace(readable)
+    if readable.exists():
+        packed = replace(packed, source_path=readable)
+    facts_path = folder / "facts.json"
+    if not facts_path.exists():
+        facts = _measure_packed(packed, on_progress)
+        part = folder / f".facts-{os.getpid()}.json"
+        part.write_text(facts.model_dump_json())
+        part.replace(facts_path)
+    os.utime(folder)
+    facts = DecodedFacts.model_validate_json(facts_path.read_bytes())
+    return DecodedImages(
+        packed,
+        facts,
+        open_rows=packed.open_rows,
+        is_stored=False,
+        hold=packed.hold,
+        close=packed.close,
+    )
+
+
+def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) -> DecodedFacts:
+    num_train = len(packed.index.splits["train"])
+    total = len(choose_facts_rows(num_train, num_bytes=packed.pixel_format.num_bytes))
+    with closing(packed.open_rows()) as rows:
+        # The processes start within the first row, which is not counted.
+        rows.read([0], np.empty((1, *packed.pixel_format.shape), dtype=np.uint8))
+        began = time.perf_counter()
+        facts = measure_facts(
+            rows,
+            packed.index,
+            packed.pixel_format,
+            on_block=lambda num_read: on_progress(num_read, total),
+        )
+        seconds = time.perf_counter() - began
+    return facts.model_copy(update={"images_per_second": total / max(seconds, 1e-9)})

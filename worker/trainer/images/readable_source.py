@@ -1,0 +1,61 @@
+"""A data set's files as several processes can read them at once."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+from redkiln.datasets import DatasetIndex
+from redkiln.failure import FailureCode
+from worker.trainer.failed import TrainingFailed, failure_of
+from worker.trainer.images.arrays import is_made_of_arrays, unpack_arrays
+from worker.trainer.images.decode_shard import ShardProblem
+from worker.trainer.images.sources import BUILTIN_ARRAY, BadSampleError
+
+UNPACKED = "unpacked"
+"""What several processes cannot read at once as it is: a gzipped tar, or packed arrays."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def require_source(source_path: Path) -> None:
+    """Fail in words where the files are gone.
+
+    Raises:
+        TrainingFailed: they are.
+    """
+    if not source_path.exists():
+        message = f"the data set's files are not there any more ({source_path.name})"
+        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
+
+
+def make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
+    """The set as several processes can read it at once, unpacked into `folder` where need be.
+
+    Raises:
+        TrainingFailed: an archive is broken, or packed arrays are.
+    """
+    path = _plain_archive(path, folder)
+    if not is_made_of_arrays(index) or (path / BUILTIN_ARRAY).exists():
+        return path
+    try:
+        return unpack_arrays(path, index, folder / UNPACKED)
+    except BadSampleError as error:
+        problem = ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+        raise failure_of(problem) from error
+
+
+def _plain_archive(path: Path, folder: Path) -> Path:
+    """A gzipped tar is inflated once, so that every child can seek in it."""
+    if path.is_dir():
+        return path
+    with path.open("rb") as file:
+        if file.read(2) != GZIP_MAGIC:
+            return path
+    plain = folder / "plain.tar"
+    try:
+        with gzip.open(path, "rb") as packed, plain.open("wb") as file:
+            shutil.copyfileobj(packed, file, 4 * 2**20)
+    except (gzip.BadGzipFile, EOFError) as error:
+        message = f"the data set's archive is broken: {error}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
+    return plain

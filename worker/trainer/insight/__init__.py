@@ -1,0 +1,1 @@
+"""What a run says of itself while it trains, and of its efficiency in the end."""

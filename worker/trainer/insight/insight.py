@@ -1,0 +1,299 @@
+"""What a run says of itself while it trains: one object that the loop tells where it stands.
+
+It sees the first steps through, looks into a few when that is asked for, reads memory and waiting
+whenever progress is said, shows sample predictions after evaluations, and judges in the end how
+well the machine was used. None of it changes a number of the training.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import torch
+
+from redkiln.job import Phase, PreviewNote, Progress
+from worker.jobdir import JobDir, Order
+from worker.trainer.devices import device_facts, synchronize
+from worker.trainer.failed import TrainingFailed
+from worker.trainer.insight.efficiency import Efficiency, EfficiencyFacts, judge
+from worker.trainer.insight.pace import reads_images
+from worker.trainer.insight.peak import find_peak_tflops
+from worker.trainer.insight.preview import Previewer
+from worker.trainer.insight.profiling import StepProfiler
+from worker.trainer.insight.vitals import (
+    Memory,
+    WaitMeter,
+    read_host_peak_bytes,
+    read_memory,
+    share_waited,
+)
+from worker.trainer.report import Report
+from worker.trainer.speed import Speed
+from worker.trainer.trials import bare_step
+from worker.trainer.warming import FirstStepsRecord, Warming
+from worker.trainer.work import Work
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+BareStep = Callable[[], object]
+
+
+class Insight:
+    """Follows one process's part of a training.
+
+    Args:
+        work: what is trained.
+        job_dir: where previews and profiles are left.
+        order: of the job.
+        report: where it is said.
+        device: that trains.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        job_dir: JobDir,
+        order: Order,
+        report: Report,
+        device: torch.device,
+    ) -> None:
+        self._work = work
+        self._training = work.spec.training
+        self._report = report
+        self._device = device
+        self._limit_bytes = order.memory_limit_bytes
+        self._facts = device_facts(device, patches=order.patches)
+        asked = order.spec.get("training") or {}
+        self._is_precision_measured = asked.get("precision", "auto") == "auto"
+        self._start_seconds = report.settle().get(Phase.PREPARING, 0.0)
+        self._before: dict[str, float] | None = None
+        self._saving_seconds = 0.0
+        self._num_steps = 0
+        self._meter = WaitMeter(work.batches.pace)
+        self._metered_seconds = 0.0
+        self._is_alone = not _is_distributed()
+        is_first = self._is_alone or torch.distributed.get_rank() == 0
+        self._previewer = Previewer(work.preview if is_first else None, job_dir.preview_dir)
+        self._warming = self._build_warming(order)
+        self._profiler: StepProfiler | None = None
+        if self._training.profile and is_first:
+            self._profiler = StepProfiler(job_dir.extra_dir, device=device, say=report.message)
+
+    def step(self, number: int, speed: Speed) -> AbstractContextManager[None]:
+        """What a step is made within; nothing for all but a few.
+
+        Args:
+            number: of the step, counted from 1.
+            speed: told of steps that say nothing of it.
+        """
+        if self._before is None:
+            self._before = dict(self._report.settle())
+        if self._warming is not None:
+            return self._warm(self._warming, number, speed)
+        if self._profiler is not None:
+            if not self._profiler.is_waiting:
+                return self._profiled(self._profiler, speed)
+            self._profiler.skip()
+        self._num_steps += 1
+        return _NOTHING
+
+    @contextlib.contextmanager
+    def checkpointing(self) -> Iterator[None]:
+        """Within it a checkpoint is made."""
+        began = time.perf_counter()
+        yield
+        self._saving_seconds += time.perf_counter() - began
+
+    def complete(self, progress: Progress) -> Progress:
+        """Progress with what is read of the run now, which becomes points of series too."""
+        seconds = self._report.settle().get(Phase.TRAINING, 0.0)
+        waited = self._meter.read(seconds - self._metered_seconds)
+        self._metered_seconds = seconds
+        memory = read_memory(self._device, limit_bytes=self._limit_bytes)
+        if progress.step:
+            self._add_points(progress.step, waited, memory)
+        return progress.model_copy(
+            update={
+                "data_wait_ratio": waited,
+                "memory_used_bytes": memory and memory.used_bytes,
+                "memory_peak_bytes": memory and memory.peak_bytes,
+                "memory_total_bytes": memory and memory.total_bytes,
+                "host_peak_bytes": read_host_peak_bytes(),
+                "data_bytes": self._work.data_bytes or None,
+                "activity": progress.activity or (self._warming and self._warming.activity),
+                "preview": self._previewer.newest,
+            }
+        )
+
+    @property
+    def newest_preview(self) -> PreviewNote | None:
+        """The newest sample predictions."""
+        return self._previewer.newest
+
+    def is_preview_due(self) -> bool:
+        """Whether sample predictions are to be shown now."""
+        return self._previewer.is_due()
+
+    def show_samples(self, step: int) -> None:
+        """Show sample predictions; the model is as it is scored. What fails here fails no job."""
+        try:
+            with self._report.apart():
+                self._previewer.make(step)
+        except Exception as error:  # noqa: BLE001 - a picture less is better than a job less
+            self._previewer = Previewer(None, Path())
+            first = str(error).partition("\n")[0]
+            self._report.warning("no_preview", f"sample predictions are not shown: {first}")
+
+    def close(self) -> None:
+        """Training ends; a window that is open is closed."""
+        if self._profiler is not None:
+            self._profiler.close()
+            self._profiler = None
+
+    def judge(self, make_bare: Callable[[], BareStep]) -> Efficiency | None:
+        """How well this process used its machine; None when it made no step.
+
+        Args:
+            make_bare: makes what makes a bare step, on a batch that lies ready; the weights are
+                changed by it.
+        """
+        if self._before is None:
+            return None
+        facts = self._gather()
+        if judge(facts) is None:
+            return None
+        return judge(facts.model_copy(update=self._measure_bare(facts, make_bare)))
+
+    def _gather(self) -> EfficiencyFacts:
+        assert self._before is not None
+        now, before = self._report.settle(), self._before
+        spent = {name: value - before.get(name, 0.0) for name, value in now.items()}
+        training = max(0.0, spent.get(Phase.TRAINING, 0.0))
+        pace = self._work.batches.pace
+        share = 0.0
+        if training > 0:
+            share = share_waited(
+                making=pace.making_seconds, waiting=pace.waiting_seconds, seconds=training
+            )
+        seconds = {
+            "start": self._start_seconds,
+            "first steps": spent.get(Phase.WARMING, 0.0),
+            "steps": max(0.0, training * (1 - share) - self._saving_seconds),
+            "data": training * share,
+            "checkpoints": self._saving_seconds,
+            "evaluation": spent.get(Phase.EVALUATING, 0.0),
+            "previews": self._previewer.budget.spent_seconds,
+            "profile": spent.get(Phase.MEASURING, 0.0),
+        }
+        memory = read_memory(self._device, limit_bytes=self._limit_bytes)
+        peak, why_no_peak = find_peak_tflops(self._device, self._training.precision)
+        assert self._training.batch_size != "auto"
+        return EfficiencyFacts(
+            device=self._device.type,
+            precision=self._training.precision,
+            batch_size=self._training.batch_size,
+            seconds={name: round(value, 3) for name, value in seconds.items() if value > 0},
+            num_steps=self._num_steps,
+            peak_tflops=peak,
+            why_no_peak=why_no_peak,
+            memory_share=memory.peak_bytes / memory.total_bytes
+            if memory and memory.total_bytes
+            else None,
+            can_bf16=self._facts.has_bf16,
+            is_compiled=self._training.compile == "default",
+            is_precision_measured=self._is_precision_measured,
+            reads_images=reads_images(self._work.spec),
+            host_peak_bytes=read_host_peak_bytes(),
+            data_bytes=self._work.data_bytes or None,
+        )
+
+    def _measure_bare(
+        self, facts: EfficiencyFacts, make_bare: Callable[[], BareStep]
+    ) -> dict[str, object]:
+        if not self._is_alone:
+            return {"why_not_bare": "several processes trained together"}
+        training = sum(facts.seconds.get(part, 0.0) for part in ("steps", "data", "checkpoints"))
+        num_steps = bare_step.plan_steps(
+            step_seconds=training / facts.num_steps, training_seconds=training
+        )
+        if not num_steps:
+            return {"why_not_bare": "the training was too short to spend more time on it"}
+        try:
+            bare = bare_step.measure(
+                make_bare(), num_steps=num_steps, synchronize=lambda: synchronize(self._device)
+            )
+        except torch.OutOfMemoryError:
+            return {"why_not_bare": "memory ran out"}
+        except (RuntimeError, OSError, TrainingFailed) as error:
+            # Every step is made and saved; what was trained is not lost for want of a figure.
+            first = str(error).partition("\n")[0]
+            return {"why_not_bare": f"it could not be measured: {first}"}
+        return {"bare_step_seconds": bare.seconds, "flops_per_step": bare.flops}
+
+    def _add_points(self, step: int, waited: float | None, memory: Memory | None) -> None:
+        if waited is not None:
+            self._report.add_point("data_wait_ratio", step, round(waited, 4))
+        if memory is not None:
+            self._report.add_point("memory_used_bytes", step, memory.used_bytes)
+
+    def _build_warming(self, order: Order) -> Warming | None:
+        if self._device.type == "cpu":
+            return None
+        folder = Path(order.kernel_cache_dir) if order.kernel_cache_dir else None
+        spec = self._work.spec.model_dump(mode="json")
+        training = spec["training"]
+        workload = {
+            "task": spec["task"],
+            "model": spec.get("model"),
+            "batch": [training.get("batch_size"), training.get("accumulation")],
+            "precision": training.get("precision"),
+            "compile": training.get("compile"),
+            "device": torch.cuda.get_device_name(self._device)
+            if self._device.type == "cuda"
+            else self._device.type,
+        }
+        return Warming(
+            synchronize=lambda: synchronize(self._device),
+            record=FirstStepsRecord(folder, workload),
+            report=self._report,
+            place=self._place,
+        )
+
+    def _place(self, step: int) -> Progress:
+        plan = self._work.plan
+        return Progress(
+            epoch=min(plan.epochs, step // plan.steps_per_epoch + 1),
+            epochs=plan.epochs,
+            step=step,
+            steps=plan.steps,
+            fraction=step / plan.steps,
+        )
+
+    @contextlib.contextmanager
+    def _warm(self, warming: Warming, number: int, speed: Speed) -> Iterator[None]:
+        before = warming.seconds
+        with warming.step(number):
+            yield
+        speed.leave_out(1, seconds=warming.seconds - before)
+        if warming.is_over:
+            self._warming = None
+
+    @contextlib.contextmanager
+    def _profiled(self, profiler: StepProfiler, speed: Speed) -> Iterator[None]:
+        began = time.perf_counter()
+        self._report.enter(Phase.MEASURING)
+        try:
+            with profiler.step():
+                yield
+        finally:
+            self._report.enter(Phase.TRAINING)
+        speed.leave_out(1, seconds=time.perf_counter() - began)
+        if profiler.is_over:
+            self._profiler = None
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

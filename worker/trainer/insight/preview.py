@@ -1,0 +1,156 @@
+"""Sample predictions, shown from time to time while a job trains, at a bounded cost.
+
+A task says what its samples are and what the model makes of them; here it is decided when they are
+looked at, and they become a small picture, or a table where samples are no images. All of it comes
+behind an evaluation, never within a step.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from redkiln.job import PreviewNote
+from worker.trainer.insight.preview_picture import draw_grid
+from worker.trainer.insight.shown import NUM_SHOWN, Shown
+
+COST_RATIO = 0.01
+"""Share of the time since the start that previews may take, all of them together."""
+FIRST_COST_SECONDS = 0.05
+"""Taken for the first one's: two dozen small images on one core."""
+LEAST_PAUSE_SECONDS = 10.0
+MAX_CELL = 160
+
+ShowSamples = Callable[[], Sequence[Shown]]
+"""What the model, in evaluation mode as it is now, makes of a few samples; always the same ones."""
+
+
+@dataclass
+class PreviewBudget:
+    """What previews have cost, and what they may.
+
+    Attributes:
+        spent_seconds: on all of them.
+    """
+
+    spent_seconds: float = 0.0
+    _last_seconds: float = FIRST_COST_SECONDS
+    _last_at: float | None = None
+
+    def allows(self, *, elapsed_seconds: float) -> bool:
+        """Whether one more is within the budget of a run of this age."""
+        if self._last_at is not None and elapsed_seconds < self._last_at + LEAST_PAUSE_SECONDS:
+            return False
+        return self.spent_seconds + self._last_seconds <= COST_RATIO * elapsed_seconds
+
+    def note(self, cost_seconds: float, *, elapsed_seconds: float) -> None:
+        """One more was made."""
+        self.spent_seconds += cost_seconds
+        self._last_seconds = cost_seconds
+        self._last_at = elapsed_seconds
+
+
+class Previewer:
+    """Makes previews of one run.
+
+    Attributes:
+        newest: what the newest one is; None before the first.
+        budget: what they cost.
+    """
+
+    def __init__(
+        self,
+        show: ShowSamples | None,
+        folder: Path,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.newest: PreviewNote | None = None
+        self.budget = PreviewBudget()
+        self._show = show
+        self._folder = folder
+        self._clock = clock
+        self._began = clock()
+
+    def is_due(self) -> bool:
+        """Whether it is time for another, and it can be afforded."""
+        if self._show is None:
+            return False
+        return self.budget.allows(elapsed_seconds=self._clock() - self._began)
+
+    def make(self, step: int) -> PreviewNote | None:
+        """Look at the samples, and leave what is seen in the folder.
+
+        Args:
+            step: that the model is at.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        if self._show is None:
+            return None
+        began = self._clock()
+        shown = list(self._show())[:NUM_SHOWN]
+        if shown:
+            self.newest = write_preview(shown, self._folder, step=step)
+        now = self._clock()
+        self.budget.note(now - began, elapsed_seconds=now - self._began)
+        return self.newest
+
+
+def write_preview(shown: Sequence[Shown], folder: Path, *, step: int) -> PreviewNote:
+    """Write a preview beside the ones before it, of which the last is kept.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    folder.mkdir(exist_ok=True)
+    is_picture = all(sample.image is not None for sample in shown)
+    content = draw_grid(shown) if is_picture else render_table(shown, step=step).encode()
+    before = sorted(folder.glob("step-*"))
+    path = folder / f"step-{step:012d}.{'png' if is_picture else 'md'}"
+    temporary = folder / f".{path.name}.tmp"
+    temporary.write_bytes(content)
+    temporary.replace(path)
+    for old in before[:-1]:
+        if old != path:
+            old.unlink(missing_ok=True)
+    judged = [sample.is_right for sample in shown if sample.is_right is not None]
+    return PreviewNote(
+        step=step,
+        file=path.name,
+        media_type="image/png" if is_picture else "text/markdown",
+        num=len(shown),
+        num_right=sum(judged) if judged else None,
+    )
+
+
+def render_table(shown: Sequence[Shown], *, step: int) -> str:
+    """Samples that are no images, as a Markdown table."""
+    has_confidence = any(sample.confidence is not None for sample in shown)
+    has_verdict = any(sample.is_right is not None for sample in shown)
+    head = ["sample", "true", "predicted"]
+    head += ["confidence"] if has_confidence else []
+    head += ["right"] if has_verdict else []
+    lines = [f"Sample predictions at step {step:,}", "", _row(head), _row(["---"] * len(head))]
+    for sample in shown:
+        cells = [sample.text or "", sample.truth, sample.predicted]
+        if has_confidence:
+            cells.append("" if sample.confidence is None else f"{sample.confidence:.0%}")
+        if has_verdict:
+            cells.append({True: "yes", False: "**no**", None: ""}[sample.is_right])
+        lines.append(_row(_cell(cell) for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(text: str) -> str:
+    """Users' own words, which must not become markup, on one line."""
+    if text in ("yes", "**no**"):
+        return text
+    line = " ".join(text.split())
+    line = line if len(line) <= MAX_CELL else line[: MAX_CELL - 3] + "..."
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|!" else c for c in line)

@@ -1,0 +1,1 @@
+"""One job on several devices: a process for each, and what they agree on."""

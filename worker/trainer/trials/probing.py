@@ -1,0 +1,150 @@
+"""How fast a model trains at each batch size, by a few real steps on made-up batches.
+
+The model itself is not touched: a copy is trained and thrown away, and whatever is drawn meanwhile
+is not drawn from the job's generators.
+"""
+
+import copy
+import gc
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from redkiln.spec import Training
+from worker.trainer.devices import autocast_of, synchronize
+from worker.trainer.inputs import Batch, as_parts
+from worker.trainer.updates.optimizer import AnyOptimizer, build_optimizer
+
+BUDGET_SECONDS = 5.0
+"""Of one probing, beside the first size, whose first step may be a process's very first."""
+REPEATS = 5
+ENOUGH_SECONDS = 0.25
+"""Of steps of one size: then their number is enough."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is measured.
+
+    Attributes:
+        loss: of outputs and targets.
+        make_batch: a made-up batch of so many samples, on the device.
+        training: precision, optimiser and accumulation are taken from it.
+    """
+
+    model: nn.Module
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    make_batch: Callable[[int], Batch]
+    training: Training
+    device: torch.device
+
+
+def count_saved_bytes(probe: Probe, batch_size: int) -> int:
+    """Memory of the activations that a step keeps for its backward pass."""
+    weights = {p.untyped_storage().data_ptr() for p in probe.model.parameters()}
+    seen: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            seen[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with (
+        _apart(probe.device),
+        torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept),
+    ):
+        model = copy.deepcopy(probe.model).train()
+        # The copy's weights are kept for the backward pass too, and are there anyway.
+        weights |= {p.untyped_storage().data_ptr() for p in model.parameters()}
+        _forward(probe, model, probe.make_batch(batch_size))
+    return sum(seen.values())
+
+
+def measure_rates(
+    probe: Probe,
+    sizes: Sequence[int],
+    *,
+    is_enough: Callable[[dict[int, float]], bool],
+    budget_seconds: float = BUDGET_SECONDS,
+) -> dict[int, float]:
+    """Samples per second at each of these rising batch sizes.
+
+    It ends before a size that would take too long, and at one that does not fit the memory.
+
+    Raises:
+        torch.OutOfMemoryError: not even the first size fits.
+    """
+    rates: dict[int, float] = {}
+    ends_at = None
+    with _apart(probe.device):
+        model = copy.deepcopy(probe.model).train()
+        optimizer = build_optimizer(model, probe.training.optimizer)
+        for size in sizes:
+            try:
+                seconds = _time_steps(probe, model, optimizer, size)
+            except torch.OutOfMemoryError:
+                if not rates:
+                    raise
+                break
+            rates[size] = size / seconds
+            ends_at = ends_at or time.perf_counter() + budget_seconds
+            # The next size takes about twice as long, once to warm up and once more at least.
+            if is_enough(rates) or time.perf_counter() + 4 * seconds > ends_at:
+                break
+    del model, optimizer
+    if probe.device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
+    return rates
+
+
+def free_bytes(device: torch.device, *, root: Path = Path("/")) -> int:
+    """Memory that a process may still take: of the GPU, or of the host and its control group."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    meminfo = (root / "proc/meminfo").read_text().splitlines()
+    lines = dict(line.split(":", 1) for line in meminfo)
+    available = int(lines["MemAvailable"].split()[0]) * 1024
+    limit, used = (root / "sys/fs/cgroup" / name for name in ("memory.max", "memory.current"))
+    if not limit.exists() or (limit_text := limit.read_text().strip()) == "max":
+        return available
+    return min(available, int(limit_text) - int(used.read_text()))
+
+
+def _time_steps(probe: Probe, model: nn.Module, optimizer: AnyOptimizer, size: int) -> float:
+    """Seconds of the fastest step of this size."""
+    batch = probe.make_batch(max(1, size // probe.training.accumulation))
+    _step(probe, model, optimizer, batch)
+    times: list[float] = []
+    while len(times) < REPEATS and sum(times) < ENOUGH_SECONDS:
+        synchronize(probe.device)
+        start = time.perf_counter()
+        _step(probe, model, optimizer, batch)
+        synchronize(probe.device)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _step(probe: Probe, model: nn.Module, optimizer: AnyOptimizer, batch: Batch) -> None:
+    for _ in range(probe.training.accumulation):
+        _forward(probe, model, batch).backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def _forward(probe: Probe, model: nn.Module, batch: Batch) -> torch.Tensor:
+    inputs, targets = batch
+    with autocast_of(probe.device, probe.training.precision):
+        outputs = model(*as_parts(inputs))
+    return probe.loss(outputs.float(), targets)
+
+
+def _apart(device: torch.device) -> AbstractContextManager[None]:
+    devices = [device] if device.type == "cuda" else []
+    return torch.random.fork_rng(devices=devices)

@@ -1,0 +1,128 @@
+"""Settles `batch_size: auto`: measures, or remembers what was measured, and applies the choice."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from redkiln.job import Phase
+from redkiln.spec import Training
+from worker.trainer.inputs import Batch
+from worker.trainer.report import Report
+from worker.trainer.trials.batch_size import (
+    choose_batch_size,
+    is_flat,
+    list_candidates,
+    reference_batch_size,
+    scale_rate,
+    spread_over_ranks,
+)
+from worker.trainer.trials.probing import Probe, count_saved_bytes, free_bytes, measure_rates
+from worker.trainer.trials.remembered import Remembered
+
+BYTES_A_SAVED_BYTE = 2.0
+"""Memory of a step over that of the activations it keeps: their gradients come on top."""
+
+
+def settle_batch_size(
+    training: Training,
+    *,
+    model: nn.Module,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    make_batch: Callable[[int], Batch],
+    num_train: int,
+    key: Mapping[str, Any],
+    device: torch.device,
+    remembered: Remembered,
+    report: Report,
+    reference: int | None = None,
+    num_ranks: int = 1,
+) -> None:
+    """Give a resolved spec the batch size and, where it was left alone, the rate that goes with it.
+
+    A batch that the spec names is only kept below the training split's size.
+
+    Args:
+        training: changed in place; its precision is resolved.
+        model: on the device; a copy of it is trained for a moment.
+        loss: of outputs and targets.
+        make_batch: a made-up batch of so many samples, on the device.
+        num_train: samples in the training split.
+        key: model and input shape, as JSON: what the speed depends on, beside device and precision.
+            Not the number of classes, or every new data set would be measured for.
+        device: that it runs on.
+        remembered: of this host and device.
+        report: told what is measured and what came of it.
+        reference: batch that the default rate is meant for; by the number of samples if None.
+        num_ranks: devices that share a batch.
+    """
+    if training.batch_size == "auto":
+        probe = Probe(model, loss, make_batch, training, device)
+        rates = _find_rates(probe, num_train=num_train, key=key, of=remembered, report=report)
+        size = choose_batch_size(rates)
+        if num_ranks > 1:
+            size = spread_over_ranks(size, num_ranks=num_ranks, num_train=num_train)
+        size = min(size, num_train)
+        _scale_default_rate(training, size, reference or reference_batch_size(num_train))
+        report.message(describe_choice(size, rates, lr=training.optimizer.lr))
+    else:
+        size = min(training.batch_size, num_train)
+    training.batch_size = size
+    training.accumulation = min(training.accumulation, size)
+
+
+def describe_choice(batch_size: int, rates: Mapping[int, float], *, lr: float) -> str:
+    """What was chosen and why, for people."""
+    measured = ", ".join(f"{size}: {rate:,.0f}" for size, rate in sorted(rates.items()))
+    why = f" (samples/s by batch: {measured})" if len(rates) > 1 else ""
+    return f"batch_size auto is {batch_size}{why}; lr {lr:g}"
+
+
+def covers(rates: Mapping[int, float], *, tried: int, largest: int) -> bool:
+    """Whether rates that were measured once are all that is needed up to a size.
+
+    Args:
+        rates: by batch size, from the smallest on.
+        tried: the largest batch that was to be measured then.
+        largest: batch that the data at hand allow.
+    """
+    # What ended before its largest size was flat, slow or too large for the memory.
+    return largest <= tried or max(rates) < tried
+
+
+def _scale_default_rate(training: Training, batch_size: int, reference: int) -> None:
+    optimizer = training.optimizer
+    if optimizer.lr == type(optimizer).model_fields["lr"].default:
+        optimizer.lr = scale_rate(optimizer.lr, batch_size=batch_size, reference=reference)
+
+
+def _find_rates(
+    probe: Probe, *, num_train: int, key: Mapping[str, Any], of: Remembered, report: Report
+) -> dict[int, float]:
+    training = probe.training
+    sizes = list_candidates(num_train)
+    if len(sizes) == 1:
+        return {sizes[0]: 1.0}
+    whole_key = {
+        **key,
+        "precision": training.precision,
+        "accumulation": training.accumulation,
+        "optimizer": training.optimizer.name,
+    }
+    known = of.find("rates_by_batch", whole_key)
+    if known is not None:
+        rates = {int(size): rate for size, rate in known["rates"].items()}
+        if covers(rates, tried=known["tried"], largest=sizes[-1]):
+            return {size: rate for size, rate in rates.items() if size <= sizes[-1]}
+    report.enter(Phase.WARMING)
+    report.message("finding the batch size: the first job of this kind on this device")
+    smallest = sizes[0]
+    bytes_a_sample = int(BYTES_A_SAVED_BYTE * count_saved_bytes(probe, smallest) / smallest)
+    fitting = list_candidates(
+        num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
+    )
+    rates = measure_rates(probe, fitting, is_enough=is_flat)
+    of.save("rates_by_batch", whole_key, {"rates": rates, "tried": sizes[-1]})
+    report.enter(Phase.PREPARING)
+    return rates

@@ -1,0 +1,1 @@
+"""From the gradients of a batch to the next weights."""
