@@ -162,7 +162,7 @@ def over_bare_step() -> Result:
                 first, second = (ours, bare) if pair % 2 else (bare, ours)
                 times = {first: first(), second: second()}
                 pairs.append((times[bare], times[ours]))
-    ratio = median(b for b, _ in pairs) / median(o for _, o in pairs)
+    ratio = median(b / o for b, o in pairs)
     rate = steps * GPU_BATCH / median(o for _, o in pairs)
     detail = (
         f"{rate:,.0f} samples/s; {spread([b / o for b, o in pairs])}; an epoch of {steps} steps of "

@@ -1,6 +1,7 @@
 """What one writes first to train on images: a DataLoader over files, by hand or under Lightning."""
 
 import itertools
+import logging
 import random
 import tempfile
 import time
@@ -67,6 +68,8 @@ def lightning_chunks(archive: Path, *, model: str) -> Chunks:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.AdamW(self.parameters(), lr=2e-3)
 
+    # It tells the same about devices at every start.
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     loader, folder = plain_loader(archive)
     task = Task()
 

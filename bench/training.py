@@ -11,7 +11,7 @@ so that whatever else the machine does hits all of them:
 
 The default job, with everything `auto`, is held against the last two by samples/s: batches differ.
 
-A ratio is that of the medians; beside it stands the spread of the ratios of neighbouring chunks.
+A ratio is the median of those of neighbouring chunks, and beside it stands their spread.
 """
 
 import statistics

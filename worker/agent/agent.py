@@ -1,12 +1,11 @@
-"""The agent: says hello, keeps slots and their spares, answers the doorbell, polls while idle.
+"""The agent: keeps slots and their spares, answers the doorbell, polls while idle.
 
 It is where all parts of a worker are put together and taken apart again, in the right order; what
-each of them does is in a file of its own. Hence its length.
+each of them does is in a file of its own.
 """
 
 import os
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,19 +14,11 @@ from typing import IO
 import structlog
 
 from redkiln.hardware import GpuState, GpuTelemetry
-from redkiln.protocol import PROTOCOL_VERSION, ClaimRequest, ClaimResponse, HelloRequest
-from redkiln.version import __version__
 from worker.agent.attempt import Attempt, Bench
 from worker.agent.backoff import Backoff
 from worker.agent.cache import DatasetCache
 from worker.agent.children import Spawner
-from worker.agent.client import (
-    ProtocolMismatch,
-    ServiceAway,
-    ServiceClient,
-    ServiceError,
-    Superseded,
-)
+from worker.agent.client import ServiceClient
 from worker.agent.doctor import DoctorRounds
 from worker.agent.exposition import WorkerState, serve_metrics
 from worker.agent.gpu_checks import GpuChecks, SelfTest
@@ -41,8 +32,9 @@ from worker.agent.inventory import (
     plan_slots,
 )
 from worker.agent.launch import SOURCE_DIR, Launcher
-from worker.agent.offers import Claimed, NoClaim, Offers, offer_slots
+from worker.agent.offers import Claimed, NoClaim, offer_slots
 from worker.agent.patching import Patching
+from worker.agent.registration import Registration
 from worker.agent.sensors import HostGpus, find_host_gpus
 from worker.agent.slots import SlotPool
 from worker.agent.status import StatusTeller
@@ -52,14 +44,10 @@ from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
 
-NO_BROKER_POLL_SECONDS = 1.0
-"""Without a doorbell polling is all there is."""
 BUSY_SECONDS = 1.0
 """How long a doorbell waits for a slot before it is passed on to other workers."""
 REPORT_GRACE_SECONDS = 20.0
 """What a worker that shuts down grants the service, beyond the trainers' grace, to hear of it."""
-FORGOTTEN_SECONDS = 60.0
-"""Being forgotten twice in so short a time means that somebody else uses this worker's id."""
 
 
 class Agent:
@@ -75,20 +63,17 @@ class Agent:
         self._on_fatal = on_fatal
         self._client = ServiceClient(settings.service_url, load_key=settings.load_key)
         self._boot_id = secrets.token_hex(16)
-        self._greeted_at = -float("inf")
         self._stop_at: float | None = None
         self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC)
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="poller", daemon=True)
-        self._should_greet = True
-        self._is_unanswered = False
         self._worker_id = ""
         self._lock_file: IO[str] | None = None
         self._inventory = Inventory()
         self._pool = SlotPool([])
         self._claiming = threading.Lock()
-        self._claim_id: str | None = None
+        self._registration: Registration  # known from `start` on, like the slots that use it
         self._gpus: HostGpus | None = None
         self._park: GpuPark | None = None
         self._checks: GpuChecks | None = None
@@ -127,6 +112,14 @@ class Agent:
             num_cores=count_cores(),
             wanted=settings.slots,
             threads=settings.threads,
+        )
+        self._registration = Registration(
+            self._client,
+            settings,
+            worker_id=self._worker_id,
+            boot_id=self._boot_id,
+            inventory=self._inventory,
+            fail=self._fail,
         )
         self._status = StatusTeller(
             self._client,
@@ -298,52 +291,23 @@ class Agent:
                 self._poll_once()
             except Exception:  # a full disk, say: polling is what makes it good again
                 log.exception("polling broke off")
-                self._is_unanswered = True
-            if self._is_unanswered:
+                self._registration.is_unanswered = True
+            if self._registration.is_unanswered:
                 self._stopping.wait(backoff.next_seconds())
             else:
                 backoff.reset()
-                self._wake.wait(self._poll_seconds)
+                self._wake.wait(self._registration.poll_seconds)
 
     def _poll_once(self) -> None:
         self._settings.alive_path.touch()
-        self._is_unanswered = self._should_greet and not self._greet()
+        registration = self._registration
+        registration.is_unanswered = False
+        if not registration.is_known and registration.greet(slots=self.num_slots):
+            assert self._status is not None
+            self._status.welcome()
         while isinstance(claimed := self._claim(hint=None), Claimed):
             name = claimed.claim.attempt_id
             threading.Thread(target=self._serve, args=(claimed,), name=name, daemon=True).start()
-
-    def _greet(self) -> bool:
-        request = HelloRequest(
-            worker_id=self._worker_id,
-            boot_id=self._boot_id,
-            protocol=PROTOCOL_VERSION,
-            version=__version__,
-            hostname=socket.gethostname(),
-            slots=self.num_slots,
-            **self._inventory.model_dump(),
-        )
-        try:
-            answer = self._client.hello(request)
-        except ProtocolMismatch as error:
-            self._fail(f"{error}; install the same release of service and worker")
-            return False
-        except ServiceError as error:
-            log.warning("no hello yet", service=self._settings.service_url, error=str(error))
-            return False
-        self._should_greet = False
-        self._greeted_at = time.monotonic()
-        self._poll_seconds = self._choose_poll_seconds(answer.poll_seconds)
-        # For whoever waits for this process to be part of the service (native, containers).
-        (self._settings.worker_dir / "ready").write_text(f"{os.getpid()}\n")
-        if self._status is not None:
-            self._status.welcome()
-        log.info("welcome", worker_id=self._worker_id, slots=self.num_slots)
-        return True
-
-    def _choose_poll_seconds(self, offered: float) -> float:
-        if self._settings.poll_seconds is not None:
-            return self._settings.poll_seconds
-        return offered if self._settings.broker_url else min(offered, NO_BROKER_POLL_SECONDS)
 
     def _serve(self, claimed: Claimed | NoClaim) -> None:
         while isinstance(claimed, Claimed):
@@ -373,7 +337,7 @@ class Agent:
 
     def _claim(self, hint: str | None) -> Claimed | NoClaim:
         """Ask for a job for all that is free, and keep free what it does not need."""
-        if self._stopping.is_set() or self._should_greet:
+        if self._stopping.is_set() or not self._registration.is_known:
             return NoClaim.NO_JOB
         with self._claiming:
             offers = offer_slots(self._pool.take_free(), self._park)
@@ -382,48 +346,11 @@ class Agent:
                 for offer in offers.ready:
                     offer.slot.bench.launcher.start_spare()
                 if offers.ready:
-                    claim = self._ask(offers, hint)
+                    claim = self._registration.claim(offers, hint=hint)
                     claimed = offers.settle(claim, self._park) if claim else NoClaim.NO_JOB
             finally:
                 kept = claimed.slots if isinstance(claimed, Claimed) else ()
                 self._pool.give_back(*offers.let_go(kept))
+        if self._registration.is_unanswered or not self._registration.is_known:
+            self._wake.set()
         return claimed
-
-    def _ask(self, offers: Offers, hint: str | None) -> ClaimResponse | None:
-        # A claim whose answer did not arrive is asked again: it may have been given an attempt.
-        self._claim_id = self._claim_id or secrets.token_hex(16)
-        request = ClaimRequest(
-            claim_id=self._claim_id,
-            worker_id=self._worker_id,
-            boot_id=self._boot_id,
-            devices=offers.kinds,
-            arches=offers.arches,
-            hint=hint,
-        )
-        claim = None
-        try:
-            claim = self._client.claim(request)
-        except ServiceAway as error:
-            log.warning("no answer to a claim", error=str(error))
-            self._is_unanswered = True
-            self._wake.set()
-            return None
-        except ServiceError as error:
-            self._heed_refusal(error)
-        self._claim_id = None
-        return claim
-
-    def _heed_refusal(self, error: ServiceError) -> None:
-        if isinstance(error, ProtocolMismatch):
-            self._fail(f"{error}; install the same release of service and worker")
-        elif not isinstance(error, Superseded):
-            log.error("claim refused", error=str(error))
-        elif time.monotonic() - self._greeted_at < FORGOTTEN_SECONDS:
-            self._fail(
-                f"{error}; if another worker has the id {self._worker_id}, "
-                "give each one a folder of its own (REDKILN_WORKER_DIR)"
-            )
-        else:
-            log.warning("forgotten by the service, saying hello again")
-            self._should_greet = True
-            self._wake.set()

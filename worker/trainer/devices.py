@@ -17,8 +17,8 @@ from worker.hardware.doctor.gather import Places, gather
 from worker.hardware.targets import find_target
 from worker.hardware.unavailable import explain_no_gpu
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.images.resolve import DeviceFacts
 from worker.trainer.patches import has_variable
+from worker.trainer.precision import DeviceFacts
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 """What a forward pass computes in; weights are always float32."""

@@ -10,7 +10,6 @@ place within its epoch, counted from 0.
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -20,10 +19,9 @@ import torch
 from torch import nn
 
 from redkiln.events import EventKind
-from redkiln.failure import FailureCode
-from redkiln.job import Phase, PreviewNote, Progress
+from redkiln.job import Phase, PreviewNote
+from worker.trainer.account import Account
 from worker.trainer.checkpoint import Checkpoint, CheckpointStore
-from worker.trainer.devices import describe_device
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard.findings import FirstSteps
 from worker.trainer.guard.guard import Guard
@@ -34,9 +32,8 @@ from worker.trainer.insight.pace import find_slow_loader, reads_images
 from worker.trainer.lifetime import Stopped
 from worker.trainer.patience import Patience
 from worker.trainer.ranks.distributed import ALONE, Ranks
-from worker.trainer.release import copy_to_host, release_device
 from worker.trainer.report import Report
-from worker.trainer.speed import Speed
+from worker.trainer.saving import Saving, say_diverged
 from worker.trainer.state import TrainingState
 from worker.trainer.updates import rollback
 from worker.trainer.updates.ema import Ema
@@ -111,10 +108,16 @@ class Loop:
         )
         self._patience = Patience(self._training)
         self._is_stalled = False
-        self._saved: tuple[int, int] | None = None
         self._unread: list[torch.Tensor] = []
-        self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
-        self._speed = Speed()
+        self._saving = Saving(
+            work,
+            self._state,
+            store=store,
+            report=report,
+            insight=insight,
+            is_writer=ranks.is_first,
+        )
+        self._account = Account(self._plan, self._state, report=report, insight=insight)
         # From here on nothing but training draws from the global generator (dropout does).
         torch.manual_seed(self._training.seed)
         work.model.train()
@@ -138,9 +141,9 @@ class Loop:
         """Go on where a checkpoint was made."""
         self._unread.clear()
         self._state.restore(checkpoint)
-        self._speed.restart(self.step)
+        self._account.speed.restart(self.step)
         self._is_stalled = self._patience.is_over(self.history)
-        self._saved = (self.step, self._state.evaluated_step)
+        self._saving.note_restored()
 
     @property
     def first_steps(self) -> FirstSteps | None:
@@ -149,10 +152,11 @@ class Loop:
 
     def find_advice(self) -> list[str]:
         """What would make training faster, by what was measured in this process."""
+        speed = self._account.speed
         slow_loader = find_slow_loader(
             self._work.batches.pace,
-            steps=self.step - self._speed.began_step,
-            seconds=self._training_seconds() - self._speed.began_seconds,
+            steps=self.step - speed.began_step,
+            seconds=self._account.seconds - speed.began_seconds,
             has_images=reads_images(self._work.spec),
         )
         return [slow_loader] if slow_loader else []
@@ -206,8 +210,8 @@ class Loop:
 
     def _advance_to(self, last: int) -> bool:
         self._report.enter(Phase.TRAINING)
-        self._speed.begin(seconds=self._training_seconds())
-        if self._training.on_divergence == "rollback" and self._saved is None:
+        self._account.begin()
+        if self._training.on_divergence == "rollback" and not self._saving.has_any:
             # There must be something to go back to, before the first step too.
             self._save(is_best=False, metrics={})
         while True:
@@ -217,7 +221,7 @@ class Loop:
                 self._save_and_stop()
             if self.step >= last or self.is_done:
                 return not self.is_done
-            with self._insight.step(self.step + 1, self._speed), self._watched():
+            with self._insight.step(self.step + 1, self._account.speed), self._watched():
                 self._train_step()
             self._keep_books()
 
@@ -295,7 +299,7 @@ class Loop:
 
     def _keep_books(self) -> None:
         is_progress_due, is_checkpoint_due = self._due(
-            self._report.is_progress_due(), time.perf_counter() >= self._next_checkpoint
+            self._report.is_progress_due(), self._saving.is_due
         )
         if is_progress_due:
             self._read_losses()
@@ -325,10 +329,11 @@ class Loop:
             return
         for name, value in metrics.items():
             if not math.isfinite(value):
-                raise self._diverged(f"{name} is {value} after step {self.step}", self.step)
-            self._add_point(name, value)
+                what = f"{name} is {value} after step {self.step}"
+                raise say_diverged(what, self.step, self._store)
+            self._account.add_point(name, value)
         if self._scaling.is_on:
-            self._add_point("skipped_steps", self._scaling.num_skipped)
+            self._account.add_point("skipped_steps", self._scaling.num_skipped)
         is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
         if is_best:
             self._state.best_metrics = metrics
@@ -337,17 +342,12 @@ class Loop:
         if self._insight.is_preview_due():
             with self._averaged():
                 self._insight.show_samples(self.step)
-        self._report.log(self._epoch_line())
+        self._account.close_epoch()
         self._is_stalled = self._patience.is_over(self.history)
         if self._is_stalled:
             self._report.message(self._patience.explain(self.history, epochs=self._plan.epochs))
         if self._report.is_progress_due() or self.is_done:
             self._say_progress()
-
-    def _epoch_line(self) -> str:
-        values = ", ".join(f"{name} {value:.4g}" for name, value in self.history.newest().items())
-        epoch = math.ceil(self.step / self._plan.steps_per_epoch)
-        return f"epoch {epoch}/{self._plan.epochs}, step {self.step}/{self._plan.steps}: {values}"
 
     def _averaged(self) -> AbstractContextManager[None]:
         return nullcontext() if self._ema is None else self._ema.applied_to(self._work.model)
@@ -369,41 +369,13 @@ class Loop:
             if self._scaling.count(was_skipped=was_skipped):
                 raise self._overflowed(step)
             if not math.isfinite(loss) and not was_skipped:
-                raise self._diverged(f"the loss is {loss} at step {step}", step)
+                raise say_diverged(f"the loss is {loss} at step {step}", step, self._store)
             mean = self._curve.add(loss, step=step)
             if mean is not None:
-                self.history.add("train/loss", step, mean)
-                self._report.add_point("train/loss", step, mean)
-
-    def _add_point(self, name: str, value: float) -> None:
-        self.history.add(name, self.step, value)
-        self._report.add_point(name, self.step, value)
+                self._account.add_point("train/loss", mean, step=step)
 
     def _say_progress(self) -> None:
-        is_new = self._speed.measure(
-            self.step, seconds=self._training_seconds(), batch_size=self._batch_size()
-        )
-        if is_new and self._speed.samples_per_second is not None:
-            self._report.add_point("samples_per_second", self.step, self._speed.samples_per_second)
-            self._report.add_point("lr", self.step, self._learning_rate())
-        progress = Progress(
-            epoch=min(self._plan.epochs, self.step // self._plan.steps_per_epoch + 1),
-            epochs=self._plan.epochs,
-            step=self.step,
-            steps=self._plan.steps,
-            fraction=self.step / self._plan.steps,
-            samples_per_second=self._speed.samples_per_second,
-            eta_seconds=self._speed.eta_seconds(
-                self.step,
-                steps=self._plan.steps,
-                steps_per_epoch=self._plan.steps_per_epoch,
-            ),
-            metrics={**self.history.newest(), "lr": self._learning_rate()},
-        )
-        self._report.progress(self._insight.complete(progress))
-
-    def _training_seconds(self) -> float:
-        return self._report.settle().get(Phase.TRAINING, 0.0)
+        self._account.say(lr=self._learning_rate(), batch_size=self._batch_size())
 
     def _batch_size(self) -> int:
         assert self._training.batch_size != "auto"
@@ -411,7 +383,7 @@ class Loop:
 
     def _save_and_stop(self) -> None:
         self._read_losses()
-        if self._saved != (self.step, self._state.evaluated_step):
+        if not self._saving.is_current:
             self._save(is_best=False, metrics={}, is_leaving=True)
         self._report.flush_points()
         raise Stopped
@@ -420,68 +392,10 @@ class Loop:
         self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool = False
     ) -> None:
         self._read_losses()
-        if not all(bool(torch.isfinite(t).all()) for t in self._work.model.parameters()):
-            raise self._diverged(f"a weight is not finite after step {self.step}", self.step)
-        if not self._ranks.is_first:
-            self._saved = (self.step, self._state.evaluated_step)
-            self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
-            return
-        tensors, values = self._state.tensors(), self._values()
-        if is_leaving and self._device.type == "cuda":
-            # Whoever wants the GPU does not wait for the disk.
-            tensors = copy_to_host(tensors)
-            self._work.close()
-            release_device(self._device)
-        with self._insight.checkpointing():
-            manifest = self._store.save(
-                tensors,
-                step=self.step,
-                epoch=self.step // self._plan.steps_per_epoch,
-                is_best=is_best,
-                metrics=metrics,
-                threads=torch.get_num_threads(),
-                device=str(self._device),
-                state=values,
-            )
-        self._saved = (self.step, self._state.evaluated_step)
-        self._next_checkpoint = time.perf_counter() + self._training.checkpoint_seconds
-        # Whoever goes on from here does not make these steps again, so their points go out first.
-        self._report.flush_points()
-        self._report.write(
-            EventKind.CHECKPOINT,
-            step=manifest.step,
-            epoch=manifest.epoch,
-            file=manifest.name,
-            is_best=is_best,
-            metrics=dict(metrics),
-        )
-
-    def _values(self) -> dict[str, Any]:
-        return {
-            **self._state.values(),
-            "spec": self._work.spec.model_dump(mode="json"),
-            **describe_device(self._device),
-            "steps": self._plan.steps,
-            "steps_per_epoch": self._plan.steps_per_epoch,
-            "seconds": dict(self._report.settle()),
-        }
+        self._saving.save(is_best=is_best, metrics=metrics, is_leaving=is_leaving)
 
     def _overflowed(self, step: int) -> TrainingFailed:
-        what = (
-            f"{MAX_SKIPPED_IN_A_ROW} steps in a row had gradients too large for fp16, up to step "
-            f"{step}"
-        )
-        return self._diverged(what, step, remedy="Try a lower learning rate, or precision fp32.")
-
-    def _diverged(
-        self, what: str, step: int, *, remedy: str = "Try a lower learning rate."
-    ) -> TrainingFailed:
-        good = self._store.manifests()
-        last = f"the last good checkpoint is {good[-1].name}" if good else "no checkpoint was made"
-        message = f"training diverged: {what}; {last}. {remedy}"
-        return TrainingFailed(
-            FailureCode.DIVERGED,
-            message,
-            step=step,
-            checkpoint=good[-1].name if good else None,
-        )
+        num = MAX_SKIPPED_IN_A_ROW
+        what = f"{num} steps in a row had gradients too large for fp16, up to step {step}"
+        remedy = "Try a lower learning rate, or precision fp32."
+        return say_diverged(what, step, self._store, remedy=remedy)

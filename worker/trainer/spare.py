@@ -10,8 +10,8 @@ from torch.nn import functional
 from redkiln.spec import AdamW
 from redkiln.tasks.image_classification import Model, Options
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.images.resolve import resolve_precision
 from worker.trainer.models import build_model
+from worker.trainer.precision import resolve_precision
 from worker.trainer.updates.optimizer import build_optimizer
 
 WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (

@@ -9,11 +9,11 @@ from torch import nn
 
 from redkiln.spec import TrainingSpec
 from worker.export.exportable import Exportable
-from worker.trainer.images.resolve import Plan
 from worker.trainer.inputs import Batch
 from worker.trainer.insight.pace import Pace
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.models.backbone import Freezer
+from worker.trainer.plan import Plan
 from worker.trainer.ranks.distributed import Ranks
 
 

@@ -131,10 +131,10 @@ def test_a_run_whose_batches_take_most_of_its_time_is_called_loader_bound(make_j
     loop, work = start(make_job(training={"epochs": 6}))
     loop.run()
     assert work.batches.pace.making_seconds > 0
-    work.batches.pace.making_seconds = loop._training_seconds()
+    work.batches.pace.making_seconds = loop._account.seconds
     (advice,) = loop.find_advice()
     assert advice.startswith("loader-bound: ")
-    work.batches.pace.waiting_seconds = loop._training_seconds()
+    work.batches.pace.waiting_seconds = loop._account.seconds
     assert loop.find_advice() == []
 
 
@@ -186,7 +186,7 @@ def test_steps_may_end_within_an_epoch_and_are_evaluated_there(make_job, start, 
 def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch):
     job_dir = make_job(training={"epochs": 1})
     loop, _ = start(job_dir)
-    loop._next_checkpoint = 0.0
+    loop._saving.is_due_at = 0.0
     loop.run()
     assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [1, 6]
 

@@ -21,7 +21,6 @@ from worker.export.tables import TableSamples, describe_preparation, make_table_
 from worker.jobdir import Order
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.images.resolve import DeviceFacts, deny, plan_training, resolve_precision
 from worker.trainer.inputs import Batch
 from worker.trainer.models.tabular import (
     TableShape,
@@ -30,6 +29,8 @@ from worker.trainer.models.tabular import (
     build_tabular_model,
     tabular_architecture,
 )
+from worker.trainer.plan import plan_training
+from worker.trainer.precision import DeviceFacts, deny, resolve_precision
 from worker.trainer.report import Report
 from worker.trainer.tables.batches import ResidentRows, TrainRows
 from worker.trainer.tables.builtins import open_builtin_table

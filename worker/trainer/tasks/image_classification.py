@@ -32,18 +32,14 @@ from worker.trainer.images.dataset import (
 )
 from worker.trainer.images.previews import build_image_preview
 from worker.trainer.images.read_ahead import DEPTH
-from worker.trainer.images.resolve import (
-    DataFacts,
-    choose_memory_format,
-    deny,
-    plan_training,
-    resolve_spec,
-)
+from worker.trainer.images.resolve import DataFacts, choose_memory_format, resolve_spec
 from worker.trainer.inputs import Batch
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
 from worker.trainer.models.start import build_started, complete_model, find_start
+from worker.trainer.plan import plan_training
+from worker.trainer.precision import deny
 from worker.trainer.report import Report
 from worker.trainer.trials.layout import FORMATS
 from worker.trainer.trials.remembered import Remembered

@@ -22,8 +22,9 @@ from worker.export.texts import TextSamples, make_text_exportable, preprocessing
 from worker.jobdir import Order
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
-from worker.trainer.images.resolve import deny, plan_training
 from worker.trainer.models.backbone import build_freezer
+from worker.trainer.plan import plan_training
+from worker.trainer.precision import deny
 from worker.trainer.report import Report
 from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
 from worker.trainer.text.network import (

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from redkiln.hardware import Precision
 from redkiln.job import Phase
-from worker.trainer.images.resolve import DeviceFacts, resolve_precision
+from worker.trainer.precision import DeviceFacts, resolve_precision
 from worker.trainer.report import Report
 from worker.trainer.trials.probing import Probe, measure_rates
 from worker.trainer.trials.remembered import Remembered

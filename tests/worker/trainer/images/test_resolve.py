@@ -1,18 +1,11 @@
 import pytest
 
 from redkiln.failure import FailureCode
-from redkiln.spec import Training
 from redkiln.tasks import parse_spec
 from worker.trainer.devices import describe_target
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.images.resolve import (
-    DataFacts,
-    DeviceFacts,
-    choose_memory_format,
-    deny,
-    plan_training,
-    resolve_spec,
-)
+from worker.trainer.images.resolve import DataFacts, choose_memory_format, resolve_spec
+from worker.trainer.precision import DeviceFacts, deny
 
 CPU = DeviceFacts("cpu")
 
@@ -127,15 +120,6 @@ def test_batch_norm_of_one_pixel_and_one_sample_is_refused():
     with pytest.raises(TrainingFailed, match="at least 2 samples") as caught:
         resolve({"model": "resnet18", "training": training}, size=(8, 8))
     assert caught.value.failure.code is FailureCode.BAD_INPUT
-
-
-@pytest.mark.parametrize(
-    ("training", "steps", "epochs"),
-    [({"epochs": 3}, 36, 3), ({"steps": 30}, 30, 3), ({"steps": 24}, 24, 2), ({}, 120, 10)],
-)
-def test_a_plan_counts_full_batches(training, steps, epochs):
-    plan = plan_training(Training(batch_size=8, **training), num_train=100)
-    assert (plan.steps_per_epoch, plan.steps, plan.epochs) == (12, steps, epochs)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from redkiln.spec import Training
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.images.resolve import DeviceFacts
+from worker.trainer.precision import DeviceFacts
 from worker.trainer.text import precision
 from worker.trainer.text.precision import settle_precision
 from worker.trainer.trials.probing import Probe

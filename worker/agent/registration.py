@@ -1,0 +1,151 @@
+"""What this worker is to the service: it says hello, asks for work, and heeds being forgotten."""
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable
+
+import structlog
+
+from redkiln.protocol import PROTOCOL_VERSION, ClaimRequest, ClaimResponse, HelloRequest
+from redkiln.version import __version__
+from worker.agent.client import (
+    ProtocolMismatch,
+    ServiceAway,
+    ServiceClient,
+    ServiceError,
+    Superseded,
+)
+from worker.agent.inventory import Inventory
+from worker.agent.offers import Offers
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+NO_BROKER_POLL_SECONDS = 1.0
+"""Without a doorbell polling is all there is."""
+FORGOTTEN_SECONDS = 60.0
+"""Being forgotten twice in so short a time means that somebody else uses this worker's id."""
+
+
+class Registration:
+    """One worker's name with the service, from its first hello on.
+
+    Args:
+        client: of the service.
+        settings: of the worker.
+        worker_id: kept in the worker's folder.
+        boot_id: of this process.
+        inventory: of this machine.
+        fail: told why the worker cannot go on.
+
+    Attributes:
+        is_known: whether the service has been greeted, and has not forgotten it.
+        is_unanswered: whether the newest request brought no answer.
+        poll_seconds: between two questions for work; known after the first greeting.
+    """
+
+    def __init__(
+        self,
+        client: ServiceClient,
+        settings: WorkerSettings,
+        *,
+        worker_id: str,
+        boot_id: str,
+        inventory: Inventory,
+        fail: Callable[[str], None],
+    ) -> None:
+        self.is_known = False
+        self.is_unanswered = False
+        self.poll_seconds = NO_BROKER_POLL_SECONDS
+        self._client = client
+        self._settings = settings
+        self._worker_id = worker_id
+        self._boot_id = boot_id
+        self._inventory = inventory
+        self._fail = fail
+        self._claim_id: str | None = None
+        self._greeted_at = -float("inf")
+
+    def greet(self, *, slots: int) -> bool:
+        """Say hello; whether it was answered with a welcome.
+
+        Args:
+            slots: attempts that the worker runs at once.
+        """
+        request = HelloRequest(
+            worker_id=self._worker_id,
+            boot_id=self._boot_id,
+            protocol=PROTOCOL_VERSION,
+            version=__version__,
+            hostname=socket.gethostname(),
+            slots=slots,
+            **self._inventory.model_dump(),
+        )
+        try:
+            answer = self._client.hello(request)
+        except ProtocolMismatch as error:
+            self._fail_by_release(error)
+        except ServiceError as error:
+            log.warning("no hello yet", service=self._settings.service_url, error=str(error))
+        else:
+            self.is_known = True
+            self._greeted_at = time.monotonic()
+            self.poll_seconds = self._choose_poll_seconds(answer.poll_seconds)
+            # For whoever waits for this process to be part of the service (native, containers).
+            (self._settings.worker_dir / "ready").write_text(f"{os.getpid()}\n")
+            log.info("welcome", worker_id=self._worker_id, slots=slots)
+        self.is_unanswered = not self.is_known
+        return self.is_known
+
+    def claim(self, offers: Offers, *, hint: str | None) -> ClaimResponse | None:
+        """Ask for a job for what is offered; None if there is none, or no answer.
+
+        Args:
+            offers: what is free.
+            hint: the job id of the message that rang.
+        """
+        # A claim whose answer did not arrive is asked again: it may have been given an attempt.
+        self._claim_id = self._claim_id or secrets.token_hex(16)
+        request = ClaimRequest(
+            claim_id=self._claim_id,
+            worker_id=self._worker_id,
+            boot_id=self._boot_id,
+            devices=offers.kinds,
+            arches=offers.arches,
+            hint=hint,
+        )
+        claim = None
+        try:
+            claim = self._client.claim(request)
+        except ServiceAway as error:
+            log.warning("no answer to a claim", error=str(error))
+            self.is_unanswered = True
+            return None
+        except ServiceError as error:
+            self._heed_refusal(error)
+        self._claim_id = None
+        return claim
+
+    def _heed_refusal(self, error: ServiceError) -> None:
+        if isinstance(error, ProtocolMismatch):
+            self._fail_by_release(error)
+        elif not isinstance(error, Superseded):
+            log.error("claim refused", error=str(error))
+        elif time.monotonic() - self._greeted_at < FORGOTTEN_SECONDS:
+            self._fail(
+                f"{error}; if another worker has the id {self._worker_id}, "
+                "give each one a folder of its own (REDKILN_WORKER_DIR)"
+            )
+        else:
+            log.warning("forgotten by the service, saying hello again")
+            self.is_known = False
+
+    def _fail_by_release(self, error: ProtocolMismatch) -> None:
+        self._fail(f"{error}; install the same release of service and worker")
+
+    def _choose_poll_seconds(self, offered: float) -> float:
+        if self._settings.poll_seconds is not None:
+            return self._settings.poll_seconds
+        return offered if self._settings.broker_url else min(offered, NO_BROKER_POLL_SECONDS)
