@@ -146,3 +146,9 @@ def field_paths(schema):
                 yield from walk(inner, f"{path}{name}.")
 
     return list(walk(schema, ""))
+
+
+def test_the_rooms_of_the_trainer_are_named():
+    named = re.findall(r"^\| `(\w+)/` \|", (DOCS / "architecture.md").read_text(), re.M)
+    rooms = [path.parent.name for path in (ROOT / "worker" / "trainer").glob("*/__init__.py")]
+    assert sorted(named) == sorted(rooms)
