@@ -2,9 +2,6 @@
 
 import hashlib
 import itertools
-import shutil
-import tempfile
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +10,6 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
-from sqlmodel import select
 
 from redkiln.events import Event
 from redkiln.job import AttemptStatus, JobStatus
@@ -22,49 +18,27 @@ from redkiln.protocol import (
     CheckpointCommit,
     ClaimRequest,
     FinishRequest,
-    HelloRequest,
     ReportRequest,
 )
-from redkiln.version import __version__
 from service.access import LOCAL
-from service.app import build_services
 from service.artifacts.tables import Artifact
 from service.attempts.checkpoints import commit_checkpoint
-from service.attempts.claim import claim
-from service.attempts.fencing import hold_fence, renew_all
-from service.attempts.finish import finish
+from service.attempts.fencing import renew_all
 from service.attempts.report import take_report
 from service.attempts.tables import ATTEMPT, Attempt, Checkpoint
-from service.blobs.rules import hold
-from service.changes import Changes
 from service.database import database_now, read_now
 from service.datasets.rules import ensure_builtins
-from service.errors import Conflict, Gone, NotFound, Superseded
+from service.errors import Conflict, NotFound, Superseded
 from service.housekeeping import collect_blobs, reap_expired
 from service.jobs.removal import delete_job
 from service.jobs.steering import cancel, pause, resume, retry
 from service.jobs.submit import submit
 from service.jobs.tables import Job, JobEvent
-from service.migrations.metadata import METADATA
-from service.settings import Settings
 from service.workers.rules import hello
+from tests.service.ground import WORKERS, Ground, Held, open_services
 
 ENDS = ("succeeded", "failed", "cancelled")
-WORKERS = ["wrk_00000001", "wrk_00000002"]
 OUTCOMES = ["succeeded", "failed", "released", "paused", "cancelled"]
-
-
-@dataclass
-class Held:
-    """An attempt as a worker holds it, perhaps without a right to it any more."""
-
-    id: str
-    job_id: str
-    fence: int
-    seq: int = 0
-    steps: int = 0
-    claim: ClaimRequest | None = None
-    finished: list = field(default_factory=list)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,11 +51,7 @@ def _template(tmp_path_factory):
     Machine.template = state_dir
 
 
-def open_services(state_dir):
-    return build_services(Settings(state_dir=state_dir, min_free_bytes=0), Changes())
-
-
-class Machine(RuleBasedStateMachine):
+class Machine(Ground, RuleBasedStateMachine):
     """The service's own functions over a real database, called by workers that know no better."""
 
     template: Path
@@ -89,32 +59,11 @@ class Machine(RuleBasedStateMachine):
     attempts = Bundle("attempts")
 
     def __init__(self):
-        super().__init__()
-        self.state_dir = Path(tempfile.mkdtemp()) / "state"
-        shutil.copytree(self.template, self.state_dir)
-        self.services = open_services(self.state_dir)
-        self.boots = dict.fromkeys(WORKERS, 0)
-        self.num_claims = 0
-        self.ended = {}
-        for worker in WORKERS:
-            self.write(lambda s, w=worker: hello(s, self.greeting(w)))
+        RuleBasedStateMachine.__init__(self)
+        Ground.__init__(self, self.template)
 
     def teardown(self):
-        self.services.database.close()
-        shutil.rmtree(self.state_dir.parent)
-
-    def write(self, function):
-        return self.services.database.write(function)
-
-    def greeting(self, worker):
-        return HelloRequest(
-            worker_id=worker,
-            boot_id=str(self.boots[worker]),
-            protocol=1,
-            version=__version__,
-            hostname="h",
-            slots=1,
-        )
+        self.close()
 
     @rule(target=jobs, priority=st.integers(-1, 1), failures=st.integers(0, 2))
     def submits(self, priority, failures):
@@ -372,61 +321,6 @@ class Machine(RuleBasedStateMachine):
             assert self.services.storage.stat(row.sha256).size_bytes == row.size_bytes
         succeeded = {job.id for job in self.rows(Job, Job.status == JobStatus.SUCCEEDED)}
         assert {row.job_id for row in self.rows(Artifact)} == succeeded
-
-    def fenced(self, held, function):
-        """Run a write of an attempt; without a right to write nothing at all may change."""
-        row = next(iter(self.rows(Attempt, Attempt.id == held.id)), None)
-        if row is not None and row.status == AttemptStatus.RUNNING:
-            return self.write(function)
-        before = self.dump()
-        with pytest.raises(Gone if row is None else Superseded):
-            self.write(function)
-        assert self.dump() == before
-        return None
-
-    def finish(self, session, held, request):
-        services = self.services
-        return finish(
-            session,
-            services.settings,
-            services.storage,
-            attempt_id=held.id,
-            fence=held.fence,
-            request=request,
-        )
-
-    def store(self, session, held, data):
-        hold_fence(session, held.id, fence=held.fence, lease_seconds=90)
-        hold(session, hashlib.sha256(data).hexdigest(), holder=held.id)
-        self.services.storage.put([data])
-
-    def claim(self, request):
-        services = self.services
-        return self.write(lambda s: claim(s, services.settings, request, secret=services.secret))
-
-    def best_queued(self):
-        queued = self.rows(Job, Job.status == JobStatus.QUEUED)
-        return min(queued, key=lambda job: (-job.priority, job.id)).id if queued else None
-
-    def rows(self, table, *conditions):
-        return self.services.database.read(lambda s: s.exec(select(table).where(*conditions)).all())
-
-    def job(self, job_id):
-        (job,) = self.rows(Job, Job.id == job_id)
-        return job
-
-    def status(self, job_id):
-        found = self.rows(Job, Job.id == job_id)
-        return found[0].status if found else None
-
-    def dump(self):
-        def read(session):
-            return {
-                name: sorted(map(tuple, session.execute(sa.select(table)).all()), key=repr)
-                for name, table in METADATA.tables.items()
-            }
-
-        return self.services.database.read(read)
 
 
 TestInvariants = Machine.TestCase
