@@ -1,8 +1,16 @@
-"""What one writes first to train on images: a DataLoader over files, by hand or under Lightning."""
+"""What one writes first to train on images: a DataLoader over files, by hand or under Lightning.
+
+Each runs in a process of its own, as a user's would: without the settings of memory and threads
+that a job's process makes for itself. `python -m bench.plain_loops plain|lightning MODEL ARCHIVE`
+reads numbers of steps and answers each with the seconds that they took.
+"""
 
 import itertools
 import logging
+import os
 import random
+import subprocess
+import sys
 import tempfile
 import time
 import zipfile
@@ -18,11 +26,45 @@ from torch.utils.data import DataLoader, Dataset
 
 from bench.bare_step import build_network
 from bench.turns import Chunks
+from worker.trainer.threads import ENVIRONMENT
 
 BATCH = 64
 SETTLE_SECONDS = 0.3
 """After a chunk: the loader's workers go on until their queues are full."""
+ANSWER = "seconds: "
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
+
+
+class PlainProcess:
+    """One of the ways, to be advanced by chunks.
+
+    Args:
+        way: `plain` or `lightning`.
+        model: by its name.
+        archive: of images.
+    """
+
+    def __init__(self, way: str, *, model: str, archive: Path) -> None:
+        command = [sys.executable, "-m", "bench.plain_loops", way, model, str(archive)]
+        variables = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
+        self._child = subprocess.Popen(
+            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, steps: int) -> float:
+        """Seconds of so many steps."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(f"{steps}\n")
+        self._child.stdin.flush()
+        for line in self._child.stdout:
+            if line.startswith(ANSWER):
+                return float(line.removeprefix(ANSWER))
+        raise RuntimeError(f"the loop beside ended with status {self._child.wait()}")
+
+    def close(self) -> None:
+        """End it."""
+        self._child.communicate()
 
 
 def plain_chunks(archive: Path, *, model: str) -> Chunks:
@@ -165,3 +207,14 @@ class FileDataset(Dataset[tuple[torch.Tensor, int]]):
             image = image.rotate(random.uniform(-10, 10), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
         return (pixels - self._mean) / self._std, label
+
+
+def serve(way: str, model: str, archive: Path) -> None:
+    """Answer numbers of steps on stdin until it ends."""
+    chunks = {"plain": plain_chunks, "lightning": lightning_chunks}[way](archive, model=model)
+    for line in sys.stdin:
+        print(f"{ANSWER}{chunks(int(line))}", flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -6,8 +6,9 @@ so that whatever else the machine does hits all of them:
 - bare: forward, backward and optimiser step on resident random tensors, nothing else;
 - redkiln: the loop of a real job with flip, rotation and normalisation; a chunk is an epoch with
   its checkpoint and events, evaluation excluded;
-- plain: a PyTorch DataLoader over files with the usual transforms written with PIL, in fp32;
-- lightning: the same loader and model under Lightning's Trainer with its defaults.
+- plain: a PyTorch DataLoader over files with the usual transforms written with PIL, in fp32, in a
+  process as a user starts it;
+- lightning: the same loader and model under Lightning's Trainer with its defaults, in another.
 
 The default job, with everything `auto`, is held against the last two by samples/s: batches differ.
 
@@ -18,7 +19,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from bench.bare_step import bare_chunks
 from bench.image_archives import CIFAR, archive_dataset, generate_archive
 from bench.isolated import print_results, run_isolated
 from bench.job_loop import JobLoop, write_job
-from bench.plain_loops import BATCH, lightning_chunks, plain_chunks
+from bench.plain_loops import BATCH, PlainProcess
 from bench.result import Result, at_least, info
 from bench.turns import alternate, compare
 from worker.trainer.devices import cpu_has_bf16
@@ -36,6 +37,8 @@ from worker.trainer.memory import keep_freed_memory
 
 PLAIN_CHUNK = 35
 """Steps of the plain loop in a chunk, of batch 64."""
+PIECES = 10
+"""That an epoch and as many bare steps are cut into, to take turns within seconds."""
 SLOW_SHARE = 8
 """Steps of resnet18 in a chunk are so many times fewer: each takes some 50 times as long."""
 
@@ -96,7 +99,9 @@ def over_bare_step(
     with closing(RedkilnChunks(root, archive, model=model, training=training)) as redkiln:
         bare = bare_chunks(redkiln.memory_format, model=model, batch=batch, precision=precision)
         steps = redkiln.steps_per_epoch // (1 if model == "amdnet" else SLOW_SHARE)
-        seconds = alternate({"bare": bare, "redkiln": redkiln}, steps=dict.fromkeys(WAYS, steps))
+        seconds = alternate(
+            {"bare": bare, "redkiln": redkiln}, steps=dict.fromkeys(WAYS, steps), pieces=PIECES
+        )
     ratio, pairs = compare(seconds["bare"], seconds["redkiln"])
     rate = steps * batch / statistics.median(seconds["redkiln"])
     how = (
@@ -113,10 +118,13 @@ def default_over_plain(root: Path, archive: Path, *, model: str, data: str) -> l
     """What a job makes of a CPU when nothing is asked for, over what one writes first."""
     has_tiles = bool(torch.cpu.get_capabilities().get("amx_bf16"))
     share = 1 if model == "amdnet" else SLOW_SHARE
-    with closing(RedkilnChunks(root, archive, model=model, training={})) as redkiln:
-        others = {"plain": plain_chunks(archive, model=model)}
-        if find_spec("lightning"):
-            others["lightning"] = lightning_chunks(archive, model=model)
+    with ExitStack() as stack:
+        chunks = RedkilnChunks(root, archive, model=model, training={})
+        redkiln = stack.enter_context(closing(chunks))
+        others = {
+            way: stack.enter_context(closing(PlainProcess(way, model=model, archive=archive)))
+            for way in ("plain", *(["lightning"] if find_spec("lightning") else []))
+        }
         samples = PLAIN_CHUNK * BATCH // share
         steps = dict.fromkeys(WAYS, samples // BATCH)
         steps["redkiln"] = max(1, samples // redkiln.batch_size)

@@ -12,15 +12,35 @@ Chunks = Callable[[int], float]
 """Makes so many steps and returns the seconds that they took."""
 
 
-def alternate(ways: Mapping[str, Chunks], *, steps: Mapping[str, int]) -> dict[str, list[float]]:
-    """Seconds of all ways' chunks, taken in turns; who goes first changes from turn to turn."""
+def alternate(
+    ways: Mapping[str, Chunks], *, steps: Mapping[str, int], pieces: int = 1
+) -> dict[str, list[float]]:
+    """Seconds of all ways' chunks, taken in turns; who goes first changes from turn to turn.
+
+    Args:
+        ways: to be held against each other.
+        steps: of a chunk of each.
+        pieces: that a chunk is made in, where the ways take turns within it too: a machine that
+            others use, too, changes its speed within seconds.
+    """
     for name, way in ways.items():
         way(min(WARM_UP, steps[name]))
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(TURNS):
-        for name in list(ways) if turn % 2 else reversed(list(ways)):
-            seconds[name].append(ways[name](steps[name]))
+    order = list(ways)
+    for _ in range(TURNS):
+        spent = dict.fromkeys(ways, 0.0)
+        for piece in range(pieces):
+            order.reverse()
+            for name in order:
+                num = _share(steps[name], piece, pieces)
+                spent[name] += ways[name](num) if num else 0.0
+        for name, value in spent.items():
+            seconds[name].append(value)
     return seconds
+
+
+def _share(steps: int, piece: int, pieces: int) -> int:
+    return steps * (piece + 1) // pieces - steps * piece // pieces
 
 
 def compare(theirs: list[float], ours: list[float]) -> tuple[float, str]:
