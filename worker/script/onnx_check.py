@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.script.samples import (
+    NAME,
+    Arrays,
+    MismatchError,
+    SamplesError,
+    describe_error,
+    load_samples,
+    measure_difference,
+)
 from worker.script.verdict import Verdict
-
-Arrays = Mapping[str, NDArray[Any]]
 
 TOLERANCE = 1e-3
 """Largest difference relative to the largest expected value, as the export of trained models has
@@ -26,7 +33,8 @@ it by default (`redkiln.spec.Export`)."""
 FREE_SIZE = 2
 """Of a dimension that the file leaves open."""
 MAX_ELEMENTS = 2**28
-SAMPLES = "samples.npz"
+REALS = {"float16": "float16", "float": "float32", "double": "float64"}
+WHOLES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 
 
 def check_file(path: Path) -> Verdict:
@@ -38,14 +46,13 @@ def check_file(path: Path) -> Verdict:
         onnx.checker.check_model(str(path), full_check=False)
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001  of whatever kind: it is no file that runs
-        return Verdict(verified=False, words=f"it cannot be loaded: {_first_line(error)}")
+        return Verdict(verified=False, words=f"it cannot be loaded: {describe_error(error)}")
     inputs = {item.name: list(item.shape) for item in session.get_inputs()}
     try:
-        samples = find_samples(path)
-        given = samples or {
-            item.name: make_input(item.shape, item.type) for item in session.get_inputs()
-        }
-        feed = {name: np.asarray(given[name]) for name in inputs}
+        samples = load_samples(path)
+        feed = {item.name: _find_input(item, samples) for item in session.get_inputs()}
+    except SamplesError as error:
+        return Verdict(verified=False, words=f"not compared: {error}", inputs=inputs)
     except KeyError as error:
         words = f"its samples have no array for its input {error}"
         return Verdict(verified=False, words=words, inputs=inputs)
@@ -55,25 +62,12 @@ def check_file(path: Path) -> Verdict:
     try:
         outputs = dict(zip(names, session.run(names, feed), strict=True))
     except Exception as error:  # noqa: BLE001  as above
-        return Verdict(
-            verified=False, words=f"it does not run: {_first_line(error)}", inputs=inputs
-        )
-    if samples is None or not any(name in samples for name in names):
+        where = "" if samples is None else " on its samples"
+        words = f"it does not run{where}: {describe_error(error)}"
+        return Verdict(verified=False, words=words, inputs=inputs)
+    if samples is None:
         return Verdict(verified=None, words="it runs; parity not checked", inputs=inputs)
     return compare(outputs, samples, inputs=inputs)
-
-
-def find_samples(path: Path) -> Arrays | None:
-    """The arrays that were left beside a file.
-
-    Raises:
-        ValueError: they cannot be read.
-    """
-    for candidate in (path.with_suffix(".npz"), path.parent / SAMPLES):
-        if candidate.is_file():
-            with np.load(candidate, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-    return None
 
 
 def make_input(shape: Sequence[int | str | None], kind: str) -> NDArray[Any]:
@@ -86,38 +80,42 @@ def make_input(shape: Sequence[int | str | None], kind: str) -> NDArray[Any]:
     if np.prod(sizes, dtype=np.float64) > MAX_ELEMENTS:
         raise ValueError(f"an input of shape {sizes} is too large to try")
     name = kind.removeprefix("tensor(").removesuffix(")")
-    dtype = {"float": "float32", "double": "float64"}.get(name, name)
-    generator = np.random.default_rng(0)
-    if dtype in ("float16", "float32", "float64"):
-        return generator.random(sizes).astype(dtype)
-    if dtype == "bool":
-        return np.ones(sizes, dtype=bool)
-    if dtype.startswith(("int", "uint")):
-        return np.ones(sizes, dtype=dtype)
-    raise ValueError(f"no input of type {kind} can be made up; leave {SAMPLES} beside it")
+    if name in REALS:
+        return np.random.default_rng(0).random(sizes).astype(REALS[name])
+    if name in WHOLES:
+        return np.ones(sizes, dtype=name)
+    raise ValueError(f"no input of type {kind} can be made up; leave {NAME} beside it")
 
 
-def compare(outputs: Arrays, expected: Arrays, *, inputs: dict[str, Any]) -> Verdict:
-    """Outputs beside those that were expected."""
+def compare(outputs: Mapping[str, Any], expected: Arrays, *, inputs: dict[str, Any]) -> Verdict:
+    """Outputs beside those that were expected; a sequence or a map cannot be compared."""
+    named = [name for name in outputs if name in expected]
+    tensors = [name for name in named if isinstance(outputs[name], np.ndarray)]
+    passed_over = [f"{name} is no tensor" for name in named if name not in tensors]
+    if not tensors:
+        why = ", ".join(passed_over) or f"its samples have none of its outputs {list(outputs)}"
+        words = f"it runs; parity not checked: {why}"
+        return Verdict(verified=None, words=words, inputs=inputs)
     worst = 0.0
-    for name in (name for name in outputs if name in expected):
-        found, wanted = np.asarray(outputs[name]), np.asarray(expected[name])
-        if found.shape != wanted.shape:
-            words = f"output {name} has shape {found.shape}, expected {wanted.shape}"
-            return Verdict(verified=False, words=words, inputs=inputs)
-        if not np.isfinite(found.astype(np.float64)).all():
-            words = f"output {name} is not finite"
-            return Verdict(verified=False, words=words, inputs=inputs)
-        scale = float(np.abs(wanted).max(initial=0.0)) or 1.0
-        distance = np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max(initial=0.0)
-        worst = max(worst, float(distance) / scale)
-    is_close = worst <= TOLERANCE
-    words = f"outputs differ by {worst:.1e} of the largest" + ("" if is_close else ": too much")
-    return Verdict(verified=is_close, words=words, difference=worst, inputs=inputs)
+    for name in tensors:
+        try:
+            worst = max(worst, measure_difference(outputs[name], expected[name]))
+        except MismatchError as error:
+            return Verdict(verified=False, words=f"output {name} {error}", inputs=inputs)
+    words = f"outputs differ by {worst:.1e} of the largest"
+    if worst > TOLERANCE:
+        words = f"{words}: too much"
+        return Verdict(verified=False, words=words, difference=worst, inputs=inputs)
+    if passed_over:
+        words = f"{words}; not all are compared: {', '.join(passed_over)}"
+        return Verdict(verified=None, words=words, difference=worst, inputs=inputs)
+    return Verdict(verified=True, words=words, difference=worst, inputs=inputs)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+def _find_input(item: Any, samples: Arrays | None) -> NDArray[Any]:
+    if not item.type.startswith("tensor("):
+        raise ValueError(f"its input {item.name} is a {item.type}, which no sample can be")
+    return make_input(item.shape, item.type) if samples is None else samples[item.name]
 
 
 def main(paths: list[str]) -> None:

@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 
 from redkiln.tasks.script import Limits
+from tests.worker.script.onnx_files import write_model
 from worker.script import models
 from worker.script.bounds import Bounds
 from worker.script.models import check_models
@@ -40,3 +42,23 @@ def test_what_is_not_checked_in_time_is_said_to_be_unchecked(results, bounds, re
 def test_where_there_is_no_model_nothing_is_started(job_dir, places, report, bounds, monkeypatch):
     monkeypatch.setattr(models.subprocess, "Popen", None)
     assert check_models(Results(job_dir, places.out_dir, report), bounds, report) == {}
+
+
+def test_damaged_samples_of_one_file_leave_the_verdict_of_the_next(
+    job_dir, places, report, bounds, events
+):
+    for name in ("bad", "good"):
+        write_model(places.out_dir / f"{name}.onnx")
+    (places.out_dir / "bad.npz").write_bytes(b"PK\x03\x04 cut off")
+    x = np.ones((2, 3), dtype=np.float32)
+    np.savez(places.out_dir / "good.npz", x=x, y=2 * x)
+    results = Results(job_dir, places.out_dir, report)
+    results.look([], is_over=True)
+    places.prepare_tools()
+    verdicts = check_models(results, bounds, report)
+    assert {name: verdict.verified for name, verdict in verdicts.items()} == {
+        "bad.onnx": False,
+        "good.onnx": True,
+    }
+    (told,) = events("warning")
+    assert "bad.onnx: not compared: bad.npz cannot be read" in told["message"]
