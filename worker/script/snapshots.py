@@ -2,8 +2,7 @@
 
 The folder is taken when something in it has become whole and nothing is half written. A snapshot
 is a tar without compression, as weights do not shrink, and links within the folder are in its
-manifest; it is written beside the trainer's
-checkpoints and handed in in the same way.
+manifest; it is written beside the trainer's checkpoints and handed in in the same way.
 """
 
 import errno
@@ -175,7 +174,7 @@ class Snapshots:
 
 
 def pack(folder: Path, names: Iterable[str], target: "_Hashed") -> dict[str, str]:
-    """Write files of a folder as a tar.
+    """Write files of a folder as a tar, and the folders that nothing is in.
 
     Returns:
         links within the folder, which a tar of plain files cannot hold: what each leads to.
@@ -191,6 +190,10 @@ def pack(folder: Path, names: Iterable[str], target: "_Hashed") -> dict[str, str
                 info.size, info.mtime = status.st_size, int(status.st_mtime)
                 info.mode = 0o755 if status.st_mode & 0o100 else 0o644
                 packed.addfile(info, file)
+        for name in _empty_folders(folder):
+            info = tarfile.TarInfo(name)
+            info.type = tarfile.DIRTYPE
+            packed.addfile(info)
     return dict(_inner_links(folder))
 
 
@@ -234,6 +237,16 @@ def _inner_links(folder: Path) -> Iterator[tuple[str, str]]:
                     target = os.readlink(path)  # noqa: PTH115
                     if is_inner(check_artifact_name(relative), target):
                         yield relative, target
+
+
+def _empty_folders(folder: Path) -> Iterator[str]:
+    """Folders with nothing in them that is kept."""
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        is_empty = not folders and all(name.startswith(".") for name in names)
+        if is_empty and Path(root) != folder:
+            with suppress(ValueError):  # of an odd name
+                yield check_artifact_name(Path(root).relative_to(folder).as_posix())
 
 
 class _Hashed:

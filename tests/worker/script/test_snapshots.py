@@ -38,6 +38,27 @@ def test_a_folder_comes_back_as_it_was(snapshots, places, job_dir, events, tmp_p
     assert (back / "epoch-1" / "model.pt").read_bytes() == b"weights"
 
 
+def test_folders_with_nothing_in_them_come_back_beside_the_files(
+    snapshots, places, job_dir, tmp_path
+):
+    for name in ("logs", "a/b/c", "files", ".cache/empty", "hidden"):
+        (places.checkpoints_dir / name).mkdir(parents=True)
+    (places.checkpoints_dir / "files" / "state").write_bytes(b"x")
+    (places.checkpoints_dir / "hidden" / ".lock").touch()
+    snapshots.look([], step=1)
+    back = tmp_path / "back"
+    back.mkdir()
+    assert restore(job_dir.checkpoints_dir / "step-000000000001.tar", back) == 1
+    found = {path.relative_to(back).as_posix() for path in back.rglob("*")}
+    assert found == {"logs", "a", "a/b", "a/b/c", "files", "files/state", "hidden"}
+
+
+def test_folders_alone_are_no_checkpoint(snapshots, places, events):
+    (places.checkpoints_dir / "logs").mkdir()
+    snapshots.look([], step=1, is_over=True)
+    assert announced(events) == []
+
+
 def test_its_manifest_has_the_digest_that_it_is_handed_in_with(snapshots, places, job_dir):
     (places.checkpoints_dir / "a").write_bytes(b"x")
     snapshots.look([], step=1)
