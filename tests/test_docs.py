@@ -18,6 +18,8 @@ from worker.settings import WorkerSettings
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
+ROOMS = (DOCS, EXAMPLES, ROOT / "bench")
+"""With pages of their own."""
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -87,21 +89,25 @@ def test_every_target_is_documented_as_the_table_has_it(target):
         assert f"| {defect.text} | {defect.fix} | {defect.source} |" in text
 
 
+def list_pages():
+    return [*ROOT.glob("*.md"), *(page for room in ROOMS for page in room.rglob("*.md"))]
+
+
 def test_links_between_pages_lead_somewhere():
-    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    pages = list_pages()
     broken = [
         f"{page.relative_to(ROOT)} -> {target}"
         for page in pages
         for target in LINK.findall(page.read_text())
         if not (page.parent / target).exists()
     ]
-    assert pages
+    assert {room for room in ROOMS for page in pages if room in page.parents} == set(ROOMS)
     assert not broken
 
 
 def shown_commands():
     """Each `redkiln ...` line of a page's code and of an example's comments, with its place."""
-    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *EXAMPLES.rglob("*.md")]:
+    for page in list_pages():
         for block in re.findall(r"^```.*?^```", page.read_text(), re.M | re.S):
             for line in re.findall(r"^\s*(?:\S+/)?redkiln (.*)", block, re.M):
                 yield page.relative_to(ROOT), line

@@ -1,6 +1,7 @@
 import pytest
 
 from redkiln.job import MAX_QUEUE_POSITION
+from redkiln.tasks import TASKS, needs_dataset
 from service.ids import new_id
 from service.jobs.tables import JOB, Job
 
@@ -152,13 +153,25 @@ def test_bytes_that_another_job_needs_outlive_a_deleted_one(client, submit, work
 
 
 def test_tasks_are_listed_with_their_defaults_and_schemas(client):
-    task = client.get("/v1/tasks").json()["data"][0]
-    assert task["defaults"]["training"]["optimizer"]["name"] == "adamw"
-    response = client.get(task["schema_url"])
-    assert "dataset" in response.json()["required"]
-    etag = response.headers["ETag"]
-    assert client.get(task["schema_url"], headers={"If-None-Match": etag}).status_code == 304
+    tasks = {task["name"]: task for task in client.get("/v1/tasks").json()["data"]}
+    assert set(tasks) == set(TASKS)
+    for name, task in tasks.items():
+        schema = client.get(task["schema_url"]).json()
+        assert schema["properties"]["task"]["const"] == name
+        assert ("dataset" in schema.get("required", [])) == needs_dataset(name)
+        unset = {"task", *TASKS[name].required} - task["defaults"].keys()
+        assert task["defaults"].keys() | unset == schema["properties"].keys()
+    assert tasks["image-classification"]["defaults"]["training"]["optimizer"]["name"] == "adamw"
     assert client.get("/v1/tasks/nothing/schema").status_code == 404
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_schema_that_has_not_changed_is_not_sent_again(client, task):
+    response = client.get(f"/v1/tasks/{task}/schema")
+    again = client.get(
+        f"/v1/tasks/{task}/schema", headers={"If-None-Match": response.headers["ETag"]}
+    )
+    assert (again.status_code, again.content) == (304, b"")
 
 
 def test_health_needs_no_worker_but_readiness_does(client, worker_key, worker):
