@@ -64,6 +64,10 @@ WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN
 """What somebody asked for: the last words say nothing about it."""
 
 
+SCRIPTS = (FailureCode.SCRIPT_FAILED, FailureCode.CRASHED, FailureCode.KILLED)
+"""Ends of a user's program, announced by what stays with it: it does not see the kernel's log."""
+
+
 def judge(death: Death) -> JobFailure | None:
     """Why the child's work is not done; None if it is, even if it crashed on its way out."""
     if death.is_complete and death.announced is None:
@@ -73,7 +77,8 @@ def judge(death: Death) -> JobFailure | None:
     if death.stopped_for is not None:
         return _failure(death, *STOPS[death.stopped_for])
     if death.announced is not None:
-        return death.announced
+        is_unexplained = death.announced.code in SCRIPTS and "cause" not in death.announced.details
+        return (_from_kernel(death) if is_unexplained else None) or death.announced
     return _from_last_words(death) or _from_kernel(death) or _from_status(death)
 
 

@@ -1,9 +1,11 @@
 """What the end of a script means: its exit status, its last words, and what to do about it."""
 
 import signal
+from collections.abc import Mapping
+from dataclasses import replace
 
 from redkiln.failure import FailureCode, JobFailure
-from worker.hardware.deaths import find_line, recognise, to_failure
+from worker.hardware.deaths import Cause, find_line, recognise, to_failure
 
 MAX_TAIL = 2000
 EXIT_CANNOT_RUN, EXIT_NOT_FOUND = 126, 127
@@ -17,13 +19,27 @@ MEANINGS = {
 }
 
 
-def explain_exit(status: int, *, tail: str, oom_kills: int) -> JobFailure | None:
+FIXES: Mapping[str, str] = {
+    "gpu_out_of_memory": "Have the script use smaller batches, or accumulate gradients over more.",
+    "no_bf16": "Have the script compute in fp16 or fp32.",
+    "compiler_died": "Have the script compute in fp32, and without torch.compile.",
+    "host_out_of_memory": "Run fewer jobs at once (REDKILN_SLOTS), or have the script hold less.",
+}
+"""What to do, by cause, where a trainer has fields of its spec for it and a script has not."""
+NEED_GPU = ("gpu_not_visible", "wrong_build")
+"""Causes that are no fault of the worker's where a script has no GPU."""
+
+
+def explain_exit(
+    status: int, *, tail: str, oom_kills: int, has_gpu: bool = True
+) -> JobFailure | None:
     """The failure that an exit status stands for; None for 0.
 
     Args:
         status: as subprocess has it: minus the signal's number where one ended it.
         tail: the last of what it printed.
         oom_kills: processes that the kernel killed for memory meanwhile.
+        has_gpu: whether one was leased for it.
     """
     if status == 0:
         return None
@@ -35,7 +51,8 @@ def explain_exit(status: int, *, tail: str, oom_kills: int) -> JobFailure | None
     cause = recognise(tail)
     if cause is not None:
         line = find_line(cause, tail.splitlines())
-        return to_failure(cause, line=line, **evidence, tail=tail[-MAX_TAIL:])
+        told = _tell_of_script(cause, line=line, has_gpu=has_gpu)
+        return to_failure(told, line=line, **evidence, tail=tail[-MAX_TAIL:])
     if status == -signal.SIGKILL and oom_kills:
         code, message = (
             FailureCode.HOST_OUT_OF_MEMORY,
@@ -56,6 +73,28 @@ def explain_exit(status: int, *, tail: str, oom_kills: int) -> JobFailure | None
         code = FailureCode.SCRIPT_FAILED
         message = f"the script ended with status {status}: {_last_line(tail)}"
     return JobFailure.of(code, message, **evidence, tail=tail[-MAX_TAIL:])
+
+
+def _tell_of_script(cause: Cause, *, line: str, has_gpu: bool) -> Cause:
+    """A cause as it is with a program that is not ours."""
+    if cause.name == "broken_installation":
+        return replace(
+            cause,
+            code=FailureCode.SCRIPT_FAILED,
+            happened=f"The script could not import something ({line}).",
+            fix="Name what is missing, or its version, among the requirements "
+            "(`redkiln run --requirements FILE`).",
+        )
+    if cause.name in NEED_GPU and not has_gpu:
+        return replace(
+            cause,
+            row=None,
+            code=FailureCode.SCRIPT_FAILED,
+            is_retryable=False,
+            happened="The script uses a GPU, and none was leased for it.",
+            fix="Ask for one: resources.device: gpu (`redkiln run --gpus 1`).",
+        )
+    return replace(cause, fix=FIXES.get(cause.name, cause.fix))
 
 
 def _last_line(tail: str) -> str:

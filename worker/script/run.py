@@ -99,6 +99,7 @@ def _run(
         bounds=bounds,
         snapshots=snapshots,
         results=results,
+        num_gpus=order.num_gpus,
         sensor_dirs=order.sensor_dirs,
     )
     report.enter(Phase.RUNNING)
@@ -128,6 +129,7 @@ class Supervisor:
     """Runs one program to its end.
 
     Attributes:
+        num_gpus: that were leased for it.
         sensor_dirs: where the driver's files on its GPUs are.
         told: what it said of itself.
     """
@@ -139,6 +141,7 @@ class Supervisor:
     bounds: Bounds
     snapshots: Snapshots
     results: Results
+    num_gpus: int = 0
     sensor_dirs: Sequence[str] = ()
     clock: Callable[[], float] = time.monotonic
     told: Told = field(init=False)
@@ -191,7 +194,10 @@ class Supervisor:
         self._collect(is_over=True)
         self._tell_what_was_dropped()
         return failure or explain_exit(
-            status, tail=pump.tail(), oom_kills=_count_oom_kills() - oom_kills
+            status,
+            tail=pump.tail(),
+            oom_kills=_count_oom_kills() - oom_kills,
+            has_gpu=self.num_gpus > 0,
         )
 
     def _grace_left(self, failure: JobFailure | None) -> float:

@@ -71,6 +71,17 @@ def test_its_own_words_count_more_than_the_kernels():
     assert failure.code == FailureCode.DISK_FULL
 
 
+@pytest.mark.parametrize("code", [FailureCode.SCRIPT_FAILED, FailureCode.CRASHED])
+def test_a_script_that_does_not_know_what_ended_it_is_explained_by_the_kernel(code):
+    announced = JobFailure.of(code, "the script was ended")
+    failure = judge(Death(EXIT_FAILED, announced=announced, kernel_log=(RING_TIMEOUT,)))
+    assert (failure.code, failure.details["doctor_row"]) == (FailureCode.GPU_FAULT, 10)
+    assert judge(Death(EXIT_FAILED, announced=announced)) == announced
+    known = announced.model_copy(update={"details": {"cause": "gpu_out_of_memory"}})
+    assert judge(Death(EXIT_FAILED, announced=known, kernel_log=(RING_TIMEOUT,))) == known
+    assert judge(Death(EXIT_FAILED, announced=ANNOUNCED, kernel_log=(RING_TIMEOUT,))) == ANNOUNCED
+
+
 def test_a_stall_under_a_hung_gpu_is_a_fault_of_the_gpu():
     death = Death(-signal.SIGKILL, stopped_for=StopReason.STALLED, kernel_log=(RING_TIMEOUT,))
     assert judge(death).code == FailureCode.GPU_FAULT

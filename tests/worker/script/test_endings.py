@@ -1,21 +1,18 @@
 import json
+import re
 import signal
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from redkiln.failure import FailureCode
 from redkiln.hardware import GpuTelemetry
 from redkiln.tasks.script import Guard, ScriptSpec
+from worker.hardware.deaths import CAUSES
 from worker.jobdir import LocalDataset
 from worker.script.ending import explain_exit
 from worker.script.gpu_guard import GpuGuard
-from worker.script.onnx_check import check_file
 from worker.script.packages import Environment, explain, find_pins
 from worker.script.program import build_program, open_data
-from worker.script.verdict import Verdict, read_verdicts
 
 
 @pytest.mark.parametrize(
@@ -35,6 +32,73 @@ def test_an_end_is_told_by_its_cause(status, tail, code, words):
     failure = explain_exit(status, tail=tail, oom_kills=0)
     assert failure.code == code
     assert words in failure.message
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "row", "fix"),
+    [
+        ("RuntimeError: HIP error: invalid device function", "no_gpu", 1, "`redkiln doctor`"),
+        ("hipErrorNoBinaryForGpu: Unable to find code object", "no_gpu", 1, "`redkiln doctor`"),
+        ("torch.OutOfMemoryError: HIP out of memory.", "out_of_memory", 16, "smaller batches"),
+        ("Memory access fault by GPU node-1", "gpu_fault", 9, "HSA_OVERRIDE_GFX_VERSION"),
+        ("LLVM ERROR: Cannot select: f32 = fdot2.bf16", "bad_input", 20, "fp16 or fp32"),
+    ],
+)
+def test_what_the_doctor_knows_of_a_scripts_last_words_is_its_failure(words, code, row, fix):
+    tail = f"epoch 1\n{words}\nsome more"
+    failure = explain_exit(1, tail=tail, oom_kills=0)
+    assert (failure.code, failure.details["doctor_row"]) == (code, row)
+    assert fix in failure.details["fix"]
+    assert failure.message.endswith(failure.details["fix"])
+    assert failure.details["line"] == words
+    assert (failure.details["exit_status"], failure.details["tail"]) == (1, tail)
+
+
+WORDS = {
+    "gpu_out_of_memory": "HIP out of memory",
+    "no_bf16": "LLVM ERROR: fdot2.bf16",
+    "compiler_died": "LLVM ERROR: out of registers",
+    "host_out_of_memory": "MemoryError",
+}
+
+
+def test_no_script_is_told_to_change_a_field_that_only_a_trainers_spec_has():
+    fields = re.compile(r"training\.|batch_size|extra `worker`")
+    of_trainers = {cause.name for cause in CAUSES if fields.search(cause.fix)}
+    assert of_trainers == {*WORDS, "broken_installation"}
+    for name, words in WORDS.items():
+        failure = explain_exit(1, tail=words, oom_kills=0)
+        assert failure.details["cause"] == name
+        assert not fields.search(failure.message)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ModuleNotFoundError: No module named 'einops'",
+        "ImportError: cannot import name 'a' from 'b'",
+    ],
+)
+def test_a_package_that_is_missing_is_the_scripts_to_ask_for_and_no_fault_of_the_worker(line):
+    failure = explain_exit(1, tail=f"Traceback\n{line}\n", oom_kills=0)
+    assert (failure.code, failure.retryable) == (FailureCode.SCRIPT_FAILED, False)
+    assert line in failure.message
+    assert "--requirements" in failure.details["fix"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "RuntimeError: No HIP GPUs are available",
+        "AssertionError: Torch not compiled with CUDA enabled",
+    ],
+)
+def test_a_script_without_a_gpu_that_uses_one_is_told_to_ask_for_it(words):
+    failure = explain_exit(1, tail=words, oom_kills=0, has_gpu=False)
+    assert (failure.code, failure.retryable) == (FailureCode.SCRIPT_FAILED, False)
+    assert "--gpus 1" in failure.message
+    assert "doctor_row" not in failure.details
+    assert explain_exit(1, tail=words, oom_kills=0).code == FailureCode.NO_GPU
 
 
 def test_a_kill_for_memory_is_told_as_such():
@@ -102,64 +166,6 @@ class TestGuard:
         guard = self.guard(clock, [])
         assert self.look(guard, clock) is None
         assert not guard.is_used
-
-
-def write_model(path, *, factor=2.0, kind=TensorProto.FLOAT):
-    x = helper.make_tensor_value_info("x", kind, ["batch", 3])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])
-    factor = helper.make_tensor("f", TensorProto.FLOAT, [1], [factor])
-    graph = helper.make_graph([helper.make_node("Mul", ["x", "f"], ["y"])], "g", [x], [y], [factor])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    onnx.save(model, path)
-
-
-class TestOnnx:
-    def test_a_file_that_runs_has_its_parity_not_checked(self, tmp_path):
-        write_model(tmp_path / "m.onnx")
-        verdict = check_file(tmp_path / "m.onnx")
-        assert verdict.verified is None
-        assert "parity not checked" in verdict.words
-        assert verdict.inputs == {"x": ["batch", 3]}
-
-    def test_samples_beside_it_are_compared(self, tmp_path):
-        write_model(tmp_path / "m.onnx")
-        x = np.arange(6, dtype=np.float32).reshape(2, 3)
-        np.savez(tmp_path / "samples.npz", x=x, y=2 * x)
-        verdict = check_file(tmp_path / "m.onnx")
-        assert (verdict.verified, verdict.difference) == (True, 0.0)
-
-    def test_numbers_that_are_not_those_expected_are_told(self, tmp_path):
-        write_model(tmp_path / "m.onnx", factor=3.0)
-        x = np.ones((2, 3), dtype=np.float32)
-        np.savez(tmp_path / "m.npz", x=x, y=2 * x)
-        verdict = check_file(tmp_path / "m.onnx")
-        assert verdict.verified is False
-        assert verdict.difference == pytest.approx(0.5)
-
-    def test_samples_of_another_shape_or_without_an_input_are_told(self, tmp_path):
-        write_model(tmp_path / "m.onnx")
-        x = np.ones((2, 3), dtype=np.float32)
-        np.savez(tmp_path / "samples.npz", x=x, y=x[:1])
-        assert "shape" in check_file(tmp_path / "m.onnx").words
-        np.savez(tmp_path / "samples.npz", y=x)
-        assert "no array for its input 'x'" in check_file(tmp_path / "m.onnx").words
-
-    def test_a_file_that_is_none_does_not_load(self, tmp_path):
-        (tmp_path / "m.onnx").write_bytes(b"no model")
-        verdict = check_file(tmp_path / "m.onnx")
-        assert verdict.verified is False
-        assert "cannot be loaded" in verdict.words
-
-    def test_a_checker_that_ends_too_soon_blames_the_file_it_was_at(self):
-        output = Verdict(verified=None, words="runs").model_dump_json() + "\n"
-        verdicts = read_verdicts(output, ["a.onnx", "b.onnx", "c.onnx"])
-        assert list(verdicts) == ["a.onnx", "b.onnx"]
-        assert verdicts["b.onnx"].verified is False
-
-    def test_words_of_a_checker_that_nobody_can_read_blame_the_file(self):
-        verdicts = read_verdicts('{"verified": tru\n', ["a.onnx", "b.onnx"])
-        assert list(verdicts) == ["a.onnx"]
-        assert verdicts["a.onnx"].verified is False
 
 
 class TestProgram:
