@@ -2,14 +2,13 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import start_site
+from tests.integration.made_machine import TRAINER, settings_on
 from tests.worker.hardware.trees import RAPHAEL, RX_7900_XTX, put, write_machine
 
-TRAINER = str(Path(__file__).parent / "gpu_trainer.py")
 CARD, APU = RX_7900_XTX.pci_address, RAPHAEL.pci_address
 
 
@@ -20,22 +19,9 @@ def machine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, machine):
-    views = [
-        {"index": n, "name": "a card", "arch": arch, "pci_address": gpu.pci_address}
-        for n, (gpu, arch) in enumerate([(RX_7900_XTX, "gfx1100"), (RAPHAEL, "gfx1036")])
-    ]
-    yield from start_site(
-        tmp_path_factory,
-        REDKILN_TOPOLOGY_DIR=str(machine.topology_dir),
-        REDKILN_DRM_DIR=str(machine.drm_dir),
-        REDKILN_LOCK_DIR=str(machine.root / "locks"),
-        REDKILN_STATUS_SECONDS="1",
-        REDKILN_SPARE="0",
-        REDKILN_TRAINER_FAKE_GPUS=json.dumps(views),
-        REDKILN_INVENTORY_COMMAND=json.dumps([sys.executable, TRAINER, "inventory"]),
-        REDKILN_TRAINER_COMMAND=json.dumps([sys.executable, TRAINER, "train"]),
-        REDKILN_SELFTEST_COMMAND="[]",
-    )
+    command = json.dumps([sys.executable, TRAINER, "train"])
+    settings = settings_on(machine, archs=[(RX_7900_XTX, "gfx1100"), (RAPHAEL, "gfx1036")])
+    yield from start_site(tmp_path_factory, REDKILN_TRAINER_COMMAND=command, **settings)
 
 
 def gpus_of(site):

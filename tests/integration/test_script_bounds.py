@@ -24,6 +24,15 @@ def running_with(mark):
     return found
 
 
+def run_over_limit(site, code, **limits):
+    """Run code that leaves a bound, and see its job end for it."""
+    job_id = site.run_script("python", "-c", code, script={"limits": limits})
+    job = site.wait_for_end(job_id)
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
+    for name, bound in limits.items():
+        assert f"script.limits.{name} is {bound}" in job.reason.message
+
+
 def test_a_script_that_runs_too_long_may_save_before_it_ends(scripts):
     code = """
         import os, signal, sys, time
@@ -42,10 +51,7 @@ def test_a_script_that_runs_too_long_may_save_before_it_ends(scripts):
 
 def test_a_script_that_takes_too_much_memory_is_told_how_much(scripts):
     code = f"import time; held = b'x' * {300 * MIB}; time.sleep(60)"
-    limits = {"limits": {"memory_bytes": 100 * MIB}}
-    job = scripts.wait_for_end(scripts.run_script("python", "-c", code, script=limits))
-    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
-    assert f"script.limits.memory_bytes is {100 * MIB}" in job.reason.message
+    run_over_limit(scripts, code, memory_bytes=100 * MIB)
 
 
 def test_a_script_that_starts_too_many_processes_is_ended_with_all_of_them(scripts):
@@ -54,10 +60,7 @@ def test_a_script_that_starts_too_many_processes_is_ended_with_all_of_them(scrip
         children = [subprocess.Popen(["sleep", "4713"]) for _ in range(40)]
         time.sleep(60)
     """
-    limits = {"limits": {"processes": 16}}
-    job = scripts.wait_for_end(scripts.run_script("python", "-c", code, script=limits))
-    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
-    assert "script.limits.processes is 16" in job.reason.message
+    run_over_limit(scripts, code, processes=16)
     assert not running_with("sleep 4713")
 
 
@@ -88,9 +91,6 @@ def test_a_bomb_of_forks_is_defused(scripts):
                     os.setsid()
         time.sleep(60)
     """
-    limits = {"limits": {"processes": 64}}
-    job = scripts.wait_for_end(scripts.run_script("python", "-c", code, script=limits))
-    assert (job.status, job.reason.code) == (JobStatus.FAILED, "over_limit")
-    assert "script.limits.processes is 64" in job.reason.message
+    run_over_limit(scripts, code, processes=64)
     assert not running_with("a bomb of forks")
     assert scripts.wait_for_end(scripts.run_script("true")).status is JobStatus.SUCCEEDED

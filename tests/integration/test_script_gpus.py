@@ -1,19 +1,17 @@
 """Scripts on a made machine with two GPUs, through the real queue: theirs alone, and used."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
 from redkiln.job import JobStatus
 from tests.integration.conftest import start_site
+from tests.integration.made_machine import settings_on
 from tests.worker.hardware.trees import RX_6800_XT, put, row_of, write_machine
 from worker.hardware.masks import MASKS
 
 pytestmark = pytest.mark.integration
 
-TRAINER = str(Path(__file__).parent / "gpu_trainer.py")
 CARDS = row_of(RX_6800_XT, 2)
 ON_GPU = {"resources": {"device": "gpu"}}
 ON_BOTH = {"resources": {"device": "gpu", "gpus": 2}}
@@ -30,22 +28,8 @@ def machine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shared_gpus(tmp_path_factory, machine):
-    views = [
-        {"index": n, "name": "a card", "arch": "gfx1030", "pci_address": card.pci_address}
-        for n, card in enumerate(CARDS)
-    ]
-    yield from start_site(
-        tmp_path_factory,
-        REDKILN_SCRIPTS="on",
-        REDKILN_TOPOLOGY_DIR=str(machine.topology_dir),
-        REDKILN_DRM_DIR=str(machine.drm_dir),
-        REDKILN_LOCK_DIR=str(machine.root / "locks"),
-        REDKILN_STATUS_SECONDS="1",
-        REDKILN_SPARE="0",
-        REDKILN_TRAINER_FAKE_GPUS=json.dumps(views),
-        REDKILN_INVENTORY_COMMAND=json.dumps([sys.executable, TRAINER, "inventory"]),
-        REDKILN_SELFTEST_COMMAND="[]",
-    )
+    settings = settings_on(machine, archs=[(card, "gfx1030") for card in CARDS])
+    yield from start_site(tmp_path_factory, REDKILN_SCRIPTS="on", **settings)
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """Packages of a script's own through the real queue, from its bundle alone: nothing is fetched."""
 
 import importlib.metadata
-import zipfile
 
 import pytest
 
 from redkiln.bundle import open_bundle
 from redkiln.job import JobStatus
+from tests.wheels import WHEEL, write_wheel
 
 pytestmark = pytest.mark.integration
-
-WHEEL = "tiny_own-1.0-py3-none-any.whl"
 
 
 @pytest.fixture
@@ -28,20 +26,6 @@ def run(scripts, tmp_path):
         return scripts.wait_for_end(job_id, seconds=120)
 
     return run
-
-
-def write_wheel(path, needs):
-    info = "tiny_own-1.0.dist-info"
-    metadata = "Metadata-Version: 2.1\nName: tiny-own\nVersion: 1.0\n"
-    files = {
-        "tiny_own.py": "VERSION = '1.0'\n",
-        f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {need}\n" for need in needs),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
-    with zipfile.ZipFile(path, "w") as wheel:
-        for name, text in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(zipfile.ZipInfo(name), text)  # always the same bytes
 
 
 def test_a_package_of_the_bundle_lies_over_the_workers_own_torch(scripts, run):

@@ -15,6 +15,7 @@ import pytest
 from redkiln.bundle import open_bundle
 from redkiln.errors import NotAuthorized
 from redkiln.job import JobStatus
+from worker.hardware.death_book import DeathBook
 
 pytestmark = pytest.mark.integration
 
@@ -194,6 +195,16 @@ def cmdline(process):
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
+
+
+def test_an_exception_that_the_doctor_knows_is_told_with_what_to_do(scripts, run):
+    code = "raise RuntimeError('HIP out of memory. Tried to allocate 2.00 GiB')"
+    job = scripts.wait_for_end(run("python", "-c", code))
+    assert (job.status, job.reason.code) == (JobStatus.FAILED, "out_of_memory")
+    assert "Have the script use smaller batches" in job.reason.message
+    assert len(job.attempts) == 1
+    death = DeathBook(scripts.stack.worker_dir()).load()[-1]
+    assert (death.attempt_id, death.row) == (job.attempts[0].id, 16), "the doctor hears of it"
 
 
 def test_children_left_running_are_ended_and_told(scripts, run):

@@ -23,13 +23,14 @@ from worker.script.ending import explain_exit
 from worker.script.packages import build_environment
 from worker.script.places import Places
 from worker.script.program import build_program
+from worker.script.variables import SECRETS
 from worker.trainer.failed import TrainingFailed
 
 CACHE_DIR = Path("~/.cache/redkiln")
 EXIT_FAILED = 1
 OWN_VARIABLES = ("HOME", "TMPDIR")
 OWN_PREFIX = "XDG_"
-"""Stay the user's."""
+"""Stay the user's, as do what are a worker's secrets elsewhere: here they are the user's own."""
 
 
 def run_local(arguments: Sequence[str]) -> int:
@@ -112,7 +113,7 @@ def _say_waiting(*_: object) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name in OWN_VARIABLES or name.startswith(OWN_PREFIX)
+    return name in (*OWN_VARIABLES, *SECRETS) or name.startswith(OWN_PREFIX)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
