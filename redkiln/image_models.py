@@ -1,16 +1,15 @@
 """Which networks an image task trains: where they come from and how a spec names them."""
 
-import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from redkiln.job_weights import check_job, is_job
 from redkiln.nearest import suggest
 from redkiln.spec import Auto, Shorthand, StrictModel
 
 Source = Literal["builtin", "transformers", "timm", "job"]
-JOB_PREFIX = "job:"
 
 BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18")
 TRANSFORMERS: dict[str, str] = {
@@ -28,8 +27,6 @@ TRANSFORMERS: dict[str, str] = {
     "vit": "vit",
 }
 """Short names, and transformers' type of model behind each; by its type any other can be named."""
-
-_JOB = re.compile(r"job:job_[A-Za-z0-9_-]{1,64}")
 
 
 class Options(StrictModel):
@@ -109,14 +106,13 @@ class Model(Shorthand):
             raise PydanticCustomError("unknown_name", message, {"name": repr(name), "hint": hint})
         return name
 
+    _check_job = field_validator("pretrained")(check_job)
+
     @model_validator(mode="after")
     def _agree(self) -> "Model":
-        is_job = (self.pretrained or "").startswith(JOB_PREFIX)
-        if is_job and _JOB.fullmatch(self.pretrained or "") is None:
-            raise ValueError("pretrained: after job: stands a job's id, as in job:job_01j...")
-        if self.source == "job" and not is_job:
+        if self.source == "job" and not is_job(self.pretrained):
             raise ValueError("a model of source job is named by pretrained: job:<id>")
-        if self.source == "builtin" and self.pretrained is not None and not is_job:
+        if self.source == "builtin" and self.pretrained is not None and not is_job(self.pretrained):
             raise ValueError(
                 "built-in models have no pretrained weights but another job's (job:<id>); write "
                 "source: transformers or source: timm for those of the hub"
@@ -144,6 +140,5 @@ def _with_source(value: dict[str, Any]) -> dict[str, Any]:
     if name in TRANSFORMERS:
         return {**value, "source": "transformers"}
     if name == "auto" and isinstance(pretrained, str):
-        is_job = pretrained.startswith(JOB_PREFIX)
-        return {**value, "source": "job" if is_job else "transformers"}
+        return {**value, "source": "job" if is_job(pretrained) else "transformers"}
     return value

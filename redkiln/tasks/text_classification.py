@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from redkiln.class_weights import ClassifierTraining
-from redkiln.image_models import JOB_PREFIX
+from redkiln.job_weights import check_job, expand_job
 from redkiln.spec import AdamW, Auto, Optimizer, Schedule, Shorthand, StrictModel, TrainingSpec
 
 NAME: Literal["text-classification"] = "text-classification"
@@ -48,7 +48,10 @@ class Options(StrictModel):
 
 
 class Model(Shorthand):
-    """Which network is trained."""
+    """Which network is trained, and from which weights on.
+
+    As a text it is `name`, or `job:<id>`.
+    """
 
     source: Literal["transformers"] = "transformers"
     name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
@@ -59,8 +62,9 @@ class Model(Shorthand):
     pretrained: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None,
         description="First weights, and the tokenizer that belongs to them: `org/name` or "
-        "`org/name@revision` of the hub, or a folder of the worker's models. Without it weights "
-        "are random, and a tokenizer is trained on the training texts.",
+        "`org/name@revision` of the hub, a folder of the worker's models, or `job:<id>` for those "
+        "of another job. Without it weights are random, and a tokenizer is trained on the training "
+        "texts.",
     )
     config: dict[str, Any] = Field(
         default_factory=dict,
@@ -73,15 +77,12 @@ class Model(Shorthand):
     )
     options: Options = Field(default_factory=Options)
 
-    @field_validator("name", "pretrained")
+    _check_job = field_validator("pretrained")(check_job)
+
+    @model_validator(mode="before")
     @classmethod
-    def _refuse_jobs(cls, value: str | None) -> str | None:
-        if value is not None and value.startswith(JOB_PREFIX):
-            raise ValueError(
-                "a text model starts from a pretrained model of the hub or of the worker's folder, "
-                "not from another job"
-            )
-        return value
+    def _expand_job(cls, value: Any) -> Any:
+        return expand_job(value)
 
 
 class TextTraining(ClassifierTraining):
@@ -114,7 +115,7 @@ class TextClassificationSpec(TrainingSpec):
     @classmethod
     def _tune_gently(cls, value: Any) -> Any:
         """What is pretrained is tuned at a small rate, for a few epochs, where none are written."""
-        model = value.get("model") if isinstance(value, dict) else None
+        model = expand_job(value.get("model")) if isinstance(value, dict) else None
         if not isinstance(model, dict) or model.get("pretrained") is None:
             return value
         training = value.get("training", {})

@@ -6,6 +6,7 @@ from typing import Any
 from sqlmodel import Session, select
 
 from redkiln.job import JobStatus
+from redkiln.job_weights import JOB_PREFIX
 from redkiln.spec import JobSpec
 from redkiln.tasks import SpecProblem
 from service.artifacts.tables import Artifact
@@ -14,7 +15,6 @@ from service.jobs.tables import Job
 CHECKPOINT = "checkpoint.safetensors"
 """Name of the artifact with a trained model's weights."""
 
-_PREFIX = "job:"
 _POINTER = "/model/pretrained"
 
 
@@ -22,9 +22,9 @@ def source_job_of(spec: Mapping[str, Any]) -> str | None:
     """Id of the job whose weights a spec starts from; None where it starts from others."""
     model = spec.get("model")
     pretrained = model.get("pretrained") if isinstance(model, Mapping) else None
-    if not isinstance(pretrained, str) or not pretrained.startswith(_PREFIX):
+    if not isinstance(pretrained, str) or not pretrained.startswith(JOB_PREFIX):
         return None
-    return pretrained.removeprefix(_PREFIX)
+    return pretrained.removeprefix(JOB_PREFIX)
 
 
 def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:

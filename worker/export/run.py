@@ -128,7 +128,9 @@ def _load(job_dir: JobDir, order: Order, report: Report) -> Context:
         trained=trained,
         history=History.from_tensors(last.tensors_of("history")),
         weights=best.weights,
-        subject=task.open_subject(order, spec, weights=best.weights, report=report),
+        subject=task.open_subject(
+            order, spec, weights=best.weights, report=report, reading=best.reading
+        ),
     )
 
 
@@ -136,10 +138,14 @@ def _write_training_files(context: Context, outputs: Outputs) -> None:
     """What is worth keeping even if the export fails: weights, metrics and their curves."""
     trained, subject = context.trained, context.subject
     facts = {**subject.scoring.describe(), "preprocessing": subject.preprocessing}
+    # What another job needs that starts from here: worker.trainer.models.from_job.
     description = {
+        "task": subject.spec.task,
         "model": json.dumps(trained.spec["model"], separators=(",", ":")),
         **{name: json.dumps(value) for name, value in facts.items()},
     }
+    if subject.reading is not None:
+        description["reading"] = subject.reading
     safetensors.torch.save_file(
         context.weights, outputs.path("checkpoint.safetensors"), metadata=description
     )

@@ -132,6 +132,7 @@ class Subject:
         notes: what the data set's validation had to say.
         held_out_test: whether the test split was cut from the training samples.
         files: further artifacts by name (`worker.export.outputs.KINDS`), a tokenizer say.
+        reading: as `worker.trainer.work.Work` has it; goes with the weights.
     """
 
     spec: TrainingSpec
@@ -145,3 +146,4 @@ class Subject:
     notes: list[str]
     held_out_test: bool
     files: Mapping[str, bytes] = field(default_factory=dict)
+    reading: str | None = None

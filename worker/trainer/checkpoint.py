@@ -1,6 +1,6 @@
 """Checkpoints: one safetensors file and, written after it, one JSON manifest beside it.
 
-    step-<12 digits>.safetensors   model/*, ema/*, optimizer/*, rng/*, history/*
+    step-<12 digits>.safetensors   model/*, ema/*, optimizer/*, rng/*, history/*, reading
     step-<12 digits>.json          Manifest
 
 Each is written to a temporary name, synced, renamed, and its folder synced. A checkpoint exists
@@ -23,6 +23,8 @@ from pydantic import BaseModel, Field, ValidationError
 from worker.trainer.tensor_file import write_tensors
 
 KEEP_LAST = 2
+READING = "reading"
+"""Name of a tensor with the bytes of a text."""
 T = TypeVar("T")
 
 
@@ -75,6 +77,12 @@ class Checkpoint:
     def weights(self) -> dict[str, torch.Tensor]:
         """What was scored and is exported: the moving average where one was kept."""
         return self.tensors_of("ema") or self.tensors_of("model")
+
+    @property
+    def reading(self) -> str | None:
+        """How samples become the network's inputs (`Work.reading`); None where none was kept."""
+        tensor = self.tensors.get(READING)
+        return None if tensor is None else tensor.numpy().tobytes().decode()
 
 
 class BrokenCheckpointError(Exception):

@@ -105,6 +105,7 @@ class Loop:
             curve=self._curve,
             ema=self._ema,
             device=device,
+            reading=work.reading,
         )
         self._patience = Patience(self._training)
         self._is_stalled = False

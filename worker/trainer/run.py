@@ -98,7 +98,8 @@ def build_loop(
         spec = _follow(order, checkpoint, device)
     if told is not None:
         spec = _parse(told)
-    work = TRAINED[spec.task].prepare(order, spec, device=device, report=report)
+    reading = None if checkpoint is None else checkpoint.reading
+    work = TRAINED[spec.task].prepare(order, spec, device=device, report=report, reading=reading)
     if work.spec.training.gradient_checkpointing == "auto":
         work.spec.training.gradient_checkpointing = "off"
     forward = None

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from worker.trainer.checkpoint import Checkpoint
+from worker.trainer.checkpoint import READING, Checkpoint
 from worker.trainer.history import History, LossCurve
 from worker.trainer.updates.ema import Ema
 from worker.trainer.updates.optimizer import AnyOptimizer, load_optimizer_tensors, optimizer_tensors
@@ -19,6 +19,7 @@ class TrainingState:
 
     Attributes:
         ema: None where no average is kept.
+        reading: of the work; it never changes.
         step: optimiser updates made.
         evaluated_step: at the last evaluation.
         best_metrics: of the best evaluation so far.
@@ -31,6 +32,7 @@ class TrainingState:
     curve: LossCurve
     ema: Ema | None
     device: torch.device
+    reading: str | None = None
     history: History = field(default_factory=History)
     step: int = 0
     evaluated_step: int = 0
@@ -48,6 +50,9 @@ class TrainingState:
         }
         if self.ema is not None:
             tensors |= {f"ema/{k}": v for k, v in self.ema.tensors().items()}
+        if self.reading is not None:
+            content = bytearray(self.reading.encode())
+            tensors[READING] = torch.frombuffer(content, dtype=torch.uint8)
         if self.device.type == "cuda":
             tensors["rng/cuda"] = torch.cuda.get_rng_state(self.device)
         return tensors

@@ -58,6 +58,9 @@ class Work:
         lay_out: brings model and batches into another layout in memory; None where a task has but
             one.
         freezer: told the epoch before each step; None where all of the model is always trained.
+        reading: how samples become the model's inputs, where that does not follow from the spec: a
+            tokenizer, the columns of a table. Checkpoints keep it, so that whoever goes on reads in
+            the same way. It is not empty.
     """
 
     spec: TrainingSpec
@@ -74,3 +77,4 @@ class Work:
     preview: ShowSamples | None = None
     lay_out: Callable[[torch.memory_format], None] | None = None
     freezer: Freezer | None = None
+    reading: str | None = None

@@ -7,9 +7,10 @@ neither pickles nor code. Nobody but the trainer does this; an export is built f
 wrote down.
 """
 
+import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,15 @@ class PretrainedFiles:
     folder: Path
     weights: tuple[Path, ...]
     revision: str | None = None
+
+
+def hash_files(paths: Iterable[Path]) -> str:
+    """One digest of all these files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def parse_reference(name: str) -> Reference:

@@ -4,26 +4,29 @@ First the architecture is settled, which decides how images are read; then the n
 takes the weights over. Heads for another number of classes stay random.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import safetensors
-import safetensors.torch
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 from redkiln.failure import FailureCode
-from redkiln.image_models import JOB_PREFIX, Model
+from redkiln.image_models import Model
+from redkiln.job_weights import is_job
 from worker.jobdir import Order
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.models import build_model
 from worker.trainer.models.backbone import find_head
-from worker.trainer.models.hub import CONFIG, PretrainedFiles, fetch_pretrained
+from worker.trainer.models.from_job import (
+    JobCheckpoint,
+    open_job_checkpoint,
+    take_weights,
+    tell_start,
+)
+from worker.trainer.models.hub import CONFIG, PretrainedFiles, fetch_pretrained, hash_files
 
 SAMPLE = 2
 """Images of the trial pass."""
@@ -38,13 +41,13 @@ class Start:
             open.
         config: of a pretrained model, as its `config.json` has it.
         files: of a pretrained model.
-        job_file: another job's checkpoint.
+        job: another job's checkpoint.
     """
 
     model: Model
     config: Mapping[str, Any] | None = None
     files: PretrainedFiles | None = None
-    job_file: Path | None = None
+    job: JobCheckpoint | None = None
 
 
 def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Start:
@@ -56,8 +59,8 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
     has_weights = order.resume is not None and model.initial_weights is not None
     if model.pretrained is None or has_weights:
         return Start(model)
-    if model.pretrained.startswith(JOB_PREFIX):
-        return _find_job(model, order)
+    if is_job(model.pretrained):
+        return _find_job(model, open_job_checkpoint(model.pretrained, order))
     files = fetch_pretrained(
         model.pretrained,
         models_dir=order.resolved_models_dir,
@@ -65,7 +68,7 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
         say=say,
     )
     config = _read_config(files)
-    origin = files.revision or f"sha256 {_hash(files.weights)}"
+    origin = files.revision or f"sha256 {hash_files(files.weights)}"
     found = model.model_copy(deep=True)
     found.initial_weights = origin
     size, channels = _sizes(config)
@@ -114,17 +117,22 @@ def build_started(
         from worker.trainer.models.from_timm import build_from_timm
 
         network = build_from_timm(model, num_classes=num_classes, weights=start.files)
-        say(f"training starts from {model.pretrained}")
+        say(tell_start(model.pretrained, []))
     else:
         network = build_model(model, num_classes=num_classes)
     if start.files is not None and model.source == "transformers":
         from worker.trainer.models.from_transformers import load_into_transformers
 
-        random = load_into_transformers(network, start.files)
-        say(f"training starts from {model.pretrained}{_tell_random(random)}")
-    elif start.job_file is not None:
-        random = _load_job(network, start.job_file)
-        say(f"training starts from {model.pretrained}{_tell_random(random)}")
+        say(tell_start(model.pretrained, load_into_transformers(network, start.files)))
+    elif start.job is not None:
+        new = take_weights(
+            network,
+            start.job,
+            head=find_head(network),
+            remedy="leave model.options.image_size and channels at auto",
+            pointer="/model/options/image_size",
+        )
+        say(tell_start(model.pretrained, new))
     if model.source != "builtin":
         try_images(network, model)
     return network
@@ -153,61 +161,23 @@ def try_images(network: nn.Module, model: Model) -> None:
         network.train(was_training)
 
 
-def _find_job(model: Model, order: Order) -> Start:
-    assert model.pretrained is not None
-    job_id = model.pretrained.removeprefix(JOB_PREFIX)
-    if order.initial is None:
-        message = f"the checkpoint of {job_id} is not there any more; its job was deleted"
-        raise _refused(message, "/model/pretrained")
-    path = Path(order.initial)
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-        source = Model.model_validate_json(metadata["model"])
-    except (OSError, KeyError, ValidationError, safetensors.SafetensorError) as error:
-        message = f"the checkpoint of {job_id} is not one of an image model: {error}"
-        raise _refused(message, "/model/pretrained") from error
+def _find_job(model: Model, job: JobCheckpoint) -> Start:
+    source = job.parse_model(Model)
     if model.source != "job" and (model.source, model.name) not in (
         (source.source, source.name),
         (source.source, "auto"),
     ):
-        message = f"{job_id} trained a {source.name}, not a {model.name}"
+        message = f"{job.job_id} trained a {source.name}, not a {model.name}"
         raise _refused(message, "/model/name")
     found = source.model_copy(deep=True)
     found.pretrained = model.pretrained
-    found.initial_weights = f"sha256 {_hash((path,))}"
+    found.initial_weights = job.origin
     own, theirs = model.options, source.options
     found.options = own.model_copy(update={"dropout": theirs.dropout})
     assert isinstance(theirs.image_size, int)
     assert isinstance(theirs.channels, int)
     _fill(found, image_size=theirs.image_size, channels=theirs.channels)
-    return Start(found, config=source.config or None, job_file=path)
-
-
-def _load_job(network: nn.Module, path: Path) -> list[str]:
-    """Take a job's weights over, all but the head of another class count."""
-    theirs = safetensors.torch.load_file(path)
-    own = network.state_dict()
-    head = {id(tensor) for tensor in find_head(network).state_dict(keep_vars=True).values()}
-    in_head = {k for k, v in network.state_dict(keep_vars=True).items() if id(v) in head}
-    random = [
-        name
-        for name, tensor in own.items()
-        if name in in_head and (name not in theirs or theirs[name].shape != tensor.shape)
-    ]
-    wrong = [
-        name
-        for name, tensor in own.items()
-        if name not in random and (name not in theirs or theirs[name].shape != tensor.shape)
-    ]
-    if wrong:
-        message = (
-            f"the job's weights do not fit in {len(wrong)} places, {wrong[0]} the first; leave "
-            "model.options.image_size and channels at auto"
-        )
-        raise _refused(message, "/model/options/image_size")
-    network.load_state_dict({**own, **{k: theirs[k] for k in own if k not in random}})
-    return random
+    return Start(found, config=source.config or None, job=job)
 
 
 def _read_config(files: PretrainedFiles) -> dict[str, Any]:
@@ -237,18 +207,6 @@ def _fill(model: Model, *, image_size: int | None, channels: int | None) -> None
     if options.channels == "auto" and channels in (1, 3):
         known: Literal[1, 3] = 1 if channels == 1 else 3
         options.channels = known
-
-
-def _hash(paths: tuple[Path, ...]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _tell_random(names: list[str]) -> str:
-    return f"; new are {', '.join(sorted(names))}" if names else ""
 
 
 def _refused(message: str, pointer: str) -> TrainingFailed:

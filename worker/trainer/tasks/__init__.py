@@ -28,11 +28,33 @@ from worker.trainer.work import Work
 class TrainedTask(Protocol):
     """A task's module."""
 
-    def prepare(self, order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
-        """Open an order's data and build its model on the device, for the loop."""
+    def prepare(
+        self,
+        order: Order,
+        spec: JobSpec,
+        *,
+        device: torch.device,
+        report: Report,
+        reading: str | None = None,
+    ) -> Work:
+        """Open an order's data and build its model on the device, for the loop.
+
+        Args:
+            order: of the job.
+            spec: as it was written, or as the checkpoint has it that the run goes on from.
+            device: that it trains on.
+            report: told what takes time, and what is odd.
+            reading: of that checkpoint.
+        """
 
     def open_subject(
-        self, order: Order, spec: JobSpec, *, weights: Mapping[str, torch.Tensor], report: Report
+        self,
+        order: Order,
+        spec: JobSpec,
+        *,
+        weights: Mapping[str, torch.Tensor],
+        report: Report,
+        reading: str | None = None,
     ) -> Subject:
         """The model with its best weights, and the samples that it is judged on, for the export.
 
@@ -41,6 +63,7 @@ class TrainedTask(Protocol):
             spec: with nothing left at `auto`.
             weights: of the best checkpoint, by the names that the network's state dict had.
             report: of the export.
+            reading: of the best checkpoint.
         """
 
 

@@ -53,7 +53,14 @@ __all__ = ["NAME", "open_subject", "prepare"]
 EVALUATION_BATCH = 256
 
 
-def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
+) -> Work:
     """Open the data, resolve the spec, and build the model on the device.
 
     Raises:
@@ -107,14 +114,14 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         num_ranks=order.num_ranks,
     )
     assert training.batch_size != "auto"
-    reading = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
+    depth_key = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
     batches = TrainBatches(
         images,
         batch_size=training.batch_size,
         augment=training.augment,
         seed=training.seed,
-        depth=remembered.find("read_ahead", reading) or DEPTH,
-        on_depth=partial(remembered.save, "read_ahead", reading),
+        depth=remembered.find("read_ahead", depth_key) or DEPTH,
+        on_depth=partial(remembered.save, "read_ahead", depth_key),
     )
     return Work(
         spec=resolved,
@@ -155,7 +162,12 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
 
 
 def open_subject(
-    order: Order, spec: JobSpec, *, weights: Mapping[str, torch.Tensor], report: Report
+    order: Order,
+    spec: JobSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    report: Report,
+    reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
 ) -> Subject:
     """The trained network with the images that it is judged on.
 

@@ -21,7 +21,14 @@ from worker.trainer.work import Work
 __all__ = ["NAME", "open_subject", "prepare"]
 
 
-def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
+) -> Work:
     """Open the table, resolve the spec, and build the model on the device.
 
     Raises:
@@ -47,6 +54,7 @@ def open_subject(
     *,
     weights: Mapping[str, torch.Tensor],
     report: Report,  # noqa: ARG001 - the interface of all tasks
+    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
 ) -> Subject:
     """The trained network with the rows that it is judged on.
 

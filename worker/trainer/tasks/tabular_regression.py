@@ -30,7 +30,14 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
+) -> Work:
     """Open the table, resolve the spec, and build the model on the device.
 
     Raises:
@@ -57,6 +64,7 @@ def open_subject(
     *,
     weights: Mapping[str, torch.Tensor],
     report: Report,  # noqa: ARG001 - the interface of all tasks
+    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
 ) -> Subject:
     """The trained network with the rows that it is judged on.
 

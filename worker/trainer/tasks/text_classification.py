@@ -53,7 +53,14 @@ DEFAULT_RATES = (FROM_SCRATCH_LR, PRETRAINED_LR)
 METRICS = ("val/loss", "val/accuracy", "val/macro_f1")
 
 
-def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report) -> Work:
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    reading: str | None = None,
+) -> Work:
     """Tokenise the data, resolve the spec, and build the model on the device.
 
     Raises:
@@ -62,13 +69,13 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
     assert isinstance(spec, TextClassificationSpec)
     fraction = spec.training.validation_fraction
     table = open_text_table(order.required_dataset, validation_fraction=fraction)
-    start = open_start(spec, table, order, report=report)
+    start = open_start(spec, table, order, report=report, reading=reading)
     resolved = spec.model_copy(deep=True, update={"model": start.model})
     training, config = resolved.training, start.model.config
     max_length = _max_length(resolved)
     _warn_of_texts(start, max_length=max_length, report=report)
     torch.manual_seed(training.seed)
-    model = start.build()
+    model = start.build(say=report.message)
     vocabulary_size = int(config["vocab_size"])
     check_reading(model, max_length=max_length, vocabulary_size=vocabulary_size)
     texts = ResidentTexts(
@@ -109,11 +116,17 @@ def prepare(order: Order, spec: JobSpec, *, device: torch.device, report: Report
         data_bytes=texts.size_bytes,
         preview=build_text_preview(model, texts, table, autocast=autocast),
         freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
+        reading=start.reading,
     )
 
 
 def open_subject(
-    order: Order, spec: JobSpec, *, weights: Mapping[str, torch.Tensor], report: Report
+    order: Order,
+    spec: JobSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    report: Report,
+    reading: str | None = None,
 ) -> Subject:
     """The trained network with the texts that it is judged on.
 
@@ -123,7 +136,7 @@ def open_subject(
     assert isinstance(spec, TextClassificationSpec)
     fraction = spec.training.validation_fraction
     table = open_text_table(order.required_dataset, validation_fraction=fraction)
-    start = open_start(spec, table, order, report=report)
+    start = open_start(spec, table, order, report=report, reading=reading)
     network = build_network(spec.model.config)
     network.load_state_dict(weights)
     max_length, classes = _max_length(spec), table.index.classes
@@ -148,7 +161,8 @@ def open_subject(
         ),
         notes=table.index.notes,
         held_out_test=table.index.held_out_test,
-        files={"tokenizer.json": start.tokens.tokenizer_path.read_bytes()},
+        files={"tokenizer.json": start.reading.encode()},
+        reading=start.reading,
     )
 
 

@@ -100,11 +100,7 @@ def describe_network(
         **dict.fromkeys(DROPOUTS, options.dropout),
     }
     fields = {key: value for key, value in asked.items() if hasattr(config, key)}
-    unknown = [key for key in given if not hasattr(config, key)]
-    if unknown:
-        message = f"{name} has no {unknown[0]!r}{suggest(unknown[0], config.to_dict())}"
-        pointer = f"/model/config/{unknown[0]}"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
+    _check_fields(given, config)
     fields |= given
     fields |= {"vocab_size": vocabulary_size, "pad_token_id": 0, "num_labels": num_classes}
     try:
@@ -134,6 +130,29 @@ def describe_pretrained(folder: Path, model: Model, *, num_classes: int) -> dict
         end = config.eos_token_id
         config.pad_token_id = end[0] if isinstance(end, list) else (end or 0)
     return _as_json(config, num_classes=num_classes)
+
+
+def describe_successor(
+    theirs: dict[str, Any], given: dict[str, Any], *, num_classes: int
+) -> dict[str, Any]:
+    """The whole configuration of another job's network with a head for these classes, as JSON.
+
+    Args:
+        theirs: the other job's whole configuration.
+        given: what the spec has otherwise; dropout, say.
+        num_classes: of this job.
+
+    Raises:
+        TrainingFailed: transformers knows no such field of it, or the fields contradict each other.
+    """
+    changed = {key: value for key, value in given.items() if key not in NOT_ARCHITECTURE}
+    try:
+        _check_fields(changed, _config_of(theirs))
+        return _as_json(_config_of({**theirs, **changed}), num_classes=num_classes)
+    except TrainingFailed:
+        raise
+    except Exception as error:
+        raise _refused(theirs["model_type"], error) from error
 
 
 def build_network(config: dict[str, Any]) -> TextClassifier:
@@ -233,6 +252,15 @@ def _reading(network: nn.Module) -> Iterator[None]:
 def _longest_texts(max_length: int, vocabulary_size: int) -> torch.Tensor:
     ids = torch.arange(2 * max_length).remainder_(vocabulary_size)
     return ids.flip(0).view(2, max_length)
+
+
+def _check_fields(given: dict[str, Any], config: Any) -> None:
+    unknown = [key for key in given if not hasattr(config, key)]
+    if unknown:
+        hint = suggest(unknown[0], config.to_dict())
+        message = f"{config.model_type} has no {unknown[0]!r}{hint}"
+        pointer = f"/model/config/{unknown[0]}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
 
 
 def _check_architecture(name: str) -> None:

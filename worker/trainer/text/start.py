@@ -4,7 +4,6 @@ The tokenizer comes first, because the network's vocabulary follows from it; the
 when the tokens are there.
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,20 +11,37 @@ from typing import TYPE_CHECKING, Any
 
 from redkiln.failure import FailureCode
 from redkiln.job import Progress
+from redkiln.job_weights import is_job
 from redkiln.tasks.text_classification import Model, TextClassificationSpec
 from worker.jobdir import Order
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.models.hub import TOKENIZER, PretrainedFiles, fetch_pretrained
+from worker.trainer.models.backbone import find_head
+from worker.trainer.models.from_job import (
+    JobCheckpoint,
+    open_job_checkpoint,
+    refuse_start,
+    take_weights,
+    tell_start,
+)
+from worker.trainer.models.hub import TOKENIZER, PretrainedFiles, fetch_pretrained, hash_files
 from worker.trainer.report import Report
 from worker.trainer.text.network import (
     TextClassifier,
     build_network,
     describe_network,
     describe_pretrained,
+    describe_successor,
     load_network,
 )
 from worker.trainer.text.table import TextTable
-from worker.trainer.text.tokenizer import FILE, KIND, load_tokenizer, train_tokenizer
+from worker.trainer.text.tokenizer import (
+    FILE,
+    KIND,
+    PAD_ID,
+    load_tokenizer,
+    parse_tokenizer,
+    train_tokenizer,
+)
 from worker.trainer.text.tokens import Tokens, open_tokens
 
 if TYPE_CHECKING:
@@ -45,13 +61,20 @@ class TextStart:
         model: of the spec, with nothing left at `auto` and its whole configuration.
         tokens: of the data set.
         folder: holds pretrained weights that are still to be loaded.
+        job: holds another job's, likewise.
     """
 
     model: Model
     tokens: Tokens
-    folder: Path | None
+    folder: Path | None = None
+    job: JobCheckpoint | None = None
 
-    def build(self) -> TextClassifier:
+    @property
+    def reading(self) -> str:
+        """The tokenizer, as its file has it (`Work.reading`)."""
+        return self.tokens.tokenizer_path.read_text(encoding="utf-8")
+
+    def build(self, *, say: Callable[[str], None]) -> TextClassifier:
         """The network with its first weights, on the CPU; random ones follow the generator.
 
         Raises:
@@ -59,7 +82,17 @@ class TextStart:
         """
         if self.folder is not None:
             return load_network(self.model.config, self.folder)
-        return build_network(self.model.config)
+        network = build_network(self.model.config)
+        if self.job is not None:
+            new = take_weights(
+                network,
+                self.job,
+                head=find_head(network),
+                remedy="leave the sizes of the network out of model.config",
+                pointer="/model/config",
+            )
+            say(tell_start(self.model.pretrained, new))
+        return network
 
 
 def open_start(
@@ -68,6 +101,7 @@ def open_start(
     order: Order,
     *,
     report: Report,
+    reading: str | None = None,
 ) -> TextStart:
     """Settle the architecture, and tokenise the data set unless that was done before.
 
@@ -76,24 +110,21 @@ def open_start(
         table: of the texts.
         order: of the job.
         report: told what takes time.
+        reading: of the checkpoint that a run goes on from, or that is exported.
 
     Raises:
         TrainingFailed: the model is not to be had, or its parts contradict each other.
     """
     model, num_classes = spec.model.model_copy(deep=True), len(table.index.classes)
     if model.pretrained is None:
-        model.name = AUTO_NAME if model.name == "auto" else model.name
-        if model.options.max_length == "auto":
-            model.options.max_length = LARGEST_AUTO_LENGTH
-        fraction = spec.training.validation_fraction
-        tokens = _open_own_tokens(model, table, order, fraction=fraction, report=report)
-        model.config = describe_network(
-            model,
-            max_length=model.options.max_length,
-            num_classes=num_classes,
-            vocabulary_size=tokens.facts.vocabulary_size,
+        return _start_afresh(spec, table, order, report=report, reading=reading)
+    if reading is None and is_job(model.pretrained):
+        job = open_job_checkpoint(model.pretrained, order)
+        model = _succeed(model, job, num_classes=num_classes)
+        tokens = _open_given_tokens(
+            model, table, order, lambda: _parse(job.reading, model), report=report
         )
-        return TextStart(model, tokens, folder=None)
+        return TextStart(model, tokens, job=job)
     is_settled = model.initial_weights is not None
     files = None if is_settled else _fetch(model, order, report)
     if files is not None:
@@ -101,8 +132,56 @@ def open_start(
         model.name = model.config["model_type"]
         model.initial_weights = files.revision or f"sha256 {_hash(files)}"
         model.options.max_length = _find_max_length(model)
-    tokens = _open_pretrained_tokens(model, table, order, files, report=report)
+
+    def build() -> "Tokenizer":
+        if reading is not None:
+            return _parse(reading, model)
+        folder = (files or _fetch(model, order, report)).folder
+        return load_tokenizer(
+            folder, max_length=_max_length(model), pad_id=model.config["pad_token_id"]
+        )
+
+    tokens = _open_given_tokens(model, table, order, build, report=report)
     return TextStart(model, tokens, folder=files.folder if files else None)
+
+
+def _start_afresh(
+    spec: TextClassificationSpec,
+    table: TextTable,
+    order: Order,
+    *,
+    report: Report,
+    reading: str | None,
+) -> TextStart:
+    model = spec.model.model_copy(deep=True)
+    model.name = AUTO_NAME if model.name == "auto" else model.name
+    if model.options.max_length == "auto":
+        model.options.max_length = LARGEST_AUTO_LENGTH
+    fraction = spec.training.validation_fraction
+    tokens = _open_own_tokens(
+        model, table, order, fraction=fraction, report=report, reading=reading
+    )
+    model.config = describe_network(
+        model,
+        max_length=model.options.max_length,
+        num_classes=len(table.index.classes),
+        vocabulary_size=tokens.facts.vocabulary_size,
+    )
+    return TextStart(model, tokens)
+
+
+def _succeed(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
+    """The other job's model, with what the spec has otherwise and a head for these classes."""
+    theirs = job.parse_model(Model)
+    if model.name not in ("auto", theirs.name):
+        message = f"{job.job_id} trained a {theirs.name}, not a {model.name}; leave model.name away"
+        raise refuse_start(message, "/model/name")
+    found = theirs.model_copy(deep=True)
+    found.pretrained, found.initial_weights = model.pretrained, job.origin
+    found.config = describe_successor(theirs.config, model.config, num_classes=num_classes)
+    if model.options.max_length != "auto":
+        found.options.max_length = model.options.max_length
+    return found
 
 
 def _open_own_tokens(
@@ -112,6 +191,7 @@ def _open_own_tokens(
     *,
     fraction: float,
     report: Report,
+    reading: str | None,
 ) -> Tokens:
     options = model.options
     assert options.max_length != "auto"
@@ -122,6 +202,9 @@ def _open_own_tokens(
     }
 
     def build() -> "Tokenizer":
+        if reading is not None:
+            # Training it again would give the same.
+            return parse_tokenizer(reading, max_length=settings["max_length"], pad_id=PAD_ID)
         report.message("training a tokenizer on the training texts")
         train = table.rows["train"]
         step = -(-len(train) // LARGEST_TRAINED_ON)
@@ -131,21 +214,16 @@ def _open_own_tokens(
     return _open(table, order, description, build, report)
 
 
-def _open_pretrained_tokens(
+def _open_given_tokens(
     model: Model,
     table: TextTable,
     order: Order,
-    files: PretrainedFiles | None,
+    build: "Callable[[], Tokenizer]",
     *,
     report: Report,
 ) -> Tokens:
-    max_length = model.options.max_length
-    assert max_length != "auto"
-
-    def build() -> "Tokenizer":
-        folder = (files or _fetch(model, order, report)).folder
-        return load_tokenizer(folder, max_length=max_length, pad_id=model.config["pad_token_id"])
-
+    """The tokens of a tokenizer that comes with first weights."""
+    max_length = _max_length(model)
     description = {
         "pretrained": model.pretrained,
         "initial_weights": model.initial_weights,
@@ -197,6 +275,21 @@ def _open(
     return tokens
 
 
+def _parse(content: str, model: Model) -> "Tokenizer":
+    try:
+        return parse_tokenizer(
+            content, max_length=_max_length(model), pad_id=model.config["pad_token_id"]
+        )
+    except ValueError as error:
+        message = f"the tokenizer of {model.pretrained} cannot be read: {error}"
+        raise refuse_start(message) from error
+
+
+def _max_length(model: Model) -> int:
+    assert model.options.max_length != "auto"
+    return model.options.max_length
+
+
 def _fetch(model: Model, order: Order, report: Report) -> PretrainedFiles:
     assert model.pretrained is not None
     return fetch_pretrained(
@@ -218,9 +311,5 @@ def _find_max_length(model: Model) -> int:
 
 
 def _hash(files: PretrainedFiles) -> str:
-    digest = hashlib.sha256()
     tokenizer = files.folder / FILE
-    for path in (*files.weights, *([tokenizer] if tokenizer.exists() else [])):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    return hash_files((*files.weights, *([tokenizer] if tokenizer.exists() else [])))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, START, END)
+PAD_ID = SPECIAL.index(PAD)
+"""Of a tokenizer that was trained here."""
 FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "tokenizer.model")
 """Files of tokenizers from before there was one file for all."""
@@ -61,7 +63,7 @@ def train_tokenizer(
         pair=f"{START} $A {END} $B {END}",
         special_tokens=[(name, SPECIAL.index(name)) for name in (START, END)],
     )
-    return fit_tokenizer(tokenizer, max_length=max_length, pad_id=SPECIAL.index(PAD))
+    return fit_tokenizer(tokenizer, max_length=max_length, pad_id=PAD_ID)
 
 
 def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer":
@@ -87,6 +89,21 @@ def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer"
             f"its {FILE} beside config.json"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained") from error
+    return fit_tokenizer(tokenizer, max_length=max_length, pad_id=pad_id)
+
+
+def parse_tokenizer(content: str, *, max_length: int, pad_id: int) -> "Tokenizer":
+    """The tokenizer of a `tokenizer.json`'s text, with the cut and the padding that a model wants.
+
+    Raises:
+        ValueError: it is none.
+    """
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_str(content)
+    except Exception as error:  # the library's own are all of this one class
+        raise ValueError(str(error).strip().partition("\n")[0][:300]) from error
     return fit_tokenizer(tokenizer, max_length=max_length, pad_id=pad_id)
 
 
