@@ -12,7 +12,7 @@ split and then those of the test split; its schema's metadata holds a `TableInde
                          0; for regression all rows of a split are one class
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
@@ -171,6 +171,36 @@ def split_table(
         "validation": [row for row, is_held in enumerate(held) if is_held],
         "test": list(range(num_train, len(labels))),
     }
+
+
+def find_other_column(
+    theirs: Mapping[str, str], mine: Mapping[str, str], *, job_id: str
+) -> str | None:
+    """Why a model of one table cannot read another one; None if it can.
+
+    Args:
+        theirs: type of each feature column that the model was trained on.
+        mine: of the other table; order makes no difference.
+        job_id: that trained the model.
+    """
+    for name, kind in theirs.items():
+        if name not in mine:
+            return (
+                f"{job_id} learnt from the {kind} column {name!r}, which this table does not have; "
+                "add it, or train from the start"
+            )
+        if mine[name] != kind:
+            return (
+                f"column {name!r} is {mine[name]} here and was {kind} for {job_id}; register the "
+                f"table again with {name}={kind} among its columns, or train from the start"
+            )
+    for name in mine:
+        if name not in theirs:
+            return (
+                f"{job_id} did not know column {name!r}; register the table again with "
+                f"{name}=ignored among its columns, or train from the start"
+            )
+    return None
 
 
 def find_file_type(name: str) -> str | None:

@@ -1,16 +1,17 @@
 """The model and the training of a table, for both tabular tasks."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
+from redkiln.job_weights import check_job, expand_job, is_job
 from redkiln.spec import Auto, Shorthand, StrictModel, Training
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
 
 
 class TabularOptions(StrictModel):
-    """A few of the network's own settings."""
+    """A few of the network's own settings; one that starts from another job has that job's."""
 
     hidden: list[Width] = Field(
         default_factory=lambda: [128, 64],
@@ -27,15 +28,44 @@ class TabularOptions(StrictModel):
 
 
 class TabularModel(Shorthand):
-    """Which network is trained."""
+    """Which network is trained, and from which weights on.
+
+    As a text it is `name`, or `job:<id>`.
+    """
 
     source: Literal["builtin"] = "builtin"
-    name: Literal["mlp", "linear"] = Field(
+    name: Literal["mlp", "linear", "auto"] = Field(
         "mlp",
         description="`mlp` has hidden layers; `linear` has none: a weight for each number and each "
-        "category.",
+        "category; `auto`, the default with `pretrained`, is what that job trained.",
+    )
+    pretrained: str | None = Field(
+        None,
+        description="First weights: `job:<id>` for those of another job, whose table has the same "
+        "columns. Without it they are random.",
+    )
+    initial_weights: str | None = Field(
+        None, description="What the worker took for `pretrained`: a sha256."
     )
     options: TabularOptions = Field(default_factory=TabularOptions)
+
+    _check_job = field_validator("pretrained")(check_job)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_what_the_job_trained(cls, value: Any) -> Any:
+        fields = expand_job(value)
+        if isinstance(fields, dict) and fields.get("pretrained") is not None:
+            return {"name": "auto", **fields}
+        return fields
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.pretrained is not None and not is_job(self.pretrained):
+            raise ValueError("a model of a table starts from another job's weights: job:<id>")
+        if self.name == "auto" and self.pretrained is None:
+            raise ValueError("name a model, mlp or linear, or the job to start from in pretrained")
+        return self
 
 
 class TabularTraining(Training):

@@ -8,8 +8,10 @@ from sqlmodel import Session, select
 from redkiln.job import JobStatus
 from redkiln.job_weights import JOB_PREFIX
 from redkiln.spec import JobSpec
+from redkiln.tables import find_other_column
 from redkiln.tasks import SpecProblem
 from service.artifacts.tables import Artifact
+from service.datasets.tables import Dataset
 from service.jobs.tables import Job
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -36,8 +38,8 @@ def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
     return session.exec(statement).first()
 
 
-def initial_problems(session: Session, spec: JobSpec) -> list[SpecProblem]:
-    """Why a spec cannot start from the job that it names."""
+def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
+    """Why a spec cannot start from the job that it names, on this data set."""
     fields = spec.model_dump(mode="json")
     job_id = source_job_of(fields)
     if job_id is None:
@@ -55,7 +57,11 @@ def initial_problems(session: Session, spec: JobSpec) -> list[SpecProblem]:
     if find_initial(session, fields) is None:
         message = f"{job_id} has no {CHECKPOINT} any more"
         return [SpecProblem(_POINTER, "no_checkpoint", message)]
-    return _architecture_problems(fields["model"], (source.resolved_spec or source.spec)["model"])
+    trained = (source.resolved_spec or source.spec)["model"]
+    return [
+        *_architecture_problems(fields["model"], trained),
+        *_column_problems(session, source, dataset),
+    ]
 
 
 def _architecture_problems(
@@ -71,3 +77,22 @@ def _architecture_problems(
             )
             return [SpecProblem(f"/model/{field}", "other_architecture", message)]
     return []
+
+
+def _column_problems(session: Session, source: Job, dataset: Dataset | None) -> list[SpecProblem]:
+    """Of two tables; one that is still validated, or that has no columns, is the worker's to judge.
+
+    A table that was deleted since has its report still.
+    """
+    before = session.get(Dataset, source.dataset_id) if source.dataset_id else None
+    theirs, mine = _features_of(before), _features_of(dataset)
+    if not theirs or not mine:
+        return []
+    message = find_other_column(theirs, mine, job_id=source.id)
+    return [] if message is None else [SpecProblem(_POINTER, "other_columns", message)]
+
+
+def _features_of(dataset: Dataset | None) -> dict[str, str]:
+    """Types of the columns that a model of a table reads, by name."""
+    columns = [] if dataset is None else dataset.report.get("columns", [])
+    return {c["name"]: c["type"] for c in columns if c["type"] in ("numeric", "categorical")}

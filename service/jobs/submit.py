@@ -83,7 +83,7 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     problems = [*_dataset_problems(session, body, dataset), *find_misfits(spec, dataset)]
     problems += [] if obstacle is None else [obstacle]
     problems += _bundle_problems(session, spec)
-    problems += initial_problems(session, spec)
+    problems += initial_problems(session, spec, dataset)
     if problems:
         raise _unprocessable(problems)
     return Checked(spec, dataset, _warnings(dataset, machines))

@@ -1,4 +1,4 @@
-"""Arrays that a user uploads are trained on, and further jobs start from what came of it."""
+"""What a user uploads is trained on, and further jobs start from what came of it."""
 
 import numpy as np
 import pytest
@@ -115,3 +115,69 @@ def test_a_job_of_the_same_classes_takes_the_head_over_too(site, shapes, tmp_pat
     assert result_of(site, job_id)["test/accuracy"] >= 0.9
     (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
     assert "new are" not in text
+
+
+@pytest.fixture
+def push_texts(shared_site, tmp_path):
+    """Uploads a table of short texts, each of which names its class; the data set's name."""
+
+    def push(name, classes):
+        rows = [
+            f"{label}\tthe {label} number {number} is here"
+            for number in range(20)
+            for label in classes
+        ]
+        path = tmp_path / f"{name}.tsv"
+        path.write_text("\n".join(["label\ttext", *rows]) + "\n")
+        client = shared_site.client
+        options = {"task": "text-classification", "target": "label"}
+        return client.wait_dataset(client.push_dataset(path, **options).id).name
+
+    return push
+
+
+def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
+    site, push_texts, tmp_path
+):
+    small = {"dim": 16, "layers": 1, "heads": 2, "vocabulary_size": 300, "max_length": 16}
+    training = {"batch_size": 8, "precision": "fp32"}
+    colours = push_texts("colours", ["red", "green", "blue"])
+    first = site.submit(dataset=colours, model={"options": small}, epochs=1, training=training)
+    assert site.wait_for_end(first, seconds=PATIENCE_SECONDS).status == "succeeded"
+    job_id = site.submit(
+        dataset=push_texts("fruit", ["apple", "pear"]),
+        model=f"job:{first}",
+        epochs=1,
+        training={**training, "freeze_backbone_epochs": 1},
+    )
+    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
+    assert job.status == "succeeded"
+    assert "test/accuracy" in result_of(site, job_id)
+    model = job.resolved_spec["model"]
+    assert (model["name"], model["pretrained"]) == ("distilbert", f"job:{first}")
+    assert (model["config"]["dim"], model["options"]["max_length"]) == (16, 16)
+    assert job.resolved_spec["training"]["optimizer"]["lr"] == 5e-5
+    mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first, tmp_path)
+    assert mine["network.classifier.weight"].shape[0] == 2
+    shared = [name for name in theirs if ".distilbert." in name]
+    assert shared
+    assert all(torch.equal(mine[name], theirs[name]) for name in shared)
+    files = {}
+    for of in (first, job_id):
+        (path,) = site.client.download_all(of, tmp_path / of, names=["tokenizer.json"])
+        files[of] = path.read_bytes()
+    assert files[first] == files[job_id]
+    (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
+    assert "new are network.classifier.bias, network.classifier.weight" in text
+
+
+def test_a_job_on_a_table_starts_from_one_with_the_same_columns(site, tmp_path):
+    first = site.submit(dataset="builtin:wine", model="mlp", epochs=2)
+    assert site.wait_for_end(first, seconds=PATIENCE_SECONDS).status == "succeeded"
+    still = {"optimizer": {"name": "sgd", "lr": 1e-12, "weight_decay": 0.0}}
+    job_id = site.submit(dataset="builtin:wine", model=f"job:{first}", epochs=1, training=still)
+    assert site.wait_for_end(job_id, seconds=PATIENCE_SECONDS).status == "succeeded"
+    accuracy = result_of(site, job_id)["test/accuracy"]
+    assert accuracy == result_of(site, first)["test/accuracy"]
+    mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first, tmp_path)
+    assert all(torch.allclose(mine[name], theirs[name]) for name in theirs)

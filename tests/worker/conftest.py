@@ -194,7 +194,16 @@ def toy_table(num=240, *, task="tabular-classification", num_test=40, seed=0):
     )
 
 
-def write_columns(columns, targets, *, task, num_test, categories=None, classes=("no", "yes")):
+def write_columns(
+    columns,
+    targets,
+    *,
+    task,
+    num_test,
+    categories=None,
+    classes=("no", "yes"),
+    target="answer",
+):
     """Arrow columns and the index of a validated table."""
     import pyarrow as pa
 
@@ -227,7 +236,7 @@ def write_columns(columns, targets, *, task, num_test, categories=None, classes=
     index = TableIndex(
         task=task,
         columns=described,
-        target="answer",
+        target=target,
         classes=[] if is_regression else list(classes),
         target_mean=float(np.mean(targets[:num_train])) if is_regression else 0.0,
         target_std=(float(np.std(targets[:num_train])) or 1.0) if is_regression else 1.0,

@@ -54,11 +54,15 @@ def write_table_texts(
         does = f"sorts rows of {columns} into {len(index.classes)} classes"
     else:
         does = f"predicts `{escape(index.target)}` from {columns}"
+    origin = f"First weights: `{model.pretrained}` ({model.initial_weights})"
     return CardTexts(
         does=does,
         usage=f"{_takes(table)}\n\n{usage_code(table)}",
         preprocessing=_describe(preprocessing),
-        training=[_describe_network(model, has_categories=bool(table.categorical))],
+        training=[
+            _describe_network(model, has_categories=bool(table.categorical)),
+            *([] if model.pretrained is None else [origin]),
+        ],
     )
 
 

@@ -57,10 +57,18 @@ def test_a_mistake_is_told_with_its_place(spec, pointer, words):
     assert words in caught.value.problems[0].message
 
 
-@pytest.mark.parametrize("model", [{"pretrained": "job:job_1"}, "job:job_1"])
-def test_another_jobs_weights_are_refused_before_a_worker_takes_the_job(model):
+@pytest.mark.parametrize("model", [{"pretrained": "job:job_1"}, {"name": "job:job_1"}, "job:job_1"])
+def test_another_jobs_weights_are_named_in_any_way_and_tuned_gently(model):
+    spec = parsed(model=model)
+    assert (spec.model.source, spec.model.name) == ("transformers", "auto")
+    assert spec.model.pretrained == "job:job_1"
+    assert (spec.training.optimizer.lr, spec.training.epochs) == (5e-5, 3)
+    assert parse_spec(spec.model_dump(mode="json")) == spec
+
+
+def test_what_is_no_jobs_id_is_refused():
     with pytest.raises(SpecError) as refused:
-        parsed(model=model)
+        parsed(model="job:mine")
     (problem,) = refused.value.problems
-    assert problem.pointer == ("/model/name" if isinstance(model, str) else "/model/pretrained")
-    assert "not from another job" in problem.message
+    assert problem.pointer == "/model/pretrained"
+    assert "after job: stands a job's id" in problem.message

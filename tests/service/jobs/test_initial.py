@@ -1,6 +1,10 @@
 """Jobs that start from the weights of another one."""
 
+from datetime import UTC, datetime
+
 import pytest
+
+from service.datasets.tables import Dataset
 
 WEIGHTS = b"weights of the first job"
 CHECKPOINT = {
@@ -11,15 +15,45 @@ CHECKPOINT = {
 
 
 @pytest.fixture
-def trained(submit, worker):
-    """A job that trained a resnet18 and left its weights."""
-    submitted = submit(model="resnet18")
-    attempt = worker.claim()
-    spec = {**submitted["spec"], "model": {**submitted["spec"]["model"], "name": "resnet18"}}
-    assert attempt.report(("resolved", {"spec": spec, "environment": {}})).status_code == 200
-    commit = {**CHECKPOINT, "sha256": attempt.upload(WEIGHTS), "size_bytes": len(WEIGHTS)}
-    assert attempt.finish("succeeded", artifacts=[commit]).status_code == 200
-    return submitted["id"]
+def train(submit, worker):
+    """Has a job trained that leaves its weights; its id."""
+
+    def train(name, **spec):
+        submitted = submit(**spec)
+        attempt = worker.claim()
+        resolved = {**submitted["spec"], "model": {**submitted["spec"]["model"], "name": name}}
+        said = ("resolved", {"spec": resolved, "environment": {}})
+        assert attempt.report(said).status_code == 200
+        commit = {**CHECKPOINT, "sha256": attempt.upload(WEIGHTS), "size_bytes": len(WEIGHTS)}
+        assert attempt.finish("succeeded", artifacts=[commit]).status_code == 200
+        return submitted["id"]
+
+    return train
+
+
+@pytest.fixture
+def trained(train):
+    """A job that trained a resnet18."""
+    return train("resnet18", model="resnet18")
+
+
+@pytest.fixture
+def sms(services):
+    """A table of texts; its id."""
+    columns = [{"name": "text", "type": "text"}, {"name": "label", "type": "target"}]
+    dataset = Dataset(
+        id="ds_sms",
+        name="sms",
+        status="ready",
+        kind="archive",
+        task="text-classification",
+        sha256="a" * 64,
+        index_sha256="b" * 64,
+        report={"columns": columns},
+        created_at=datetime.now(UTC),
+    )
+    services.database.write(lambda session: session.add(dataset))
+    return "ds_sms"
 
 
 def refusal(client, **spec):
@@ -87,3 +121,35 @@ def test_another_architecture_is_refused_and_the_same_is_not(client, trained, su
 def test_a_dry_run_checks_it_too(client):
     body = {"dataset": "builtin:digits", "model": "job:job_nothing"}
     assert client.post("/v1/jobs?dry_run=true", json=body).status_code == 422
+
+
+def test_a_text_job_starts_from_a_text_job_and_is_tuned_gently(client, train, sms, submit, worker):
+    first = train("distilbert", dataset=sms)
+    job = submit(dataset=sms, model=f"job:{first}")
+    model, training = job["spec"]["model"], job["spec"]["training"]
+    assert (model["name"], model["pretrained"]) == ("auto", f"job:{first}")
+    assert (training["optimizer"]["lr"], training["epochs"]) == (5e-5, 3)
+    assert worker.claim().claimed["initial"]["job_id"] == first
+    pretrained = {"name": "bert", "pretrained": f"job:{first}"}
+    pointer, message = refusal(client, dataset=sms, model=pretrained)
+    assert pointer == "/model/name"
+    assert "trained distilbert (transformers), not bert" in message
+
+
+def test_weights_of_another_task_are_refused(client, train, sms, trained):
+    pointer, message = refusal(client, dataset=sms, model=f"job:{trained}")
+    assert pointer == "/model/pretrained"
+    assert "trained for image-classification, not for text-classification" in message
+
+
+def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, submit, worker):
+    first = train("mlp", dataset="builtin:wine")
+    submit(dataset="builtin:wine", model=f"job:{first}")
+    assert worker.claim().claimed["initial"]["job_id"] == first
+    pointer, message = refusal(client, dataset="builtin:iris", model=f"job:{first}")
+    assert pointer == "/model/pretrained"
+    assert f"{first} learnt from the numeric column 'alcohol', which this table does" in message
+    linear = {"name": "linear", "pretrained": f"job:{first}"}
+    pointer, message = refusal(client, dataset="builtin:wine", model=linear)
+    assert pointer == "/model/name"
+    assert "leave source and name away" in message

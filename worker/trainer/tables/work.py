@@ -22,6 +22,7 @@ from worker.jobdir import Order
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.inputs import Batch
+from worker.trainer.models.from_job import tell_start
 from worker.trainer.models.tabular import (
     TableShape,
     TabularNetwork,
@@ -35,6 +36,8 @@ from worker.trainer.report import Report
 from worker.trainer.tables.batches import ResidentRows, TrainRows
 from worker.trainer.tables.builtins import open_builtin_table
 from worker.trainer.tables.previews import build_table_preview
+from worker.trainer.tables.reading import TableReading, read_as, warn_of_unknown
+from worker.trainer.tables.start import TableStart, find_table_start, take_table_weights
 from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
 from worker.trainer.trials.batch_size import LARGEST
 from worker.trainer.trials.remembered import Remembered
@@ -62,13 +65,21 @@ class TableJob:
     """An opened table and what follows from it.
 
     Attributes:
-        target: mean and standard deviation of a regression's targets; None for classes.
+        target: mean and standard deviation that a regression's targets are standardised by; None
+            for classes.
+        start: what its model starts from.
     """
 
     table: Table
     preparation: Preparation
     shape: TableShape
     target: tuple[float, float] | None
+    start: TableStart
+
+    @property
+    def reading(self) -> TableReading:
+        """How the network reads the rows (`Work.reading`)."""
+        return TableReading.of(self.table, self.preparation, scale=self.target)
 
     @property
     def targets(self) -> NDArray[np.int64] | NDArray[np.float32]:
@@ -79,12 +90,22 @@ class TableJob:
         return ((self.table.targets - mean) / std).astype(np.float32)
 
 
-def open_table(order: Order, *, task: str) -> TableJob:
-    """Read an order's table.
+def open_table(
+    order: Order, spec: TabularSpec, *, report: Report, reading: str | None = None
+) -> TableJob:
+    """Read an order's table, as its model does.
+
+    Args:
+        order: of the job.
+        spec: perhaps resolved already.
+        report: told of values that another job's model does not know.
+        reading: of the checkpoint that a run goes on from, or that is exported.
 
     Raises:
-        TrainingFailed: it is gone, it is of another task, or there is nothing to learn from.
+        TrainingFailed: it is gone, it is of another task, or there is nothing to learn from; or
+            the model cannot start from what it names.
     """
+    task = spec.task
     table = load_table(_locate(order))
     index = table.index
     if index.task != task:
@@ -97,7 +118,14 @@ def open_table(order: Order, *, task: str) -> TableJob:
         what = "test" if index.num_train else "training"
         message = f"the table has no {what} rows; training needs both splits"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
-    preparation = learn_preparation(table)
+    start = find_table_start(spec.model, order, kept=reading)
+    if start.reading is None:
+        preparation = learn_preparation(table)
+    else:
+        read = read_as(table, start.reading, whose=start.whose)
+        if start.job is not None:
+            warn_of_unknown(table, read, report)
+        table, preparation = read, start.reading.preparation
     is_regression = task == "tabular-regression"
     shape = TableShape(
         num_numbers=preparation.num_numbers,
@@ -105,7 +133,10 @@ def open_table(order: Order, *, task: str) -> TableJob:
         num_classes=None if is_regression else len(index.classes),
     )
     target = (index.target_mean, index.target_std) if is_regression else None
-    return TableJob(table, preparation, shape, target)
+    if is_regression and start.reading is not None and start.reading.target == index.target:
+        # What the network gives then means what it did.
+        target = start.reading.scale
+    return TableJob(table, preparation, shape, target, start)
 
 
 def prepare_table(
@@ -146,7 +177,7 @@ def prepare_table(
     resolved = _resolve(spec, job, device=deny(device_facts(device), order.denied))
     training = resolved.training
     torch.manual_seed(training.seed)
-    model = build_tabular_model(resolved.model, job.shape).to(device)
+    model = _build_started(resolved.model, job, report).to(device)
     loss = build_loss(rows)
     if device.type == "cpu" and _is_small(model, training):
         torch.set_num_threads(1)
@@ -177,6 +208,7 @@ def prepare_table(
             target=job.target,
             autocast=partial(autocast_of, device, training.precision),
         ),
+        reading=job.reading.model_dump_json(),
     )
 
 
@@ -200,6 +232,7 @@ def open_table_subject(
         texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
         notes=index.notes,
         held_out_test=index.held_out_test,
+        reading=job.reading.model_dump_json(),
     )
 
 
@@ -215,7 +248,7 @@ def _locate(order: Order) -> Path:
 
 
 def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> TabularSpec:
-    resolved = spec.model_copy(deep=True)
+    resolved = spec.model_copy(deep=True, update={"model": job.start.model.model_copy(deep=True)})
     options = resolved.model.options
     if options.embedding_size == "auto":
         options.embedding_size = auto_embedding_size(job.shape.num_categories)
@@ -228,6 +261,16 @@ def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> Tabula
         # Its time goes into matrix products and random numbers, which stay what they are.
         training.compile = "off"
     return resolved
+
+
+def _build_started(model: TabularModel, job: TableJob, report: Report) -> TabularNetwork:
+    network = build_tabular_model(model, job.shape)
+    start = job.start
+    if start.job is not None and start.reading is not None:
+        is_same = job.target is None or start.reading.target == job.table.index.target
+        new = take_table_weights(network, start.job, is_target_same=is_same)
+        report.message(tell_start(model.pretrained, new))
+    return network
 
 
 def _is_small(model: TabularNetwork, training: Training) -> bool:

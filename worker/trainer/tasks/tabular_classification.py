@@ -27,7 +27,7 @@ def prepare(
     *,
     device: torch.device,
     report: Report,
-    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
+    reading: str | None = None,
 ) -> Work:
     """Open the table, resolve the spec, and build the model on the device.
 
@@ -35,7 +35,7 @@ def prepare(
         TrainingFailed: the table or the spec cannot be trained on.
     """
     assert isinstance(spec, TabularClassificationSpec)
-    job = open_table(order, task=NAME)
+    job = open_table(order, spec, report=report, reading=reading)
     return prepare_table(
         job,
         order,
@@ -53,8 +53,8 @@ def open_subject(
     spec: JobSpec,
     *,
     weights: Mapping[str, torch.Tensor],
-    report: Report,  # noqa: ARG001 - the interface of all tasks
-    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
+    report: Report,
+    reading: str | None = None,
 ) -> Subject:
     """The trained network with the rows that it is judged on.
 
@@ -62,7 +62,7 @@ def open_subject(
         TrainingFailed: the table is gone.
     """
     assert isinstance(spec, TabularClassificationSpec)
-    job = open_table(order, task=NAME)
+    job = open_table(order, spec, report=report, reading=reading)
     scoring = Classification(job.table.index.classes, metrics=("accuracy", "loss", "macro_f1"))
     return open_table_subject(job, spec, weights=weights, scoring=scoring)
 

@@ -1,7 +1,8 @@
 """Behaviour of the task `tabular-regression`.
 
-Training sees targets with mean 0 and standard deviation 1, by the training split; the exported
-model gives them in their own unit, and so do the metrics.
+Training sees targets with mean 0 and standard deviation 1, by the training split, or by that of the
+job whose weights it starts from; the exported model gives them in their own unit, and so do the
+metrics.
 """
 
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ def prepare(
     *,
     device: torch.device,
     report: Report,
-    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
+    reading: str | None = None,
 ) -> Work:
     """Open the table, resolve the spec, and build the model on the device.
 
@@ -44,8 +45,9 @@ def prepare(
         TrainingFailed: the table or the spec cannot be trained on.
     """
     assert isinstance(spec, TabularRegressionSpec)
-    job = open_table(order, task=NAME)
-    loss, std = LOSSES[spec.training.loss], job.table.index.target_std
+    job = open_table(order, spec, report=report, reading=reading)
+    assert job.target is not None
+    loss, (_, std) = LOSSES[spec.training.loss], job.target
     return prepare_table(
         job,
         order,
@@ -63,8 +65,8 @@ def open_subject(
     spec: JobSpec,
     *,
     weights: Mapping[str, torch.Tensor],
-    report: Report,  # noqa: ARG001 - the interface of all tasks
-    reading: str | None = None,  # noqa: ARG001 - tables do not start from another job
+    report: Report,
+    reading: str | None = None,
 ) -> Subject:
     """The trained network with the rows that it is judged on.
 
@@ -72,7 +74,7 @@ def open_subject(
         TrainingFailed: the table is gone.
     """
     assert isinstance(spec, TabularRegressionSpec)
-    job = open_table(order, task=NAME)
+    job = open_table(order, spec, report=report, reading=reading)
     index = job.table.index
     scoring = Regression(index.target, mean=index.target_mean, std=index.target_std)
     return open_table_subject(job, spec, weights=weights, scoring=scoring)

@@ -215,7 +215,7 @@ def test_a_job_started_from_another_exports_verified(make_job, events, trained_c
             "/model/options/image_size",
             "leave model.options.image_size and channels at auto",
         ),
-        ({"name": "job:job_1"}, "broken", "/model/pretrained", "not one of an image model"),
+        ({"name": "job:job_1"}, "broken", "/model/pretrained", "cannot be read"),
     ],
 )
 def test_weights_of_a_job_that_do_not_suit_are_refused(
