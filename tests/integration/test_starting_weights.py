@@ -136,6 +136,7 @@ def push_texts(shared_site, tmp_path):
     return push
 
 
+@pytest.mark.timeout(2 * PATIENCE_SECONDS)
 def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
     site, push_texts, tmp_path
 ):
