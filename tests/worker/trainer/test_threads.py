@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 def test_threads_yield_unless_told_otherwise(monkeypatch):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     yield_while_waiting()
-    assert os.environ["GOMP_SPINCOUNT"] == "1000"
+    assert os.environ["GOMP_SPINCOUNT"] == "10000"
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     yield_while_waiting()
     assert os.environ["GOMP_SPINCOUNT"] == "7"

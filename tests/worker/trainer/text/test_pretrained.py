@@ -69,6 +69,18 @@ def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
     assert spec.config["num_labels"] == 3
 
 
+def test_a_resolved_spec_that_is_submitted_again_starts_from_the_same_weights(
+    make_tuning_job, start
+):
+    _, first = start(make_tuning_job("first"))
+    _, second = start(make_tuning_job("second", model=first.spec.model.model_dump(mode="json")))
+    assert second.spec.model == first.spec.model
+    theirs = first.model.state_dict()
+    for name, tensor in second.model.state_dict().items():
+        if "embeddings" in name or "transformer" in name:
+            assert torch.equal(tensor, theirs[name]), name
+
+
 def test_a_resumed_job_needs_the_pretrained_weights_no_more(make_tuning_job, start, losses):
     straight = make_tuning_job("straight", training={"epochs": 2})
     start(straight)[0].run()
