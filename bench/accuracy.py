@@ -30,6 +30,7 @@ from bench import equal_epochs
 from bench.image_archives import DATA, archive_dataset, generate_archive
 from bench.isolated import print_results, run_isolated
 from bench.job_loop import write_job
+from bench.machine import describe_device
 from bench.result import Result, at_least, info, spread
 from bench.whole_job import train_job
 from redkiln.events import EventWriter
@@ -130,7 +131,7 @@ def train_figure(figure: Figure, root: Path) -> Result:
         f"{json.dumps({k: v for k, v in figure.spec.items() if k != 'task'})}; seed "
         f"{training['seed']}, {training['epochs']} epochs in {trained.seconds:.0f} s, "
         f"{trained.model_name}, batch {training['batch_size']}, {training['precision']}, "
-        f"{torch.get_num_threads()} threads; torch {trained.metrics['test/accuracy']:.4f}, "
+        f"{describe_device()}; torch {trained.metrics['test/accuracy']:.4f}, "
         f"ONNX {'verified' if trained.is_verified else 'UNVERIFIED'}"
     )
     return at_least(figure.name, trained.metrics["test/accuracy_onnx"], "", figure.target, detail)

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from bench.bare_step import build_network
 from bench.image_archives import DATA, archive_dataset
+from bench.machine import DEVICE, describe_device
 from bench.plain_loops import FileDataset, plain_loader
 from bench.result import Result, at_least, info
 from bench.whole_job import train_job
@@ -56,7 +57,7 @@ def measure() -> list[Result]:
         f"{_list(ours)} over {_list(theirs)}, seeds {SEEDS}; batch "
         f"{trained.training['batch_size']} in {trained.training['precision']}, export included "
         f"{seconds['ours']:.0f} s, the plain loop's {seconds['theirs']:.0f} s; {ARCHIVE}, "
-        f"{torch.get_num_threads()} threads"
+        f"{describe_device()}"
     )
     difference = statistics.mean(ours) - statistics.mean(theirs)
     return [at_least(name, difference, "", TARGET, detail)]
@@ -65,11 +66,12 @@ def measure() -> list[Result]:
 def _train_plain(archive: Path, *, seed: int) -> float:
     torch.manual_seed(seed)
     loader, folder = plain_loader(archive)
-    network = build_network(MODEL)
+    network = build_network(MODEL).to(DEVICE)
     optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE)
     for _ in range(EPOCHS):
         for images, labels in loader:
-            functional.cross_entropy(network(images), labels).backward()  # type: ignore[no-untyped-call]
+            outputs = network(images.to(DEVICE))
+            functional.cross_entropy(outputs, labels.to(DEVICE)).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             optimizer.zero_grad()
     test = FileDataset(Path(folder.name) / "test", is_augmented=False)
@@ -82,7 +84,7 @@ def _score(network: nn.Module, test: FileDataset) -> float:
     num_right = 0
     for start in range(0, len(test), EVALUATED_AT_ONCE):
         rows = [test[place] for place in range(start, min(start + EVALUATED_AT_ONCE, len(test)))]
-        outputs = network(torch.stack([image for image, _ in rows]))
+        outputs = network(torch.stack([image for image, _ in rows]).to(DEVICE)).cpu()
         num_right += int((outputs.argmax(1) == torch.tensor([label for _, label in rows])).sum())
     return num_right / len(test)
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
+from bench.machine import DEVICE
 from redkiln.events import EventWriter
 from redkiln.job import Phase
 from worker.jobdir import JobDir, LocalDataset, Order
+from worker.trainer.devices import synchronize
 from worker.trainer.report import Report
 from worker.trainer.run import build_loop
 
@@ -37,6 +39,7 @@ class JobLoop:
         before = self._report.settle().get(Phase.EVALUATING, 0.0)
         start = time.perf_counter()
         self.loop.advance(steps)
+        synchronize(DEVICE)
         seconds = time.perf_counter() - start
         return seconds - (self._report.settle().get(Phase.EVALUATING, 0.0) - before)
 
@@ -51,7 +54,7 @@ def write_job(
     spec: Mapping[str, Any],
     dataset: LocalDataset,
     *,
-    device: str = "cpu",
+    device: str = str(DEVICE),
     data_memory_bytes: int | None = None,
 ) -> JobDir:
     """A job directory below `root`, which gets the cache too."""

@@ -17,6 +17,7 @@ from bench.bare_step import bare_chunks
 from bench.image_archives import SIDE
 from bench.isolated import print_results, run_isolated
 from bench.job_loop import JobLoop, write_job
+from bench.machine import describe_device
 from bench.result import Result, at_least, at_most
 from bench.turns import alternate, compare
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
@@ -71,7 +72,7 @@ def measure() -> list[Result]:
     ratio, pairs = compare(seconds["bare"], seconds["mapped"])
     how = (
         f"{PRECISION}, amdnet, batch {BATCH}, {COUNT} images of {SIDE} pixels, "
-        f"{torch.get_num_threads()} threads: {pairs}"
+        f"{describe_device()}: {pairs}"
     )
     size = (
         f"at its peak, for {data_bytes / 1e6:.0f} MB of images and a budget of "

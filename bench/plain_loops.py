@@ -25,7 +25,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from bench.bare_step import build_network
+from bench.machine import DEVICE
 from bench.turns import Chunks
+from worker.trainer.devices import synchronize
 from worker.trainer.threads import ENVIRONMENT
 
 BATCH = 64
@@ -76,15 +78,17 @@ def plain_chunks(archive: Path, *, model: str) -> Chunks:
             yield from loader
 
     batches = forever()
-    network = build_network(model)
+    network = build_network(model).to(DEVICE)
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
 
     def chunk(steps: int) -> float:
         start = time.perf_counter()
         for images, labels in itertools.islice(batches, steps):
-            functional.cross_entropy(network(images), labels).backward()
+            outputs = network(images.to(DEVICE))
+            functional.cross_entropy(outputs, labels.to(DEVICE)).backward()
             optimizer.step()
             optimizer.zero_grad()
+        synchronize(DEVICE)
         seconds = time.perf_counter() - start
         time.sleep(SETTLE_SECONDS)
         return seconds
@@ -120,7 +124,8 @@ def lightning_chunks(archive: Path, *, model: str) -> Chunks:
         clock = StepClock()
         trainer = lightning.Trainer(
             max_steps=steps + 1,
-            accelerator="cpu",
+            accelerator="gpu" if DEVICE.type == "cuda" else "cpu",
+            devices=1,
             callbacks=[clock.as_callback(lightning.Callback)],
             logger=False,
             enable_checkpointing=False,

@@ -7,7 +7,7 @@ Two ways to train the same network (mlp, hidden layers of 128 and 64, dropout 0.
   small as this is made by one thread;
 - plain: a DataLoader, shuffled, over a TensorDataset of rows that are standardised already.
 
-The ratio is that of the medians; beside it stands the spread of those of neighbouring chunks.
+The ratio is the median of those of neighbouring chunks, and beside it stands their spread.
 """
 
 import itertools
@@ -28,11 +28,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bench.isolated import print_results, run_isolated
 from bench.job_loop import JobLoop, write_job
+from bench.machine import DEVICE, describe_device
 from bench.result import Result, at_least, info
 from bench.turns import Chunks, alternate, compare
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from worker.jobdir import LocalDataset
+from worker.trainer.devices import synchronize
 from worker.trainer.memory import keep_freed_memory
 
 ROWS = 1_000_000
@@ -85,7 +87,7 @@ def measure() -> list[Result]:
     how = (
         f"{rows / statistics.median(ours):,.0f} over {rows / statistics.median(theirs):,.0f} "
         f"rows/s; pairs of {CHUNK} steps: {pairs}; {ROWS:,} rows of {COLUMNS} numbers, "
-        f"batch {BATCH}, mlp {HIDDEN}, fp32, {redkiln.threads} threads of {threads}"
+        f"batch {BATCH}, mlp {HIDDEN}, fp32, {describe_device(redkiln.threads)}, plain {threads}"
     )
     name = "rows/s of a job on a table over a DataLoader on a TensorDataset"
     return [
@@ -104,7 +106,7 @@ def plain_chunks(numbers: np.ndarray, labels: np.ndarray, *, threads: int) -> Ch
     layers: list[nn.Module] = []
     for narrow, wide in itertools.pairwise(widths):
         layers += [nn.Linear(narrow, wide), nn.ReLU(), nn.Dropout(DROPOUT)]
-    model = nn.Sequential(*layers, nn.Linear(widths[-1], 2))
+    model = nn.Sequential(*layers, nn.Linear(widths[-1], 2)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
 
     def forever() -> Iterator[list[torch.Tensor]]:
@@ -117,10 +119,11 @@ def plain_chunks(numbers: np.ndarray, labels: np.ndarray, *, threads: int) -> Ch
         torch.set_num_threads(threads)
         start = time.perf_counter()
         for inputs, targets in itertools.islice(batches, steps):
-            loss = functional.cross_entropy(model(inputs), targets)
+            loss = functional.cross_entropy(model(inputs.to(DEVICE)), targets.to(DEVICE))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+        synchronize(DEVICE)
         return time.perf_counter() - start
 
     return chunk

@@ -29,10 +29,10 @@ from bench.bare_step import bare_chunks
 from bench.image_archives import CIFAR, archive_dataset, generate_archive
 from bench.isolated import print_results, run_isolated
 from bench.job_loop import JobLoop, write_job
+from bench.machine import DEVICE, describe_device, has_bf16
 from bench.plain_loops import BATCH, PlainProcess
 from bench.result import Result, at_least, info
 from bench.turns import alternate, compare
-from worker.trainer.devices import cpu_has_bf16
 from worker.trainer.memory import keep_freed_memory
 
 PLAIN_CHUNK = 35
@@ -50,7 +50,8 @@ TARGETS = {
 """Model, batch, precision, and the least share of the bare step's throughput."""
 TARGET_WITH_TILES = 2.5
 TARGET_WITHOUT_TILES = 1.15
-"""Of a default job over a plain loop, on a CPU with matrix units for bf16 (AMX) or without."""
+"""Of a default job over a plain loop, on a CPU with matrix units for bf16 (AMX) or without. None is
+promised on a GPU."""
 
 
 def run() -> list[Result]:
@@ -68,8 +69,8 @@ def measure() -> list[Result]:
         results = []
         for model, batch, precision in TARGETS:
             name = f"{model}: training throughput over the bare step, {precision}"
-            if precision == "bf16" and not cpu_has_bf16():
-                why = "not measured: this CPU has no instructions for bf16"
+            if precision == "bf16" and not has_bf16():
+                why = "not measured: no instructions for bf16 here"
                 results.append(info(name, float("nan"), "", why))
                 continue
             results.append(
@@ -106,7 +107,7 @@ def over_bare_step(
     rate = steps * batch / statistics.median(seconds["redkiln"])
     how = (
         f"{rate:,.0f} samples/s; pairs of {steps} steps: {pairs}; {model}, batch {batch}, flip + "
-        f"rotation + normalise, {precision}, {data}, {torch.get_num_threads()} threads"
+        f"rotation + normalise, {precision}, {data}, {describe_device()}"
     )
     return at_least(name, ratio, "ratio", TARGETS[model, batch, precision], how)
 
@@ -137,12 +138,11 @@ def default_over_plain(root: Path, archive: Path, *, model: str, data: str) -> l
         rates = [f"{1 / statistics.median(times):,.0f}" for times in (ours, theirs)]
         how = (
             f"{rates[0]} of {rates[1]} samples/s; {pairs}; batch {redkiln.batch_size} in "
-            f"{redkiln.precision}, theirs {BATCH} in fp32; {data}, "
-            f"{torch.get_num_threads()} threads"
+            f"{redkiln.precision}, theirs {BATCH} in fp32; {data}, {describe_device()}"
         )
         words = "a plain DataLoader loop" if name == "plain" else "Lightning"
         title = f"{model}: default job over {words}"
-        if name == "plain":
+        if name == "plain" and DEVICE.type == "cpu":
             target = TARGET_WITH_TILES if has_tiles else TARGET_WITHOUT_TILES
             results.append(at_least(title, ratio, "ratio", target, how))
         else:

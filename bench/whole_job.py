@@ -31,7 +31,7 @@ class Trained:
 
 
 def train_job(spec: dict[str, Any], dataset: LocalDataset, root: Path) -> Trained:
-    """Train, export and score one job in an empty folder, on the CPU."""
+    """Train, export and score one job in an empty folder."""
     job_dir = write_job(root, spec, dataset)
     start = time.perf_counter()
     trained, exported = run_job(job_dir, StopSignal()), None
