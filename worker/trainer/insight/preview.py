@@ -18,7 +18,7 @@ COST_RATIO = 0.01
 """Share of the time since the start that previews may take, all of them together."""
 FIRST_COST_SECONDS = 0.05
 """Taken for the first one's: two dozen small images on one core."""
-LEAST_PAUSE_SECONDS = 10.0
+LEAST_PAUSE_SECONDS = 20.0
 MAX_CELL = 160
 
 ShowSamples = Callable[[], Sequence[Shown]]
