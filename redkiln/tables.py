@@ -186,8 +186,9 @@ def find_other_column(
     for name, kind in theirs.items():
         if name not in mine:
             return (
-                f"{job_id} learnt from the {kind} column {name!r}, which this table does not have; "
-                "add it, or train from the start"
+                f"{job_id} learnt from the {kind} column {name!r}, which this table does not have "
+                f"or does not use; add it, or register the table again with {name}={kind} among "
+                "its columns, or train from the start"
             )
         if mine[name] != kind:
             return (

@@ -64,8 +64,9 @@ WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN
 """What somebody asked for: the last words say nothing about it."""
 
 
-SCRIPTS = (FailureCode.SCRIPT_FAILED, FailureCode.CRASHED, FailureCode.KILLED)
-"""Ends of a user's program, announced by what stays with it: it does not see the kernel's log."""
+SCRIPTS = (FailureCode.CRASHED, FailureCode.KILLED)
+"""Ends of a user's program by a signal, announced by what stays with it, which does not see the
+kernel's log. One that left with a status of its own has had its say."""
 
 
 def judge(death: Death) -> JobFailure | None:

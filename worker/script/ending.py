@@ -26,7 +26,7 @@ FIXES: Mapping[str, str] = {
     "host_out_of_memory": "Run fewer jobs at once (REDKILN_SLOTS), or have the script hold less.",
 }
 """What to do, by cause, where a trainer has fields of its spec for it and a script has not."""
-NEED_GPU = ("gpu_not_visible", "wrong_build")
+NEED_GPU = ("gpu_not_visible", "wrong_build", "kfd_closed")
 """Causes that are no fault of the worker's where a script has no GPU."""
 
 

@@ -94,7 +94,10 @@ def build_loop(
     store = CheckpointStore(job_dir.checkpoints_dir, keep_last=spec.training.keep_checkpoints)
     told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
     checkpoint = _find_checkpoint(order, store, report)
-    if checkpoint is not None:
+    if checkpoint is None:
+        # Whoever prepares the job must not take it for one whose weights are there.
+        order = order.model_copy(update={"resume": None})
+    else:
         spec = _follow(order, checkpoint, device)
     if told is not None:
         spec = _parse(told)

@@ -71,7 +71,7 @@ def test_its_own_words_count_more_than_the_kernels():
     assert failure.code == FailureCode.DISK_FULL
 
 
-@pytest.mark.parametrize("code", [FailureCode.SCRIPT_FAILED, FailureCode.CRASHED])
+@pytest.mark.parametrize("code", [FailureCode.KILLED, FailureCode.CRASHED])
 def test_a_script_that_does_not_know_what_ended_it_is_explained_by_the_kernel(code):
     announced = JobFailure.of(code, "the script was ended")
     failure = judge(Death(EXIT_FAILED, announced=announced, kernel_log=(RING_TIMEOUT,)))
@@ -80,6 +80,11 @@ def test_a_script_that_does_not_know_what_ended_it_is_explained_by_the_kernel(co
     known = announced.model_copy(update={"details": {"cause": "gpu_out_of_memory"}})
     assert judge(Death(EXIT_FAILED, announced=known, kernel_log=(RING_TIMEOUT,))) == known
     assert judge(Death(EXIT_FAILED, announced=ANNOUNCED, kernel_log=(RING_TIMEOUT,))) == ANNOUNCED
+
+
+def test_a_script_that_left_with_its_own_words_is_not_explained_by_the_kernel():
+    announced = JobFailure.of(FailureCode.SCRIPT_FAILED, "ValueError: bad label")
+    assert judge(Death(EXIT_FAILED, announced=announced, kernel_log=(RING_TIMEOUT,))) == announced
 
 
 def test_a_stall_under_a_hung_gpu_is_a_fault_of_the_gpu():

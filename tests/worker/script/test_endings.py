@@ -91,6 +91,7 @@ def test_a_package_that_is_missing_is_the_scripts_to_ask_for_and_no_fault_of_the
     [
         "RuntimeError: No HIP GPUs are available",
         "AssertionError: Torch not compiled with CUDA enabled",
+        "Unable to open /dev/kfd read-write: Permission denied",
     ],
 )
 def test_a_script_without_a_gpu_that_uses_one_is_told_to_ask_for_it(words):

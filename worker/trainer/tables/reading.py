@@ -14,7 +14,10 @@ from pydantic import BaseModel
 from redkiln.tables import Column, find_other_column
 from worker.trainer.models.from_job import refuse_start
 from worker.trainer.report import Report
-from worker.trainer.tables.table import Preparation, Table
+from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
+
+FAR_SHARE = 0.01
+"""Of a column's training values; a few odd ones are cut off in any table."""
 
 
 class ColumnReading(BaseModel):
@@ -117,14 +120,19 @@ def read_as(table: Table, reading: TableReading, *, whose: str) -> Table:
     )
 
 
-def warn_of_unknown(table: Table, read: Table, report: Report) -> None:
-    """Name the columns whose values the other job did not know.
+def warn_of_unlike(table: Table, read: Table, report: Report) -> None:
+    """Name the columns whose values the other job did not know, or knew quite other ones of.
 
     Args:
         table: as it was validated.
         read: the same by the other job's categories.
         report: told of them.
     """
+    _warn_of_categories(table, read, report)
+    _warn_of_numbers(read, report)
+
+
+def _warn_of_categories(table: Table, read: Table, report: Report) -> None:
     lost = []
     places = _places(table.categorical)
     for place, column in enumerate(read.categorical):
@@ -138,6 +146,24 @@ def warn_of_unknown(table: Table, read: Table, report: Report) -> None:
             f"missing: {', '.join(lost[:5])}"
         )
         report.warning("unknown_categories", message)
+
+
+def _warn_of_numbers(read: Table, report: Report) -> None:
+    """Those that are cut off make a column say the same of all its rows."""
+    far = []
+    for place, column in enumerate(read.numeric):
+        numbers = read.numbers[: read.index.num_train, place].astype(np.float64)
+        given = np.count_nonzero(~np.isnan(numbers))
+        num = np.count_nonzero(np.abs(numbers - column.mean) > MAX_DEVIATIONS * column.std)
+        if num > FAR_SHARE * given:
+            far.append(f"{column.name} ({num / given:.0%} of its values; there {column.mean:g})")
+    if far:
+        message = (
+            "numbers are so far from the mean that they had for the job that this one starts from "
+            f"that they are cut off, at {MAX_DEVIATIONS:.0f} deviations: {', '.join(far[:5])}; see "
+            "whether they are in the same unit"
+        )
+        report.warning("unlike_numbers", message)
 
 
 def _adopt(own: Column, theirs: ColumnReading) -> Column:

@@ -36,7 +36,7 @@ from worker.trainer.report import Report
 from worker.trainer.tables.batches import ResidentRows, TrainRows
 from worker.trainer.tables.builtins import open_builtin_table
 from worker.trainer.tables.previews import build_table_preview
-from worker.trainer.tables.reading import TableReading, read_as, warn_of_unknown
+from worker.trainer.tables.reading import TableReading, read_as, warn_of_unlike
 from worker.trainer.tables.start import TableStart, find_table_start, take_table_weights
 from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
 from worker.trainer.trials.batch_size import LARGEST
@@ -124,7 +124,7 @@ def open_table(
     else:
         read = read_as(table, start.reading, whose=start.whose)
         if start.job is not None:
-            warn_of_unknown(table, read, report)
+            warn_of_unlike(table, read, report)
         table, preparation = read, start.reading.preparation
     is_regression = task == "tabular-regression"
     shape = TableShape(

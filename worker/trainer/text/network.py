@@ -41,6 +41,7 @@ NAMES_ONLY = frozenset(
     {"id2label", "label2id", "architectures", "_name_or_path", "problem_type", "dtype"}
 )
 """Fields of a configuration that decide nothing about a network of ours."""
+OF_TOKENIZER = {"vocab_size", "pad_token_id"}
 NOT_ARCHITECTURE = NAMES_ONLY | {"model_type", "transformers_version"}
 SAME_OUTPUTS = 1e-4
 """Largest difference of two ways to compute the same, relative to the largest output."""
@@ -118,14 +119,21 @@ def describe_pretrained(folder: Path, model: Model, *, num_classes: int) -> dict
     """
     from transformers import AutoConfig
 
+    given = {key: value for key, value in model.config.items() if key not in NOT_ARCHITECTURE}
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, **model.config)
+        # Without the spec's fields: among those that transformers takes here is leave to run code.
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise _refused(str(folder), error) from error
     _check_architecture(config.model_type)
     if model.name not in ("auto", config.model_type):
         message = f"the pretrained weights are of a {config.model_type}, not of a {model.name}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
+    _check_fields(given, config)
+    try:
+        config = _config_of({**config.to_dict(), **given})
+    except Exception as error:
+        raise _refused(config.model_type, error) from error
     if config.pad_token_id is None:
         end = config.eos_token_id
         config.pad_token_id = end[0] if isinstance(end, list) else (end or 0)
@@ -145,7 +153,8 @@ def describe_successor(
     Raises:
         TrainingFailed: transformers knows no such field of it, or the fields contradict each other.
     """
-    changed = {key: value for key, value in given.items() if key not in NOT_ARCHITECTURE}
+    fixed = NOT_ARCHITECTURE | OF_TOKENIZER
+    changed = {key: value for key, value in given.items() if key not in fixed}
     try:
         _check_fields(changed, _config_of(theirs))
         return _as_json(_config_of({**theirs, **changed}), num_classes=num_classes)
@@ -255,7 +264,8 @@ def _longest_texts(max_length: int, vocabulary_size: int) -> torch.Tensor:
 
 
 def _check_fields(given: dict[str, Any], config: Any) -> None:
-    unknown = [key for key in given if not hasattr(config, key)]
+    # What can be called is a method, and no more a field than what is missing.
+    unknown = [key for key in given if callable(getattr(config, key, len))]
     if unknown:
         hint = suggest(unknown[0], config.to_dict())
         message = f"{config.model_type} has no {unknown[0]!r}{hint}"

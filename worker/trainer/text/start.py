@@ -125,7 +125,7 @@ def open_start(
             model, table, order, lambda: _parse(job.reading, model), report=report
         )
         return TextStart(model, tokens, job=job)
-    # A resolved spec that is submitted again names what was taken, and takes it again.
+    # A resolved spec that is submitted again takes the weights again.
     is_settled = reading is not None or (order.resume is not None and bool(model.initial_weights))
     files = None if is_settled else _fetch(model, order, report)
     if files is not None:

@@ -140,9 +140,25 @@ def test_categories_that_the_other_job_did_not_know_count_as_missing(
 ):
     job_dir = make_successor(initial=make_source(), path=write_other())
     start(job_dir)
-    (warning,) = [e["data"] for e in events(job_dir, "warning")]
-    assert warning["code"] == "unknown_categories"
-    assert "colour (" in warning["message"]
+    warnings = {e["data"]["code"]: e["data"]["message"] for e in events(job_dir, "warning")}
+    assert "colour (" in warnings["unknown_categories"]
+
+
+def test_numbers_in_another_unit_are_warned_of(
+    make_source, make_successor, write_other, start, events
+):
+    def warned(name, factor):
+        size = np.random.default_rng(6).normal(50, 3, NUM) * factor
+        columns = {"size": size, "weight": np.full(NUM, 2000.0)}
+        job_dir = make_successor(
+            name, initial=make_source(), path=write_other(f"{name}.parquet", extra=columns)
+        )
+        start(job_dir)
+        found = {e["data"]["code"]: e["data"]["message"] for e in events(job_dir, "warning")}
+        return found.get("unlike_numbers")
+
+    assert warned("same", 1) is None
+    assert "size (100% of its values; there " in warned("cents", 100)
 
 
 def test_other_classes_get_a_head_of_their_own(

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 import torch
@@ -69,11 +70,14 @@ def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
     assert spec.config["num_labels"] == 3
 
 
+# Without a checkpoint, and where none of those can be read that it was to go on from.
+@pytest.mark.parametrize("order", [{}, {"resume": "step-000000000010"}])
 def test_a_resolved_spec_that_is_submitted_again_starts_from_the_same_weights(
-    make_tuning_job, start
+    make_tuning_job, start, order
 ):
     _, first = start(make_tuning_job("first"))
-    _, second = start(make_tuning_job("second", model=first.spec.model.model_dump(mode="json")))
+    model = first.spec.model.model_dump(mode="json")
+    _, second = start(make_tuning_job("second", model=model, order=order))
     assert second.spec.model == first.spec.model
     theirs = first.model.state_dict()
     for name, tensor in second.model.state_dict().items():
@@ -133,6 +137,27 @@ def test_a_pretrained_model_without_a_tokenizer_is_refused(
     order = {"models_dir": str(tmp_path / "models")}
     with pytest.raises(TrainingFailed, match=r"no tokenizer that can be read"):
         start(make_tuning_job(model={"pretrained": "bare"}, order=order))
+
+
+@pytest.mark.parametrize("field", ["trust_remote_code", "code_revision", "to_dict"])
+def test_code_of_a_model_folder_is_never_run(make_tuning_job, start, models_dir, tmp_path, field):
+    folder = shutil.copytree(models_dir / "org" / "small", tmp_path / "models" / "org" / "small")
+    ran = tmp_path / "ran"
+    (folder / "own.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\n"
+        "from transformers import DistilBertConfig\n"
+        "class Own(DistilBertConfig): pass\n"
+    )
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoConfig": "own.Own"}
+    (folder / "config.json").write_text(json.dumps(config))
+    order = {"models_dir": str(tmp_path / "models")}
+    model = {"pretrained": "org/small", "config": {field: True}}
+    with pytest.raises(TrainingFailed) as caught:
+        start(make_tuning_job("asks", order=order, model=model))
+    assert caught.value.failure.details["pointer"] == f"/model/config/{field}"
+    start(make_tuning_job("silent", order=order))
+    assert not ran.exists()
 
 
 def test_another_architecture_than_the_weights_is_refused(make_tuning_job, start):
