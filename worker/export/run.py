@@ -39,6 +39,10 @@ from worker.trainer.report import Report
 from worker.trainer.tasks import TRAINED
 from worker.trainer.trained import Trained
 
+MOST_METADATA_BYTES = 90_000_000
+"""safetensors writes a header of up to 100 MB, in which tensors have their names too. Source:
+safetensors' format, MAX_HEADER_SIZE."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -81,7 +85,7 @@ def _export(job_dir: JobDir, order: Order, report: Report) -> None:
     context = _load(job_dir, order, report)
     report.seconds.update(context.trained.seconds)
     outputs = Outputs(job_dir)
-    _write_training_files(context, outputs)
+    _write_training_files(context, outputs, report)
     subject = context.subject
     metadata = to_metadata(
         job_id=order.job_id,
@@ -134,7 +138,7 @@ def _load(job_dir: JobDir, order: Order, report: Report) -> Context:
     )
 
 
-def _write_training_files(context: Context, outputs: Outputs) -> None:
+def _write_training_files(context: Context, outputs: Outputs, report: Report) -> None:
     """What is worth keeping even if the export fails: weights, metrics and their curves."""
     trained, subject = context.trained, context.subject
     facts = {**subject.scoring.describe(), "preprocessing": subject.preprocessing}
@@ -145,7 +149,15 @@ def _write_training_files(context: Context, outputs: Outputs) -> None:
         **{name: json.dumps(value) for name, value in facts.items()},
     }
     if subject.reading is not None:
-        description["reading"] = subject.reading
+        whole = {**description, "reading": subject.reading}
+        if len(json.dumps(whole)) <= MOST_METADATA_BYTES:
+            description = whole
+        else:
+            message = (
+                f"how samples are read takes more than {MOST_METADATA_BYTES // 10**6} MB, too much "
+                "for a checkpoint: no other job can start from this one's weights"
+            )
+            report.warning("reading_too_large", message)
     safetensors.torch.save_file(
         context.weights, outputs.path("checkpoint.safetensors"), metadata=description
     )

@@ -6,8 +6,10 @@ import re
 import numpy as np
 import onnxruntime
 import pytest
+import safetensors
 from PIL import Image
 
+from worker.export import run
 from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE
 from worker.trainer.lifetime import StopSignal
@@ -64,6 +66,16 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
     with Image.open(job_dir.out_dir / FIGURES[task]) as image:
         assert min(image.size) > 300
     _run_the_reports_code(job_dir, parity, monkeypatch, is_regression=is_regression)
+
+
+def test_a_reading_that_no_checkpoint_can_hold_is_left_out_and_told(trained, events, monkeypatch):
+    monkeypatch.setattr(run, "MOST_METADATA_BYTES", 100)
+    _, job_dir = trained
+    assert export_job(job_dir) == EXIT_DONE
+    with safetensors.safe_open(job_dir.out_dir / "checkpoint.safetensors", framework="np") as file:
+        assert {"task", "model", "preprocessing"} <= set(file.metadata())
+        assert "reading" not in file.metadata()
+    assert "reading_too_large" in [event["data"]["code"] for event in events(job_dir, "warning")]
 
 
 def _run_the_reports_code(job_dir, parity, monkeypatch, *, is_regression):

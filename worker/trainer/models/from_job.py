@@ -46,9 +46,9 @@ class JobCheckpoint:
         """
         if "reading" not in self.metadata:
             message = (
-                f"the checkpoint of {self.job_id} was made by an earlier release, which did not "
-                "write down how its samples are read; train that job again with this release, and "
-                "start from the new one"
+                f"the checkpoint of {self.job_id} does not say how its samples are read: it was "
+                "made by an earlier release (train that job again with this one, and start from "
+                "the new one), or that was too large (a warning of the job says so)"
             )
             raise refuse_start(message)
         return self.metadata["reading"]

@@ -238,7 +238,7 @@ def change_metadata(source, path, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda found: found.pop("reading"), "train that job again with this release"),
+        (lambda found: found.pop("reading"), "train that job again with this one"),
         (lambda found: found.update(reading="{}"), "the tokenizer of job:job_1 cannot be read"),
         (lambda found: found.update(model="{'a'}"), "is of a model that is not known"),
         (lambda found: found.update(task="image-classification"), "trained for image-class"),
