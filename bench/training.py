@@ -37,7 +37,7 @@ from worker.trainer.memory import keep_freed_memory
 
 PLAIN_CHUNK = 35
 """Steps of the plain loop in a chunk, of batch 64."""
-PIECES = 10
+PIECES = 35
 """That an epoch and as many bare steps are cut into, to take turns within seconds."""
 SLOW_SHARE = 8
 """Steps of resnet18 in a chunk are so many times fewer: each takes some 50 times as long."""

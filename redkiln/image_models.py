@@ -83,7 +83,8 @@ class Model(Shorthand):
     )
     initial_weights: str | None = Field(
         None,
-        description="What the worker took for `pretrained`: a commit of the hub, or a sha256.",
+        description="What the worker took for `pretrained`: a commit of the hub, or a sha256. In a "
+        "spec that is submitted, what it is to take: others are refused.",
     )
     options: Options = Field(default_factory=Options)
 

@@ -45,7 +45,9 @@ class TabularModel(Shorthand):
         "columns. Without it they are random.",
     )
     initial_weights: str | None = Field(
-        None, description="What the worker took for `pretrained`: a sha256."
+        None,
+        description="What the worker took for `pretrained`: a sha256. In a spec that is submitted, "
+        "what it is to take: others are refused.",
     )
     options: TabularOptions = Field(default_factory=TabularOptions)
 

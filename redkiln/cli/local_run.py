@@ -29,7 +29,7 @@ def run_here(
 ) -> int:
     """Run a script here and now; its own exit status.
 
-    Ctrl-C is for the script, which ends when it has saved what it wants to.
+    Ctrl-C and SIGTERM are for the script, which ends when it has saved what it wants to.
 
     Args:
         session: says what of the spec is not used here.
@@ -63,8 +63,9 @@ def run_here(
     out = folder or Path("out") / str(source.value.get("name") or "local")
     command = [sys.executable, "-m", LOCAL_MODULE, "local", "--out", str(out), "--code", str(code)]
     given = ["--spec", json.dumps(source.value), *(["--data", str(data)] if data else [])]
-    with _interrupts_left_to_the_child():
-        return subprocess.call([*command, *given])
+    with _interrupts_left_to_the_child(), subprocess.Popen([*command, *given]) as child:
+        with _passing_on(signal.SIGTERM, child):
+            return child.wait()
 
 
 def _check(source: SpecSource) -> None:
@@ -97,3 +98,13 @@ def _interrupts_left_to_the_child() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _passing_on(number: signal.Signals, child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """What is sent to this process alone, the child gets."""
+    before = signal.signal(number, lambda *_: child.send_signal(number))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

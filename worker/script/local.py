@@ -95,17 +95,21 @@ def run_local(arguments: Sequence[str]) -> int:
 def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> int:
     """Run the program; Ctrl-C, which the terminal sends to it as well, is its own affair.
 
+    A request to end (SIGTERM) comes to this process alone, and is passed on.
+
     Returns:
         its exit status, negative for a signal.
     """
     with subprocess.Popen(words, cwd=cwd, env=environ) as child:
         # Set behind the start: a handler is not inherited, but one that is set before would
         # swallow a Ctrl-C between the two.
-        before = signal.signal(signal.SIGINT, _say_waiting)
+        handlers = {signal.SIGINT: _say_waiting, signal.SIGTERM: lambda *_: child.terminate()}
+        before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
         try:
             return child.wait()
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handle in before.items():
+                signal.signal(number, handle)
 
 
 def _say_waiting(*_: object) -> None:

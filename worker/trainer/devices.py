@@ -98,9 +98,7 @@ def device_facts(device: torch.device, *, patches: Sequence[PatchOutcome] = ()) 
 def cpu_has_bf16() -> bool:
     """Whether the CPU multiplies bf16 in its own instructions (AMX, or AVX-512's dot product).
 
-    With the latter a step took 0.60 of its time in fp32 for amdnet (batch 64, 32x32), 0.60 for
-    resnet18 (batch 32) and 0.80 for mnist-cnn (batch 128, 28x28): 2 cores of an AMD EPYC, torch
-    2.13, best of interleaved steps, November 2026. Without either, bf16 is slower than fp32.
+    Without either, bf16 is slower than fp32; with them it is measured (`trials.cpu_bf16`).
     """
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))

@@ -376,11 +376,9 @@ class Loop:
                 self._account.add_point("train/loss", mean, step=step)
 
     def _say_progress(self) -> None:
-        self._account.say(lr=self._learning_rate(), batch_size=self._batch_size())
-
-    def _batch_size(self) -> int:
-        assert self._training.batch_size != "auto"
-        return self._training.batch_size
+        batch_size = self._training.batch_size
+        assert batch_size != "auto"
+        self._account.say(lr=self._learning_rate(), batch_size=batch_size)
 
     def _save_and_stop(self) -> None:
         self._read_losses()

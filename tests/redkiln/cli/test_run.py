@@ -234,13 +234,16 @@ def save(*_):
     open(out + "/saved", "w").close()
     sys.exit(7)
 signal.signal(signal.SIGINT, save)
+signal.signal(signal.SIGTERM, save)
 open(out + "/ready", "w").close()
 while True:
     time.sleep(0.05)
 """
 
 
-def test_ctrl_c_lets_the_program_here_end_by_itself(at_home):
+# A terminal sends Ctrl-C to all of them, and `kill` or a supervisor ends one process.
+@pytest.mark.parametrize(("send", "number"), [(os.killpg, "SIGINT"), (os.kill, "SIGTERM")])
+def test_a_program_here_that_is_asked_to_end_does_so_by_itself(at_home, send, number):
     Path("train.py").write_text(SAVES)
     command = [sys.executable, "-m", "redkiln", "run", "--local", "--", "python", "train.py"]
     source = str(Path(__file__).parents[3])
@@ -251,7 +254,7 @@ def test_ctrl_c_lets_the_program_here_end_by_itself(at_home):
             while not Path("out/local/ready").exists() and time.monotonic() < until:
                 assert child.poll() is None
                 time.sleep(0.05)
-            os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+            send(child.pid, signal.Signals[number])
             assert child.wait(30) == 7
         finally:
             if child.poll() is None:

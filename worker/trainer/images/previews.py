@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from worker.trainer.evaluate import evaluating
-from worker.trainer.images.batches import ImageSet
+from worker.trainer.images.image_set import ImageSet
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
 

@@ -19,7 +19,7 @@ from redkiln.failure import FailureCode
 from redkiln.job_weights import JOB_PREFIX
 from worker.jobdir import Order
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.models.hub import POINTER, hash_files
+from worker.trainer.models.hub import POINTER, check_pinned, hash_files
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -32,10 +32,18 @@ class JobCheckpoint:
     path: Path
     metadata: Mapping[str, str]
 
-    @property
-    def origin(self) -> str:
-        """What a spec has as `model.initial_weights`."""
-        return f"sha256 {hash_files((self.path,))}"
+    def find_origin(self, pinned: str | None) -> str:
+        """What a resolved spec has as `model.initial_weights`.
+
+        Args:
+            pinned: what it has before it is resolved.
+
+        Raises:
+            TrainingFailed: that names other weights.
+        """
+        origin = f"sha256 {hash_files((self.path,))}"
+        check_pinned(pinned, origin, name=f"the checkpoint of {self.job_id}")
+        return origin
 
     @property
     def reading(self) -> str:

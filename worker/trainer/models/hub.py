@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from redkiln.failure import FailureCode
@@ -29,9 +29,11 @@ TOKENIZER = (
     "merges.txt",
 )
 POINTER = "/model/pretrained"
+PINNED_POINTER = "/model/initial_weights"
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def fetch_pretrained(
     cache_dir: Path,
     say: Callable[[str], None],
     also: Sequence[str] = (),
+    pinned: str | None = None,
 ) -> PretrainedFiles:
     """The files of a pretrained model: from the folder of models, the cache, or the hub.
 
@@ -104,6 +107,8 @@ def fetch_pretrained(
         cache_dir: the worker's; what is fetched stays below it.
         say: told before the network is used.
         also: patterns of further files that are wanted (`TOKENIZER`).
+        pinned: the spec's `initial_weights`; of the hub, a commit there wins over the name's
+            revision. Whether the weights are those is for `check_pinned` to say.
 
     Raises:
         TrainingFailed: there is no such model, it has no safetensors, or the hub was not reached;
@@ -113,6 +118,8 @@ def fetch_pretrained(
     if folder is not None:
         return _check(folder, name, revision=None)
     reference = parse_reference(name)
+    if pinned is not None and _COMMIT.fullmatch(pinned):
+        reference = replace(reference, revision=pinned)
     wanted = [CONFIG, *WEIGHTS, *also]
     own_cache, shared_cache = cache_dir / "hub", _shared_cache()
     folder = _find_cached(reference, wanted, own_cache)
@@ -122,6 +129,20 @@ def fetch_pretrained(
         hub_cache = shared_cache if os.access(shared_cache.parent, os.W_OK) else own_cache
         folder = _download(reference, wanted, hub_cache, target=models_dir.resolve() / name)
     return _check(folder, name, revision=folder.name)
+
+
+def check_pinned(pinned: str | None, origin: str, *, name: str) -> None:
+    """Compare weights with those that a spec's `initial_weights` names, if it names some.
+
+    Raises:
+        TrainingFailed: they are others.
+    """
+    if pinned not in (None, origin):
+        message = (
+            f"the spec wants {name} as it was at {pinned}, and here it is {origin}; leave "
+            "model.initial_weights out to start from that"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=PINNED_POINTER)
 
 
 def _find_folder(name: str, models_dir: Path) -> Path | None:

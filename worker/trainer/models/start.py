@@ -26,7 +26,13 @@ from worker.trainer.models.from_job import (
     take_weights,
     tell_start,
 )
-from worker.trainer.models.hub import CONFIG, PretrainedFiles, fetch_pretrained, hash_files
+from worker.trainer.models.hub import (
+    CONFIG,
+    PretrainedFiles,
+    check_pinned,
+    fetch_pretrained,
+    hash_files,
+)
 
 SAMPLE = 2
 """Images of the trial pass."""
@@ -66,9 +72,11 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
         models_dir=order.resolved_models_dir,
         cache_dir=Path(order.cache_dir),
         say=say,
+        pinned=model.initial_weights,
     )
     config = _read_config(files)
     origin = files.revision or f"sha256 {hash_files(files.weights)}"
+    check_pinned(model.initial_weights, origin, name=model.pretrained)
     found = model.model_copy(deep=True)
     found.initial_weights = origin
     size, channels = _sizes(config)
@@ -171,7 +179,7 @@ def _find_job(model: Model, job: JobCheckpoint) -> Start:
         raise _refused(message, "/model/name")
     found = source.model_copy(deep=True)
     found.pretrained = model.pretrained
-    found.initial_weights = job.origin
+    found.initial_weights = job.find_origin(model.initial_weights)
     own, theirs = model.options, source.options
     found.options = own.model_copy(update={"dropout": theirs.dropout})
     assert isinstance(theirs.image_size, int)

@@ -61,8 +61,9 @@ def find_table_start(model: TabularModel, order: Order, *, kept: str | None) -> 
     except ValidationError as error:
         message = f"what {job.job_id} says of its columns cannot be read: {error}"
         raise refuse_start(message) from error
+    origin = job.find_origin(model.initial_weights)
     found = theirs.model_copy(
-        deep=True, update={"pretrained": model.pretrained, "initial_weights": job.origin}
+        deep=True, update={"pretrained": model.pretrained, "initial_weights": origin}
     )
     return TableStart(found, reading, job)
 

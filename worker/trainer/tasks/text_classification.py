@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from redkiln.hardware import Precision
 from redkiln.spec import JobSpec
 from redkiln.tasks.text_classification import (
     FROM_SCRATCH_LR,
@@ -24,7 +23,7 @@ from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.evaluate import evaluate_classifier
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.plan import plan_training
-from worker.trainer.precision import deny
+from worker.trainer.precision import deny, resolve_precision
 from worker.trainer.report import Report
 from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
 from worker.trainer.text.network import (
@@ -33,11 +32,11 @@ from worker.trainer.text.network import (
     check_reading,
     takes_prepared_mask,
 )
-from worker.trainer.text.precision import settle_precision
 from worker.trainer.text.previews import build_text_preview
 from worker.trainer.text.start import TextStart, open_start
 from worker.trainer.text.table import open_text_table
 from worker.trainer.trials.batch_size import reference_batch_size, scale_rate
+from worker.trainer.trials.cpu_bf16 import settle_cpu_bf16
 from worker.trainer.trials.probing import Probe
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.sizing import settle_batch_size
@@ -214,19 +213,17 @@ def _settle(
         # Batches have many shapes, each of which would be compiled.
         training.compile = "off"
 
-    def probe_at(precision: Precision) -> Probe:
-        trial = training.model_copy(update={"precision": precision})
-        return Probe(model, loss, make_batch, trial, device)
-
-    training.precision = settle_precision(
-        training.precision,
-        device=deny(device_facts(device, patches=order.patches), order.denied),
-        probe_at=probe_at,
-        batch_size=min(usual, num_train),
-        key=key,
-        remembered=remembered,
-        report=report,
-    )
+    is_open = training.precision == "auto"
+    facts = deny(device_facts(device, patches=order.patches), order.denied)
+    training.precision = resolve_precision(training.precision, device=facts)
+    if is_open and device.type == "cpu" and training.precision == "bf16":
+        training.precision = settle_cpu_bf16(
+            Probe(model, loss, make_batch, training, device),
+            batch_size=min(usual, num_train),
+            key=key,
+            remembered=remembered,
+            report=report,
+        )
     settle_batch_size(
         training,
         model=model,

@@ -23,7 +23,13 @@ from worker.trainer.models.from_job import (
     take_weights,
     tell_start,
 )
-from worker.trainer.models.hub import TOKENIZER, PretrainedFiles, fetch_pretrained, hash_files
+from worker.trainer.models.hub import (
+    TOKENIZER,
+    PretrainedFiles,
+    check_pinned,
+    fetch_pretrained,
+    hash_files,
+)
 from worker.trainer.report import Report
 from worker.trainer.text.network import (
     TextClassifier,
@@ -131,7 +137,9 @@ def open_start(
     if files is not None:
         model.config = describe_pretrained(files.folder, model, num_classes=num_classes)
         model.name = model.config["model_type"]
-        model.initial_weights = files.revision or f"sha256 {_hash(files)}"
+        origin = files.revision or f"sha256 {_hash(files)}"
+        check_pinned(model.initial_weights, origin, name=str(model.pretrained))
+        model.initial_weights = origin
         model.options.max_length = _find_max_length(model)
 
     def build() -> "Tokenizer":
@@ -178,7 +186,8 @@ def _succeed(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
         message = f"{job.job_id} trained a {theirs.name}, not a {model.name}; leave model.name away"
         raise refuse_start(message, "/model/name")
     found = theirs.model_copy(deep=True)
-    found.pretrained, found.initial_weights = model.pretrained, job.origin
+    found.pretrained = model.pretrained
+    found.initial_weights = job.find_origin(model.initial_weights)
     found.config = describe_successor(theirs.config, model.config, num_classes=num_classes)
     if model.options.max_length != "auto":
         found.options.max_length = model.options.max_length
@@ -299,6 +308,7 @@ def _fetch(model: Model, order: Order, report: Report) -> PretrainedFiles:
         cache_dir=Path(order.cache_dir),
         say=report.message,
         also=TOKENIZER,
+        pinned=model.initial_weights,
     )
 
 

@@ -8,10 +8,11 @@ import torch
 
 from redkiln.tasks.image_classification import Augment
 from worker.export.images import NormalizedClassifier
-from worker.trainer.images.batches import ImageSet, TrainBatches, split_rows
+from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.builtins import INDEX, open_builtin, split_index
 from worker.trainer.images.decode import DecodedImages, open_decoded
 from worker.trainer.images.decoded_facts import DecodedFacts
+from worker.trainer.images.image_set import ImageSet, split_rows
 from worker.trainer.images.pixels import PixelFormat
 
 CPU = torch.device("cpu")

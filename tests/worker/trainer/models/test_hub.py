@@ -10,13 +10,15 @@ from huggingface_hub import constants
 from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.models.hub import (
+    PINNED_POINTER,
     TOKENIZER,
+    check_pinned,
     fetch_pretrained,
     find_weights,
     parse_reference,
 )
 
-COMMIT = "c" * 40
+COMMIT, NEWER = "c" * 40, "d" * 40
 
 
 def tiny_files():
@@ -35,6 +37,7 @@ class FakeHub:
     def __init__(self, repositories):
         self.repositories = repositories
         self.asked = []
+        self.commits = {"main": COMMIT, "v1": COMMIT, COMMIT: COMMIT}
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -77,7 +80,8 @@ class FakeHub:
             files = self.repositories.get(name)
             if files is None:
                 return 404, b"{}", {"X-Error-Code": "RepoNotFound"}
-            if rest and rest[0] in ("revision", "tree") and rest[1] not in ("main", "v1", COMMIT):
+            commit = self.commits.get(rest[1] if rest else "main")
+            if commit is None:
                 return 404, b"{}", {"X-Error-Code": "RevisionNotFound"}
             if rest and rest[0] == "tree":
                 tree = [
@@ -86,13 +90,13 @@ class FakeHub:
                 ]
                 return 200, json.dumps(tree).encode(), {"Content-Type": "application/json"}
             siblings = [{"rfilename": file} for file in files]
-            body = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings}).encode()
+            body = json.dumps({"id": name, "sha": commit, "siblings": siblings}).encode()
             return 200, body, {"Content-Type": "application/json"}
         name, file = "/".join(parts[:2]), "/".join(parts[4:])
         content = self.repositories[name].get(file)
         if content is None:
             return 404, b"", {"X-Error-Code": "EntryNotFound"}
-        return 200, content, {"ETag": f'"{file}"', "X-Repo-Commit": COMMIT}
+        return 200, content, {"ETag": f'"{file}"', "X-Repo-Commit": self.commits[parts[3]]}
 
 
 @pytest.fixture
@@ -168,6 +172,23 @@ def test_a_model_is_fetched_once_without_pickles_or_code(fetch, tmp_path, hub):
     hub.close()
     assert fetch("org/tiny@v1") == found
     assert len(fetch.said) == 1
+
+
+def test_a_commit_that_a_spec_has_settled_on_is_fetched_again_though_the_branch_moved(fetch, hub):
+    hub.commits |= {"main": NEWER, NEWER: NEWER}
+    assert fetch("org/tiny", pinned=COMMIT).revision == COMMIT
+    assert fetch("org/tiny").revision == NEWER
+    assert fetch("org/tiny@main", pinned=COMMIT).revision == COMMIT
+
+
+def test_other_weights_than_a_spec_has_settled_on_are_refused():
+    check_pinned(None, "sha256 1", name="mine")
+    check_pinned("sha256 1", "sha256 1", name="mine")
+    with pytest.raises(TrainingFailed) as caught:
+        check_pinned("sha256 1", "sha256 2", name="mine")
+    failure = caught.value.failure
+    assert failure.details["pointer"] == PINNED_POINTER
+    assert "wants mine as it was at sha256 1, and here it is sha256 2" in failure.message
 
 
 def test_a_cache_that_other_programs_share_is_used_where_there_is_one(fetch, tmp_path, hub):

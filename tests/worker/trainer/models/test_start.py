@@ -61,6 +61,21 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
     assert any("classifier.1.weight" in text and "new are" in text for text in said)
 
 
+def test_weights_that_are_not_those_of_a_resolved_spec_are_refused(make_job, start, models_dir):
+    model = {"name": "resnet", "pretrained": "mine/resnet"}
+    order = {"models_dir": str(models_dir)}
+    _, work = start(make_job("first", model=model, order=order))
+    resolved = work.spec.model.model_dump(mode="json")
+    _, again = start(make_job("again", model=resolved, order=order))
+    assert again.spec.model == work.spec.model
+    weights = models_dir / "mine" / "resnet" / "model.safetensors"
+    theirs = safetensors.torch.load_file(weights)
+    safetensors.torch.save_file({k: v + 1 for k, v in theirs.items()}, weights)
+    with pytest.raises(TrainingFailed) as caught:
+        start(make_job("changed", model=resolved, order=order))
+    assert caught.value.failure.details["pointer"] == "/model/initial_weights"
+
+
 def test_images_are_brought_to_the_size_that_pretrained_weights_were_made_for(
     make_job, start, models_dir
 ):

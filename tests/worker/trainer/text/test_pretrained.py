@@ -85,6 +85,14 @@ def test_a_resolved_spec_that_is_submitted_again_starts_from_the_same_weights(
             assert torch.equal(tensor, theirs[name]), name
 
 
+def test_weights_that_are_not_those_of_a_resolved_spec_are_refused(make_tuning_job, start):
+    model = start(make_tuning_job("first"))[1].spec.model.model_dump(mode="json")
+    model["initial_weights"] = "sha256 of others"
+    with pytest.raises(TrainingFailed) as caught:
+        start(make_tuning_job("second", model=model))
+    assert caught.value.failure.details["pointer"] == "/model/initial_weights"
+
+
 def test_a_resumed_job_needs_the_pretrained_weights_no_more(make_tuning_job, start, losses):
     straight = make_tuning_job("straight", training={"epochs": 2})
     start(straight)[0].run()

@@ -1,0 +1,63 @@
+"""Whether `precision: auto` is bf16 on a CPU that multiplies it: tried for a moment.
+
+That a CPU has the instructions does not say that they are faster: it depends on the CPU, on how
+wide the network is, on what it is given and on how many cores share it. A step in bf16 took 0.60 of
+its time in fp32 on an EPYC with AVX-512's dot product, and 1.3 to 1.6 times as long on a Xeon whose
+AMX was hidden from its virtual machine (resnet18, batch 32, torch 2.13, two cores each, November
+2026).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from redkiln.hardware import Precision
+from redkiln.job import Phase
+from worker.trainer.report import Report
+from worker.trainer.trials.probing import Probe, measure_rates
+from worker.trainer.trials.remembered import Remembered
+
+WORTH = 1.1
+"""Times the rate in fp32 that bf16 must reach: below that rounding is not worth it."""
+
+
+SLOW_STEPS = 4
+"""That a trial makes where they take long; of short ones it makes more, which is a moment."""
+
+
+def settle_cpu_bf16(
+    probe: Probe,
+    *,
+    batch_size: int,
+    key: Mapping[str, Any],
+    remembered: Remembered,
+    report: Report,
+) -> Precision:
+    """The type of the forward pass on a CPU that has bf16, where a spec leaves it open.
+
+    Args:
+        probe: the model as it would train, at either precision.
+        batch_size: to try it with.
+        key: what the speed depends on beside the device, as JSON.
+        remembered: of this host and device.
+        report: told what is measured and what came of it.
+    """
+    whole_key = {**key, "batch_size": batch_size}
+    gain = remembered.find("bf16_gain", whole_key)
+    if gain is None:
+        report.enter(Phase.WARMING)
+        bf16, fp32 = (_measure_rate(probe, name, batch_size) for name in ("bf16", "fp32"))
+        gain = bf16 / fp32
+        remembered.save("bf16_gain", whole_key, gain)
+        report.enter(Phase.PREPARING)
+    chosen: Precision = "bf16" if gain >= WORTH else "fp32"
+    report.message(
+        f"precision auto is {chosen}: in bf16 this CPU trains {gain:.2f} times as fast as in fp32"
+    )
+    return chosen
+
+
+def _measure_rate(probe: Probe, precision: str, batch_size: int) -> float:
+    training = probe.training.model_copy(update={"precision": precision})
+    probe = replace(probe, training=training)
+    return measure_rates(probe, [batch_size], is_enough=lambda _: True)[batch_size]
