@@ -63,9 +63,12 @@ def run_here(
     out = folder or Path("out") / str(source.value.get("name") or "local")
     command = [sys.executable, "-m", LOCAL_MODULE, "local", "--out", str(out), "--code", str(code)]
     given = ["--spec", json.dumps(source.value), *(["--data", str(data)] if data else [])]
-    with _interrupts_left_to_the_child(), subprocess.Popen([*command, *given]) as child:
-        with _passing_on(signal.SIGTERM, child):
-            return child.wait()
+    with (
+        _interrupts_left_to_the_child(),
+        subprocess.Popen([*command, *given]) as child,
+        _passing_on(signal.SIGTERM, child),
+    ):
+        return child.wait()
 
 
 def _check(source: SpecSource) -> None:
