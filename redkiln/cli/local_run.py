@@ -68,7 +68,8 @@ def run_here(
         subprocess.Popen([*command, *given]) as child,
         _passing_on(signal.SIGTERM, child),
     ):
-        return child.wait()
+        status = child.wait()
+    return status if status >= 0 else 128 - status
 
 
 def _check(source: SpecSource) -> None:
@@ -105,8 +106,13 @@ def _interrupts_left_to_the_child() -> Iterator[None]:
 
 @contextmanager
 def _passing_on(number: signal.Signals, child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """What is sent to this process alone, the child gets."""
-    before = signal.signal(number, lambda *_: child.send_signal(number))
+    """What is sent to this process the child gets, once."""
+
+    def pass_on(*_: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        child.send_signal(number)
+
+    before = signal.signal(number, pass_on)
     try:
         yield
     finally:

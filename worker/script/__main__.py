@@ -4,14 +4,15 @@ With `--spare` it waits for the job directory on stdin, its modules imported.
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 
-EXIT_INTERRUPTED = 130
-"""Ctrl-C before the program was started; afterwards its own status counts."""
+EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
+"""Ctrl-C or SIGTERM before the program was started; afterwards its own status counts."""
 
 
 def main(arguments: list[str]) -> int:
@@ -19,10 +20,14 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["local"]:
         from worker.script.local import run_local
 
+        # Until the program runs: what was started so far is ended on the way out.
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
         try:
             return run_local(arguments[1:])
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED
+        finally:
+            signal.signal(signal.SIGTERM, before)
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     stop = StopSignal()

@@ -95,7 +95,7 @@ def run_local(arguments: Sequence[str]) -> int:
 def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> int:
     """Run the program; Ctrl-C, which the terminal sends to it as well, is its own affair.
 
-    A request to end (SIGTERM) comes to this process alone, and is passed on.
+    A request to end (SIGTERM) is passed on, once: whoever asks may know this process alone.
 
     Returns:
         its exit status, negative for a signal.
@@ -103,7 +103,11 @@ def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, st
     with subprocess.Popen(words, cwd=cwd, env=environ) as child:
         # Set behind the start: a handler is not inherited, but one that is set before would
         # swallow a Ctrl-C between the two.
-        handlers = {signal.SIGINT: _say_waiting, signal.SIGTERM: lambda *_: child.terminate()}
+        def pass_on(*_: object) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            child.terminate()
+
+        handlers = {signal.SIGINT: _say_waiting, signal.SIGTERM: pass_on}
         before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
         try:
             return child.wait()

@@ -1,6 +1,7 @@
 """Scripts without a queue, handed to the worker's code as `redkiln run --local` does."""
 
 import json
+import signal
 import textwrap
 
 import pytest
@@ -138,6 +139,16 @@ def test_ctrl_c_before_the_program_is_started_starts_none(run, monkeypatch):
     monkeypatch.setattr(local, "ask_torch", interrupt)
     assert run(TELL) == EXIT_INTERRUPTED
     assert not (run.out / "told.json").exists()
+
+
+def test_a_request_to_end_before_the_program_is_started_starts_none(run, monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(local, "ask_torch", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(SystemExit) as caught:
+        run(TELL)
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert not (run.out / "told.json").exists()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.integration

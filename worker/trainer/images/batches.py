@@ -111,11 +111,14 @@ class TrainBatches:
             group, memory_format = self._group, self._images.memory_format
             if group is None or not group.has(epoch, place, memory_format):
                 group = self._group = None  # its memory is for the next one
-                group = self._group = self._make(epoch, place)
+                group = self._make(epoch, self._find_places(place))
+            # Nothing is kept that will not be asked for again.
+            self._group = group if place < group.places[-1] else None
             return group.batches[place - group.places.start]
 
     def close(self) -> None:
         """End reading, and what decodes; what is asked for afterwards begins anew."""
+        self._group = None
         self._stop_reading()
         self._images.close()
 
@@ -127,19 +130,22 @@ class TrainBatches:
             self._reader.close()
             self._reader = None
 
-    def _make(self, epoch: int, first: int) -> _Group:
-        """As many batches as are worth it, from one place on."""
-        images, num = self._images, 1
-        if self.ranks.is_alone:
-            batch_bytes = self.batch_size * math.prod(images.image_shape) * FLOAT_BYTES
-            num = max(1, min(MOST_AT_ONCE, BYTES_AT_ONCE // batch_bytes, self.num_batches - first))
-        places = range(first, first + num)
-        start, stop = self._span(first)[0], self._span(places[-1])[1]
-        drawn = self._drawn(epoch)
+    def _make(self, epoch: int, places: range) -> _Group:
+        images, drawn = self._images, self._drawn(epoch)
+        start, stop = self._span(places[0])[0], self._span(places[-1])[1]
         chosen = images.select(drawn.rows[start:stop])
         inputs, labels = images.finish(*chosen, drawn.transforms.slice(start, stop))
-        batches = list(zip(inputs.tensor_split(num), labels.tensor_split(num), strict=True))
-        return _Group(epoch, places, images.memory_format, batches)
+        parts = (inputs.tensor_split(len(places)), labels.tensor_split(len(places)))
+        return _Group(epoch, places, images.memory_format, list(zip(*parts, strict=True)))
+
+    def _find_places(self, place: int) -> range:
+        """Those that are made together with one, whichever of them is asked for first."""
+        num = 1
+        if self.ranks.is_alone:
+            batch_bytes = self.batch_size * math.prod(self._images.image_shape) * FLOAT_BYTES
+            num = max(1, min(MOST_AT_ONCE, BYTES_AT_ONCE // batch_bytes))
+        first = place - place % num
+        return range(first, min(first + num, self.num_batches))
 
     def _read(self, epoch: int, place: int) -> Batch:
         """One batch, of images that are not resident."""

@@ -63,7 +63,8 @@ def apply_colours(
     scale = torch.as_tensor(white, device=images.device).expand(1, channels, 1, 1).view(1, -1, 1)
     pixels = images.flatten(2) / scale  # (B, C, S * S) in [0, 1]
     grey = torch.tensor(GREY if channels == 3 else (1.0,), device=images.device)
-    means = torch.einsum("bcp,c->b", pixels, grey) / pixels.shape[2]
+    # Not a matrix product: its sums would follow from how many images are changed together.
+    means = (pixels.mean(dim=2) * grey).sum(dim=1)  # (B,)
     offset = colours[:, :, channels] * means[:, None]  # (B, C)
     changed = torch.baddbmm(offset[:, :, None], colours[:, :, :channels], pixels)
     return changed.clamp_(0, 1).mul_(scale).view(shape)

@@ -107,18 +107,21 @@ def fetch_pretrained(
         cache_dir: the worker's; what is fetched stays below it.
         say: told before the network is used.
         also: patterns of further files that are wanted (`TOKENIZER`).
-        pinned: the spec's `initial_weights`; of the hub, a commit there wins over the name's
+        pinned: the spec's `initial_weights`; a commit of the hub there wins over the name's
             revision. Whether the weights are those is for `check_pinned` to say.
 
     Raises:
         TrainingFailed: there is no such model, it has no safetensors, or the hub was not reached;
             the message says which files to put where.
     """
+    is_commit = pinned is not None and _is_commit(pinned)
     folder = _find_folder(name, models_dir)
     if folder is not None:
+        if is_commit:
+            say(f"{name} is taken from {folder}, which does not say whether it is commit {pinned}")
         return _check(folder, name, revision=None)
     reference = parse_reference(name)
-    if pinned is not None and _COMMIT.fullmatch(pinned):
+    if is_commit:
         reference = replace(reference, revision=pinned)
     wanted = [CONFIG, *WEIGHTS, *also]
     own_cache, shared_cache = cache_dir / "hub", _shared_cache()
@@ -134,15 +137,21 @@ def fetch_pretrained(
 def check_pinned(pinned: str | None, origin: str, *, name: str) -> None:
     """Compare weights with those that a spec's `initial_weights` names, if it names some.
 
+    A folder's sha256 says nothing of a commit of the hub: somebody put its files there.
+
     Raises:
         TrainingFailed: they are others.
     """
-    if pinned not in (None, origin):
+    if pinned is not None and pinned != origin and _is_commit(pinned) == _is_commit(origin):
         message = (
             f"the spec wants {name} as it was at {pinned}, and here it is {origin}; leave "
             "model.initial_weights out to start from that"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=PINNED_POINTER)
+
+
+def _is_commit(origin: str) -> bool:
+    return _COMMIT.fullmatch(origin) is not None
 
 
 def _find_folder(name: str, models_dir: Path) -> Path | None:
@@ -209,6 +218,11 @@ def _download(reference: Reference, wanted: list[str], hub_cache: Path, *, targe
         raise _unavailable(message, error) from error
     except RevisionNotFoundError as error:
         message = f"{name} has no revision {reference.revision!r}"
+        if _is_commit(str(reference.revision)):
+            message += (
+                ", which model.initial_weights or model.pretrained names; without it, training "
+                "starts from the newest"
+            )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER) from error
     except RepositoryNotFoundError as error:
         message = (

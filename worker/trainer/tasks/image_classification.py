@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -43,13 +42,11 @@ from worker.trainer.models.start import build_started, complete_model, find_star
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny
 from worker.trainer.report import Report
-from worker.trainer.trials.batch_size import reference_batch_size
-from worker.trainer.trials.cpu_bf16 import SLOW_STEPS, settle_cpu_bf16
+from worker.trainer.trials.cpu_bf16 import settle_cpu_bf16
 from worker.trainer.trials.layout import FORMATS
 from worker.trainer.trials.probing import Probe
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.sizing import settle_batch_size
-from worker.trainer.trials.step_trials import MAX_SHARE
 from worker.trainer.updates.losses import build_classifier_loss
 from worker.trainer.validation import build_evaluation, is_better_classifier
 from worker.trainer.work import Work
@@ -57,8 +54,6 @@ from worker.trainer.work import Work
 __all__ = ["NAME", "open_subject", "prepare"]
 
 EVALUATION_BATCH = 256
-BF16_TRIAL_BATCH = 32
-"""At most: larger ones take longer to say the same."""
 
 
 def prepare(
@@ -111,8 +106,9 @@ def prepare(
     remembered = Remembered.on(device, Path(order.cache_dir))
     make_batch = partial(make_up_images, options, num_classes, memory_format, device)
     key = architecture_of(resolved.model, num_classes=0)
-    if spec.training.precision == "auto" and device.type == "cpu":
-        _settle_cpu_bf16(
+    is_open = spec.training.precision == "auto" and device.type == "cpu"
+    if is_open and training.precision == "bf16":
+        settle_cpu_bf16(
             Probe(model, loss, make_batch, training, device),
             num_train=images.num("train"),
             key=key,
@@ -244,27 +240,6 @@ def make_up_images(
 def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_format) -> None:
     model.to(memory_format=memory_format)  # type: ignore[call-overload]
     images.memory_format = memory_format
-
-
-def _settle_cpu_bf16(
-    probe: Probe,
-    *,
-    num_train: int,
-    key: Mapping[str, Any],
-    remembered: Remembered,
-    report: Report,
-) -> None:
-    """Try bf16, where the rule is for it, and trying is a small part of the training."""
-    training = probe.training
-    asked = training.batch_size
-    usual = reference_batch_size(num_train) if asked == "auto" else min(asked, num_train)
-    steps = training.steps or (training.epochs or 1) * (num_train // usual)
-    batch_size = min(usual, BF16_TRIAL_BATCH)
-    if training.precision == "fp32" or SLOW_STEPS * batch_size > MAX_SHARE * steps * usual:
-        return
-    training.precision = settle_cpu_bf16(
-        probe, batch_size=batch_size, key=key, remembered=remembered, report=report
-    )
 
 
 def _resolve(

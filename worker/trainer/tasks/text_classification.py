@@ -213,13 +213,13 @@ def _settle(
         # Batches have many shapes, each of which would be compiled.
         training.compile = "off"
 
-    is_open = training.precision == "auto"
+    is_open = training.precision == "auto" and device.type == "cpu"
     facts = deny(device_facts(device, patches=order.patches), order.denied)
     training.precision = resolve_precision(training.precision, device=facts)
-    if is_open and device.type == "cpu" and training.precision == "bf16":
-        training.precision = settle_cpu_bf16(
+    if is_open and training.precision == "bf16":
+        settle_cpu_bf16(
             Probe(model, loss, make_batch, training, device),
-            batch_size=min(usual, num_train),
+            num_train=num_train,
             key=key,
             remembered=remembered,
             report=report,

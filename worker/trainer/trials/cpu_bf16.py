@@ -13,14 +13,19 @@ from typing import Any
 
 from redkiln.hardware import Precision
 from redkiln.job import Phase
+from redkiln.spec import Training
 from worker.trainer.report import Report
+from worker.trainer.trials.batch_size import reference_batch_size
 from worker.trainer.trials.probing import Probe, measure_rates
 from worker.trainer.trials.remembered import Remembered
+from worker.trainer.trials.step_trials import MAX_SHARE
 
 WORTH = 1.1
 """Times the rate in fp32 that bf16 must reach: below that rounding is not worth it."""
 
 
+LARGEST_TRIED = 32
+"""Samples of a step: larger ones take longer to say the same."""
 SLOW_STEPS = 4
 """That a trial makes where they take long; of short ones it makes more, which is a moment."""
 
@@ -28,36 +33,48 @@ SLOW_STEPS = 4
 def settle_cpu_bf16(
     probe: Probe,
     *,
-    batch_size: int,
+    num_train: int,
     key: Mapping[str, Any],
     remembered: Remembered,
     report: Report,
-) -> Precision:
-    """The type of the forward pass on a CPU that has bf16, where a spec leaves it open.
+) -> None:
+    """Settle the precision on a CPU that has bf16, where a spec leaves it open.
+
+    What was measured before is followed; else it is tried where that is a small part of training.
 
     Args:
-        probe: the model as it would train, at either precision.
-        batch_size: to try it with.
+        probe: the model as it would train in bf16; its training is changed in place.
+        num_train: samples in the training split.
         key: what the speed depends on beside the device, as JSON.
         remembered: of this host and device.
         report: told what is measured and what came of it.
     """
-    whole_key = {**key, "batch_size": batch_size}
+    training, asked = probe.training, probe.training.batch_size
+    usual = reference_batch_size(num_train) if asked == "auto" else min(asked, num_train)
+    tried = min(max(1, usual // training.accumulation), LARGEST_TRIED)
+    whole_key = {**key, "batch_size": tried}
     gain = remembered.find("bf16_gain", whole_key)
     if gain is None:
+        num_samples = usual * training.steps if training.steps else num_train * _epochs_of(training)
+        if SLOW_STEPS * tried > MAX_SHARE * num_samples:
+            return
         report.enter(Phase.WARMING)
-        bf16, fp32 = (_measure_rate(probe, name, batch_size) for name in ("bf16", "fp32"))
+        bf16, fp32 = (_measure_rate(probe, name, tried) for name in ("bf16", "fp32"))
         gain = bf16 / fp32
         remembered.save("bf16_gain", whole_key, gain)
         report.enter(Phase.PREPARING)
-    chosen: Precision = "bf16" if gain >= WORTH else "fp32"
+    training.precision = "bf16" if gain >= WORTH else "fp32"
     report.message(
-        f"precision auto is {chosen}: in bf16 this CPU trains {gain:.2f} times as fast as in fp32"
+        f"precision auto is {training.precision}: in bf16 this CPU trains {gain:.2f} times as fast "
+        "as in fp32"
     )
-    return chosen
 
 
-def _measure_rate(probe: Probe, precision: str, batch_size: int) -> float:
-    training = probe.training.model_copy(update={"precision": precision})
-    probe = replace(probe, training=training)
+def _epochs_of(training: Training) -> int:
+    return training.epochs or training.default_epochs
+
+
+def _measure_rate(probe: Probe, precision: Precision, batch_size: int) -> float:
+    trial = probe.training.model_copy(update={"precision": precision, "accumulation": 1})
+    probe = replace(probe, training=trial)
     return measure_rates(probe, [batch_size], is_enough=lambda _: True)[batch_size]

@@ -8,6 +8,7 @@ import torch
 
 from redkiln.tasks.image_classification import Augment
 from worker.export.images import NormalizedClassifier
+from worker.trainer.images import batches as batches_module
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.builtins import INDEX, open_builtin, split_index
 from worker.trainer.images.decode import DecodedImages, open_decoded
@@ -91,6 +92,34 @@ def test_the_order_depends_on_seed_and_epoch_alone(tiny):
     assert seen(again, 1, 6) == second
     assert first != second
     assert seen(TrainBatches(images, batch_size=8, augment=STILL, seed=1), 0, 6) != first
+
+
+def test_small_batches_are_made_together_whichever_of_them_is_asked_for(tiny, monkeypatch):
+    images = resident(tiny.index)
+    made = []
+    finish = images.finish
+
+    def note(planes, labels, transforms):
+        made.append(len(labels))
+        return finish(planes, labels, transforms)
+
+    monkeypatch.setattr(images, "finish", note)
+
+    def sizes(*places, at_once=4, **changed):
+        batches = TrainBatches(images, batch_size=8, augment=STILL, seed=0)
+        monkeypatch.setattr(batches_module, "MOST_AT_ONCE", at_once)
+        for name, value in changed.items():
+            monkeypatch.setattr(batches_module, name, value)
+        made.clear()
+        for place in places:
+            batches.get(0, place)
+        return list(made)
+
+    assert sizes(0, 1, 2, 3, 4, 5) == [32, 16]
+    assert sizes(2, 3, 4) == [32, 16]
+    assert sizes(5, 5) == [16, 16]  # the last one is not kept
+    assert sizes(0, 1, at_once=1) == [8, 8]
+    assert sizes(0, 1, BYTES_AT_ONCE=1) == [8, 8]
 
 
 def test_evaluation_sees_every_image_once_in_order(tiny):

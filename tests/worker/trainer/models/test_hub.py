@@ -181,9 +181,22 @@ def test_a_commit_that_a_spec_has_settled_on_is_fetched_again_though_the_branch_
     assert fetch("org/tiny@main", pinned=COMMIT).revision == COMMIT
 
 
+def test_a_folder_that_stands_for_a_commit_is_taken_and_told(fetch, tmp_path, hub):
+    folder = put(tmp_path / "models" / "org" / "tiny")
+    assert fetch("org/tiny", pinned=COMMIT).folder == folder
+    assert f"does not say whether it is commit {COMMIT}" in fetch.said[0]
+
+
+def test_a_commit_that_the_hub_does_not_know_is_told_with_where_it_is_named(hub, fetch):
+    with pytest.raises(TrainingFailed) as caught:
+        fetch("org/tiny", pinned=NEWER)
+    assert "model.initial_weights" in caught.value.failure.message
+
+
 def test_other_weights_than_a_spec_has_settled_on_are_refused():
     check_pinned(None, "sha256 1", name="mine")
     check_pinned("sha256 1", "sha256 1", name="mine")
+    check_pinned(COMMIT, "sha256 1", name="mine")  # a folder says nothing of commits
     with pytest.raises(TrainingFailed) as caught:
         check_pinned("sha256 1", "sha256 2", name="mine")
     failure = caught.value.failure

@@ -122,6 +122,13 @@ def test_it_takes_the_other_jobs_network_tokenizer_and_length_and_has_a_head_of_
     assert text in said(events, job_dir)
 
 
+def test_another_checkpoint_than_the_spec_has_settled_on_is_refused(make_successor, start):
+    model = {"pretrained": "job:job_1", "initial_weights": "sha256 of another"}
+    message, pointer = failure_of(start, make_successor(model=model))
+    assert pointer == "/model/initial_weights"
+    assert "the checkpoint of job_1" in message
+
+
 def test_the_same_number_of_classes_takes_the_head_over_too(make_successor, start, source, events):
     job_dir = make_successor()
     _, work = start(job_dir)

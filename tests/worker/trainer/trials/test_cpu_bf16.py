@@ -12,30 +12,32 @@ from worker.trainer.trials.remembered import Remembered
 
 @pytest.fixture
 def settle(tmp_path, make_report, monkeypatch):
+    """What a training that is open becomes; what was tried, and with how many samples."""
     measured = []
 
-    def build(gain):
+    def build(gain, *, num_train=1000, **training):
         def rate(probe, sizes, *, is_enough):
-            measured.append(probe.training.precision)
+            assert probe.training.accumulation == 1
+            measured.append((probe.training.precision, *sizes))
             return dict.fromkeys(sizes, gain if probe.training.precision == "bf16" else 1.0)
 
         monkeypatch.setattr(cpu_bf16, "measure_rates", rate)
+        settled = Training.model_validate({"precision": "bf16", "batch_size": 8, **training})
         network = nn.Linear(2, 2)
-        probe = Probe(network, functional.cross_entropy, None, Training(), torch.device("cpu"))
-        settled = settle_cpu_bf16(
-            probe,
-            batch_size=8,
+        settle_cpu_bf16(
+            Probe(network, functional.cross_entropy, None, settled, torch.device("cpu")),
+            num_train=num_train,
             key={"model": "tiny"},
             remembered=Remembered(tmp_path, {}),
             report=make_report(),
         )
-        return settled, measured
+        return settled.precision, measured
 
     return build
 
 
 def test_a_cpu_takes_bf16_where_it_was_measured_to_be_faster(settle):
-    assert settle(1.5)[0] == "bf16"
+    assert settle(1.5) == ("bf16", [("bf16", 8), ("fp32", 8)])
 
 
 @pytest.mark.parametrize("gain", [1.05, 0.7])
@@ -43,8 +45,14 @@ def test_a_cpu_stays_with_fp32_where_bf16_gains_little(settle, gain):
     assert settle(gain)[0] == "fp32"
 
 
-def test_what_was_measured_is_remembered(settle):
-    settle(1.5)
-    settled, measured = settle(0.5)
-    assert settled == "bf16"
-    assert measured == ["bf16", "fp32"]
+def test_a_micro_step_is_tried_and_not_more_of_it_than_it_takes(settle):
+    assert settle(1.5, batch_size=64, accumulation=4)[1][0] == ("bf16", 16)
+    assert settle(1.5, batch_size=512)[1][-1] == ("fp32", 32)
+
+
+def test_a_short_training_follows_what_was_measured_before_or_takes_bf16(settle):
+    assert settle(0.5, steps=10) == ("bf16", [])
+    assert settle(0.5)[0] == "fp32"
+    precision, measured = settle(0.5, steps=10)
+    assert precision == "fp32"
+    assert len(measured) == 2
