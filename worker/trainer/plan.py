@@ -27,3 +27,16 @@ def plan_training(training: Training, *, num_train: int) -> Plan:
         return Plan(steps_per_epoch, training.steps)
     assert training.epochs is not None
     return Plan(steps_per_epoch, training.epochs * steps_per_epoch)
+
+
+def count_samples(training: Training, *, num_train: int, batch_size: int) -> int:
+    """Samples that training will see, before its batch is settled.
+
+    Args:
+        training: whose length is wanted.
+        num_train: samples in the training split.
+        batch_size: that it is likely to come to.
+    """
+    if training.steps is not None:
+        return training.steps * batch_size
+    return (training.epochs or training.default_epochs) * num_train

@@ -13,7 +13,7 @@ from typing import Any
 
 from redkiln.hardware import Precision
 from redkiln.job import Phase
-from redkiln.spec import Training
+from worker.trainer.plan import count_samples
 from worker.trainer.report import Report
 from worker.trainer.trials.batch_size import reference_batch_size
 from worker.trainer.trials.probing import Probe, measure_rates
@@ -55,7 +55,7 @@ def settle_cpu_bf16(
     whole_key = {**key, "batch_size": tried}
     gain = remembered.find("bf16_gain", whole_key)
     if gain is None:
-        num_samples = usual * training.steps if training.steps else num_train * _epochs_of(training)
+        num_samples = count_samples(training, num_train=num_train, batch_size=usual)
         if SLOW_STEPS * tried > MAX_SHARE * num_samples:
             return
         report.enter(Phase.WARMING)
@@ -68,10 +68,6 @@ def settle_cpu_bf16(
         f"precision auto is {training.precision}: in bf16 this CPU trains {gain:.2f} times as fast "
         "as in fp32"
     )
-
-
-def _epochs_of(training: Training) -> int:
-    return training.epochs or training.default_epochs
 
 
 def _measure_rate(probe: Probe, precision: Precision, batch_size: int) -> float:

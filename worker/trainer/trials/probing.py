@@ -20,8 +20,10 @@ from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.updates.optimizer import AnyOptimizer, build_optimizer
 
-BUDGET_SECONDS = 5.0
-"""Of one probing, beside the first size, whose first step may be a process's very first."""
+BUDGET_SECONDS = (5.0, 60.0)
+BUDGET_SHARE = 0.01
+"""Of one probing, beside the first size, whose first step may be a process's very first: a
+hundredth of the training, but not less and not more than these."""
 REPEATS = 5
 ENOUGH_SECONDS = 0.25
 """Of steps of one size: then their number is enough."""
@@ -71,11 +73,17 @@ def measure_rates(
     sizes: Sequence[int],
     *,
     is_enough: Callable[[dict[int, float]], bool],
-    budget_seconds: float = BUDGET_SECONDS,
+    num_samples: int = 0,
 ) -> dict[int, float]:
     """Samples per second at each of these rising batch sizes.
 
     It ends before a size that would take too long, and at one that does not fit the memory.
+
+    Args:
+        probe: what is measured.
+        sizes: of batches.
+        is_enough: by the rates so far.
+        num_samples: that training will see: a long one is worth a longer search.
 
     Raises:
         torch.OutOfMemoryError: not even the first size fits.
@@ -93,7 +101,8 @@ def measure_rates(
                     raise
                 break
             rates[size] = size / seconds
-            ends_at = ends_at or time.perf_counter() + budget_seconds
+            if ends_at is None:
+                ends_at = time.perf_counter() + find_budget(num_samples / rates[size])
             # The next size takes about twice as long, once to warm up and once more at least.
             if is_enough(rates) or time.perf_counter() + 4 * seconds > ends_at:
                 break
@@ -102,6 +111,12 @@ def measure_rates(
         gc.collect()
         torch.cuda.empty_cache()
     return rates
+
+
+def find_budget(training_seconds: float) -> float:
+    """Seconds that one probing may take, by what training takes at the smallest batch."""
+    least, most = BUDGET_SECONDS
+    return min(most, max(least, BUDGET_SHARE * training_seconds))
 
 
 def free_bytes(device: torch.device, *, root: Path = Path("/")) -> int:

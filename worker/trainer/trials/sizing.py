@@ -9,6 +9,7 @@ from torch import nn
 from redkiln.job import Phase
 from redkiln.spec import Training
 from worker.trainer.inputs import Batch
+from worker.trainer.plan import count_samples
 from worker.trainer.report import Report
 from worker.trainer.trials.batch_size import (
     choose_batch_size,
@@ -122,7 +123,9 @@ def _find_rates(
     fitting = list_candidates(
         num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
     )
-    rates = measure_rates(probe, fitting, is_enough=is_flat)
+    reference = reference_batch_size(num_train)
+    num_samples = count_samples(training, num_train=num_train, batch_size=reference)
+    rates = measure_rates(probe, fitting, is_enough=is_flat, num_samples=num_samples)
     of.save("rates_by_batch", whole_key, {"rates": rates, "tried": sizes[-1]})
     report.enter(Phase.PREPARING)
     return rates

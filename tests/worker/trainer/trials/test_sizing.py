@@ -7,8 +7,14 @@ import torch
 from torch import nn
 
 from redkiln.spec import AdamW, Training
-from worker.trainer.trials import sizing
-from worker.trainer.trials.probing import Probe, count_saved_bytes, free_bytes, measure_rates
+from worker.trainer.trials import probing, sizing
+from worker.trainer.trials.probing import (
+    Probe,
+    count_saved_bytes,
+    find_budget,
+    free_bytes,
+    measure_rates,
+)
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.sizing import covers, settle_batch_size
 
@@ -178,10 +184,17 @@ def test_a_size_that_does_not_fit_ends_the_measuring():
         measure_rates(probe, [32], is_enough=lambda _: False)
 
 
-def test_measuring_ends_when_its_time_is_up():
+def test_measuring_ends_when_its_time_is_up(monkeypatch):
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
-    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False, budget_seconds=0.0)
+    monkeypatch.setattr(probing, "BUDGET_SECONDS", (0.0, 60.0))
+    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False)
     assert rates.keys() == {8}
+    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False, num_samples=10**9)
+    assert rates.keys() == {8, 16}
+
+
+def test_its_time_is_a_hundredth_of_the_training_within_bounds():
+    assert [find_budget(seconds) for seconds in (0, 60, 2000, 10**6)] == [5, 5, 20, 60]
 
 
 def test_memory_of_a_step_grows_with_its_batch_and_weights_do_not_count():
