@@ -354,7 +354,8 @@ def test_tables_are_shown_as_tables(make_job, start, dataset, task):
 
 
 def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events, monkeypatch):
-    plain = make_job("plain")
+    training = {"epochs": 5}  # longer than the first steps, however uneven they are
+    plain = make_job("plain", training=training)
     start(plain)[0].run()
 
     def build(insight, _order):
@@ -366,7 +367,7 @@ def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events
         )
 
     monkeypatch.setattr(Insight, "_build_warming", build)
-    job_dir = make_job("warmed")
+    job_dir = make_job("warmed", training=training)
     loop, _ = start(job_dir)
     loop.run()
     assert losses_of(events, job_dir) == losses_of(events, plain)
