@@ -40,7 +40,7 @@ def tried(monkeypatch):
 def test_a_cpu_with_bf16_is_tried_with_the_jobs_own_model(make_job, start, tried):
     _, work = start(make_job(training={"epochs": 100, "precision": "auto", "batch_size": 8}))
     assert work.spec.training.precision == "bf16"
-    assert tried == [("bf16", 8), ("fp32", 8)]
+    assert set(tried) == {("bf16", 8), ("fp32", 8)}
 
 
 @pytest.mark.parametrize(
