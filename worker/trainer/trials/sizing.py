@@ -19,7 +19,14 @@ from worker.trainer.trials.batch_size import (
     scale_rate,
     spread_over_ranks,
 )
-from worker.trainer.trials.probing import Probe, count_saved_bytes, free_bytes, measure_rates
+from worker.trainer.trials.probing import (
+    BUDGET_SECONDS,
+    Probe,
+    count_saved_bytes,
+    find_budget,
+    free_bytes,
+    measure_rates,
+)
 from worker.trainer.trials.remembered import Remembered
 
 BYTES_A_SAVED_BYTE = 2.0
@@ -80,15 +87,21 @@ def describe_choice(batch_size: int, rates: Mapping[int, float], *, lr: float) -
     return f"batch_size auto is {batch_size}{why}; lr {lr:g}"
 
 
-def covers(rates: Mapping[int, float], *, tried: int, largest: int) -> bool:
+def covers(
+    rates: Mapping[int, float], *, tried: int, largest: int, is_thorough: bool = True
+) -> bool:
     """Whether rates that were measured once are all that is needed up to a size.
 
     Args:
         rates: by batch size, from the smallest on.
         tried: the largest batch that was to be measured then.
         largest: batch that the data at hand allow.
+        is_thorough: as much time was given to the search as the training at hand is worth.
     """
     # What ended before its largest size was flat, slow or too large for the memory.
+    has_ended = max(rates) < min(tried, largest)
+    if has_ended and not is_thorough and not is_flat(dict(rates)):
+        return False
     return largest <= tried or max(rates) < tried
 
 
@@ -111,10 +124,16 @@ def _find_rates(
         "accumulation": training.accumulation,
         "optimizer": training.optimizer.name,
     }
+    reference = reference_batch_size(num_train)
+    num_samples = count_samples(training, num_train=num_train, batch_size=reference)
     known = of.find("rates_by_batch", whole_key)
     if known is not None:
         rates = {int(size): rate for size, rate in known["rates"].items()}
-        if covers(rates, tried=known["tried"], largest=sizes[-1]):
+        # Earlier releases do not say: they searched for the shortest time.
+        is_thorough = known.get("seconds", BUDGET_SECONDS[0]) >= find_budget(
+            num_samples / rates[min(rates)]
+        )
+        if covers(rates, tried=known["tried"], largest=sizes[-1], is_thorough=is_thorough):
             return {size: rate for size, rate in rates.items() if size <= sizes[-1]}
     report.enter(Phase.WARMING)
     report.message("finding the batch size: the first job of this kind on this device")
@@ -123,9 +142,9 @@ def _find_rates(
     fitting = list_candidates(
         num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
     )
-    reference = reference_batch_size(num_train)
-    num_samples = count_samples(training, num_train=num_train, batch_size=reference)
     rates = measure_rates(probe, fitting, is_enough=is_flat, num_samples=num_samples)
-    of.save("rates_by_batch", whole_key, {"rates": rates, "tried": sizes[-1]})
+    seconds = find_budget(num_samples / rates[min(rates)])
+    found = {"rates": rates, "tried": sizes[-1], "seconds": seconds}
+    of.save("rates_by_batch", whole_key, found)
     report.enter(Phase.PREPARING)
     return rates

@@ -124,6 +124,32 @@ def test_larger_batches_are_measured_where_nothing_spoke_against_them(
     assert covers(dict.fromkeys(sizes, 1.0), tried=tried, largest=largest) is is_enough
 
 
+@pytest.mark.parametrize(
+    ("rates", "is_enough"),
+    [
+        ({8: 30.0, 16: 40.0, 32: 45.0}, False),  # its time was up
+        ({8: 30.0, 16: 30.0, 32: 30.0}, True),  # it was flat
+        ({8: 30.0, 16: 40.0, 32: 45.0, 64: 50.0}, True),  # it came to its end
+    ],
+)
+def test_a_search_that_ran_out_of_time_does_not_do_for_a_longer_training(rates, is_enough):
+    assert covers(rates, tried=64, largest=64)
+    assert covers(rates, tried=64, largest=64, is_thorough=False) is is_enough
+
+
+def test_a_longer_training_searches_again_once(settle, monkeypatch):
+    searched = []
+
+    def measure(_probe, sizes, *, num_samples, **_options):
+        searched.append(num_samples)
+        return {8: 1000.0, 16: 1500.0}
+
+    monkeypatch.setattr(sizing, "measure_rates", measure)
+    for epochs in (1, 1, 1000, 1000, 1):
+        settle(training(epochs=epochs))
+    assert len(searched) == 2
+
+
 def test_a_cache_that_cannot_be_written_costs_another_measuring_and_nothing_else(
     settle, measured, tmp_path
 ):
