@@ -22,8 +22,6 @@ from worker.trainer.trials.step_trials import MAX_SHARE
 
 WORTH = 1.1
 """Times the rate in fp32 that bf16 must reach: below that rounding is not worth it."""
-
-
 LARGEST_TRIED = 32
 """Samples of a step: larger ones take longer to say the same."""
 TURNS: tuple[Precision, ...] = ("bf16", "fp32", "fp32", "bf16", "bf16", "fp32")
