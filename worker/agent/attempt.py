@@ -38,7 +38,7 @@ from worker.agent.launch import Launcher, is_nearly_trained
 from worker.agent.observers import Observers
 from worker.agent.recorder import Recorder
 from worker.agent.report import URGENT, Reporter
-from worker.agent.spool import read_tail
+from worker.agent.spool import EventSpool, read_tail
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.agent.watch import Limits, Watch
 from worker.hardware.deaths import about_gpus
@@ -218,9 +218,8 @@ class Attempt:
         self.stop.check()
 
     def _train(self) -> JobFailure | None:
-        child = self._start_trainer()
         try:
-            failure = self._see_through(child, is_complete=self._is_trained)
+            failure = self._see_through(self._start_trainer, is_complete=self._is_trained)
         finally:
             self.bench.launcher.start_spare()
             if self._is_script:
@@ -260,17 +259,22 @@ class Attempt:
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
-        child = self.bench.launcher.start_export(self._jobdir)
+        start = partial(self.bench.launcher.start_export, self._jobdir)
         # Files are listed as they are made, so their list does not tell that all are there.
-        return self._see_through(child, is_complete=lambda: self._has_result)
+        return self._see_through(start, is_complete=lambda: self._has_result)
 
-    def _see_through(self, child: Child, *, is_complete: Callable[[], bool]) -> JobFailure | None:
+    def _see_through(
+        self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
+    ) -> JobFailure | None:
+        # All this before the child is there: it may have written, or died, when next we are run.
+        spool = EventSpool.at_end(self._jobdir.events_path)
         oom_kills = count_oom_kills()
         # Whose child uses no GPU is not told what became of one.
         kernel_log = KernelLog() if self.grant.gpus else None
+        child = start()
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
         try:
-            watch = Watch(child, self._jobdir.events_path, self.stop, self._limits(), self._heed)
+            watch = Watch(child, spool, self.stop, self._limits(), self._heed)
             status = watch.until_exit()
         finally:
             self._recorder.rest()

@@ -38,6 +38,16 @@ class EventSpool:
     offset: int = 0
     next_seq: int = 1
 
+    @classmethod
+    def at_end(cls, path: Path) -> "EventSpool":
+        """Reads what will be written from now on; its numbers count from 1 here."""
+        return cls(path, offset=file_size(path))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the file goes on, be it with half a line; this is one stat."""
+        return file_size(self.path) > self.offset
+
     def peek(
         self, *, max_bytes: int = MAX_BATCH_BYTES, max_events: int = MAX_BATCH_EVENTS
     ) -> list[Line]:

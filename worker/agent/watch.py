@@ -3,12 +3,11 @@
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from redkiln.events import Event
 from worker.agent.children import Child
-from worker.agent.spool import EventSpool, file_size
+from worker.agent.spool import EventSpool
 from worker.agent.stopping import StopReason, StopSignal
 
 LOOK_SECONDS = 0.025
@@ -38,22 +37,19 @@ class Watch:
     """Stays with one child until it has ended.
 
     Attributes:
+        spool: of the child's events, from before it was started: a quick one has told all by now.
         on_event: called with each event that the child writes.
     """
 
     child: Child
-    events_path: Path
+    spool: EventSpool
     stop: StopSignal
     limits: Limits
     on_event: Callable[[Event], None]
     clock: Callable[[], float] = time.monotonic
-    _spool: EventSpool = field(init=False)
     _silent_seconds: float = 0.0
     _kill_at: float | None = None
     _was_told: StopReason | None = None
-
-    def __post_init__(self) -> None:
-        self._spool = EventSpool(self.events_path, offset=file_size(self.events_path))
 
     def until_exit(self) -> int:
         """Wait for the child's end, and see to it when it must come sooner.
@@ -69,13 +65,13 @@ class Watch:
             self._obey(now)
             looked_at = now
         status = self.child.reap()
-        while events := self._spool.take():
+        while events := self.spool.take():
             self._pass_on(events)
         return status
 
     def _listen(self, *, lapse_seconds: float) -> None:
         self._silent_seconds += min(lapse_seconds, MAX_LAPSE_SECONDS)
-        if file_size(self.events_path) > self._spool.offset and (events := self._spool.take()):
+        if self.spool.has_more and (events := self.spool.take()):
             self._silent_seconds = 0.0
             self._pass_on(events)
 

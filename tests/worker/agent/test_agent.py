@@ -6,6 +6,7 @@ import time
 import pytest
 
 from redkiln.failure import FailureCode
+from worker.agent.recorder import Recorder
 
 
 def test_a_job_runs_from_claim_to_finish(service, start_agent, settings):
@@ -245,6 +246,22 @@ def test_the_export_child_is_warm_when_the_training_ends(service, start_agent):
     start_agent()
     service.wait_for_finish(attempt_id)
     assert messages(service, attempt_id) == ["export warm=True"]
+
+
+def test_a_child_that_is_done_before_it_is_watched_is_heard_all_the_same(
+    service, start_agent, monkeypatch
+):
+    follow = Recorder.follow
+
+    def follow_late(*arguments):
+        time.sleep(0.5)  # a starved agent; the warm child needs none of it
+        follow(*arguments)
+
+    monkeypatch.setattr(Recorder, "follow", follow_late)
+    attempt_id = service.add_job(steps=10)
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure) == ("succeeded", None)
 
 
 def test_a_warm_export_child_does_not_outlive_a_cancelled_job(service, start_agent):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from redkiln.failure import FailureCode
+from tests.waiting import wait_for
 from tests.worker.hardware.trees import (
     GIB,
     MI300X,
@@ -48,6 +49,12 @@ class Bench:
             topology_dir=self.machine.topology_dir, drm_dir=self.machine.drm_dir, **changes
         )
         return self.agent
+
+    def start_and_be_known(self):
+        """Until the service's welcome has arrived: before it the agent asks for no job."""
+        agent = self.start()
+        wait_for((self.settings.worker_dir / "ready").exists)
+        return agent
 
     def use_memory(self, card, gib):
         used = self.machine.device_dir(card) / "mem_info_vram_used"
@@ -116,8 +123,7 @@ def test_no_job_is_asked_for_while_another_worker_has_the_gpu(service, make_benc
     folder = LeaseFolder(bench.settings.lock_dir)
     (lease,) = folder.take([RX_7900_XTX.pci_address])
     attempt_id = service.add_job(steps=3)
-    agent = bench.start()
-    service.wait_for(lambda: service.hellos)
+    agent = bench.start_and_be_known()
     assert agent.answer("job_1") is False
     assert not service.claims
     lease.close()
@@ -315,8 +321,7 @@ def test_a_worker_whose_gpus_are_all_left_alone_runs_on_its_cpu(service, make_be
 def test_a_lock_that_cannot_be_opened_for_a_while_costs_no_slot(service, make_bench, settings):
     lock = settings.lock_dir / f"{RX_7900_XTX.pci_address}.lock"
     lock.mkdir(parents=True)
-    agent = make_bench([RX_7900_XTX]).start()
-    service.wait_for(lambda: service.hellos)
+    agent = make_bench([RX_7900_XTX]).start_and_be_known()
     assert agent.answer(None) is False
     lock.rmdir()
     assert service.wait_for_finish(service.add_job(steps=3)).outcome == "succeeded"

@@ -8,6 +8,7 @@ import pytest
 from redkiln.events import EventKind, EventWriter
 from tests.waiting import is_alive, wait_for
 from worker.agent.children import Spawner
+from worker.agent.spool import EventSpool
 from worker.agent.stopping import StopReason, StopSignal
 from worker.agent.watch import Limits, Watch
 
@@ -24,6 +25,7 @@ def run(tmp_path, stop):
     children = []
 
     def run(program, *, stall_seconds=60.0, seconds=None, grace_seconds=5.0):
+        spool = EventSpool.at_end(tmp_path / "events.jsonl")
         child = Spawner().spawn(
             [sys.executable, "-c", program, str(tmp_path / "events.jsonl")],
             environment={},
@@ -33,7 +35,7 @@ def run(tmp_path, stop):
         events = []
         watch = Watch(
             child,
-            tmp_path / "events.jsonl",
+            spool,
             stop,
             Limits(
                 stall_seconds,
@@ -106,7 +108,7 @@ def test_our_own_standstill_is_no_silence_of_the_child(tmp_path, stop):
     )
     watch = Watch(
         child,
-        tmp_path / "none",
+        EventSpool.at_end(tmp_path / "none"),
         stop,
         Limits(10.0, None, {}),
         lambda _: None,
