@@ -58,6 +58,8 @@ class DatasetView(BaseModel):
         columns: of a table, in the file's order.
         target: name of a table's target column.
         options: what its owner said about a table when it was registered.
+        missing: of a table that was sent, the words that were read as no value, beside what is
+            empty.
         num_skipped: files or rows that were left out; the first ones are in `skipped`.
         errors: why it is invalid, place by place.
     """
@@ -77,6 +79,7 @@ class DatasetView(BaseModel):
     columns: list[ColumnView] = Field(default_factory=list)
     target: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
+    missing: list[str] | None = None
     notes: list[str] = Field(default_factory=list)
     num_skipped: int = 0
     skipped: list[DatasetProblem] = Field(default_factory=list)

@@ -44,6 +44,8 @@ FILE_TYPES = {
 """How the files of tables end, and their media types; any of them may have `.gz` behind it."""
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 """What a delimiter may be called where it is awkward to type."""
+MISSING_WORDS = ("NA", "N/A", "#N/A", "NaN", "-NaN", "null", "None", "?")
+"""What stands for no value, in any case, where the owner of a table says nothing else."""
 
 
 def _read_delimiter(value: str) -> str:
@@ -56,6 +58,12 @@ def _read_delimiter(value: str) -> str:
 
 
 ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+ClassName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+MissingWord = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)]
+
+
+def _drop_empty(words: list[str] | None) -> list[str] | None:
+    return words and [word for word in words if word]
 
 
 class TableOptions(StrictModel):
@@ -79,9 +87,27 @@ class TableOptions(StrictModel):
     delimiter: Annotated[str, AfterValidator(_read_delimiter)] | None = Field(
         None, description="Between the fields of a CSV: one character, or `tab`."
     )
+    missing: Annotated[list[MissingWord] | None, AfterValidator(_drop_empty)] = Field(
+        None,
+        max_length=100,
+        description="Words that stand for no value, in any case, instead of "
+        f"{', '.join(MISSING_WORDS)}; a number among them also by its value. What is empty always "
+        "is missing; an empty word alone leaves it at that.",
+    )
+
+    classes: list[ClassName] | None = Field(
+        None,
+        min_length=2,
+        max_length=1000,
+        description="All classes of the target, in the order of their labels; sorted if unset.",
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
+        if self.classes is not None and self.task == "tabular-regression":
+            raise ValueError("classes are for a classification, and the task is tabular-regression")
+        if self.classes is not None and len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes name one twice")
         texts = [name for name, use in self.columns.items() if use == "text"]
         if self.text is not None and self.task not in (None, "text-classification"):
             raise ValueError(f"text is for text-classification, and the task is {self.task}")
@@ -97,6 +123,11 @@ class TableOptions(StrictModel):
     def text_column(self) -> str | None:
         """The text column, in whichever of the two ways it was named."""
         return self.text or next((n for n, use in self.columns.items() if use == "text"), None)
+
+    @property
+    def missing_words(self) -> list[str]:
+        """The words in effect that stand for no value, beside what is empty."""
+        return list(MISSING_WORDS) if self.missing is None else self.missing
 
     def given(self) -> dict[str, object]:
         """What was said, and nothing of what was not."""
@@ -132,12 +163,13 @@ class TableIndex(BaseModel):
     Attributes:
         columns: features, in the file's order; one text column for text-classification.
         target: the name that the target's column has in the file.
-        classes: names, by label, sorted; empty for regression.
+        classes: names, by label; sorted where their owner said no order; empty for regression.
         target_mean: of the training rows, for regression.
         target_std: of the same; 1 where it would be 0.
         num_train: the first rows of the file are the training split,
         num_test: and those after them the test split.
         held_out_test: the test split was cut from the training rows.
+        missing_numbers: numbers that stood for no value, and are null in the columns.
     """
 
     format: Literal[1] = 1
@@ -151,6 +183,7 @@ class TableIndex(BaseModel):
     num_test: int
     seed: int
     held_out_test: bool = False
+    missing_numbers: list[float] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
 
 

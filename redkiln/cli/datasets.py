@@ -12,9 +12,11 @@ from redkiln.cli.columns import print_columns
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.table_options import (
+    Classes,
     Columns,
     Delimiter,
     Header,
+    Missing,
     Target,
     Task,
     TextColumn,
@@ -102,17 +104,27 @@ def push(
     columns: Columns = None,
     header: Header = None,
     delimiter: Delimiter = None,
+    missing: Missing = None,
+    classes: Classes = None,
 ) -> None:
     """Upload a folder, zip, tar or table as a data set.
 
     A folder is packed as a tar on the way, the same files always to the same
     bytes. What the service has already under this name is not sent again.
 
-    Of a table, columns, types, target and task are inferred and shown; say
-    with the options below what was inferred wrongly, and push it again.
+    Of a table, columns, types, target and task are inferred and shown, with
+    what was read as missing; say with the options below what was inferred
+    wrongly, and push it again.
     """
     options = collect_options(
-        columns, task=task, target=target, text=text, header=header, delimiter=delimiter
+        columns,
+        missing=missing,
+        classes=classes,
+        task=task,
+        target=target,
+        text=text,
+        header=header,
+        delimiter=delimiter,
     )
     dataset = upload(session, path, name, options)
     if is_awaited:
@@ -187,6 +199,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
                             dataset.image_modes.items()) or None),
         ("sha256", Text(dataset.sha256, style="dim") if dataset.sha256 else None),
         ("said", _option_words(dataset)),
+        ("missing", _missing_words(dataset)),
         ("skipped", skipped_words(dataset) if dataset.num_skipped else None),
     ]  # fmt: skip
     for label, value in rows:
@@ -230,6 +243,12 @@ def _option_words(dataset: DatasetView) -> str | None:
     ]
     said += [f"{name}={use}" for name, use in dataset.options.get("columns", {}).items()]
     return ", ".join(said) or None
+
+
+def _missing_words(dataset: DatasetView) -> str | None:
+    if dataset.missing is None:
+        return None
+    return ", ".join(["empty", *map(repr, dataset.missing)])
 
 
 def _kind_words(dataset: DatasetView) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from redkiln.cli.problems import UsageError
-from redkiln.tables import ColumnUse, TableTask
+from redkiln.tables import MISSING_WORDS, ColumnUse, TableTask
 
 _PANEL = "Tables (CSV, TSV, JSON lines, Parquet); what is left out is inferred"
 TABLE_TYPES = ", ".join(get_args(ColumnUse))
@@ -54,13 +54,40 @@ Delimiter = Annotated[
         metavar="CHAR",
     ),
 ]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        help=f"What stands for no value, instead of {', '.join(MISSING_WORDS)}; '' for nothing "
+        "else than an empty field. Repeatable.",
+        rich_help_panel=_PANEL,
+        metavar="WORD",
+    ),
+]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        help="A class of the target, in the order of their labels; all or none. Repeatable.",
+        rich_help_panel=_PANEL,
+        metavar="NAME",
+    ),
+]
 
 
-def collect_options(columns: Sequence[str] | None, **said: Any) -> dict[str, Any]:
+def collect_options(
+    columns: Sequence[str] | None,
+    *,
+    missing: Sequence[str] | None,
+    classes: Sequence[str] | None,
+    **said: Any,
+) -> dict[str, Any]:
     """The options that were given, as `Client.push_dataset` takes them.
 
     Args:
         columns: `NAME=TYPE` each.
+        missing: words; empty ones say that there are no others.
+        classes: names; none of them leaves the classes to be inferred.
         said: the others by name; None for what was not given.
 
     Raises:
@@ -75,4 +102,8 @@ def collect_options(columns: Sequence[str] | None, **said: Any) -> dict[str, Any
         uses[name] = use
     if uses:
         options["columns"] = uses
+    if missing:
+        options["missing"] = [word.strip() for word in missing if word.strip()]
+    if classes:
+        options["classes"] = list(classes)
     return options

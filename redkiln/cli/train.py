@@ -19,9 +19,11 @@ from redkiln.cli.problems import UsageError
 from redkiln.cli.result import Result, load_result, print_result
 from redkiln.cli.specfile import SpecSource
 from redkiln.cli.table_options import (
+    Classes,
     Columns,
     Delimiter,
     Header,
+    Missing,
     Target,
     Task,
     TextColumn,
@@ -72,6 +74,8 @@ def train(
     columns: Columns = None,
     header: Header = None,
     delimiter: Delimiter = None,
+    missing: Missing = None,
+    classes: Classes = None,
 ) -> None:
     """Train on a folder of images or a table and leave a verified ONNX in ./out.
 
@@ -84,7 +88,14 @@ def train(
         source.value["model"] = model
     source.assign(assignments or ())
     options = collect_options(
-        columns, task=task, target=target, text=text, header=header, delimiter=delimiter
+        columns,
+        missing=missing,
+        classes=classes,
+        task=task,
+        target=target,
+        text=text,
+        header=header,
+        delimiter=delimiter,
     )
     dataset_id = _dataset_of(session, path, options)
     source.value["dataset"] = dataset_id
@@ -107,7 +118,8 @@ def _dataset_of(session: Session, path: str, options: dict[str, Any]) -> str:
     """Register what lies at the path, wait until it is ready, and name it for a spec."""
     if path.startswith(BUILTIN):
         if options:
-            said = ", ".join(f"--{name.rstrip('s')}" for name in options)
+            flags = {"columns": "column", "classes": "class"}
+            said = ", ".join(f"--{flags.get(name, name)}" for name in options)
             raise UsageError(f"{path} is built in, with its columns; leave {said} away.")
         return path
     local = Path(path).expanduser()

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +45,8 @@ class Datasets(Requests):
         columns: Mapping[str, str] | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
+        missing: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
         on_progress: OnUpload | None = None,
     ) -> DatasetView:
         """Upload a folder (as a deterministic tar), a zip or tar, or a table as a data set.
@@ -61,6 +63,9 @@ class Datasets(Requests):
             columns: what columns are used as: numeric, categorical, text or ignored.
             header: whether the first row names the columns.
             delimiter: between the fields of a CSV: one character, or `tab`.
+            missing: words that stand for no value, instead of `redkiln.tables.MISSING_WORDS`; none
+                leaves only what is empty.
+            classes: all classes of the target, in the order of their labels.
             on_progress: told how far reading and uploading are.
 
         Raises:
@@ -74,6 +79,8 @@ class Datasets(Requests):
             "columns": dict(columns) if columns else None,
             "header": header,
             "delimiter": delimiter,
+            "missing": None if missing is None else list(missing),
+            "classes": None if classes is None else list(classes),
         }
         options = {name: value for name, value in said.items() if value is not None}
         package = open_package(Path(path))
@@ -223,7 +230,13 @@ def dataset_name(path: Path) -> str:
 
 def _as_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table as query parameters."""
-    parameters = {name: value for name, value in options.items() if name != "columns"}
+    parameters = {
+        name: value for name, value in options.items() if name not in ("columns", "classes")
+    }
+    if parameters.get("missing") == []:
+        parameters["missing"] = [""]  # a parameter without a value would not be sent
+    if options.get("classes"):
+        parameters["class"] = options["classes"]
     uses = options.get("columns", {})
     if uses:
         parameters["column"] = [f"{name}={use}" for name, use in uses.items()]

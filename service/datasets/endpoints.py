@@ -106,6 +106,8 @@ async def register(
     ] = None,
     header: Annotated[bool | None, Query(description=_said("header"))] = None,
     delimiter: Annotated[str | None, Query(max_length=20, description=_said("delimiter"))] = None,
+    missing: Annotated[list[str] | None, Query(description=_said("missing"))] = None,
+    classes: Annotated[list[str] | None, Query(alias="class", description=_said("classes"))] = None,
 ) -> Response:
     """Register a data set by uploading it, or where it lies; it is validated in the background.
 
@@ -118,7 +120,14 @@ async def register(
         return _answer(dataset, is_new=True)
     checked_name = check_name(name)
     options = read_options(
-        column or (), task=task, target=target, text=text, header=header, delimiter=delimiter
+        column or (),
+        task=task,
+        target=target,
+        text=text,
+        header=header,
+        delimiter=delimiter,
+        missing=missing,
+        classes=classes,
     )
     stored = await _receive(request, services)
     dataset, is_new = await run_in_threadpool(

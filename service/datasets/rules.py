@@ -232,7 +232,10 @@ def dataset_view(dataset: Dataset) -> DatasetView:
     report: dict[str, Any] = dict(dataset.report)
     own = {field: getattr(dataset, field) for field in _SHOWN}
     size_bytes = dataset.size_bytes
-    return DatasetView(**{**report, **own, "size_bytes": size_bytes})
+    was_read = bool(report.get("columns")) and dataset.kind != "builtin"
+    options = TableOptions.model_validate(dataset.options)
+    missing = options.missing_words if was_read else None
+    return DatasetView(**{**report, **own, "size_bytes": size_bytes, "missing": missing})
 
 
 def has_what_it_reads() -> Any:

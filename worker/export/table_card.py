@@ -12,7 +12,13 @@ from worker.trainer.tables.table import Table
 USAGE_NUMBERS = """\
     columns = inputs["numbers"]["columns"]
     numbers = [[row.get(name) for name in columns] for row in rows]
+"""
+USAGE_FEED = """\
     feed["numbers"] = np.array(numbers, dtype=np.float32)  # None becomes NaN: missing
+"""
+USAGE_GAPS = """\
+    gaps = inputs["numbers"]["missing_numbers"]  # what stood for no value in the table
+    numbers = [[None if value in gaps else value for value in row] for row in numbers]
 """
 USAGE_CODES = """\
     columns = inputs["codes"]["categories"].items()
@@ -81,7 +87,9 @@ def usage_code(table: Table) -> str:
     if table.index.classes:
         head.append('classes = json.loads(metadata["classes"])')
     body = "\n\ndef predict(rows):\n    feed = {}\n"
-    body += USAGE_NUMBERS if table.numeric else ""
+    if table.numeric:
+        gaps = USAGE_GAPS if table.index.missing_numbers else ""
+        body += USAGE_NUMBERS + gaps + USAGE_FEED
     body += USAGE_CODES if table.categorical else ""
     body += USAGE_CLASSES if table.index.classes else USAGE_VALUE
     find = USAGE_FIND if table.categorical else ""

@@ -146,6 +146,7 @@ def describe_preparation(table: Table, preparation: Preparation, *, output: str)
                 "dtype": "float32",
                 "layout": "(batch, columns)",
                 "missing": "NaN",
+                "missing_numbers": table.index.missing_numbers,
                 "columns": [column.name for column in table.numeric],
                 "preparation": "inside the graph: (numbers - mean) / std, no further than "
                 f"{MAX_DEVIATIONS:g}; missing becomes the mean",

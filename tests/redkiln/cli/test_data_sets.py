@@ -1,3 +1,6 @@
+import pytest
+
+
 def test_pushing_a_folder_waits_until_it_is_ready(redkiln, fake, image_folder):
     done = redkiln("datasets", "push", image_folder, "--name", "roses")
     assert done.code == 0
@@ -54,8 +57,29 @@ def test_a_table_shows_its_columns_and_what_was_said(redkiln, fake, image_folder
             {"name": "price", "type": "target", "minimum": 1.5, "maximum": 3.5, "mean": 2},
         ],
         "num_skipped": 1,
+        "missing": ["NA", "-999"],
     }
     out = redkiln("datasets", "show", "flowers").out
     for words in ("train 90, test 10", "target 'price', zip=categorical", "0 to 9", "7: a, b",
-                  "it numbers the rows", "1.5 to 3.5, mean 2", "1 row"):  # fmt: skip
+                  "it numbers the rows", "empty, 'NA', '-999'", "1.5 to 3.5, mean 2",
+                  "1 row"):  # fmt: skip
         assert words in out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(["NA", "-999"], ["NA", "-999"]), (["NA", ""], ["NA"]), ([""], [""])],
+)
+def test_words_for_no_value_are_sent(redkiln, fake, tmp_path, words, expected):
+    table = tmp_path / "houses.csv"
+    table.write_text("age,price\n1,2\n")
+    options = [part for word in words for part in ("--missing", word)]
+    assert redkiln("datasets", "push", table, *options).code == 0
+    assert [value for name, value in fake.upload_queries[-1] if name == "missing"] == expected
+
+
+def test_classes_are_sent_in_their_order(redkiln, fake, tmp_path):
+    table = tmp_path / "houses.csv"
+    table.write_text("age,price\n1,2\n")
+    assert redkiln("datasets", "push", table, "--class", "low", "--class", "high").code == 0
+    assert [value for name, value in fake.upload_queries[-1] if name == "class"] == ["low", "high"]

@@ -6,7 +6,7 @@ import io
 import pyarrow.parquet as pq
 import pytest
 
-from redkiln.tables import METADATA_KEY, TableIndex
+from redkiln.tables import METADATA_KEY, MISSING_WORDS, TableIndex
 from service.datasets.validator import Validator
 from service.jobs.fitting import fail_misfits
 
@@ -57,11 +57,45 @@ def test_what_is_said_is_kept_shown_and_part_of_what_the_set_is(client, houses, 
 
 
 @pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["kyiv", "103.7"], ["kyiv", "103.7"]),
+        ([" -999 ", ""], ["-999"]),
+        ([""], []),
+    ],
+)
+def test_the_words_for_no_value_can_be_said_and_are_shown(client, houses, settled, said, expected):
+    lines = houses.decode().replace("103.7", "104").encode()
+    assert settled(client, push(client, lines).json()["id"])["missing"] == list(MISSING_WORDS)
+    view = settled(client, push(client, lines, missing=said).json()["id"])
+    assert (view["status"], view["options"]) == ("ready", {"missing": expected})
+    assert view["missing"] == expected
+    assert view["columns"][1]["num_missing"] == (20 if "kyiv" in expected else 0)
+    assert push(client, lines, missing=said).json()["id"] == view["id"]
+
+
+def test_the_order_of_the_classes_can_be_said(client, houses, settled):
+    said = {"target": "town", "class": ["Rome", "Kyiv", "Oslo"]}
+    view = settled(client, push(client, houses, **said).json()["id"])
+    assert view["classes"] == view["options"]["classes"] == said["class"]
+
+
+def test_a_set_that_is_no_table_that_was_sent_has_no_words_for_no_value(client):
+    assert client.get("/v1/datasets/builtin:iris").json()["missing"] is None
+    assert client.get("/v1/datasets/builtin:digits").json()["missing"] is None
+
+
+@pytest.mark.parametrize(
     ("said", "pointer", "words"),
     [
         ({"task": "tabular-regresion"}, "/task", "'tabular-regression'"),
         ({"column": "rooms=number"}, "/columns/rooms", "did you mean 'numeric'"),
         ({"column": "rooms"}, "/column", "NAME=TYPE"),
+        ({"missing": ["NA", "x" * 101]}, "/missing/1", "at most 100"),
+        ({"missing": ["x"] * 101}, "/missing", "at most 100"),
+        ({"class": ["x", ""]}, "/classes/1", "at least 1"),
+        ({"class": ["x", "x"]}, "", "one twice"),
+        ({"class": ["x", "y"], "task": "tabular-regression"}, "", "for a classification"),
         ({"delimiter": "ab"}, "/delimiter", "one character"),
         ({"text": "town", "task": "tabular-regression"}, "", "text is for text-classification"),
         ({"target": "town", "column": "town=numeric"}, "", "the target cannot be"),
@@ -154,6 +188,14 @@ class TestFolders:
             url = f"/v1/attempts/{attempt.id}/{path}"
             answer = client.get(url, headers=attempt.headers)
             assert hashlib.sha256(answer.content).hexdigest() == view["sha256"]
+
+    def test_words_for_no_value_are_members_of_the_body(self, client, houses, settled, tmp_path):
+        (tmp_path / "houses.csv").write_bytes(houses)
+        body = {"path": str(tmp_path), "name": "houses", "missing": ["Oslo"]}
+        view = settled(client, client.post("/v1/datasets", json=body).json()["id"])
+        assert (view["missing"], view["columns"][1]["num_missing"]) == (["Oslo"], 20)
+        answer = client.post("/v1/datasets", json={**body, "missing": [-999]})
+        assert answer.json()["errors"][0]["pointer"] == "/missing/0"
 
     def test_an_unknown_type_is_refused_with_its_pointer(self, client, tmp_path):
         body = {"path": str(tmp_path), "columns": {"rooms": "numbers"}}

@@ -1,6 +1,6 @@
 """Reads CSV and TSV: every field as text, rows of another length set aside by their number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,12 @@ _NAMES = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "|", " ": "space"}
 
 
 def read_delimited(
-    path: Path, *, place: str | None, delimiter: str | None, header: bool | None
+    path: Path,
+    *,
+    place: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    missing: Sequence[str],
 ) -> RawTable:
     """The rows of a delimited text in UTF-8.
 
@@ -27,11 +32,12 @@ def read_delimited(
         place: the file's name in its archive, for messages.
         delimiter: if it was given.
         header: whether the first row names the columns, if it was given.
+        missing: words that stand for no value.
 
     Raises:
         Refused: it has one column only, or a row that is too long.
     """
-    dialect = find_dialect(path, place=place, delimiter=delimiter, header=header)
+    dialect = find_dialect(path, place=place, delimiter=delimiter, header=header, missing=missing)
     num_fields = len(dialect.first_rows[0])
     bad = BadRows()
     columns = _parse(path, dialect, num_fields, bad, place=place)

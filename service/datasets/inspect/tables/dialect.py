@@ -3,12 +3,12 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from service.datasets.inspect.report import refuse
-from service.datasets.inspect.tables.values import MISSING, is_number
+from service.datasets.inspect.tables.values import fold_missing, is_number
 
 SAMPLE_BYTES = 1024**2
 _SAMPLE_ROWS = 2000
@@ -54,7 +54,12 @@ class _Reading:
 
 
 def find_dialect(
-    path: Path, *, place: str | None, delimiter: str | None, header: bool | None
+    path: Path,
+    *,
+    place: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    missing: Sequence[str],
 ) -> Dialect:
     """The dialect of a text, from its beginning and what its owner said.
 
@@ -63,6 +68,7 @@ def find_dialect(
         place: the file's name in its archive, for messages.
         delimiter: if it was given.
         header: whether the first row names the columns, if it was given.
+        missing: words that stand for no value.
 
     Raises:
         Refused: no delimiter makes columns of it.
@@ -82,7 +88,7 @@ def find_dialect(
         message = f"has one column only: {tried} stands in no row; say which delimiter it has"
         raise refuse("one_column", message, place)
     best = max(usable, key=lambda reading: reading.share)
-    has_header = _looks_named(best.rows) if header is None else header
+    has_header = _looks_named(best.rows, missing) if header is None else header
     return Dialect(best.delimiter, best.is_quoted, has_header, best.rows)
 
 
@@ -143,7 +149,7 @@ def _is_well_quoted(text: str, delimiter: str, *, is_cut: bool) -> bool:
     return True
 
 
-def _looks_named(rows: list[list[str]]) -> bool:
+def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
     """Whether the first row names the columns rather than being a sample.
 
     It does where a known name is among its cells that does not come again below it; else where none
@@ -169,15 +175,16 @@ def _looks_named(rows: list[list[str]]) -> bool:
     if any(len(cell) > _MAX_NAME for cell in named) or len(named) < len(cells) - 1:
         return False
     if any(is_number(cell) for row in rest[:50] for cell in row):
-        return _numbers_below(cells, rest)
+        return _numbers_below(cells, rest, missing)
     return not any(comes_again)
 
 
-def _numbers_below(cells: list[str], rest: list[list[str]]) -> bool:
+def _numbers_below(cells: list[str], rest: list[list[str]], missing: Sequence[str]) -> bool:
     """Whether a column holds numbers below a cell that is none."""
+    absent = fold_missing(missing)
     for position in range(len(cells)):
         column = [row[position].strip() for row in rest if len(row) > position]
-        present = [value for value in column if value.casefold() not in MISSING]
+        present = [value for value in column if value.casefold() not in absent]
         if present and sum(map(is_number, present)) > len(present) / 2:
             return True
     return False

@@ -114,7 +114,11 @@ def _read(
         table = read_json_lines(plain.path, place=place)
     else:
         table = read_delimited(
-            plain.path, place=place, delimiter=options.delimiter, header=options.header
+            plain.path,
+            place=place,
+            delimiter=options.delimiter,
+            header=options.header,
+            missing=options.missing_words,
         )
         drop_empty_rows(table)
     table.notes[:0] = plain.notes

@@ -42,6 +42,7 @@ from service.datasets.inspect.tables.roles import (
 )
 from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
+from service.datasets.inspect.tables.values import numbers_among
 
 SHOWN_CATEGORIES = 20
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
@@ -56,6 +57,7 @@ class _Judged:
     targets: Targets
     faults: RowFaults
     is_test: np.ndarray | None
+    missing_numbers: list[float]
 
 
 def judge_tables(
@@ -101,7 +103,9 @@ def judge_tables(
     numeric = {name for name, use in options.columns.items() if use == "numeric"}
     if options.task == "tabular-regression" and options.target is not None:
         numeric.add(options.target)
-    profiles = profile_all(names, columns, numeric=numeric, num_threads=num_threads)
+    profiles = profile_all(
+        names, columns, missing=options.missing_words, numeric=numeric, num_threads=num_threads
+    )
     split = None if test else find_split_column(profiles, options)
     roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
     is_test = _find_test_rows(train, num_rows, profiles, split, has_test=bool(test))
@@ -111,9 +115,16 @@ def judge_tables(
     roles.notes[:0] = notes
     _find_bad_rows(profiles, roles, faults)
     targets = read_targets(
-        profiles, roles, places, is_skipped=faults.is_bad, is_test=is_test, limits=limits
+        profiles,
+        roles,
+        places,
+        classes=options.classes,
+        is_skipped=faults.is_bad,
+        is_test=is_test,
+        limits=limits,
     )
-    judged = _Judged(profiles, roles, targets, faults, is_test)
+    missing_numbers = numbers_among(options.missing_words)
+    judged = _Judged(profiles, roles, targets, faults, is_test, missing_numbers)
     return _decide(judged, index_path=index_path, seed=seed, limits=limits)
 
 
@@ -201,6 +212,7 @@ def _write(
         num_test=len(split.order) - split.num_train,
         seed=seed,
         held_out_test=split.is_held_out,
+        missing_numbers=judged.missing_numbers,
         notes=[*roles.notes, *_notes(targets, split)],
     )
     if targets.numbers is not None:

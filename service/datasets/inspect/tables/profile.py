@@ -10,10 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.datasets.inspect.report import show
-from service.datasets.inspect.tables.values import NUMBER, is_number, spellings_of_missing
+from service.datasets.inspect.tables.values import (
+    NUMBER,
+    is_number,
+    numbers_among,
+    spellings_of_missing,
+)
 
 _SAMPLE = 1000
-_MISSING = pa.array(spellings_of_missing())
 _LIKE_NUMBER = rf"^{NUMBER}$"
 _COMMA_NUMBER = r"^[+-]?\d+(,\d+)?$"
 
@@ -103,6 +107,7 @@ def profile_all(
     names: Sequence[str],
     columns: Sequence[pa.ChunkedArray],
     *,
+    missing: Sequence[str],
     numeric: set[str],
     num_threads: int,
 ) -> dict[str, Profile]:
@@ -111,38 +116,57 @@ def profile_all(
     Args:
         names: of the columns.
         columns: (N,) each, text or numbers.
+        missing: words that stand for no value.
         numeric: names of columns that were said to hold numbers, whatever they look like.
         num_threads: columns looked at at once.
     """
     with ThreadPoolExecutor(num_threads) as pool:
         profiles = pool.map(
-            lambda name, column: profile(name, column, is_numeric=name in numeric), names, columns
+            lambda name, column: profile(name, column, missing=missing, is_numeric=name in numeric),
+            names,
+            columns,
         )
         return {profile.name: profile for profile in profiles}
 
 
-def profile(name: str, column: pa.ChunkedArray, *, is_numeric: bool = False) -> Profile:
+def profile(
+    name: str, column: pa.ChunkedArray, *, missing: Sequence[str], is_numeric: bool = False
+) -> Profile:
     """The profile of one column.
 
     Args:
         name: of the column.
         column: (N,) text or numbers.
+        missing: words that stand for no value; one that is a number, also by its value.
         is_numeric: it was said to hold numbers, whatever it looks like.
     """
     if not pa.types.is_string(column.type):
         numbers = pc.fill_null(column, float("nan")).to_numpy()
-        is_missing = np.isnan(numbers)
+        is_missing = np.isnan(numbers) | _stand_for_none(numbers, missing)
+        numbers = np.where(is_missing, np.nan, numbers)
         return Profile(name, column, is_missing, numbers, np.isinf(numbers))
     texts = pc.fill_null(column, "")
     if _has_blanks(texts):
         texts = pc.utf8_trim_whitespace(texts)
-    is_missing = pc.is_in(texts, value_set=_MISSING).to_numpy()
+    words = pa.array(spellings_of_missing(missing))
+    is_missing = pc.is_in(texts, value_set=words).to_numpy()
     if not (is_numeric or _may_be_numbers(texts, is_missing)):
         nothing = np.zeros(len(is_missing), bool)
         return Profile(name, column, is_missing, None, nothing)
     numbers = _parse(texts, is_missing)
+    is_missing = is_missing | _stand_for_none(numbers, missing)
+    numbers = np.where(is_missing, np.nan, numbers)
     is_not_number = ~is_missing & ~np.isfinite(numbers)
     return Profile(name, column, is_missing, numbers, is_not_number)
+
+
+def _stand_for_none(numbers: np.ndarray, missing: Sequence[str]) -> np.ndarray:
+    """(N,) bool; by value, so that -999 is also -999.0, and -99.9 what float32 makes of it."""
+    values = numbers_among(missing)
+    rounded = [float(np.float32(value)) for value in values if not value.is_integer()]
+    # A whole number may be another one's rounding: 999999999 is 1000000000 in float32.
+    values += [value for value in rounded if not value.is_integer()]
+    return np.isin(numbers, values)
 
 
 def _has_blanks(texts: pa.ChunkedArray) -> bool:

@@ -215,6 +215,8 @@ def _choose_task(
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
         return "text-classification", f"{note}; another one: task=NAME"
+    if options.classes is not None:
+        return "tabular-classification", None
     name, reason = "tabular-classification", f"{target.num_distinct} different values"
     if _is_amount(target):
         name, reason = "tabular-regression", f"{target.num_distinct} different numbers"

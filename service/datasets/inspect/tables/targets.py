@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.dataset_view import DatasetProblem
+from redkiln.nearest import find_nearest
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import problem, show
 from service.datasets.inspect.tables.faults import Places, list_bad_targets
@@ -20,7 +21,8 @@ class Targets:
     """The target of each row.
 
     Attributes:
-        classes: names by label, sorted; numbers by their value. Empty for regression.
+        classes: names by label, as they were said, else sorted; numbers by their value. Empty for
+            regression.
         labels: (N,) int64 class of each row, -1 where it has none; all 0 for regression.
         numbers: (N,) float64 of a regression, else None.
     """
@@ -36,6 +38,7 @@ def read_targets(
     roles: Roles,
     places: Places,
     *,
+    classes: list[str] | None,
     is_skipped: np.ndarray,
     is_test: np.ndarray | None,
     limits: Limits,
@@ -46,6 +49,7 @@ def read_targets(
         profiles: of all columns.
         roles: which of them is the target, and of which task.
         places: of the rows.
+        classes: names by label, if they were said.
         is_skipped: (N,) bool; rows that do not count.
         is_test: (N,) bool, where there is a test split.
         limits: bounds of the inspection.
@@ -54,7 +58,7 @@ def read_targets(
     if roles.task == "tabular-regression":
         return _read_numbers(found, places, is_skipped=is_skipped)
     is_missing = found.is_missing & ~is_skipped
-    targets = _read_classes(found, is_skipped=is_skipped)
+    targets = _read_classes(found, classes, is_skipped=is_skipped)
     targets.problems = list_bad_targets(
         is_missing,
         places,
@@ -63,7 +67,11 @@ def read_targets(
         describe=lambda _row: f"column {show(roles.target)!r} has no value",
         remedy="fill it in or remove these rows",
     )
-    num_rows = int((~is_skipped & ~found.is_missing).sum())
+    is_used = ~is_skipped & ~found.is_missing
+    if classes is not None and (others := _find_others(found, targets, places, is_used=is_used)):
+        targets.problems += others
+        return targets
+    num_rows = int(is_used.sum())
     count = len(targets.classes)
     if not is_missing.all() and count < 2:
         only = f" ({show(targets.classes[0])!r})" if targets.classes else ""
@@ -77,8 +85,7 @@ def read_targets(
         targets.classes = []
         return targets
     if is_test is not None:
-        is_used = ~is_skipped
-        targets.problems += _find_test_only(targets, places, is_test=is_test, is_used=is_used)
+        targets.problems += _find_test_only(targets, places, is_test=is_test, is_used=~is_skipped)
     return targets
 
 
@@ -108,13 +115,37 @@ def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> 
     return Targets([], labels, found.numbers, problems)
 
 
-def _read_classes(found: Profile, *, is_skipped: np.ndarray) -> Targets:
+def _read_classes(found: Profile, said: list[str] | None, *, is_skipped: np.ndarray) -> Targets:
     texts = _class_names(found)
     used = texts.filter(pa.array(~is_skipped)) if is_skipped.any() else texts
     names = used.unique().drop_null().to_pylist()
-    classes = sorted(names, key=float) if found.are_integers else sorted(names)
+    classes = said or (sorted(names, key=float) if found.are_integers else sorted(names))
     codes = pc.index_in(texts, value_set=pa.array(classes, pa.string()), skip_nulls=True)
     return Targets(classes, pc.fill_null(codes, -1).to_numpy().astype(np.int64))
+
+
+def _find_others(
+    found: Profile, targets: Targets, places: Places, *, is_used: np.ndarray
+) -> list[DatasetProblem]:
+    """Rows of a class that was not said, and classes that were said and no row has."""
+    problems = list_bad_targets(
+        is_used & (targets.labels < 0),
+        places,
+        target=found.name,
+        what="another class than those that were said",
+        describe=lambda row: (
+            f"column {show(found.name)!r}: {found.example(row)!r} is none of the classes"
+            f"{find_nearest(found.example(row), targets.classes)}"
+        ),
+        remedy="repair these rows, or name the class too",
+    )
+    present = set(np.unique(targets.labels[is_used]).tolist())
+    absent = [name for label, name in enumerate(targets.classes) if label not in present]
+    if absent:
+        shown = ", ".join(map(show, absent[:10]))
+        message = f"no row has class {shown}, which was said; leave it out, or add rows of it"
+        problems.append(problem("unused_class", message))
+    return problems
 
 
 def _class_names(found: Profile) -> pa.ChunkedArray:

@@ -3,6 +3,8 @@
 import io
 import zipfile
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -30,6 +32,92 @@ def test_a_text_is_classified_when_its_column_is_named(look):
     looked = look("\n".join(lines), text="words", target="stars")
     assert looked.report.task == "text-classification"
     assert looked.uses() == {"words": "text", "n": "ignored", "stars": "target"}
+
+
+def column_of(looked, name):
+    return next(column for column in looked.index.columns if column.name == name)
+
+
+@pytest.fixture
+def sensors():
+    """A CSV whose column `heat` has these values by turns, between a category and a label."""
+
+    def sensors(*values, n=40):
+        lines = [f"{values[i % len(values)]},{['NA', 'None', 'red'][i % 3]},{'ab'[i % 2]}"
+                 for i in range(n)]  # fmt: skip
+        return "\n".join(["heat,colour,label", *lines])
+
+    return sensors
+
+
+def test_other_words_can_stand_for_no_value(look, sensors):
+    content = sensors(1.5, 2.5, "-", "Not Available", "NOT AVAILABLE")
+    assert look(content).uses()["heat"] == "categorical"
+    looked = look(content, missing=["-", "not available"])
+    assert column_of(looked, "heat").type == "numeric"
+    assert column_of(looked, "heat").num_missing == 24
+    assert sorted(column_of(looked, "colour").categories) == ["NA", "None", "red"]
+
+
+def test_without_words_only_what_is_empty_is_missing(look, sensors):
+    content = sensors(1.5, "", 2.5, "  ")
+    assert column_of(look(content), "colour").categories == ["red"]
+    looked = look(content, missing=[])
+    assert sorted(column_of(looked, "colour").categories) == ["NA", "None", "red"]
+    assert column_of(looked, "colour").num_missing == 0
+    assert column_of(looked, "heat").num_missing == 20
+
+
+def test_without_words_nan_is_no_number(look, sensors):
+    content = sensors(*range(59), "nan", n=240)
+    assert column_of(look(content), "heat").num_missing == 4
+    looked = look(content, missing=[], columns={"heat": "numeric"})
+    assert "not_a_number" in looked.codes
+
+
+def test_a_number_that_stands_for_none_is_left_out_of_the_measures(look, sensors):
+    looked = look(sensors(1, 3, "-999", "-999.0"), missing=["-999"])
+    heat = column_of(looked, "heat")
+    assert (heat.num_missing, heat.minimum, heat.maximum) == (20, 1, 3)
+    assert looked.table["heat"].null_count == 20
+    assert looked.index.missing_numbers == [-999]
+    assert look(sensors(1, 3)).index.missing_numbers == []
+
+
+def test_a_number_stands_for_none_among_the_numbers_of_json_lines(look, json_lines):
+    rows = [{"heat": [1, 2.5, -999, None][i % 4], "label": "ab"[i % 2]} for i in range(40)]
+    looked = look(json_lines(*rows), missing=["-999.0"])
+    assert column_of(looked, "heat").num_missing == 20
+    assert column_of(looked, "heat").minimum == 1
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_a_number_stands_for_none_in_parquet_however_it_is_rounded(look, kind):
+    heat = pa.array([1.5, 2.5, -99.9, None] * 10, kind)
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"heat": heat, "label": list("abba") * 10}), buffer)
+    looked = look(buffer.getvalue(), missing=["-99.9", "1e300"])
+    assert column_of(looked, "heat").num_missing == 20
+    assert column_of(looked, "heat").minimum == 1.5
+
+
+def test_a_whole_number_stands_for_none_alone(look, sensors):
+    looked = look(sensors(10**9, 0, 10**9 - 1, 7), missing=[str(10**9 - 1), "1e-50"])
+    assert column_of(looked, "heat").num_missing == 10
+    assert column_of(looked, "heat").maximum == 10**9
+
+
+def test_a_target_that_stands_for_none_is_named_by_its_line(look, rows):
+    content = rows(label=lambda i: "none" if i == 7 else "ab"[i % 2])
+    assert (look(content).codes[0], look(content, missing=["-"]).codes) == ("bad_target", [])
+    looked = look(content, missing=["b"])
+    assert "line 3" in [error.path for error in looked.errors]
+
+
+def test_a_header_is_seen_above_other_words_for_no_value(look):
+    lines = ["size,kind,label"] + [f"{i if i % 3 == 0 else '-'},k,{'ab'[i % 2]}" for i in range(30)]
+    looked = look("\n".join(lines), missing=["-"])
+    assert looked.report.target == "label"
 
 
 def test_a_header_can_be_denied(look):
@@ -70,3 +158,32 @@ def test_train_and_test_files_of_an_archive_are_the_splits(look, rows):
     unseen = look(pack(train=rows(40), test=rows(10, label=lambda i: "abz"[i % 3])))
     assert unseen.codes == ["unknown_test_class"]
     assert unseen.errors[0].path == "data/test.csv, line 4"
+
+
+def test_classes_have_the_labels_of_their_order(look, rows):
+    content = rows(40, label=lambda i: ["low", "mid", "high"][i % 3])
+    looked = look(content, classes=["low", "mid", "high"])
+    assert looked.report.classes == looked.index.classes == ["low", "mid", "high"]
+    names = [looked.index.classes[label] for label in looked.table["__target__"].to_pylist()]
+    assert {name: names.count(name) for name in names} == {"low": 14, "mid": 13, "high": 13}
+
+
+def test_numbers_are_classes_where_these_are_said(look, rows):
+    looked = look(rows(60, label=lambda i: i % 30), classes=[str(i) for i in range(29, -1, -1)])
+    assert looked.report.task == "tabular-classification"
+    assert looked.index.classes[:2] == ["29", "28"]
+
+
+def test_a_row_of_another_class_is_named_by_its_line(look, rows):
+    content = rows(40, label=lambda i: "hihg" if i == 7 else ["low", "high"][i % 2])
+    looked = look(content, classes=["low", "high"])
+    assert looked.codes == ["bad_target", "bad_target"]
+    assert looked.errors[1].path == "line 9"
+    assert "'hihg' is none of the classes" in looked.errors[1].message
+    assert "did you mean 'high'?" in looked.errors[1].message
+
+
+def test_a_class_that_no_row_has_is_named(look, rows):
+    looked = look(rows(), classes=["a", "b", "c"])
+    assert looked.codes == ["unused_class"]
+    assert "class c" in looked.errors[0].message
