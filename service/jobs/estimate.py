@@ -1,11 +1,13 @@
 """What a job will take, by what jobs like it took here; what was not measured is said, not guessed.
 
 A job is like another if it trained the same model. Its time per sample is taken over; its memory
-only if the batch was of the same size, as memory follows the batch in no simple way.
+only if the batch was of the same size, as memory follows the batch in no simple way. A job with the
+same settings is preferred; what differs of the one that is taken is said.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -27,6 +29,17 @@ MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
 SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 """Options that make a network of the same name another one, where it has them."""
 
+SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "precision": lambda spec: spec["training"]["precision"],
+    "gpus": lambda spec: spec["resources"]["gpus"],
+    "compile": lambda spec: spec["training"]["compile"],
+    "optimizer": lambda spec: spec["training"]["optimizer"]["name"],
+    "ema": lambda spec: "off" if spec["training"]["ema"] is None else "on",
+    "accumulation": lambda spec: spec["training"]["accumulation"],
+    "gradient_checkpointing": lambda spec: spec["training"]["gradient_checkpointing"],
+}
+"""Settings that change time or memory, and where a spec has them."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -37,12 +50,14 @@ class Wanted:
         samples: that training goes through, all epochs together; None when the data set is not
             counted yet, or the batch that `steps` are made of is not chosen.
         batch_size: None while it is `auto`.
+        settings: by their names in `SETTINGS`, `auto` and all.
     """
 
     dataset_id: str | None
     model: dict[str, Any]
     samples: int | None
     batch_size: int | None
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class Measured:
         training_seconds: steps and evaluations.
         other_seconds: everything before and after.
         peak_memory_bytes: None where no sensor told it.
+        settings: as resolved; without those that an older release did not have.
     """
 
     job_id: str
@@ -68,6 +84,7 @@ class Measured:
     training_seconds: float
     other_seconds: float
     peak_memory_bytes: int | None
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
@@ -78,14 +95,14 @@ def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> E
 
 
 def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
-    """The newest measurement on each device, scaled to what is wanted.
+    """The most alike measurement on each device, of several the newest, scaled to what is wanted.
 
     Args:
         wanted: the job to come.
         measured: jobs that ran, the newest first.
     """
     chosen: dict[str, Measured] = {}
-    for job in sorted(measured, key=lambda job: not _is_same(wanted, job)):
+    for job in sorted(measured, key=lambda job: _distance(wanted, job)):
         if _is_same(wanted, job) or _is_alike(wanted, job):
             chosen.setdefault(job.device, job)
     unknown = []
@@ -102,6 +119,8 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             unknown.append(
                 f"how {differing} of {job.job_id}, which the time on {device} is taken from"
             )
+        if differing := _name_other_settings(wanted, job):
+            unknown.append(f"what it changes on {device} that {job.job_id} was {differing}")
         estimates.append(
             Estimate(
                 device=device,
@@ -124,8 +143,45 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
         num_train = sum(dataset.report.get("counts", {}).get("train", {}).values())
         kept = num_train * (1 - training.validation_fraction)
         samples = round(training.epochs * kept) or None
-    model = spec.model_dump(mode="json").get("model", {})
-    return Wanted(None if dataset is None else dataset.id, model, samples, batch_size)
+    asked = spec.model_dump(mode="json")
+    return Wanted(
+        dataset_id=None if dataset is None else dataset.id,
+        model=asked.get("model", {}),
+        samples=samples,
+        batch_size=batch_size,
+        settings=read_settings(asked),
+    )
+
+
+def read_settings(spec: dict[str, Any]) -> dict[str, Any]:
+    """What a spec says of `SETTINGS`; one of an older release may lack some."""
+    found = {}
+    for name, read in SETTINGS.items():
+        with suppress(KeyError):
+            found[name] = read(spec)
+    return found
+
+
+def _distance(wanted: Wanted, job: Measured) -> tuple[int, bool]:
+    return len(_find_other_settings(wanted, job)), not _is_same(wanted, job)
+
+
+def _find_other_settings(wanted: Wanted, job: Measured) -> list[str]:
+    """Names of the settings that were measured otherwise than they are asked for."""
+    return [
+        name
+        for name, asked in wanted.settings.items()
+        if asked not in ("auto", job.settings.get(name, asked))
+    ]
+
+
+def _name_other_settings(wanted: Wanted, job: Measured) -> str:
+    names = _find_other_settings(wanted, job)
+    if not names:
+        return ""
+    had = " and ".join(f"{name} {job.settings[name]}" for name in names)
+    asked = " and ".join(f"{name} {wanted.settings[name]}" for name in names)
+    return f"measured with {had}, while this job asks for {asked}"
 
 
 def _is_same(wanted: Wanted, job: Measured) -> bool:
@@ -213,7 +269,15 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
         training_seconds=training_seconds,
         other_seconds=sum(timings.values()) - training_seconds,
         peak_memory_bytes=_peak_memory(session, job.id),
+        settings=_settings_of(job),
     )
+
+
+def _settings_of(job: Job) -> dict[str, Any]:
+    settings = read_settings(job.resolved_spec or {})
+    if any(warning["code"] == "fewer_gpus" for warning in job.warnings):
+        settings["gpus"] = 1  # by `resources.allow_fewer`; the spec keeps what was asked for
+    return settings
 
 
 def _peak_memory(session: Session, job_id: str) -> int | None:

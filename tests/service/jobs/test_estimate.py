@@ -3,10 +3,19 @@ import pytest
 from redkiln.job import Estimates
 from redkiln.tasks import parse_spec
 from service.datasets.tables import Dataset
-from service.jobs.estimate import Measured, Wanted, describe, predict
+from service.jobs.estimate import SETTINGS, Measured, Wanted, describe, predict
 
 MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}
 RESOLVED = {"name": "resnet18", "options": {"image_size": 32}}
+SETTLED = {
+    "precision": "bf16",
+    "gpus": 1,
+    "compile": "off",
+    "optimizer": "adamw",
+    "ema": "off",
+    "accumulation": 1,
+    "gradient_checkpointing": "off",
+}
 
 
 def measured(job_id="job_1", **fields):
@@ -20,13 +29,15 @@ def measured(job_id="job_1", **fields):
         "training_seconds": 20.0,
         "other_seconds": 5.0,
         "peak_memory_bytes": 2**31,
+        "settings": SETTLED,
     }
     return Measured(job_id=job_id, **{**facts, **fields})
 
 
 def wanted(**fields):
     facts = {"dataset_id": "ds_1", "model": MODEL, "samples": 30_000, "batch_size": None}
-    return Wanted(**{**facts, **fields})
+    settings = {**SETTLED, "precision": "auto", "compile": "auto", "gradient_checkpointing": "auto"}
+    return Wanted(**{**facts, "settings": settings, **fields})
 
 
 def test_the_same_job_for_longer_takes_longer_and_the_rest_stays():
@@ -180,3 +191,87 @@ def test_options_that_differ_on_the_same_data_set_are_said_as_such():
     model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
     (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
     assert told.startswith("how the model's options differ from those of job_1,")
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("precision", "fp32"),
+        ("gpus", 2),
+        ("compile", "default"),
+        ("optimizer", "sgd"),
+        ("ema", "on"),
+        ("accumulation", 4),
+        ("gradient_checkpointing", "on"),
+    ],
+)
+def test_a_job_with_another_setting_counts_less_than_an_older_one_and_is_said(name, asked):
+    settings = {**SETTLED, name: asked}
+    other = measured("job_2", peak_memory_bytes=2**33)
+    found = predict(wanted(settings=settings), [other, measured(settings=settings)])
+    assert [item.measured_by for item in found.estimates] == ["job_1"]
+    assert found.unknown == []
+
+    found = predict(wanted(settings=settings), [other])
+    assert [item.memory_bytes for item in found.estimates] == [2**33]
+    (told,) = found.unknown
+    assert f"measured with {name} {SETTLED[name]}, while this job asks for {name} {asked}" in told
+
+
+def test_all_settings_that_differ_are_said_at_once():
+    ran = measured(settings={**SETTLED, "gpus": 2})
+    (told,) = predict(wanted(settings={**SETTLED, "precision": "fp32"}), [ran]).unknown
+    assert told == (
+        "what it changes on AMD Radeon RX 7900 XTX that job_1 was measured with precision bf16 and "
+        "gpus 2, while this job asks for precision fp32 and gpus 1"
+    )
+
+
+def test_a_setting_of_which_nothing_was_written_down_is_not_said_to_differ():
+    assert predict(wanted(), [measured(settings={})]).unknown == []
+
+
+def test_every_compared_setting_is_found_in_a_spec():
+    spec = parse_spec({"dataset": "x"}, default_task="image-classification")
+    assert set(describe(spec, None).settings) == set(SETTINGS) == set(SETTLED)
+
+
+@pytest.mark.parametrize(
+    ("warnings", "words"),
+    [
+        ([], "precision bf16 and gpus 2, while this job asks for precision fp32 and gpus 1"),
+        (
+            [("warning", {"code": "fewer_gpus", "message": "no link"})],
+            "precision bf16, while this job asks for precision fp32",
+        ),
+    ],
+)
+def test_a_dry_run_tells_which_settings_were_measured(client, submit, worker, warnings, words):
+    submit(model="amdnet")
+    attempt = worker.claim()
+    spec = parse_spec(
+        {
+            "dataset": "builtin:digits",
+            "model": "amdnet",
+            "training": {"batch_size": 64, "precision": "bf16"},
+            "resources": {"gpus": 2},
+        },
+        default_task="image-classification",
+    )
+    resolved = {"spec": spec.model_dump(mode="json"), "environment": {"gpu": "MI210"}}
+    attempt.report(
+        *warnings,
+        ("resolved", resolved),
+        ("progress", {"step": 100, "steps": 100, "fraction": 1.0}),
+        ("result", {"metrics": {}, "verified": True, "timings": {"training": 8.0}}),
+    )
+    attempt.succeed()
+    asked = {
+        "dataset": "builtin:digits",
+        "model": "amdnet",
+        "training": {"precision": "fp32", "batch_size": 64},
+    }
+    answer = client.post("/v1/jobs?dry_run=true", json=asked).json()
+    assert [item["device"] for item in answer["estimates"]] == ["MI210"]
+    (told,) = [text for text in answer["unknown"] if "was measured with" in text]
+    assert words in told
