@@ -75,7 +75,12 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         90.0, gt=0, description="Without a report for so long an attempt's worker is lost."
     )
-    report_seconds: float = Field(10.0, gt=0, description="Longest time between two reports.")
+    report_seconds: float = Field(
+        2.0,
+        gt=0,
+        description="Longest time between two reports of an attempt, and until a worker that has "
+        "nothing to report hears of a pause or a cancel.",
+    )
     poll_seconds: float = Field(30.0, gt=0, description="How often an idle worker asks for work.")
     status_seconds: float = Field(
         5.0, gt=0, description="How often a worker tells what its GPUs do."

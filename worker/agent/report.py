@@ -24,7 +24,8 @@ BATCH_SECONDS = 1.0
 URGENT_SECONDS = 0.1
 """Least pause before a change of state is sent; very short epochs change it many times a second."""
 TELEMETRY_SECONDS = 5.0
-"""Telemetry goes along with a report this often: for it a chunk of each series is written again."""
+"""Telemetry goes along with a report this often: for it a chunk of each series is written again.
+Heartbeats may be more frequent."""
 URGENT = frozenset(
     {
         EventKind.PHASE,
@@ -169,14 +170,14 @@ class Reporter:
             self._spool.seek(gap.expected_seq)
             return
         self._apply(answer, lines)
-        self.series.drop(telemetry)
+        if telemetry:
+            self.series.drop(telemetry)
+            self._telemetry_at = self.clock()
 
     def _due_telemetry(self) -> Telemetry:
-        """Points to send along; none too soon after the last ones."""
-        now = self.clock()
-        if now < self._telemetry_at + min(TELEMETRY_SECONDS, self.report_seconds):
+        """Points to send along; none too soon after the last ones that arrived."""
+        if self.clock() < self._telemetry_at + TELEMETRY_SECONDS:
             return {}
-        self._telemetry_at = now
         return self.series.peek()
 
     def _build(self, lines: list[Line], telemetry: Telemetry | None = None) -> ReportRequest:

@@ -79,3 +79,16 @@ def test_a_resumed_attempt_repeats_no_warning(submit, worker, job):
     attempt.finish("released")
     worker.claim().report(warning)
     assert len(job(job_id)["warnings"]) == 1
+
+
+def test_a_worker_that_says_nothing_new_hears_of_a_command_within_two_seconds(
+    client, submit, worker
+):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    assert attempt.claimed["report_seconds"] <= 2
+    client.post(f"/v1/jobs/{job_id}/pause")
+    answer = attempt.report().json()
+    assert answer["command"] == "pause"
+    assert answer["report_seconds"] <= 2
+    assert answer["lease_seconds"] > 10 * answer["report_seconds"]
