@@ -227,6 +227,9 @@ def _inner(annotation: Any, following: int | str) -> tuple[type[BaseModel] | Non
             name = inner.model_fields.get("name") if inner is not None else None
             if inner is not None and (name is None or name.default in (following, None)):
                 return inner, False
+        # Of a list or mapping that may be left out, pydantic names no branch.
+        said = [option for option in typing.get_args(annotation) if option is not types.NoneType]
+        return None, len(said) == 1 and typing.get_origin(said[0]) in (list, dict)
     return None, False
 
 

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from redkiln.class_weights import ClassifierTraining
+from redkiln.freezing import TunedTraining, check_frozen
 from redkiln.image_models import Model, Options
 from redkiln.spec import StrictModel, TrainingSpec
 
@@ -82,28 +82,15 @@ MemoryFormat = Literal["contiguous", "channels_last"]
 """In torch's words."""
 
 
-class ImageTraining(ClassifierTraining):
+class ImageTraining(TunedTraining):
     """Training of image models."""
 
     augment: Augment = Field(default_factory=Augment)
-    freeze_backbone_epochs: int = Field(
-        0,
-        ge=0,
-        le=100_000,
-        description="First epochs in which the model's head alone is trained; for models that "
-        "start from trained weights.",
-    )
     memory_format: Literal["auto"] | MemoryFormat = Field(
         "auto",
         description="How images and convolutions lie in memory; auto measures both where that is "
         "a small part of the training, and follows the device elsewhere.",
     )
-
-    @model_validator(mode="after")
-    def _train_longer_than_frozen(self) -> Self:
-        if self.epochs is not None and self.freeze_backbone_epochs > self.epochs:
-            raise ValueError("freeze_backbone_epochs is not larger than epochs")
-        return self
 
 
 class ImageClassificationSpec(TrainingSpec):
@@ -115,11 +102,7 @@ class ImageClassificationSpec(TrainingSpec):
 
     @model_validator(mode="after")
     def _freeze_what_was_trained(self) -> Self:
-        if self.training.freeze_backbone_epochs and self.model.pretrained is None:
-            raise ValueError(
-                "training.freeze_backbone_epochs is for models that start from trained weights; "
-                "say which in model.pretrained"
-            )
+        check_frozen(self.training, pretrained=self.model.pretrained)
         return self
 
     @model_validator(mode="before")

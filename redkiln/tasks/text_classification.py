@@ -1,10 +1,10 @@
 """Options and defaults of the task `text-classification`."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from redkiln.class_weights import ClassifierTraining
+from redkiln.freezing import TunedTraining, check_frozen
 from redkiln.job_weights import check_job, expand_job
 from redkiln.spec import AdamW, Auto, Optimizer, Schedule, Shorthand, StrictModel, TrainingSpec
 
@@ -86,21 +86,14 @@ class Model(Shorthand):
         return expand_job(value)
 
 
-class TextTraining(ClassifierTraining):
+class TextTraining(TunedTraining):
     """Training of text models."""
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
-        **ClassifierTraining.metrics,
+        **TunedTraining.metrics,
         "val/macro_f1": "higher",
     }
 
-    freeze_backbone_epochs: int = Field(
-        0,
-        ge=0,
-        le=100_000,
-        description="Epochs at the start in which the head alone is trained, and the backbone "
-        "keeps its weights.",
-    )
     optimizer: Optimizer = Field(default_factory=lambda: AdamW(lr=FROM_SCRATCH_LR))
     schedule: Schedule = Field(default_factory=lambda: Schedule(warmup_fraction=WARMUP_FRACTION))
 
@@ -111,6 +104,11 @@ class TextClassificationSpec(TrainingSpec):
     task: Literal["text-classification"] = NAME
     model: Model = Field(default_factory=Model)
     training: TextTraining = Field(default_factory=TextTraining)
+
+    @model_validator(mode="after")
+    def _freeze_what_was_trained(self) -> Self:
+        check_frozen(self.training, pretrained=self.model.pretrained)
+        return self
 
     @model_validator(mode="before")
     @classmethod

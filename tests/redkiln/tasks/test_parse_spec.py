@@ -69,6 +69,12 @@ def test_an_optimizer_has_its_own_fields(optimizer):
             "unknown_field",
             "did you mean 'dropout'",
         ),
+        (
+            {"training": {"freeze_backbone_epochs": 1}},
+            "",
+            "value_error",
+            "say which in model.pretrained",
+        ),
         ({"model": "resnet-18"}, "/model/name", "unknown_name", "did you mean 'resnet18'"),
         (
             {"training": {"optimizer": "adam"}},

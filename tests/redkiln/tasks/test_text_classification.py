@@ -48,6 +48,15 @@ def test_a_parsed_spec_is_parsed_to_itself():
             "val/macro_f1",
         ),
         ({"model": {"source": "timm"}}, "/model/source", "transformers"),
+        ({"training": {"freeze_backbone_epochs": 1}}, "", "start from trained weights"),
+        (
+            {
+                "model": {"pretrained": "org/small"},
+                "training": {"epochs": 2, "freeze_backbone_epochs": 3},
+            },
+            "/training",
+            "not larger than epochs",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(spec, pointer, words):

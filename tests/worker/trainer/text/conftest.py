@@ -10,6 +10,7 @@ import pytest
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from tests.worker.job_dirs import write_job
+from tests.worker.trainer.text.small_model import save_model
 from worker.jobdir import LocalDataset
 
 TOPICS = {
@@ -106,5 +107,25 @@ def make_text_job(tmp_path, cache_dir, text_table):
             dataset=dataset or text_table(),
             **{"cache_dir": str(cache_dir), **(order or {})},
         )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def models_dir(tmp_path_factory):
+    """A folder of models with a small network in it."""
+    root = tmp_path_factory.mktemp("models")
+    save_model(root / "org" / "small")
+    return root
+
+
+@pytest.fixture
+def make_tuning_job(make_text_job, models_dir):
+    """A job that starts from that network's weights."""
+
+    def make(name="job", *, order=None, **spec):
+        model = {"options": {"max_length": "auto"}, "pretrained": "org/small"}
+        order = {"models_dir": str(models_dir), **(order or {})}
+        return make_text_job(name, order=order, **{"model": model, **spec})
 
     return make

@@ -5,50 +5,11 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.tasks.text_classification import Model, Options
+from redkiln.tasks.text_classification import Model
+from tests.worker.trainer.text.small_model import MAX_LENGTH, OPTIONS, described
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.models import hub
 from worker.trainer.text.network import build_network, describe_network, takes_prepared_mask
-from worker.trainer.text.tokenizer import train_tokenizer
-
-MAX_LENGTH = 24
-OPTIONS = Options(dim=16, layers=2, heads=2, vocabulary_size=300)
-
-
-def described(name="distilbert", *, num_classes=5):
-    return describe_network(
-        Model(name=name, options=OPTIONS),
-        max_length=MAX_LENGTH,
-        num_classes=num_classes,
-        vocabulary_size=300,
-    )
-
-
-@pytest.fixture(scope="module")
-def models_dir(tmp_path_factory):
-    """A folder of models with a small network of five classes in it, and its tokenizer."""
-    root = tmp_path_factory.mktemp("models")
-    folder = root / "org" / "small"
-    torch.manual_seed(1)
-    build_network(described()).network.save_pretrained(folder)
-    tokenizer = train_tokenizer(
-        [f"word{number} of the sea" for number in range(200)],
-        vocabulary_size=300,
-        max_length=MAX_LENGTH,
-        lowercase=True,
-    )
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return root
-
-
-@pytest.fixture
-def make_tuning_job(make_text_job, models_dir):
-    def make(name="job", *, order=None, **spec):
-        model = {"options": {"max_length": "auto"}, "pretrained": "org/small"}
-        order = {"models_dir": str(models_dir), **(order or {})}
-        return make_text_job(name, order=order, **{"model": model, **spec})
-
-    return make
 
 
 def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(

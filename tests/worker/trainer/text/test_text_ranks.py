@@ -35,19 +35,21 @@ def test_two_ranks_make_the_curve_of_one_process(make_text_job, start, losses, r
 
 
 def test_one_process_goes_on_from_what_two_ranks_saved_of_a_backbone_that_thaws(
-    make_text_job, start, losses, rank_pair
+    make_tuning_job, start, losses, rank_pair
 ):
     training = {**TRAINING, "freeze_backbone_epochs": 1}
-    straight = make_text_job("straight", model=MODEL, training=training)
+    still = dict.fromkeys(("dropout", "attention_dropout", "seq_classif_dropout"), 0.0)
+    model = {"pretrained": "org/small", "config": still}
+    straight = make_tuning_job("straight", model=model, training=training)
     loop, work = start(straight)
     loop.run()
     for stop_after in (5, work.plan.steps_per_epoch + 4):
         name = f"stopped-{stop_after}"
-        job_dir = make_text_job(name, model=MODEL, training=training)
+        job_dir = make_tuning_job(name, model=model, training=training)
         answers = rank_pair.make(job_dir, stop_after=stop_after)
         assert [answer["status"] for answer in answers] == [EXIT_STOPPED, EXIT_STOPPED]
         saved = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
         order = {"resume": saved.name}
-        resumed = make_text_job(name, model=MODEL, training=training, order=order)
+        resumed = make_tuning_job(name, model=model, training=training, order=order)
         start(resumed)[0].run()
         assert_same_curve(losses(resumed), losses(straight))
