@@ -71,20 +71,17 @@ def draw_transforms(
     )
 
 
-def apply_transforms(
-    images: torch.Tensor, transforms: Transforms, *, white: torch.Tensor | float = 255.0
-) -> torch.Tensor:
+def apply_transforms(images: torch.Tensor, transforms: Transforms) -> torch.Tensor:
     """Change a batch; what comes from outside an image is black (0), and so is what is erased.
 
     Args:
-        images: (B, C, S, S) float32 from 0 to `white`, contiguous; they may be overwritten.
+        images: (B, C, S, S) float32 from 0 to 255, in any layout; they may be overwritten.
         transforms: of the batch's B places.
-        white: the value of full brightness, (1, C, 1, 1) or one for all channels.
     """
     if transforms.maps is not None:
         images = _move(images, transforms.maps, is_smooth=transforms.is_smooth)
     if transforms.colours is not None:
-        images = apply_colours(images, transforms.colours, white=white)
+        images = apply_colours(images, transforms.colours)
     if transforms.boxes is not None:
         images = erase_boxes(images, transforms.boxes)
     return images

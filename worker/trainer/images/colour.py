@@ -16,6 +16,7 @@ import torch
 from redkiln.tasks.image_classification import Augment
 
 GREY = (0.299, 0.587, 0.114)
+WHITE = 255.0
 
 
 def draw_colours(
@@ -49,25 +50,22 @@ def draw_colours(
     return torch.cat([linear, offset], dim=2)
 
 
-def apply_colours(
-    images: torch.Tensor, colours: torch.Tensor, *, white: torch.Tensor | float
-) -> torch.Tensor:
+def apply_colours(images: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
     """Change the colours of a batch.
 
     Args:
-        images: (B, C, S, S) float32, from 0 to `white`.
+        images: (B, C, S, S) float32, from 0 to 255.
         colours: of the B places, (B, C, C + 1).
-        white: the value of full brightness, (1, C, 1, 1) or one for all channels.
     """
     channels, shape = images.shape[1], images.shape
-    scale = torch.as_tensor(white, device=images.device).expand(1, channels, 1, 1).view(1, -1, 1)
-    pixels = images.flatten(2) / scale  # (B, C, S * S) in [0, 1]
+    # Planes, whatever the layout was: sums follow from the order of what is added.
+    pixels = images.contiguous().flatten(2) / WHITE  # (B, C, S * S) in [0, 1]
     grey = torch.tensor(GREY if channels == 3 else (1.0,), device=images.device)
     # Not a matrix product: its sums would follow from how many images are changed together.
     means = (pixels.mean(dim=2) * grey).sum(dim=1)  # (B,)
     offset = colours[:, :, channels] * means[:, None]  # (B, C)
     changed = torch.baddbmm(offset[:, :, None], colours[:, :, :channels], pixels)
-    return changed.clamp_(0, 1).mul_(scale).view(shape)
+    return changed.clamp_(0, 1).mul_(WHITE).view(shape)
 
 
 def _turn(angle: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ Legend of shapes: N images, B batch, C channels, S side in pixels.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,9 @@ from worker.trainer.images.prefetch import Prefetch, Request
 from worker.trainer.images.read_ahead import DEPTH
 from worker.trainer.images.room import Home, choose_depth, choose_home, detect_memory_budget
 from worker.trainer.updates.losses import count_classes
+
+PARTS = 8
+"""Of a batch where memory is short: made at once it takes three times its own size beside it."""
 
 Split = Literal["train", "validation", "test"]
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -50,6 +53,7 @@ class ImageSet:
         device: where batches are used.
         memory_format: of batches.
         budget_bytes: of host memory that pixels may take; by what is free, if unset.
+        say: told when batches are made in another way.
 
     Attributes:
         memory_format: of batches; may be changed between them.
@@ -67,8 +71,11 @@ class ImageSet:
         device: torch.device,
         memory_format: torch.memory_format,
         budget_bytes: int | None = None,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self.device = device
+        self._say = say
+        self._num_parts = 1
         self.classes = index.classes
         num, self.size, _, channels = decoded.images.shape
         self.image_shape = (channels, self.size, self.size)
@@ -84,11 +91,10 @@ class ImageSet:
             name: torch.tensor(places, dtype=torch.int64) for name, places in rows.items()
         }
         self.memory_format = memory_format
-        # (x - mean) / std on grey levels from 0 to 255 is one multiplication and one subtraction.
+        # (x - mean) / std on grey levels from 0 to 255 is one multiplication and one addition.
         mean, std = torch.tensor(decoded.facts.mean), torch.tensor(decoded.facts.std)
         self._scale = (1 / (255 * std)).view(1, -1, 1, 1).to(device)
-        self._white = 255 * self._scale
-        self._shift = (mean / std).view(1, -1, 1, 1).to(device)
+        self._offset = -(mean / std).view(1, -1, 1, 1).to(device)
 
     @property
     def size_bytes(self) -> int:
@@ -155,11 +161,46 @@ class ImageSet:
     def finish(
         self, planes: torch.Tensor, labels: torch.Tensor, transforms: Transforms | None
     ) -> Batch:
-        """A batch on the device, augmented and normalised."""
-        images = torch.mul(planes, self._scale)  # float32, and a copy
+        """A batch on the device, augmented and normalised; in parts where memory is short.
+
+        Raises:
+            torch.OutOfMemoryError: it does not fit in parts either.
+        """
+        images: torch.Tensor | None = None
+        try:
+            images = self._finish_in_parts(planes, transforms)
+        except torch.OutOfMemoryError:
+            if self._num_parts > 1:
+                raise
+        if images is None:
+            # Behind the handler of the error, which keeps every tensor of the batch alive.
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self._num_parts = PARTS
+            self._say(
+                "the device's memory was not enough to change a batch of images at once: batches "
+                f"are now made in {PARTS} parts"
+            )
+            images = self._finish_in_parts(planes, transforms)
+        return images, labels
+
+    def _finish_in_parts(self, planes: torch.Tensor, transforms: Transforms | None) -> torch.Tensor:
+        num, size = len(planes), -(-len(planes) // self._num_parts)
+        if size == num:
+            return self._finish_images(planes, transforms)
+        shape, layout = tuple(planes.shape), self.memory_format
+        out = torch.empty(shape, device=self.device, memory_format=layout)
+        for start in range(0, num, size):
+            stop = min(start + size, num)
+            some = None if transforms is None else transforms.slice(start, stop)
+            out[start:stop] = self._finish_images(planes[start:stop], some)
+        return out
+
+    def _finish_images(self, planes: torch.Tensor, transforms: Transforms | None) -> torch.Tensor:
+        images = planes.float()  # a copy
         if transforms is not None:
-            images = apply_transforms(images, transforms, white=self._white)
-        return self._shift_into_format(images), labels
+            images = apply_transforms(images, transforms)
+        return self._normalise_into_format(images)
 
     def batches(self, split: Split, *, batch_size: int) -> Iterator[Batch]:
         """All of a split in its own order; the last batch may be smaller."""
@@ -197,12 +238,13 @@ class ImageSet:
         planes = np.asarray(self._decoded.images).transpose(0, 3, 1, 2)
         return torch.from_numpy(planes).to(self.device)
 
-    def _shift_into_format(self, images: torch.Tensor) -> torch.Tensor:
+    def _normalise_into_format(self, images: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(images, memory_format=self.memory_format)
         is_planar = self.memory_format == torch.contiguous_format
         if is_planar or self.device.type != "cpu" or images.shape[1] == 1:
-            return images.sub_(self._shift).contiguous(memory_format=self.memory_format)
-        # Plane by plane, together with the subtraction: 0.7 of the time of one copy on a CPU.
-        out = torch.empty_like(images, memory_format=self.memory_format)
-        for channel, shift in enumerate(self._shift.view(-1).unbind()):
-            torch.sub(images[:, channel], shift, out=out[:, channel])
+            return torch.addcmul(self._offset, images, self._scale, out=out)
+        # Plane by plane: 0.6 of the time of all at once on a CPU.
+        scales = self._scale.view(-1).tolist()
+        for channel, offset in enumerate(self._offset.view(-1).unbind()):
+            torch.add(offset, images[:, channel], alpha=scales[channel], out=out[:, channel])
         return out

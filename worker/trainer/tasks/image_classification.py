@@ -93,6 +93,7 @@ def prepare(
         device=device,
         memory_format=memory_format,
         budget_bytes=order.data_memory_bytes,
+        say=report.message,
     )
     torch.manual_seed(training.seed)
     model = build_started(resolved.model, start, num_classes=num_classes, say=report.message)

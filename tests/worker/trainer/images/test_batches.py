@@ -9,6 +9,7 @@ import torch
 from redkiln.tasks.image_classification import Augment
 from worker.export.images import NormalizedClassifier
 from worker.trainer.images import batches as batches_module
+from worker.trainer.images import image_set as image_set_module
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.builtins import INDEX, open_builtin, split_index
 from worker.trainer.images.decode import DecodedImages, open_decoded
@@ -20,7 +21,10 @@ CPU = torch.device("cpu")
 STILL = Augment(flip=False, rotate_degrees=0.0, crop=0.0)
 
 
-def resident(index, *, fraction=0.1):
+STRONG = Augment(flip=True, rotate_degrees=20.0, crop=0.2, hue=0.1, contrast=0.3, erase=0.5)
+
+
+def resident(index, *, fraction=0.1, **options):
     num = sum(len(samples) for samples in index.splits.values())
     pixels = np.zeros((num, 5, 5, 3), dtype=np.uint8)
     pixels[:] = np.arange(num)[:, None, None, None]
@@ -31,6 +35,7 @@ def resident(index, *, fraction=0.1):
         validation_fraction=fraction,
         device=CPU,
         memory_format=torch.channels_last,
+        **options,
     )
 
 
@@ -122,6 +127,44 @@ def test_small_batches_are_made_together_whichever_of_them_is_asked_for(tiny, mo
     assert sizes(0, 1, BYTES_AT_ONCE=1) == [8, 8]
 
 
+@pytest.mark.parametrize("augment", [STILL, STRONG])
+def test_a_batch_that_cannot_be_changed_at_once_is_made_in_parts_from_then_on(
+    tiny, augment, monkeypatch
+):
+    whole = TrainBatches(resident(tiny.index), batch_size=20, augment=augment, seed=0)
+    wanted = [whole.get(0, place) for place in (0, 1)]
+    said, asked, real = [], [], image_set_module.apply_transforms
+
+    def change(images, transforms):
+        asked.append(len(images))
+        if len(images) > 5:
+            raise torch.OutOfMemoryError("HIP out of memory")
+        return real(images, transforms)
+
+    monkeypatch.setattr(image_set_module, "apply_transforms", change)
+    monkeypatch.setattr(batches_module, "MOST_AT_ONCE", 1)
+    images = resident(tiny.index, say=said.append)
+    parts = TrainBatches(images, batch_size=20, augment=augment, seed=0)
+    for place, (inputs, labels) in enumerate(wanted):
+        found, theirs = parts.get(0, place)
+        assert torch.equal(found, inputs)
+        assert found.stride() == inputs.stride()
+        assert torch.equal(theirs, labels)
+    assert asked == [20, *[3] * 6, 2, *[3] * 6, 2]
+    (text,) = said
+    assert "made in 8 parts" in text
+
+
+def test_a_batch_that_fits_in_no_way_says_so(tiny, monkeypatch):
+    def fail(_images, _transforms):
+        raise torch.OutOfMemoryError("HIP out of memory")
+
+    monkeypatch.setattr(image_set_module, "apply_transforms", fail)
+    batches = TrainBatches(resident(tiny.index), batch_size=20, augment=STILL, seed=0)
+    with pytest.raises(torch.OutOfMemoryError):
+        batches.get(0, 0)
+
+
 def test_evaluation_sees_every_image_once_in_order(tiny):
     images = resident(tiny.index)
     labels = torch.cat([labels for _, labels in images.batches("test", batch_size=7)])
@@ -146,9 +189,6 @@ def test_builtin_digits_hold_out_a_tenth_of_each_class(cache_dir):
 def test_an_unknown_builtin_says_what_there_is(cache_dir):
     with pytest.raises(Exception, match="known: digits, mnist"):
         open_builtin("mnits", cache_dir=cache_dir)
-
-
-STRONG = Augment(flip=True, rotate_degrees=20.0, crop=0.2, hue=0.1, contrast=0.3, erase=0.5)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_a_third_of_the_hue_circle_turns_red_into_green():
 
     colours[:, :, :3] = _turn(torch.tensor([0.0, 2 * math.pi / 3]))
     red = torch.tensor([255.0, 0.0, 0.0]).view(1, 3, 1, 1).expand(2, 3, 2, 2)
-    after = apply_colours(red.clone(), colours, white=255.0)[:, :, 0, 0] / 255
+    after = apply_colours(red.clone(), colours)[:, :, 0, 0] / 255
     assert colorsys.rgb_to_hsv(*after[0].tolist())[0] == pytest.approx(0, abs=1e-3)
     assert colorsys.rgb_to_hsv(*after[1].tolist())[0] == pytest.approx(1 / 3, abs=1e-3)
 
