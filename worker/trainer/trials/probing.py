@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from redkiln.spec import Training
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.updates.optimizer import AnyOptimizer, build_optimizer
+from worker.trainer.updates.recompute import recompute_activations
 
 BUDGET_SECONDS = (5.0, 60.0)
 BUDGET_SHARE = 0.01
@@ -27,6 +29,9 @@ hundredth of the training, but not less and not more than these."""
 REPEATS = 5
 ENOUGH_SECONDS = 0.25
 """Of steps of one size: then their number is enough."""
+NEAR = 0.85
+"""Of the fastest rate: sizes above that are timed again."""
+LOOKS_AGAIN = 2
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Probe:
     Attributes:
         loss: of outputs and targets.
         make_batch: a made-up batch of so many samples, on the device.
-        training: precision, optimiser and accumulation are taken from it.
+        training: precision, optimiser, accumulation and gradient checkpointing are taken from it.
     """
 
     model: nn.Module
@@ -61,7 +66,7 @@ def count_saved_bytes(probe: Probe, batch_size: int) -> int:
         _apart(probe.device),
         torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept),
     ):
-        model = copy.deepcopy(probe.model).train()
+        model = _copy_model(probe)
         # The copy's weights are kept for the backward pass too, and are there anyway.
         weights |= {p.untyped_storage().data_ptr() for p in model.parameters()}
         _forward(probe, model, probe.make_batch(batch_size))
@@ -77,7 +82,9 @@ def measure_rates(
 ) -> dict[int, float]:
     """Samples per second at each of these rising batch sizes.
 
-    It ends before a size that would take too long, and at one that does not fit the memory.
+    It ends before a size that would take too long, and at one that does not fit the memory. With
+    the time that is left the fastest sizes are timed again by turns: on a machine that others use
+    one slow moment would decide otherwise.
 
     Args:
         probe: what is measured.
@@ -91,7 +98,7 @@ def measure_rates(
     rates: dict[int, float] = {}
     ends_at = None
     with _apart(probe.device):
-        model = copy.deepcopy(probe.model).train()
+        model = _copy_model(probe)
         optimizer = build_optimizer(model, probe.training.optimizer)
         for size in sizes:
             try:
@@ -106,11 +113,30 @@ def measure_rates(
             # The next size takes about twice as long, once to warm up and once more at least.
             if is_enough(rates) or time.perf_counter() + 4 * seconds > ends_at:
                 break
+        assert ends_at is not None
+        _look_again(partial(_time_steps, probe, model, optimizer), rates, ends_at=ends_at)
     del model, optimizer
     if probe.device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()
     return rates
+
+
+def _look_again(
+    time_steps: Callable[[int], float], rates: dict[int, float], *, ends_at: float
+) -> None:
+    """Time the fastest sizes again, and keep the better time of each."""
+    near = [size for size, rate in rates.items() if rate >= NEAR * max(rates.values())]
+    if len(near) < 2:
+        return
+    for size in LOOKS_AGAIN * near[::-1]:
+        # Once to warm up and once more, as fast as before at best.
+        if time.perf_counter() + 2 * size / rates[size] > ends_at:
+            return
+        try:
+            rates[size] = max(rates[size], size / time_steps(size))
+        except torch.OutOfMemoryError:
+            return  # somebody else took memory meanwhile: what was found stands
 
 
 def find_budget(training_seconds: float) -> float:
@@ -130,6 +156,13 @@ def free_bytes(device: torch.device, *, root: Path = Path("/")) -> int:
     if not limit.exists() or (limit_text := limit.read_text().strip()) == "max":
         return available
     return min(available, int(limit_text) - int(used.read_text()))
+
+
+def _copy_model(probe: Probe) -> nn.Module:
+    model = copy.deepcopy(probe.model).train()
+    if probe.training.gradient_checkpointing == "on":
+        recompute_activations(model)
+    return model
 
 
 def _time_steps(probe: Probe, model: nn.Module, optimizer: AnyOptimizer, size: int) -> float:

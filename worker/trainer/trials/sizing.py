@@ -137,14 +137,29 @@ def _find_rates(
             return {size: rate for size, rate in rates.items() if size <= sizes[-1]}
     report.enter(Phase.WARMING)
     report.message("finding the batch size: the first job of this kind on this device")
-    smallest = sizes[0]
-    bytes_a_sample = int(BYTES_A_SAVED_BYTE * count_saved_bytes(probe, smallest) / smallest)
-    fitting = list_candidates(
-        num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
-    )
-    rates = measure_rates(probe, fitting, is_enough=is_flat, num_samples=num_samples)
-    seconds = find_budget(num_samples / rates[min(rates)])
-    found = {"rates": rates, "tried": sizes[-1], "seconds": seconds}
-    of.save("rates_by_batch", whole_key, found)
+    rates = _measure(probe, sizes[0], num_train=num_train, num_samples=num_samples)
+    if rates:
+        seconds = find_budget(num_samples / rates[min(rates)])
+        found = {"rates": rates, "tried": sizes[-1], "seconds": seconds}
+        of.save("rates_by_batch", whole_key, found)
+    else:
+        text = f"not even {sizes[0]} samples fit the device's memory beside a copy of the model: "
+        report.message(text + "training begins with them, and splits them where it has to")
     report.enter(Phase.PREPARING)
+    return rates or {sizes[0]: 1.0}
+
+
+def _measure(probe: Probe, smallest: int, *, num_train: int, num_samples: int) -> dict[int, float]:
+    """Samples per second by batch size; nothing where memory is short from the start."""
+    try:
+        bytes_a_sample = int(BYTES_A_SAVED_BYTE * count_saved_bytes(probe, smallest) / smallest)
+        fitting = list_candidates(
+            num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
+        )
+        rates = measure_rates(probe, fitting, is_enough=is_flat, num_samples=num_samples)
+    except torch.OutOfMemoryError:
+        rates = {}
+    if not rates and probe.device.type == "cuda":
+        # Behind the handler of the error, which keeps every tensor of the step alive.
+        torch.cuda.empty_cache()
     return rates

@@ -210,6 +210,63 @@ def test_a_size_that_does_not_fit_ends_the_measuring():
         measure_rates(probe, [32], is_enough=lambda _: False)
 
 
+def test_a_model_whose_smallest_batch_does_not_fit_begins_with_it_and_is_searched_for_again(
+    settle, monkeypatch
+):
+    def short(*_args, **_options):
+        raise torch.OutOfMemoryError("HIP out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(probing, "_forward", short)
+        assert settle(training()).batch_size == 8
+    assert any("not even 8 samples fit" in e["data"].get("text", "") for e in settle.events())
+    assert settle(training()).batch_size >= 8
+    assert "samples/s by batch" in settle.events()[-1]["data"]["text"]
+
+
+def test_what_training_computes_again_is_not_counted():
+    wide = [nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 6)) for _ in range(4)]
+    deep = nn.Sequential(*wide)
+    counts = {}
+    for kept in ("off", "on"):
+        asked = training(gradient_checkpointing=kept)
+        probe = Probe(deep, nn.functional.cross_entropy, make_batch, asked, CPU)
+        counts[kept] = count_saved_bytes(probe, 64)
+        assert measure_rates(probe, [8], is_enough=lambda _: True).keys() == {8}
+    assert counts["on"] < 0.5 * counts["off"]
+
+
+def test_a_slow_moment_does_not_decide_between_sizes(monkeypatch):
+    took = {8: [0.5, 0.5], 16: [0.10], 32: [0.22, 0.2, 0.16], 64: [0.38, 0.4, 0.36]}
+    timed = []
+
+    def time_steps(_probe, _model, _optimizer, size):
+        timed.append(size)
+        return took[size].pop(0) if len(took[size]) > 1 else took[size][0]
+
+    monkeypatch.setattr(probing, "_time_steps", time_steps)
+    probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
+    rates = measure_rates(probe, [8, 16, 32, 64], is_enough=lambda _: False, num_samples=10**9)
+    assert timed == [8, 16, 32, 64, 64, 32, 16, 64, 32, 16]
+    assert rates == {8: 16, 16: 160, 32: 200, 64: pytest.approx(64 / 0.36)}
+
+
+def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
+    calls = []
+
+    def time_steps(_probe, _model, _optimizer, size):
+        calls.append(size)
+        if len(calls) > 2:
+            raise torch.OutOfMemoryError("HIP out of memory")
+        return size / 100
+
+    monkeypatch.setattr(probing, "_time_steps", time_steps)
+    probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
+    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False)
+    assert rates == {8: 100, 16: 100}
+    assert calls == [8, 16, 16]
+
+
 def test_measuring_ends_when_its_time_is_up(monkeypatch):
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
     monkeypatch.setattr(probing, "BUDGET_SECONDS", (0.0, 60.0))
