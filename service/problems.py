@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -60,6 +61,8 @@ class RequestMiddleware:
                     await response(scope, receive, send_with_id)
                     return
                 await self._app(scope, receive, send_with_id)
+            except ClientDisconnect:
+                log.info("client_left", path=scope["path"])  # nobody waits for an answer
             except Exception:
                 log.exception("unexpected_error", path=scope["path"])
                 if has_started:

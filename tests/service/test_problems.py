@@ -1,5 +1,9 @@
+import asyncio
+
 import pytest
 from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
+from structlog.testing import capture_logs
 
 from service import errors
 from service.changes import Changes
@@ -88,3 +92,26 @@ def test_every_error_says_its_status_and_code():
     known = [error for error in tree if error is not errors.ServiceError]
     assert len({(error.status, error.default_code) for error in known}) == len(known)
     assert all(error.__name__ in errors.__doc__ for error in known)
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "num_sent"),
+    [
+        (ClientDisconnect(), ("client_left", "info"), 0),
+        (RuntimeError("a bug"), ("unexpected_error", "error"), 2),
+    ],
+)
+def test_a_client_that_leaves_is_no_mistake_of_ours(error, told, num_sent):
+    sent = []
+
+    async def fail(_scope, _receive, _send):
+        raise error
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/v1/datasets", "query_string": b"", "headers": []}
+    with capture_logs() as logs:
+        asyncio.run(RequestMiddleware(fail)(scope, None, send))
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [told]
+    assert len(sent) == num_sent
