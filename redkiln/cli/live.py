@@ -202,6 +202,7 @@ def progress_words(watched: Watched) -> str:
         f"epoch {progress.epoch}/{progress.epochs}" if progress.epochs else "",
         f"step {words.count(progress.step)}/{words.count(progress.steps)}",
         *(f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)),
+        f"lr {words.number(progress.metrics['lr'])}" if "lr" in progress.metrics else "",
         f"{words.count(progress.samples_per_second)} samples/s"
         if progress.samples_per_second is not None
         else "",

@@ -200,6 +200,8 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     right.add_row("step", f"{words.count(progress.step)}/{words.count(progress.steps)}")
     speed = progress.samples_per_second
     right.add_row("samples/s", words.count(speed) if speed is not None else "")
+    if (lr := progress.metrics.get("lr")) is not None:
+        right.add_row("learning rate", words.number(lr))
     if progress.data_wait_ratio is not None:
         right.add_row("waits for data", f"{100 * progress.data_wait_ratio:.0f} %")
     if progress.memory_used_bytes is not None:
@@ -299,7 +301,7 @@ _FIRST_METRICS = ("train/loss", *HEADLINES, "val/macro_f1", "val/loss", "train/a
 
 
 def shown_metrics(metrics: dict[str, float]) -> list[tuple[str, float]]:
-    """The metrics, those that people ask for first in front; no learning rate."""
+    """The metrics, those that people ask for first in front; `lr` has a place of its own."""
     first = [name for name in _FIRST_METRICS if name in metrics]
     untold = {*_FIRST_METRICS, *_PREPARING_METRICS, "lr"}
     rest = [name for name in sorted(metrics) if name not in untold]

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
+from redkiln.cli.live import progress_words
 from redkiln.cli.panel import JobPanel, shown_metrics
 from redkiln.cli.watched import Line, Watched, describe_event
 from redkiln.job import EventView, JobView, TelemetrySeries
@@ -96,6 +97,14 @@ def test_waiting_memory_and_where_to_look_at_samples_are_seen(watched):
     assert "host peak 700 MiB for 92 MiB of data" in drawn
     found = "sample predictions at step 1,200, 19 of 24 right: redkiln preview job_0123456789"
     assert found in draw(watched, width=100)
+
+
+def test_the_learning_rate_is_seen_once_there_is_one(watched):
+    assert "learning rate" not in draw(watched)
+    told = progress(metrics={"train/loss": 0.1, "lr": 3.333e-5})
+    watched.apply(Snapshot(status="running", phase="training", progress=told))
+    assert "learning rate 3.33e-05" in " ".join(draw(watched).split())
+    assert "lr 3.33e-05" in progress_words(watched)
 
 
 def test_tuning_kernels_is_seen_as_a_phase_with_its_own_words(watched):
