@@ -133,7 +133,8 @@ def test_ranks_on_two_gpus_train_together_and_the_first_one_tells(gpus):
         print(f"rank {rank} of {dist.get_world_size()} has {total.item():.0f}", flush=True)
         for step in range(1, 4):
             redkiln.log(step=step, steps=3, rank=rank)
-        print("shown", os.environ["ROCR_VISIBLE_DEVICES"], flush=True)
+        # One piece: with PYTHONUNBUFFERED each argument is written by itself, between the other's.
+        print("shown " + os.environ["ROCR_VISIBLE_DEVICES"], flush=True)
         dist.destroy_process_group()
     """
     job_id = gpus.run_script("python", "-c", code, **ON_BOTH)
