@@ -7,7 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from bench.result import Result
+from worker.agent.environment import use_huge_pages
 from worker.trainer.threads import ENVIRONMENT
+
+TRAINER = {**ENVIRONMENT, **use_huge_pages(os.environ)}
+"""What a trainer on a CPU runs in."""
 
 
 def run_isolated(
@@ -15,7 +19,7 @@ def run_isolated(
 ) -> list[Result]:
     """What `python -m <module> <arguments>` measured: the last line that it prints."""
     command = [sys.executable, "-m", module, *arguments]
-    variables = {**ENVIRONMENT, **(environment or {}), **os.environ}
+    variables = {**TRAINER, **(environment or {}), **os.environ}
     done = subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE)
     *_log, results = done.stdout.splitlines()
     return [Result(**item) for item in json.loads(results)]

@@ -25,10 +25,10 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from bench.bare_step import build_network
+from bench.isolated import TRAINER
 from bench.machine import DEVICE
 from bench.turns import Chunks
 from worker.trainer.devices import synchronize
-from worker.trainer.threads import ENVIRONMENT
 
 BATCH = 64
 SETTLE_SECONDS = 0.3
@@ -48,7 +48,7 @@ class PlainProcess:
 
     def __init__(self, way: str, *, model: str, archive: Path) -> None:
         command = [sys.executable, "-m", "bench.plain_loops", way, model, str(archive)]
-        variables = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
+        variables = {name: value for name, value in os.environ.items() if name not in TRAINER}
         self._child = subprocess.Popen(
             command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

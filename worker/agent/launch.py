@@ -10,7 +10,11 @@ import structlog
 
 from redkiln.hardware import PatchOutcome
 from worker.agent.children import Child, Spawner
-from worker.agent.environment import build_child_environment, show_hugging_face
+from worker.agent.environment import (
+    build_child_environment,
+    show_hugging_face,
+    use_huge_pages,
+)
 from worker.agent.grants import Grant
 from worker.agent.host_gpus import HostGpu, show_gpus
 from worker.agent.inventory import SlotPlan
@@ -153,7 +157,8 @@ class Launcher:
         folder = self._kernel_cache_dir
         mask = show_gpus(gpus) if gpus else self._slot.device_environment
         patches = merge_environment(self.decide_patches(gpus))
-        own = {**mask, **patches, **show_hugging_face(os.environ)}
+        pages = {} if gpus or self._own_gpus else use_huge_pages(os.environ)
+        own = {**mask, **patches, **pages, **show_hugging_face(os.environ)}
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

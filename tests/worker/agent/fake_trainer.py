@@ -83,6 +83,7 @@ def train(jobdir, *, is_warm):
     print("secrets", sorted(name for name in os.environ if "KEY" in name or "BROKER" in name))
     masks = {name: os.environ[name] for name in sorted(os.environ) if "VISIBLE" in name}
     print(f"masks {masks} gpus={order.num_gpus} limit={order.memory_limit_bytes}")
+    print("tunables", os.environ.get("GLIBC_TUNABLES"))
     print("denied", json.dumps(order.denied))
     print("leases", sorted(held_locks()), flush=True)
     events.write("phase", phase="training")

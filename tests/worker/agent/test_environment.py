@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from worker.agent.environment import (
@@ -6,6 +11,7 @@ from worker.agent.environment import (
     show_every_gpu,
     show_hugging_face,
     show_one_gpu,
+    use_huge_pages,
 )
 from worker.hardware.masks import HIDE_GPUS
 
@@ -31,6 +37,22 @@ def test_only_known_names_pass():
         "OMP_NUM_THREADS": "3",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (None, "glibc.malloc.hugetlb=1"),
+        ("", "glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.arena_max=2", "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"),
+    ],
+)
+def test_huge_pages_are_asked_for_unless_somebody_has_said_otherwise(said, expected):
+    own = {} if said is None else {"GLIBC_TUNABLES": said}
+    asked = use_huge_pages(own)
+    assert asked == {"GLIBC_TUNABLES": expected}
+    assert build_child_environment(own, device=asked, threads=1).items() >= asked.items()
 
 
 def test_models_and_their_token_are_for_those_who_fetch_them():
@@ -77,3 +99,22 @@ def test_one_gpu_is_shown_by_one_variable(own, index, is_hip, shown):
 def test_a_spares_key_follows_the_environment_whatever_its_order():
     assert digest_environment({"A": "1", "B": "2"}) == digest_environment({"B": "2", "A": "1"})
     assert digest_environment({"A": "1"}) != digest_environment({"A": "2"})
+
+
+def test_the_kernel_heeds_it():
+    state = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not state.exists() or "[never]" in state.read_text():
+        pytest.skip("this system has no transparent huge pages")
+    library, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    if library != "glibc" or tuple(map(int, version.split("."))) < (2, 35):
+        pytest.skip("this C library cannot ask for them")
+    code = "x = b'1' * 2**26; print(open('/proc/self/smaps_rollup').read())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=use_huge_pages({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("AnonHugePages:")]
+    assert int(line.split()[1]) > 32 * 1024

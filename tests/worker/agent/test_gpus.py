@@ -202,6 +202,7 @@ def test_a_desktops_card_keeps_some_memory_free(service, make_bench):
     bench.start()
     service.wait_for_finish(attempt_id)
     assert f"limit={21 * GIB}" in line(service, attempt_id, "masks")
+    assert line(service, attempt_id, "tunables") == "None"
     assert any("because it drives a screen" in text for text in messages(service, attempt_id))
 
 
@@ -315,6 +316,7 @@ def test_a_worker_whose_gpus_are_all_left_alone_runs_on_its_cpu(service, make_be
     assert set(bench.exclusions().values()) == {"not_wanted"}
     assert service.claims[0].devices == ["cpu"]
     assert "'HIP_VISIBLE_DEVICES': '-1'" in line(service, attempt_id, "masks")
+    assert "hugetlb=1" in line(service, attempt_id, "tunables")
     assert line(service, attempt_id, "leases") == "[]"
 
 
