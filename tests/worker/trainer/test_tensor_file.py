@@ -32,8 +32,10 @@ def test_the_library_reads_every_type_back(tmp_path, dtype):
         assert torch.equal(loaded[name], tensor)
 
 
-def test_types_of_several_widths_and_layouts_share_a_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("small_bytes", [0, 30, 10**6])
+def test_types_of_several_widths_and_layouts_share_a_file(tmp_path, monkeypatch, small_bytes):
     monkeypatch.setattr(tensor_file, "CHUNK_BYTES", 40)
+    monkeypatch.setattr(tensor_file, "SMALL_BYTES", small_bytes)
     path = tmp_path / "x.safetensors"
     images = torch.randn(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)
     tensors = {
@@ -44,7 +46,8 @@ def test_types_of_several_widths_and_layouts_share_a_file(tmp_path, monkeypatch)
         "curve": torch.randn(2, 7, dtype=torch.float64),
     }
     with path.open("wb") as file:
-        write_tensors(file, tensors)
+        digest, _ = write_tensors(file, tensors)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
     loaded = safetensors.torch.load_file(path)
     assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())
 
