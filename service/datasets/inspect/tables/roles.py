@@ -32,6 +32,9 @@ MAX_CATEGORIES = 1000
 """Values of a column that is taken for categories without being told so."""
 MIXED_SHARE = 0.8
 """Share of numbers from which a column with other values too is thought to be a mistake."""
+MAX_WORDS_FOR_NONE = 3
+"""Of so many words among numbers each may stand for no value."""
+MAX_ROWS_FOR_WORDS = 1000
 _NUMBERS_ROWS = "it numbers the rows"
 MAX_FEW = 20
 """Different whole numbers that are taken for classes rather than for amounts."""
@@ -290,10 +293,15 @@ def _infer_use(
 def _mixed(found: Profile, places: Callable[[int], str]) -> DatasetProblem:
     wrong = found.is_not_number.nonzero()[0]
     name = show(found.name)
+    words = list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
+    remedy = "leave these fields empty"
+    if len(words) <= MAX_WORDS_FOR_NONE:
+        said = " ".join(f"missing={word}" for word in words)
+        remedy += f" or name all that stands for no value in this table ({said})"
     message = (
         f"column {name!r} mixes types: {found.num_present - len(wrong)} values are numbers and "
-        f"{len(wrong)} are not ({found.example(int(wrong[0]))!r} is the first); leave these fields "
-        f"empty, or say what the column is: column={name}=categorical or {name}=ignored"
+        f"{len(wrong)} are not ({words[0]!r} is the first); {remedy}, or say what the column is: "
+        f"column={name}=categorical or {name}=ignored"
     )
     return problem("mixed_types", message, places(int(wrong[0])))
 

@@ -67,10 +67,21 @@ def test_mixed_types_are_refused_with_an_example_and_can_be_settled(look, rows):
     looked = look(mixed)
     assert looked.codes == ["mixed_types"]
     assert "'unknown'" in looked.errors[0].message
+    assert "no value in this table (missing=unknown)" in looked.errors[0].message
+    assert look(mixed, missing=["unknown"]).errors == []
     assert look(mixed, columns={"q": "categorical"}).errors == []
     as_number = look(mixed, columns={"q": "numeric"})
     assert as_number.codes == ["too_many_bad_rows", *["not_a_number"] * 10]
     assert as_number.errors[1].path == "line 11"
+
+
+def test_many_words_among_numbers_are_not_taken_for_gaps(look, rows):
+    lines = rows(100, header="x,q,label", label=lambda i: "ab"[i % 2]).splitlines()
+    for number in range(10, 20):
+        lines[number] = f"0.5,{'abcde'[number % 5]},a"
+    looked = look("\n".join(lines))
+    assert looked.codes == ["mixed_types"]
+    assert "missing=" not in looked.errors[0].message
 
 
 def test_a_class_for_nearly_every_row_is_refused_with_another_way(look):
