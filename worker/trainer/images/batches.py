@@ -19,8 +19,8 @@ from worker.trainer.seeds import build_generator
 
 BYTES_AT_ONCE = 8 << 20
 MOST_AT_ONCE = 8
-"""Small batches of resident images are made several at a time, for an operator between two steps
-costs more than its work: 64 images of 32 pixels took 1.07 ms one by one and 0.6 ms of eight (two
+"""Small batches are read and made several at a time, for an operator between two steps costs more
+than its work: 64 resident images of 32 pixels took 1.07 ms one by one and 0.6 ms of eight (two
 cores of a Xeon, amdnet's steps between them, November 2026)."""
 FLOAT_BYTES = 4
 
@@ -63,7 +63,7 @@ class TrainBatches:
     Attributes:
         pace: of the host, which makes the batches.
         ranks: that share each batch.
-        read_ahead: how many batches are read ahead, where images are not resident.
+        read_ahead: how much is read ahead, where images are not resident.
 
     Args:
         images: that they are made of.
@@ -94,10 +94,10 @@ class TrainBatches:
         self._next: tuple[int, int] | None = None
         self.pace = Pace()
         self.ranks = ALONE
-        most = images.fit_depth(MOST, batch_size=batch_size)
-        self.read_ahead = ReadAhead(depth, most=most, on_settled=on_depth)
         self.batch_size = batch_size
         self.num_batches = images.num("train") // batch_size
+        most = images.fit_depth(MOST, batch_size=batch_size * self._num_at_once)
+        self.read_ahead = ReadAhead(depth, most=most, on_settled=on_depth)
 
     def get(self, epoch: int, place: int) -> Batch:
         """Batch `place` of epoch `epoch`, both counted from 0.
@@ -106,8 +106,6 @@ class TrainBatches:
             TrainingFailed: an image could not be read.
         """
         with self.pace.making():
-            if self._images.home != "device":
-                return self._read(epoch, place)
             group, memory_format = self._group, self._images.memory_format
             if group is None or not group.has(epoch, place, memory_format):
                 group = self._group = None  # its memory is for the next one
@@ -132,33 +130,36 @@ class TrainBatches:
 
     def _make(self, epoch: int, places: range) -> _Group:
         images, drawn = self._images, self._drawn(epoch)
-        start, stop = self._span(places[0])[0], self._span(places[-1])[1]
-        chosen = images.select(drawn.rows[start:stop])
+        start, stop = self._span_of(places)
+        rows = drawn.rows[start:stop]
+        is_resident = images.home == "device"
+        chosen = images.select(rows) if is_resident else self._take(epoch, places, rows)
         inputs, labels = images.finish(*chosen, drawn.transforms.slice(start, stop))
         parts = (inputs.tensor_split(len(places)), labels.tensor_split(len(places)))
         return _Group(epoch, places, images.memory_format, list(zip(*parts, strict=True)))
 
     def _find_places(self, place: int) -> range:
         """Those that are made together with one, whichever of them is asked for first."""
-        num = 1
-        if self.ranks.is_alone:
-            batch_bytes = self.batch_size * math.prod(self._images.image_shape) * FLOAT_BYTES
-            num = max(1, min(MOST_AT_ONCE, BYTES_AT_ONCE // batch_bytes))
-        first = place - place % num
-        return range(first, min(first + num, self.num_batches))
+        first = place - place % self._num_at_once
+        return range(first, min(first + self._num_at_once, self.num_batches))
 
-    def _read(self, epoch: int, place: int) -> Batch:
-        """One batch, of images that are not resident."""
-        drawn, (start, stop) = self._drawn(epoch), self._span(place)
-        labels = self._images.select_labels(drawn.rows[start:stop])
-        transforms = drawn.transforms.slice(start, stop)
-        return self._images.finish(self._take(epoch, place), labels, transforms)
+    @property
+    def _num_at_once(self) -> int:
+        if not self.ranks.is_alone:
+            return 1
+        batch_bytes = self.batch_size * math.prod(self._images.image_shape) * FLOAT_BYTES
+        return max(1, min(MOST_AT_ONCE, BYTES_AT_ONCE // batch_bytes))
 
     def _span(self, place: int) -> tuple[int, int]:
         """Where this rank's part of a batch begins and ends in the order of its epoch."""
         return self.ranks.share(place * self.batch_size, (place + 1) * self.batch_size)
 
-    def _take(self, epoch: int, place: int) -> torch.Tensor:
+    def _span_of(self, places: range) -> tuple[int, int]:
+        return self._span(places[0])[0], self._span(places[-1])[1]
+
+    def _take(self, epoch: int, places: range, rows: torch.Tensor) -> Batch:
+        """Planes and labels of some places, of images that are not resident."""
+        place = places[0]
         if self._ahead is None or self._next != (epoch, place):
             self._stop_reading()
             self.read_ahead.start_over()
@@ -166,27 +167,29 @@ class TrainBatches:
             self._ahead = self._images.read_ahead(
                 self._reader,
                 self._requests(epoch, place),
-                batch_size=self.batch_size,
+                batch_size=self.batch_size * self._num_at_once,
                 depth=self.read_ahead.depth,
             )
         began = time.perf_counter()
         found = self._ahead.next()
         now = time.perf_counter()
-        self.read_ahead.note(waited_seconds=now - began, now=now)
+        self.read_ahead.note(waited_seconds=now - began, now=now, num=len(places))
         self._ahead.deepen(self.read_ahead.depth)
         assert found is not None
         name, planes = found
         assert name == (epoch, place)
-        self._next = (epoch, place + 1) if place + 1 < self.num_batches else (epoch + 1, 0)
-        return planes
+        self._next = (epoch, places.stop) if places.stop < self.num_batches else (epoch + 1, 0)
+        return planes, self._images.select_labels(rows)
 
     def _requests(self, epoch: int, place: int) -> Iterator[Request]:
         """From a place on, epoch after epoch; taken in the reading thread."""
         while True:
             order = draw_order(self._images.rows["train"], seed=self._seed, epoch=epoch)
-            for number in range(place, self.num_batches):
-                start, stop = self._span(number)
-                yield (epoch, number), order[start:stop].tolist()
+            while place < self.num_batches:
+                places = self._find_places(place)
+                start, stop = self._span_of(places)
+                yield (epoch, place), order[start:stop].tolist()
+                place = places.stop
             epoch, place = epoch + 1, 0
 
     def _drawn(self, epoch: int) -> _Epoch:

@@ -1,5 +1,7 @@
 """How many batches are read ahead of training: more where steps wait for them, while that helps.
 
+Small batches are read several at a time, and such a group counts as one.
+
 It is chosen while a job trains, by what its steps waited; no number of the training depends on it.
 """
 
@@ -40,19 +42,20 @@ class ReadAhead:
         self._began = 0.0
         self._waited = 0.0
 
-    def note(self, *, waited_seconds: float, now: float) -> None:
-        """A batch was taken.
+    def note(self, *, waited_seconds: float, now: float, num: int = 1) -> None:
+        """What was read ahead at once was taken.
 
         Args:
             waited_seconds: that the step waited for it.
             now: seconds on any clock.
+            num: batches in it.
         """
         if self._is_settled:
             return
         if self._num == 0:
             # Nobody could have read the first one ahead.
             self._began, waited_seconds = now, 0.0
-        self._num += 1
+        self._num += num
         self._waited += waited_seconds
         if self._num > WINDOW:
             self._judge(self._waited / max(now - self._began, 1e-9))
