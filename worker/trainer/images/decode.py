@@ -22,6 +22,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -183,11 +184,12 @@ def _decode(
         )
     if problem is not None:
         raise failure_of(problem)
-    with closing(FileRows(images_path)) as rows:
-        facts = measure_facts(rows, index, pixel_format, on_block=lambda _num_read: None)
+    with images_path.open("r+b") as file, ThreadPoolExecutor(1) as syncer:
+        synced = syncer.submit(os.fsync, file.fileno())  # the disk is busy while a core counts
+        with closing(FileRows(images_path)) as rows:
+            facts = measure_facts(rows, index, pixel_format, on_block=lambda _num_read: None)
+        synced.result()
     (staging / "facts.json").write_text(facts.model_dump_json())
-    with images_path.open("r+b") as file:
-        os.fsync(file.fileno())
 
 
 def plan_shards(

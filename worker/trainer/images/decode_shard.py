@@ -98,7 +98,7 @@ def _decode_samples(
         if problem is not None:
             return problem
         if number % ROWS_A_MARK == 0 or number == len(samples):
-            file.write(block[: place + 1].tobytes())
+            file.write(block[: place + 1].data)
             on_row(number)
     return None
 
