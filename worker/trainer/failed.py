@@ -11,7 +11,7 @@ from redkiln.failure import FailureCode, JobFailure
 from worker.hardware.deaths import recognise, to_failure
 
 if TYPE_CHECKING:
-    from worker.trainer.images.decode_shard import ShardProblem
+    from worker.trainer.images.decode_sample import SampleProblem
 
 
 class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
@@ -29,7 +29,7 @@ class TrainingFailed(Exception):  # noqa: N818 - it names an outcome
         return error
 
 
-def failure_of(problem: "ShardProblem") -> TrainingFailed:
+def failure_of(problem: "SampleProblem") -> TrainingFailed:
     """What a sample that could not be decoded ends the run with."""
     code = FailureCode.DATASET_UNAVAILABLE if problem.is_gone else FailureCode.BAD_INPUT
     message = f"cannot read {problem.path} of the data set: {problem.reason}"

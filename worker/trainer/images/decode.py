@@ -7,22 +7,17 @@
 
 The key is a digest of the data set's fingerprint and the pixel format. A folder appears by one
 rename, so two jobs may decode the same set at once and one result stays; a folder that a job reads
-is held, and not removed to make room. Decoding runs in one child a core (Pillow's threads only get
-in each other's way on small images), each writing its own rows of the array.
+is held, and not removed to make room.
 """
 
 import hashlib
-import itertools
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -34,13 +29,14 @@ from numpy.typing import NDArray
 
 from redkiln.datasets import DatasetIndex
 from worker.jobdir import DECODED_BYTES
-from worker.trainer.failed import failure_of
 from worker.trainer.images.decode_ahead import DecodingRows
-from worker.trainer.images.decode_shard import ROWS_A_MARK, Shard, ShardProblem, decode_rows
+from worker.trainer.images.decode_blocks import Work
+from worker.trainer.images.decode_together import decode_together
 from worker.trainer.images.decoded_facts import (
     DecodedFacts,
     choose_facts_rows,
     count_rows,
+    facts_of,
     measure_facts,
 )
 from worker.trainer.images.decoded_sets import prune, publish, removable_bytes
@@ -52,9 +48,6 @@ from worker.trainer.images.room import may_be_stored
 
 VERSION = 2
 """Part of the key; rises whenever the same image would decode to other pixels or facts."""
-
-IN_PROCESS_ROWS = 1000
-"""Fewer rows than this are decoded before a child would have started."""
 
 
 class Pixels(Protocol):
@@ -167,97 +160,19 @@ def _decode(
     with images_path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, images_path.stat().st_size)
     require_source(source_path)
-    shards = plan_shards(
-        num_rows,
-        cores=len(os.sched_getaffinity(0)),
-        source_path=make_readable(source_path, index, staging),
-        index_path=index_path,
-        images_path=images_path,
+    work = Work(
+        folder=str(staging),
+        source_path=str(make_readable(source_path, index, staging)),
+        index_path=str(index_path),
+        images_path=str(images_path),
         offset=offset,
         pixel_format=pixel_format,
     )
-    if len(shards) == 1:
-        problem = decode_rows(shards[0], on_row=lambda done: on_progress(done, num_rows))
-    else:
-        problem = _run_children(
-            shards, staging, lambda done: on_progress(min(done, num_rows), num_rows)
-        )
-    if problem is not None:
-        raise failure_of(problem)
-    with images_path.open("r+b") as file, ThreadPoolExecutor(1) as syncer:
-        synced = syncer.submit(os.fsync, file.fileno())  # the disk is busy while a core counts
-        with closing(FileRows(images_path)) as rows:
-            facts = measure_facts(rows, index, pixel_format, on_block=lambda _num_read: None)
-        synced.result()
-    (staging / "facts.json").write_text(facts.model_dump_json())
-
-
-def plan_shards(
-    num_rows: int,
-    *,
-    cores: int,
-    source_path: Path,
-    index_path: Path,
-    images_path: Path,
-    offset: int,
-    pixel_format: PixelFormat,
-) -> list[Shard]:
-    """Equal shares of the rows, one a core, or one in all where children would not pay."""
-    count = max(1, min(cores, num_rows // (IN_PROCESS_ROWS // 2)))
-    count = 1 if num_rows < IN_PROCESS_ROWS else count
-    bounds = [num_rows * part // count for part in range(count + 1)]
-    return [
-        Shard(
-            source_path=str(source_path),
-            index_path=str(index_path),
-            images_path=str(images_path),
-            offset=offset,
-            pixel_format=pixel_format,
-            start=start,
-            stop=stop,
-        )
-        for start, stop in itertools.pairwise(bounds)
-    ]
-
-
-def _run_children(
-    shards: list[Shard], staging: Path, on_row: Callable[[int], None]
-) -> ShardProblem | None:
-    children = []
-    try:
-        for number, shard in enumerate(shards):
-            path = staging / f"shard-{number}.json"
-            path.write_text(shard.model_dump_json())
-            command = [sys.executable, "-m", "worker.trainer.images.decode_shard", str(path)]
-            environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
-            children.append(subprocess.Popen(command, env=environment, cwd=_checkout()))
-        while any(child.poll() is None for child in children):
-            time.sleep(0.02)
-            on_row(sum(_rows_done(staging / f"shard-{n}.done") for n in range(len(shards))))
-        for number, child in enumerate(children):
-            problem_path = staging / f"shard-{number}.problem"
-            if problem_path.exists():
-                return ShardProblem.model_validate_json(problem_path.read_bytes())
-            if child.returncode != 0:
-                raise RuntimeError(f"a decoding child ended with status {child.returncode}")
-        return None
-    finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-
-
-def _rows_done(path: Path) -> int:
-    # A mark is one byte: a size never reads half-written.
-    try:
-        return path.stat().st_size * ROWS_A_MARK
-    except FileNotFoundError:
-        return 0
-
-
-def _checkout() -> Path:
-    return Path(__file__).parents[3]
+    cores = len(os.sched_getaffinity(0))
+    levels = decode_together(work, index, cores=cores, on_progress=on_progress)
+    with images_path.open("r+b") as file:
+        os.fsync(file.fileno())
+    (staging / "facts.json").write_text(facts_of(levels, index).model_dump_json())
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from worker.trainer.failed import failure_of
 from worker.trainer.images.decode_child import BLOCK_ROWS, Assignment, Request, map_block
-from worker.trainer.images.decode_shard import ShardProblem
+from worker.trainer.images.decode_sample import SampleProblem
 from worker.trainer.images.pixels import PixelFormat
 
 
@@ -109,12 +109,12 @@ def _write(child: "subprocess.Popen[bytes]", message: BaseModel) -> None:
         raise _ended(child) from None
 
 
-def _read_answer(child: "subprocess.Popen[bytes]") -> ShardProblem | None:
+def _read_answer(child: "subprocess.Popen[bytes]") -> SampleProblem | None:
     assert child.stdout is not None
     line = child.stdout.readline()
     if not line.endswith(b"\n"):
         raise _ended(child)
-    return ShardProblem.model_validate_json(line) if line.strip() else None
+    return SampleProblem.model_validate_json(line) if line.strip() else None
 
 
 def _ended(child: "subprocess.Popen[bytes]") -> RuntimeError:

@@ -2,7 +2,7 @@
 
 It shares a block of memory with the trainer (a descriptor, never a name) and reads an `Assignment`
 and then `Request`s, a line each, on stdin. The answer to each request is a line on stdout: empty,
-or a `ShardProblem`. It imports no torch, so it starts in a fraction of a second.
+or a `SampleProblem`. It imports no torch, so it starts in a fraction of a second.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
-from worker.trainer.images.decode_shard import ShardProblem, decode_sample
+from worker.trainer.images.decode_sample import SampleProblem, decode_sample
 from worker.trainer.images.pixels import PixelFormat
 from worker.trainer.images.sources import open_source
 from worker.trainer.lifetime import die_with_parent
@@ -60,7 +60,7 @@ def main(descriptor: int) -> int:
     except (OSError, ValueError) as error:
         # Told as the answer to the first request.
         sys.stdin.buffer.readline()
-        _answer(ShardProblem(path=source_path.name, reason=str(error), is_gone=True))
+        _answer(SampleProblem(path=source_path.name, reason=str(error), is_gone=True))
         return 0
     with contextlib.closing(source):
         while line := sys.stdin.buffer.readline():
@@ -74,7 +74,7 @@ def main(descriptor: int) -> int:
     return 0
 
 
-def _answer(problem: ShardProblem | None) -> None:
+def _answer(problem: SampleProblem | None) -> None:
     text = "" if problem is None else problem.model_dump_json()
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

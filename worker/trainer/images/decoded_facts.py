@@ -1,14 +1,17 @@
 """What is known of a decoded set of images beside its pixels."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
-from worker.trainer.images.pixel_rows import Rows
 from worker.trainer.images.pixels import PixelFormat
+
+if TYPE_CHECKING:
+    from worker.trainer.images.pixel_rows import Rows
 
 FACTS_ROWS = 16384
 """Training rows that mean and spread are computed of, evenly spaced: all of a smaller set. The same
@@ -34,29 +37,33 @@ class DecodedFacts(BaseModel):
 
 
 def measure_facts(
-    rows: Rows,
+    rows: "Rows",
     index: DatasetIndex,
     pixel_format: PixelFormat,
     *,
     on_block: Callable[[int], None],
 ) -> DecodedFacts:
     """Mean and spread of the training images; `on_block` is told how many were read so far."""
-    # By counting grey levels: exact, and the same however the rows were shared out.
     chosen = choose_facts_rows(len(index.splits["train"]), num_bytes=pixel_format.num_bytes)
-    counts = np.zeros((pixel_format.channels, 256), dtype=np.int64)
+    levels = no_levels(pixel_format)
     block = np.empty((FACTS_BLOCK, *pixel_format.shape), dtype=np.uint8)
     for start in range(0, len(chosen), FACTS_BLOCK):
         some = chosen[start : start + FACTS_BLOCK]
         rows.read(some, block[: len(some)])
-        for channel, count in enumerate(counts):
-            count += _count_levels(block[: len(some), channel].reshape(-1))
+        levels += count_levels(block[: len(some)])
         on_block(start + len(some))
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    levels = np.arange(256, dtype=np.float64)
-    means = shares @ levels
-    stds = [
-        np.sqrt(share @ (levels - mean) ** 2) for share, mean in zip(shares, means, strict=True)
-    ]
+    return facts_of(levels, index)
+
+
+def facts_of(levels: NDArray[np.int64], index: DatasetIndex) -> DecodedFacts:
+    """The facts by how often each grey level occurs, (C, 256).
+
+    Exact, and the same however the rows were shared out.
+    """
+    shares = levels / levels.sum(axis=1, keepdims=True)
+    greys = np.arange(256, dtype=np.float64)
+    means = shares @ greys
+    stds = [np.sqrt(share @ (greys - mean) ** 2) for share, mean in zip(shares, means, strict=True)]
     return DecodedFacts(
         num_rows=count_rows(index),
         mean=[float(mean) / 255 for mean in means],
@@ -75,8 +82,17 @@ def choose_facts_rows(num_train: int, *, num_bytes: int) -> list[int]:
     return [number * num_train // count for number in range(count)]
 
 
-def _count_levels(values: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """How often each grey level occurs."""
+def no_levels(pixel_format: PixelFormat) -> NDArray[np.int64]:
+    """Counts of grey levels, (C, 256), before anything was counted."""
+    return np.zeros((pixel_format.channels, 256), dtype=np.int64)
+
+
+def count_levels(planes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How often each grey level occurs, (C, 256), in images (B, C, S, S)."""
+    return np.stack([_count(planes[:, channel].reshape(-1)) for channel in range(planes.shape[1])])
+
+
+def _count(values: NDArray[np.uint8]) -> NDArray[np.int64]:
     if len(values) % 2:
         return np.bincount(values, minlength=256)
     # In pairs, which takes half of the time.

@@ -8,7 +8,7 @@ from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed, failure_of
 from worker.trainer.images.arrays import is_made_of_arrays, unpack_arrays
-from worker.trainer.images.decode_shard import ShardProblem
+from worker.trainer.images.decode_sample import SampleProblem
 from worker.trainer.images.sources import BUILTIN_ARRAY, BadSampleError
 
 UNPACKED = "unpacked"
@@ -40,7 +40,7 @@ def make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
     try:
         return unpack_arrays(path, index, folder / UNPACKED)
     except BadSampleError as error:
-        problem = ShardProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+        problem = SampleProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
         raise failure_of(problem) from error
 
 

@@ -15,8 +15,8 @@ from PIL import Image
 
 from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.images import decode
-from worker.trainer.images.decode import open_decoded, plan_shards
+from worker.trainer.images import decode, decode_together
+from worker.trainer.images.decode import open_decoded
 from worker.trainer.images.pixels import PixelFormat
 from worker.trainer.images.room import DISK_RESERVE_BYTES
 
@@ -105,41 +105,13 @@ def test_mean_and_spread_are_those_of_the_training_images(opened, files):
 
 def test_a_decoded_set_is_not_decoded_again(opened, files, monkeypatch):
     first, _ = opened(files(train=200))
-    monkeypatch.setattr(decode, "decode_rows", None)
+    monkeypatch.setattr(decode, "decode_together", None)
     second, rows = opened(files(train=200))
     assert rows == []
     assert np.array_equal(first.images, second.images)
 
 
-def test_many_rows_are_decoded_by_children(opened, files, monkeypatch):
-    monkeypatch.setattr(decode, "IN_PROCESS_ROWS", 40)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
-    monkeypatch.setattr(decode, "decode_rows", None)
-    content = files()
-    result, rows = opened(content)
-    last = sorted(n for n in content if n.startswith("test/"))[-1]
-    assert np.array_equal(result.images[-1], pixels_of(content[last]))
-    assert rows
-
-
-@pytest.mark.parametrize(
-    ("num_rows", "cores", "expected"),
-    [(999, 8, [(0, 999)]), (1001, 2, [(0, 500), (500, 1001)]), (5000, 1, [(0, 5000)])],
-)
-def test_rows_are_shared_out_once_each(tmp_path, num_rows, cores, expected):
-    shards = plan_shards(
-        num_rows,
-        cores=cores,
-        source_path=tmp_path,
-        index_path=tmp_path,
-        images_path=tmp_path,
-        offset=128,
-        pixel_format=FORMAT,
-    )
-    assert [(shard.start, shard.stop) for shard in shards] == expected
-
-
-@pytest.mark.parametrize("by_children", [False, True])
+@pytest.mark.parametrize("with_helpers", [False, True])
 @pytest.mark.parametrize(
     ("damage", "code", "words"),
     [
@@ -148,10 +120,10 @@ def test_rows_are_shared_out_once_each(tmp_path, num_rows, cores, expected):
     ],
 )
 def test_a_file_that_is_gone_or_changed_is_named(
-    opened, files, tmp_path, monkeypatch, damage, code, words, by_children
+    opened, files, tmp_path, monkeypatch, damage, code, words, with_helpers
 ):
-    if by_children:
-        monkeypatch.setattr(decode, "IN_PROCESS_ROWS", 40)
+    if with_helpers:
+        monkeypatch.setattr(decode_together, "ROWS_A_HELPER", 20)
         monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     content = files()
     name = "train/rows/003.png"

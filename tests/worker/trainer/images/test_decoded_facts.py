@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from worker.trainer.images import decoded_facts
 from worker.trainer.images.decoded_facts import (
     FACTS_BLOCK,
     FACTS_ROWS,
     FACTS_VALUES,
     choose_facts_rows,
+    count_levels,
 )
 
 
@@ -19,7 +19,9 @@ def test_facts_of_a_large_set_are_those_of_rows_from_all_over_it():
     assert len(choose_facts_rows(10**6, num_bytes=10**9)) == FACTS_BLOCK
 
 
-@pytest.mark.parametrize("num", [0, 7, 1000])
-def test_grey_levels_are_counted(num):
-    values = np.random.default_rng(0).integers(0, 256, num, dtype=np.uint8)
-    assert np.array_equal(decoded_facts._count_levels(values), np.bincount(values, minlength=256))
+@pytest.mark.parametrize(("num", "side"), [(0, 4), (7, 1), (3, 12)])
+def test_grey_levels_are_counted_by_channel(num, side):
+    rng = np.random.default_rng(0)
+    planes = rng.integers(0, 256, (num, 3, side, side), dtype=np.uint8)
+    counts = [np.bincount(planes[:, channel].reshape(-1), minlength=256) for channel in range(3)]
+    assert np.array_equal(count_levels(planes), counts)

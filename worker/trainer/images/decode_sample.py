@@ -1,0 +1,40 @@
+"""One sample of a data set decoded into planes, or what is wrong with it."""
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from pydantic import BaseModel
+
+from redkiln.datasets import Sample
+from worker.trainer.images.pixels import PixelFormat, to_pixels
+from worker.trainer.images.sources import BadSampleError, Source
+
+
+class SampleProblem(BaseModel):
+    """A sample that cannot be used.
+
+    Attributes:
+        is_gone: its file is; else its content is at fault.
+    """
+
+    path: str
+    reason: str
+    is_gone: bool
+
+
+def decode_sample(
+    sample: Sample, source: Source, planes: NDArray[np.uint8], pixel_format: PixelFormat
+) -> SampleProblem | None:
+    """Decode one sample into `planes`, (C, S, S).
+
+    Returns:
+        What was wrong with it.
+    """
+    try:
+        planes[:] = to_pixels(source.open_image(sample), pixel_format).transpose(2, 0, 1)
+    except BadSampleError as error:
+        return SampleProblem(path=error.path, reason=error.reason, is_gone=error.is_gone)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        # Pillow raises SyntaxError for some broken PNGs.
+        return SampleProblem(path=sample.path, reason=f"{error}", is_gone=False)
+    return None

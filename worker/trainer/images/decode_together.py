@@ -1,0 +1,96 @@
+"""Decoding a whole data set by all cores.
+
+This process begins at once; a helper for each further core joins in as soon as it has started.
+Processes rather than threads: Pillow's only get in each other's way on small images.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.datasets import DatasetIndex
+from worker.trainer.failed import failure_of
+from worker.trainer.images.decode_blocks import (
+    BlockQueue,
+    Outcome,
+    Work,
+    decode_blocks,
+    outcome_path,
+)
+from worker.trainer.images.decoded_facts import count_rows
+
+ROWS_A_HELPER = 500
+"""Fewer rows for each are decoded before a helper would have started."""
+
+
+def decode_together(
+    work: Work, index: DatasetIndex, *, cores: int, on_progress: Callable[[int, int], None]
+) -> NDArray[np.int64]:
+    """Decode all rows; `on_progress` is called with rows done and rows in all.
+
+    Returns:
+        (C, 256), how often each grey level occurs in the rows that mean and spread are computed of.
+
+    Raises:
+        TrainingFailed: a file is gone, has changed, or cannot be decoded.
+        RuntimeError: a helper has ended.
+    """
+    num_rows = count_rows(index)
+    count = num_helpers(num_rows, cores=cores)
+    with BlockQueue(Path(work.folder), num_rows) as queue, _started(work, count) as helpers:
+
+        def tell() -> None:
+            _raise_ended(helpers)
+            on_progress(queue.num_done(), num_rows)
+
+        outcomes = [decode_blocks(work, index, queue, on_block=tell)]
+        while any(helper.poll() is None for helper in helpers):
+            time.sleep(0.005)
+            tell()
+        _raise_ended(helpers)
+    paths = [outcome_path(work, number) for number in range(count)]
+    outcomes.extend(Outcome.model_validate_json(path.read_bytes()) for path in paths)
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.row):
+        if outcome.problem is not None:
+            raise failure_of(outcome.problem)
+    levels: NDArray[np.int64] = np.array([outcome.levels for outcome in outcomes]).sum(axis=0)
+    return levels
+
+
+def num_helpers(num_rows: int, *, cores: int) -> int:
+    """Processes that are worth starting beside this one."""
+    return max(0, min(cores, num_rows // ROWS_A_HELPER) - 1)
+
+
+@contextmanager
+def _started(work: Work, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    path = Path(work.folder) / "work.json"
+    path.write_text(work.model_dump_json())
+    command = [sys.executable, "-m", "worker.trainer.images.decode_blocks", str(path)]
+    environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
+    checkout = Path(__file__).parents[3]
+    helpers: list[subprocess.Popen[bytes]] = []
+    try:
+        for number in range(count):
+            helpers.append(  # noqa: PERF401 - one that was started has to be known to be ended
+                subprocess.Popen([*command, str(number)], env=environment, cwd=checkout)
+            )
+        yield helpers
+    finally:
+        for helper in helpers:
+            if helper.poll() is None:
+                helper.kill()
+            helper.wait()
+
+
+def _raise_ended(helpers: list[subprocess.Popen[bytes]]) -> None:
+    for helper in helpers:
+        if helper.poll() not in (None, 0):
+            raise RuntimeError(f"a decoding process has ended with status {helper.returncode}")
