@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from redkiln.job_weights import check_job, is_job
+from redkiln.job_weights import check_job, check_pinned, is_job
 from redkiln.nearest import suggest
 from redkiln.spec import Auto, Shorthand, StrictModel
 
@@ -108,6 +108,7 @@ class Model(Shorthand):
         return name
 
     _check_job = field_validator("pretrained")(check_job)
+    _check_pinned = field_validator("initial_weights")(check_pinned)
 
     @model_validator(mode="after")
     def _agree(self) -> "Model":

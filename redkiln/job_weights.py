@@ -1,7 +1,9 @@
-"""How a spec says that a model starts from another job's weights: `job:<id>`."""
+"""How a spec says which weights a model starts from: `job:<id>` for those of another job."""
 
 import re
 from typing import Any, TypeGuard
+
+from pydantic import ValidationInfo
 
 JOB_PREFIX = "job:"
 _JOB = re.compile(r"job:job_[A-Za-z0-9_-]{1,64}")
@@ -29,3 +31,17 @@ def check_job(pretrained: str | None) -> str | None:
     if is_job(pretrained) and _JOB.fullmatch(pretrained) is None:
         raise ValueError("after job: stands a job's id, as in job:job_01j...")
     return pretrained
+
+
+def check_pinned(initial_weights: str | None, info: ValidationInfo) -> str | None:
+    """The same, if the model has a `pretrained` that it can be said of.
+
+    Raises:
+        ValueError: it starts from random weights.
+    """
+    if initial_weights is not None and info.data.get("pretrained", "") is None:
+        raise ValueError(
+            "says which version of pretrained is to be taken; name that, or leave this out to "
+            "start from random weights"
+        )
+    return initial_weights

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from redkiln.job_weights import check_job, expand_job, is_job
+from redkiln.job_weights import check_job, check_pinned, expand_job, is_job
 from redkiln.spec import Auto, Shorthand, StrictModel, Training
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -52,6 +52,7 @@ class TabularModel(Shorthand):
     options: TabularOptions = Field(default_factory=TabularOptions)
 
     _check_job = field_validator("pretrained")(check_job)
+    _check_pinned = field_validator("initial_weights")(check_pinned)
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from redkiln.freezing import TunedTraining, check_frozen
-from redkiln.job_weights import check_job, expand_job
+from redkiln.job_weights import check_job, check_pinned, expand_job
 from redkiln.spec import AdamW, Auto, Optimizer, Schedule, Shorthand, StrictModel, TrainingSpec
 
 NAME: Literal["text-classification"] = "text-classification"
@@ -79,6 +79,7 @@ class Model(Shorthand):
     options: Options = Field(default_factory=Options)
 
     _check_job = field_validator("pretrained")(check_job)
+    _check_pinned = field_validator("initial_weights")(check_pinned)
 
     @model_validator(mode="before")
     @classmethod

@@ -220,3 +220,15 @@ def test_a_batch_has_a_sample_for_each_gpu():
     for batch_size in (4, "auto"):
         training = {"batch_size": batch_size}
         parse_spec(flowers(resources=resources, training=training, task="image-classification"))
+
+
+@pytest.mark.parametrize(
+    "task", ["image-classification", "text-classification", "tabular-classification"]
+)
+def test_which_version_is_taken_is_said_of_what_is_pretrained(task):
+    model = {"initial_weights": "sha256 12ab"}
+    (problem,) = problems(flowers(task=task, model=model))
+    assert problem.pointer == "/model/initial_weights"
+    assert "leave this out to start from random weights" in problem.message
+    started = parse_spec(flowers(task=task, model={"pretrained": "job:job_1", **model}))
+    assert started.model.initial_weights == "sha256 12ab"
