@@ -5,6 +5,7 @@ from typing import Any
 import structlog
 from celery import Celery, signals
 from celery.worker import state
+from kombu.entity import Queue
 
 from worker.agent.agent import Agent
 
@@ -32,7 +33,9 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
         },
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        task_acks_late=False,
+        # A lost message costs a poll. One whose acknowledgement were lost, as Redis went away just
+        # then, would never leave the consumer's window, and with it the last slot to hear with.
+        task_queues=[Queue(QUEUE_NAME, no_ack=True)],  # type: ignore[no-untyped-call]
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
         task_serializer="json",

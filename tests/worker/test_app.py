@@ -56,3 +56,16 @@ def test_a_busy_worker_passes_the_doorbell_on(app, agent):
     agent.is_free = False
     app.tasks[TASK_NAME]("job_1")
     assert messages(app) == [["job_1"]]
+
+
+def test_what_is_heard_waits_for_no_acknowledgement(app):
+    app.send_task(TASK_NAME, ["job_1"], queue=QUEUE_NAME)
+    heard = []
+    with app.connection_for_read() as connection:
+        connection.default_channel.basic_qos(0, 1, False)
+        consumer = app.amqp.TaskConsumer(connection)
+        consumer.on_message = heard.append
+        consumer.consume()
+        connection.drain_events(timeout=1)
+        assert heard[0].payload[0] == ["job_1"]
+        assert consumer.channel.qos.can_consume()
