@@ -3,18 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from redkiln.failure import FailureCode
 from redkiln.tasks.image_classification import ImageClassificationSpec, MemoryFormat
-from worker.trainer.failed import TrainingFailed
 from worker.trainer.precision import DeviceFacts, resolve_precision
-from worker.trainer.trials.batch_size import SMALLEST as SMALLEST_BATCH
 from worker.trainer.trials.batch_size import reference_batch_size
 from worker.trainer.updates.schedule import warmup_fraction
 
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
-ONE_PIXEL_LEFT = {"resnet18": 8, "cifar-fast": 16}
-"""Largest side of which a model's last stage keeps one pixel."""
 GREY_MODEL_SIZE = 32
 """Largest side for which `auto` takes mnist-cnn, on grey images."""
 
@@ -62,8 +57,6 @@ def resolve_spec(
     resolved.training.precision = resolve_precision(
         training.precision, device=device, pixels=pixels
     )
-    smallest = min(SMALLEST_BATCH, data.num_train) if is_auto else batch_size
-    _check_batch_norm(resolved, size=size, batch_size=smallest)
     return resolved
 
 
@@ -82,14 +75,3 @@ def choose_memory_format(device: DeviceFacts, *, precision: str) -> MemoryFormat
 
 def _image_size(data: DataFacts) -> int:
     return max(SMALLEST_SIZE, min(LARGEST_AUTO_SIZE, max(data.image_size)))
-
-
-def _check_batch_norm(spec: ImageClassificationSpec, *, size: int, batch_size: int) -> None:
-    micro = batch_size // spec.training.accumulation
-    # Its last stage is then one pixel of one sample, which batch norm cannot normalise.
-    if micro < 2 and size <= ONE_PIXEL_LEFT.get(spec.model.name, 0):
-        message = (
-            f"{spec.model.name} on images of {size} pixels needs at least 2 samples in a micro "
-            "step; raise training.batch_size or lower training.accumulation"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/batch_size")

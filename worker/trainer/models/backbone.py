@@ -14,7 +14,8 @@ from torch import nn
 def find_head(network: nn.Module) -> nn.Module:
     """The layer that tells the classes apart.
 
-    A network either has it as `head`, or says what its `backbone` is, beside which all is head.
+    A network either has it as `head`, or says what its `backbone` is, beside which all is head. Of
+    one that calls all of itself the backbone it is the last part with weights.
     """
     head = getattr(network, "head", None)
     if isinstance(head, nn.Module):
@@ -23,8 +24,14 @@ def find_head(network: nn.Module) -> nn.Module:
     assert isinstance(backbone, nn.Module), "a network has a head or a backbone"
     inside = {id(module) for module in backbone.modules()}
     inner = getattr(network, "network", network)
-    children = [child for child in inner.children() if id(child) not in inside]
-    return nn.ModuleList(children)
+    beside = nn.ModuleList(child for child in inner.children() if id(child) not in inside)
+    if _has_weights(beside):
+        return beside
+    return [child for child in backbone.children() if _has_weights(child)][-1]
+
+
+def _has_weights(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
 
 
 def build_freezer(

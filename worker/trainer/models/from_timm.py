@@ -17,6 +17,17 @@ from redkiln.nearest import find_nearest
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.models.hub import CONFIG, PretrainedFiles
 
+OWN_ARGUMENTS = {
+    "cache_dir",
+    "checkpoint_path",
+    "in_chans",
+    "num_classes",
+    "pretrained",
+    "pretrained_cfg",
+    "pretrained_cfg_overlay",
+}
+"""Arguments of create_model that follow from the data set and from `pretrained`."""
+
 
 class TimmClassifier(nn.Module):
     """A model of timm."""
@@ -81,6 +92,9 @@ def complete_arguments(model: Model, *, image_size: int) -> dict[str, Any]:
     if not timm.is_model(model.name):
         hint = find_nearest(model.name, timm.list_models()) or "; timm.list_models() lists them"
         raise _refused(f"timm has no model {model.name!r}{hint}", "/model/name")
+    if wrong := sorted(OWN_ARGUMENTS & set(model.config)):
+        message = f"{wrong[0]} is Redkiln's to say; name first weights in model.pretrained"
+        raise _refused(message, f"/model/config/{wrong[0]}")
     if "img_size" in model.config:
         return model.config
     sized = {**model.config, "img_size": image_size}

@@ -19,6 +19,8 @@ NOT_ARCHITECTURE = frozenset(
     {"_name_or_path", "architectures", "dtype", "id2label", "label2id", "transformers_version"}
 )
 """Fields of a configuration that decide nothing about a network of ours."""
+VISION = "vision_config"
+"""Where a model of images and texts says what its images are."""
 
 
 class ImageClassifier(nn.Module):
@@ -45,10 +47,14 @@ def build_from_transformers(model: Model, *, num_classes: int) -> nn.Module:
     from transformers import AutoModelForImageClassification
 
     config = _load_config(model.config["model_type"], model.config, num_classes=num_classes)
+    # Of the classes that some types have transformers takes the first, if it may look for names.
+    config.architectures = []
     try:
         network = AutoModelForImageClassification.from_config(config)  # type: ignore[no-untyped-call]
-    except (ArithmeticError, ImportError, RuntimeError, TypeError, ValueError) as error:
-        raise _refused(f"transformers cannot build it: {error}", "/model/config") from error
+    # Whatever a wrong value leads to in the code of so many architectures.
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise _refused(f"transformers cannot build it ({reason})", "/model/config") from error
     return ImageClassifier(network)
 
 
@@ -117,9 +123,18 @@ def complete_config(
             raise _refused(f"{model_type} has no {name!r}{hint}", f"/model/config/{name}")
     given: dict[str, Any] = {**(pretrained or {}), **model.config}
     sizes = {"image_size": image_size, "num_channels": channels}
-    given |= {k: v for k, v in sizes.items() if k in known and k not in model.config}
+    if isinstance(known.get(VISION), dict):
+        ours = model.config.get(VISION, {})
+        seen = {k: v for k, v in sizes.items() if k in known[VISION] and k not in ours}
+        given[VISION] = {**given.get(VISION, {}), **seen}
+    given |= {
+        # A few types want a side for each direction.
+        k: [v] * len(known[k]) if isinstance(known[k], list | tuple) else v
+        for k, v in sizes.items()
+        if k in known and k not in model.config
+    }
     config = _load_config(model_type, given, num_classes=num_classes)
-    _check_patches(config, image_size=image_size)
+    _check_patches(getattr(config, VISION, config), image_size=image_size)
     return {k: v for k, v in config.to_dict().items() if k not in NOT_ARCHITECTURE}
 
 

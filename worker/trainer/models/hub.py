@@ -237,6 +237,15 @@ def _download(reference: Reference, wanted: list[str], hub_cache: Path, *, targe
     ) as error:
         message = f"the hub could not be reached for {name}; {where_to_put(name, target)}"
         raise _unavailable(message, error) from error
+    except Exception as error:
+        # Those of its HTTP library have no class in common with files of another size than said.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of this host's disk
+        message = (
+            f"the download of {name} broke off; a retry goes on from the files that are there, or "
+            f"{where_to_put(name, target)}"
+        )
+        raise _unavailable(message, error) from error
 
 
 def where_to_put(name: str, target: Path) -> str:

@@ -7,10 +7,10 @@ takes the weights over. Heads for another number of classes stay random.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
@@ -33,9 +33,7 @@ from worker.trainer.models.hub import (
     fetch_pretrained,
     hash_files,
 )
-
-SAMPLE = 2
-"""Images of the trial pass."""
+from worker.trainer.models.trial_pass import try_images
 
 
 @dataclass(frozen=True)
@@ -142,31 +140,19 @@ def build_started(
         )
         say(tell_start(model.pretrained, new))
     if model.source != "builtin":
-        try_images(network, model)
+        try_images(
+            network, model, build_for=partial(_build_for, model, start, num_classes=num_classes)
+        )
     return network
 
 
-def try_images(network: nn.Module, model: Model) -> None:
-    """Hand two black images through, so that what does not fit is known before training.
-
-    Raises:
-        TrainingFailed: the network does not take such images.
-    """
-    size, channels = model.options.image_size, model.options.channels
-    assert isinstance(size, int)
-    assert isinstance(channels, int)
-    was_training = network.training
-    try:
-        with torch.inference_mode():
-            network.eval()(torch.zeros(SAMPLE, channels, size, size))
-    except (RuntimeError, ValueError, AssertionError, IndexError) as error:
-        message = (
-            f"{model.name} does not take images of {size}x{size} pixels with {channels} channels "
-            f"({error}); choose another model.options.image_size"
-        )
-        raise _refused(message, "/model/options/image_size") from error
-    finally:
-        network.train(was_training)
+def _build_for(model: Model, start: Start, size: int, *, num_classes: int) -> nn.Module:
+    other = model.model_copy(deep=True)
+    other.config = {k: v for k, v in model.config.items() if k not in ("image_size", "img_size")}
+    other.options.image_size = size
+    return build_model(
+        complete_model(other, start, num_classes=num_classes), num_classes=num_classes
+    )
 
 
 def _find_job(model: Model, job: JobCheckpoint) -> Start:
@@ -180,8 +166,12 @@ def _find_job(model: Model, job: JobCheckpoint) -> Start:
     found = source.model_copy(deep=True)
     found.pretrained = model.pretrained
     found.initial_weights = job.find_origin(model.initial_weights)
+    # What the spec has otherwise is wanted so; a default may not have been written.
+    found.config = {**(source.config if source.source == "timm" else {}), **model.config}
     own, theirs = model.options, source.options
-    found.options = own.model_copy(update={"dropout": theirs.dropout})
+    usual = type(own)()
+    kept = [name for name in ("dropout", "resize") if getattr(own, name) == getattr(usual, name)]
+    found.options = own.model_copy(update={name: getattr(theirs, name) for name in kept})
     assert isinstance(theirs.image_size, int)
     assert isinstance(theirs.channels, int)
     _fill(found, image_size=theirs.image_size, channels=theirs.channels)
@@ -204,7 +194,11 @@ def _sizes(config: Mapping[str, Any]) -> tuple[int | None, int | None]:
     input_size = (config.get("pretrained_cfg") or {}).get("input_size")
     if isinstance(input_size, list) and len(input_size) == 3:
         return int(input_size[2]), int(input_size[0])
-    size, channels = config.get("image_size"), config.get("num_channels", 3)
+    # Of a model of images and texts, where it says what its images are.
+    seen = config.get("vision_config")
+    if not isinstance(seen, dict):
+        seen = config
+    size, channels = seen.get("image_size"), seen.get("num_channels", 3)
     return (size if isinstance(size, int) else None), channels
 
 

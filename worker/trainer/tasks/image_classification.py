@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from redkiln.spec import JobSpec
+from redkiln.spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
     NAME,
     ImageClassificationSpec,
@@ -39,9 +39,11 @@ from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
 from worker.trainer.models.start import build_started, complete_model, find_start
+from worker.trainer.models.trial_pass import try_one_sample
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny
 from worker.trainer.report import Report
+from worker.trainer.trials.batch_size import SMALLEST
 from worker.trainer.trials.cpu_bf16 import settle_cpu_bf16
 from worker.trainer.trials.layout import FORMATS
 from worker.trainer.trials.probing import Probe
@@ -97,6 +99,8 @@ def prepare(
     )
     torch.manual_seed(training.seed)
     model = build_started(resolved.model, start, num_classes=num_classes, say=report.message)
+    if _smallest_step(training, num_train=images.num("train"), num_ranks=order.num_ranks) < 2:
+        try_one_sample(model, resolved.model)
     if isinstance(model, CifarFast) and resolved.model.pretrained is None:
         model.fit(images.get_batch(spread(images.rows["train"], image_size=images.size))[0].cpu())
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
@@ -236,6 +240,13 @@ def make_up_images(
     images = torch.randn(num, options.channels, options.image_size, options.image_size)
     labels = torch.arange(num, device=device) % num_classes
     return images.to(device=device, memory_format=memory_format), labels
+
+
+def _smallest_step(training: Training, *, num_train: int, num_ranks: int) -> int:
+    """Samples that a device may have to make a step of, before the batch is settled."""
+    is_auto = training.batch_size == "auto"
+    batch_size = min(SMALLEST, num_train) if is_auto else int(training.batch_size)
+    return batch_size // (training.accumulation * num_ranks)
 
 
 def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_format) -> None:

@@ -115,13 +115,6 @@ def test_a_resolved_spec_can_be_submitted_again():
     assert parse_spec(resolved.model_dump(mode="json")) == resolved
 
 
-def test_batch_norm_of_one_pixel_and_one_sample_is_refused():
-    training = {"batch_size": 8, "accumulation": 8}
-    with pytest.raises(TrainingFailed, match="at least 2 samples") as caught:
-        resolve({"model": "resnet18", "training": training}, size=(8, 8))
-    assert caught.value.failure.code is FailureCode.BAD_INPUT
-
-
 @pytest.mark.parametrize(
     ("device", "precision", "layout"),
     [

@@ -18,6 +18,17 @@ TINY = {
         "image_size": 12,
         "patch_size": 4,
     },
+    "siglip": {
+        "vision_config": {
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 16,
+            "image_size": 16,
+            "patch_size": 4,
+        },
+        "text_config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
+    },
 }
 
 

@@ -1,8 +1,11 @@
 import pytest
 import torch
 
+from redkiln.image_models import TRANSFORMERS
 from redkiln.tasks.image_classification import Model
 from worker.trainer.models import build_model
+from worker.trainer.models.backbone import find_head
+from worker.trainer.models.from_transformers import build_from_transformers, complete_config
 
 NAMES = ["mnist-cnn", "amdnet", "resnet18"]
 
@@ -50,3 +53,21 @@ def test_resnet18_has_the_weights_of_its_paper():
 
 def is_convolution(module, side):
     return isinstance(module, torch.nn.Conv2d) and module.kernel_size == (side, side)
+
+
+ALL_BACKBONE = ("clip", "hgnet_v2", "perceiver", "siglip")
+"""Types whose classifiers have no part of their own that is called the backbone."""
+
+
+@pytest.mark.parametrize("name", [*TRANSFORMERS, *ALL_BACKBONE, "hiera"])
+def test_every_promised_name_of_transformers_is_built_with_a_head_for_the_classes(name):
+    options = {"image_size": 224, "channels": 3}
+    model = Model.model_validate({"source": "transformers", "name": name, "options": options})
+    with torch.device("meta"):  # neither memory nor time
+        model.config = complete_config(model, None, image_size=224, channels=3, num_classes=7)
+        network = build_from_transformers(model, num_classes=7)
+    head = {id(parameter) for parameter in find_head(network).parameters()}
+    of_classes = {id(p) for p in network.parameters() if len(p) == 7}
+    assert of_classes
+    assert of_classes <= head
+    assert len(head) < len(list(network.parameters()))

@@ -1,5 +1,6 @@
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -37,6 +38,7 @@ class FakeHub:
     def __init__(self, repositories):
         self.repositories = repositories
         self.asked = []
+        self.breaks_off_in = None
         self.commits = {"main": COMMIT, "v1": COMMIT, COMMIT: COMMIT}
         hub = self
 
@@ -70,7 +72,10 @@ class FakeHub:
             request.send_header(name, value)
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()
-        if with_body:
+        if with_body and self.breaks_off_in and path.endswith(self.breaks_off_in):
+            request.wfile.write(body[:-1])
+            request.close_connection = True
+        elif with_body:
             request.wfile.write(body)
 
     def _find(self, path):
@@ -212,6 +217,19 @@ def test_a_cache_that_other_programs_share_is_used_where_there_is_one(fetch, tmp
 def test_a_tokeniser_is_fetched_where_it_is_wanted(fetch, hub):
     found = fetch("org/tiny", also=TOKENIZER)
     assert (found.folder / "tokenizer.json").exists()
+
+
+def test_a_download_that_breaks_off_is_told_and_can_be_tried_again(
+    fetch, tmp_path, hub, monkeypatch
+):
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)  # between the library's own tries
+    hub.breaks_off_in = "model.safetensors"
+    failure = failure_of(fetch, "org/tiny")
+    assert failure.code is FailureCode.MODEL_UNAVAILABLE
+    assert "the download of org/tiny broke off" in failure.message
+    assert str(tmp_path / "models" / "org" / "tiny") in failure.message
+    hub.breaks_off_in = None
+    assert find_weights(fetch("org/tiny").folder)
 
 
 def test_a_hub_that_is_not_reached_is_told_with_the_place_for_the_files(fetch, tmp_path, hub):

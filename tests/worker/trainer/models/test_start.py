@@ -88,6 +88,23 @@ def test_images_are_brought_to_the_size_that_pretrained_weights_were_made_for(
     assert (work.spec.model.name, work.spec.model.options.image_size) == ("vit", 12)
 
 
+def test_the_head_of_a_model_that_is_all_backbone_is_trained_alone_while_the_rest_is_frozen(
+    make_job, start, models_dir
+):
+    job_dir = make_job(
+        model={"name": "auto", "pretrained": "mine/siglip"},
+        training={"epochs": 1, "freeze_backbone_epochs": 1},
+        order={"models_dir": str(models_dir)},
+    )
+    loop, work = start(job_dir)
+    assert work.spec.model.options.image_size == 16
+    before = {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+    loop.run()
+    state = work.model.state_dict()
+    changed = {name for name, tensor in state.items() if not torch.equal(tensor, before[name])}
+    assert changed == {"network.classifier.weight", "network.classifier.bias"}
+
+
 def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
     make_job, start, models_dir, losses, tmp_path
 ):
@@ -136,6 +153,26 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
             {"name": "vit", "config": {"patch_size": 4, "hidden_size": 10}},
             "/model/config",
             "transformers cannot build it",
+        ),
+        (
+            {"name": "vit", "config": {"patch_size": 4, "hidden_act": "relu7"}},
+            "/model/config",
+            "transformers cannot build it (KeyError: ",
+        ),
+        (
+            {"name": "convnext", "config": {"hidden_sizes": [8], "depths": [1, 1]}},
+            "/model/config",
+            "transformers cannot build it (IndexError: ",
+        ),
+        (
+            {"name": "vit", "config": {"patch_size": 4, "return_dict": False}},
+            "/model/options/image_size",
+            "look at model.config",
+        ),
+        (
+            {"name": "swin", "config": {"embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2]}},
+            "/model/options/image_size",
+            "set model.options.image_size to ",
         ),
         (
             {"name": "vit", "pretrained": "mine/resnet"},
@@ -199,6 +236,45 @@ def test_a_job_starts_from_another_jobs_weights_with_a_head_of_its_own(
     assert (resolved.source, resolved.name) == ("builtin", "mnist-cnn")
     assert resolved.pretrained == "job:job_1"
     assert resolved.options.dropout == 0.3
+
+
+def test_what_a_spec_says_otherwise_than_the_job_it_starts_from_is_done(
+    make_job, start, trained_checkpoint
+):
+    options = {"dropout": 0.5, "resize": "crop"}
+    order = {"initial": str(trained_checkpoint)}
+    _, work = start(make_job(model={"name": "job:job_1", "options": options}, order=order))
+    assert work.spec.model.options.dropout == 0.5
+    assert work.spec.model.options.resize == "crop"
+
+
+def test_a_job_of_transformers_is_started_from_with_another_dropout(make_job, start, tiny_configs):
+    fields = {k: v for k, v in tiny_configs["vit"].items() if k != "image_size"}
+    options = {"resize": "pad"}
+    model = {"source": "transformers", "name": "vit", "config": fields, "options": options}
+    first = make_job("first", model=model, training={"epochs": 1})
+    train(first)
+    order = {"initial": str(first.out_dir / "checkpoint.safetensors")}
+    named = {"source": "transformers", "name": "vit", "pretrained": "job:job_1"}
+    again = {**named, "config": {"hidden_dropout_prob": 0.5}}
+    _, work = start(make_job("again", model=again, order=order))
+    resolved = work.spec.model
+    assert (resolved.config["hidden_dropout_prob"], resolved.config["hidden_size"]) == (0.5, 16)
+    assert resolved.options.resize == "pad"
+    wrong = {**named, "config": {"hidden_dropuot_prob": 0.5}}
+    failure = failure_of(start, make_job("wrong", model=wrong, order=order))
+    assert failure.details["pointer"] == "/model/config/hidden_dropuot_prob"
+
+
+@pytest.mark.parametrize("name", ["resnet18", "transformers:resnet"])
+def test_batch_norm_of_one_pixel_and_one_sample_is_refused(make_job, start, name):
+    training = {"batch_size": 8, "accumulation": 8}
+    small = {"embedding_size": 8, "hidden_sizes": [8] * 4, "depths": [1] * 4}
+    model = {"name": name, "options": {"image_size": 8}}
+    model |= {} if name == "resnet18" else {"config": {**small, "layer_type": "basic"}}
+    failure = failure_of(start, make_job(model=model, training=training))
+    assert "at least 2 samples in a micro step" in failure.message
+    assert failure.details["pointer"] == "/training/batch_size"
 
 
 def test_a_job_started_from_another_exports_verified(make_job, events, trained_checkpoint):

@@ -73,6 +73,11 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
             "timm cannot build test_resnet",
         ),
         (
+            {"name": "timm:test_resnet", "config": {"pretrained": True}},
+            "/model/config/pretrained",
+            "name first weights in model.pretrained",
+        ),
+        (
             {"name": "timm:test_vit", "pretrained": "mine/tiny"},
             "/model/name",
             "the pretrained weights are of a test_resnet, not test_vit",
