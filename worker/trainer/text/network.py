@@ -17,9 +17,11 @@ from redkiln.failure import FailureCode
 from redkiln.nearest import suggest
 from redkiln.tasks.text_classification import Model
 from worker.trainer.failed import TrainingFailed
+from worker.trainer.text.tokenizer import END, PAD_ID, SPECIAL
 
 ATTENTION = "sdpa"
 WIDTHS_OF_INNER = ("hidden_dim", "intermediate_size", "ffn_dim", "d_ff", "n_inner")
+WIDTHS_OF_HEAD = ("head_dim", "d_head", "d_kv", "rotary_dim")
 DROPOUTS = (
     "dropout",
     "attention_dropout",
@@ -43,6 +45,8 @@ NAMES_ONLY = frozenset(
 """Fields of a configuration that decide nothing about a network of ours."""
 OF_TOKENIZER = {"vocab_size", "pad_token_id"}
 NOT_ARCHITECTURE = NAMES_ONLY | {"model_type", "transformers_version"}
+SHORT_TEXT = 4
+"""Tokens of a text that every network can read."""
 SAME_OUTPUTS = 1e-4
 """Largest difference of two ways to compute the same, relative to the largest output."""
 
@@ -96,14 +100,20 @@ def describe_network(
         "hidden_size": options.dim,
         "num_hidden_layers": options.layers,
         "num_attention_heads": options.heads,
+        "num_key_value_heads": options.heads,
+        **dict.fromkeys(WIDTHS_OF_HEAD, options.dim // options.heads),
+        "eos_token_id": SPECIAL.index(END),
         "max_position_embeddings": max_length + SPARE_POSITIONS,
         **dict.fromkeys(WIDTHS_OF_INNER, INNER_FACTOR * options.dim),
         **dict.fromkeys(DROPOUTS, options.dropout),
     }
-    fields = {key: value for key, value in asked.items() if hasattr(config, key)}
     _check_fields(given, config)
+    scratch = AutoConfig.for_model(name)
+    fields = {key: value for key, value in asked.items() if _takes(scratch, key, value)}
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        fields["decoder_start_token_id"] = PAD_ID
     fields |= given
-    fields |= {"vocab_size": vocabulary_size, "pad_token_id": 0, "num_labels": num_classes}
+    fields |= {"vocab_size": vocabulary_size, "pad_token_id": PAD_ID, "num_labels": num_classes}
     try:
         config = AutoConfig.for_model(name, **fields)
     except Exception as error:
@@ -212,18 +222,44 @@ def check_reading(network: TextClassifier, *, max_length: int, vocabulary_size: 
     Raises:
         TrainingFailed: it cannot read so many tokens, or so many different ones.
     """
-    ids = _longest_texts(max_length, vocabulary_size)[:1]
-    try:
-        with _reading(network):
-            network(ids)
-    except (IndexError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0][:200]
+    ids = _end(network, _longest_texts(max_length, vocabulary_size)[:1])
+    failed = _fail_to_read(network, ids)
+    if failed is None:
+        return
+    reason = f"{type(failed).__name__}: {str(failed).strip().partition(chr(10))[0][:200]}"
+    if _fail_to_read(network, ids[:, -SHORT_TEXT:]) is None:
         message = (
             f"the network cannot read texts of {max_length} tokens ({reason}); lower "
             "model.options.max_length"
         )
         pointer = "/model/options/max_length"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer) from error
+    else:
+        kind = network.network.config.model_type
+        message = (
+            f"a {kind} of this configuration cannot read texts ({reason}); look at model.config, "
+            "or choose another model.name"
+        )
+        pointer = "/model/config"
+    raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer) from failed
+
+
+def _fail_to_read(network: TextClassifier, ids: torch.Tensor) -> Exception | None:
+    try:
+        with _reading(network):
+            network(ids)
+    # Whatever a wrong value leads to in the code of so many architectures.
+    except Exception as error:  # noqa: BLE001 - it is told by the caller
+        return error
+    return None
+
+
+def _end(network: TextClassifier, ids: torch.Tensor) -> torch.Tensor:
+    """The same texts with the token at their end, and there alone, that some look for."""
+    end = getattr(network.network.config, "eos_token_id", None)
+    if isinstance(end, int):
+        ids = torch.where(ids == end, (ids + 1) % network.network.config.vocab_size, ids)
+        ids[:, -1] = end
+    return ids
 
 
 def takes_prepared_mask(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> bool:
@@ -235,7 +271,7 @@ def takes_prepared_mask(network: TextClassifier, *, max_length: int, vocabulary_
     """
     if any(getattr(module, "is_causal", False) for module in network.modules()):
         return False
-    ids = _longest_texts(max_length, vocabulary_size)
+    ids = _end(network, _longest_texts(max_length, vocabulary_size))
     mask = torch.ones_like(ids)
     mask[0, max_length // 2 :] = 0
     try:
@@ -261,6 +297,18 @@ def _reading(network: nn.Module) -> Iterator[None]:
 def _longest_texts(max_length: int, vocabulary_size: int) -> torch.Tensor:
     ids = torch.arange(2 * max_length).remainder_(vocabulary_size)
     return ids.flip(0).view(2, max_length)
+
+
+def _takes(config: Any, name: str, value: Any) -> bool:
+    """Whether an architecture has such a field, and has it set."""
+    if not hasattr(config, name):
+        return False
+    try:
+        setattr(config, name, value)
+    # Some follow from others, which each of the architectures says in its own way.
+    except Exception:  # noqa: BLE001
+        return False
+    return True
 
 
 def _check_fields(given: dict[str, Any], config: Any) -> None:
@@ -318,6 +366,6 @@ def _be_quiet() -> None:
 
 
 def _refused(name: str, error: Exception) -> TrainingFailed:
-    reason = str(error).strip().partition("\n")[0][:300]
+    reason = " ".join(str(error).split())[:300]
     message = f"transformers cannot build {name}: {reason}"
     return TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model")
