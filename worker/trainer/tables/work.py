@@ -166,6 +166,7 @@ def prepare_table(
         TrainingFailed: the spec does not allow it.
     """
     _warn_of_columns(job.table, report)
+    _warn_of_target(job, report)
     rows = ResidentRows(
         job.table,
         job.preparation,
@@ -343,6 +344,19 @@ def _warn_of_columns(table: Table, report: Report) -> None:
             "subtract what their values have in common before you register the table"
         )
         report.warning("coarse_columns", message)
+
+
+def _warn_of_target(job: TableJob, report: Report) -> None:
+    if job.target is None:
+        return
+    mean, std = job.target
+    if abs(std) < NARROW * abs(mean):
+        message = (
+            f"the values of {job.table.index.target} lie close together beside how large they are "
+            f"({mean:g}, give or take {std:g}): the model gives them in float32, which loses their "
+            "last digits; subtract what they have in common before you register the table"
+        )
+        report.warning("coarse_target", message)
 
 
 def _few(names: list[str]) -> str:

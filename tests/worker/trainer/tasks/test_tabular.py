@@ -223,6 +223,20 @@ def test_columns_that_say_nothing_are_named(make_table_job, write_table, start, 
     assert "float32: stamp;" in said["coarse_columns"]
 
 
+@pytest.mark.parametrize(("offset", "is_told"), [(1e9, True), (100.0, False)])
+def test_a_target_whose_digits_float32_loses_is_told(
+    make_table_job, write_table, start, events, offset, is_told
+):
+    values = np.random.default_rng(0).normal(size=60)
+    path = write_table(columns={"x": values}, targets=offset + values, task=TASKS[1], num_test=10)
+    job_dir = make_table_job(task=TASKS[1], path=path)
+    start(job_dir)
+    said = warnings_of(events, job_dir)
+    assert ("coarse_target" in said) == is_told
+    if is_told:
+        assert "the values of answer lie close together" in said["coarse_target"]
+
+
 def test_one_column_is_enough(make_table_job, write_table, start):
     path = write_table(
         columns={"only": [0, 1, None, 0] * 10},
