@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from redkiln.spec import AdamW, Muon, Optimizer
-from worker.trainer.updates.muon import MuonWithAdamW
+from worker.trainer.updates.muon import MuonWithAdamW, from_matrix, to_matrix
 
 AnyOptimizer = torch.optim.Optimizer | MuonWithAdamW
 
@@ -51,9 +51,14 @@ def admit_thawed(optimizer: AnyOptimizer) -> None:
 
 
 def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, torch.Tensor]:
-    """The optimiser's state as `<parameter>/<key>`; keys without a tensor are left out."""
+    """The optimiser's state as `<parameter>/<key>`; keys without a tensor are left out.
+
+    Moments have their parameter's shape, however the optimiser keeps them.
+    """
     return {
-        f"{name}/{key}": value
+        f"{name}/{key}": from_matrix(parameter, value)
+        if _is_matrix_of(parameter, optimizer)
+        else value
         for name, parameter in model.named_parameters()
         for key, value in optimizer.state.get(parameter, {}).items()
         if isinstance(value, torch.Tensor)
@@ -78,6 +83,14 @@ def load_optimizer_tensors(
         if tensor.shape == parameter.shape:
             # A fused kernel walks through memory: moments must lie as their weights do.
             value = torch.empty_like(parameter).copy_(tensor)
+            if _is_matrix_of(parameter, optimizer):
+                value = to_matrix(parameter, value)
         else:
+            # A number of steps; or a convolution's momentum as earlier releases saved Muon's: as a
+            # matrix, which is right in the layout that it was made in.
             value = tensor.to(parameter.device)
         optimizer.state[parameter][key] = value
+
+
+def _is_matrix_of(parameter: nn.Parameter, optimizer: AnyOptimizer) -> bool:
+    return isinstance(optimizer, MuonWithAdamW) and optimizer.has_matrix_of(parameter)

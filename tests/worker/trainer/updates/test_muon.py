@@ -1,8 +1,16 @@
+import copy
+
+import pytest
 import torch
 from torch import nn
 
-from redkiln.spec import Muon
+from redkiln.spec import AdamW, Muon
 from worker.trainer.updates.muon import MuonWithAdamW, split_parameters
+from worker.trainer.updates.optimizer import (
+    build_optimizer,
+    load_optimizer_tensors,
+    optimizer_tensors,
+)
 
 
 def network(memory_format=torch.contiguous_format):
@@ -87,6 +95,41 @@ def test_the_update_of_a_convolution_is_that_of_its_matrix():
     model[0].weight.grad = gradient.reshape(4, 3, 3, 3)
     optimizer.step()
     assert torch.equal(model[0].weight.reshape(4, -1), matrix)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [[nn.Embedding(10, 4), nn.Linear(4, 2)], [nn.Embedding(10, 4, padding_idx=0)]],
+    ids=["a head", "nothing else"],
+)
+def test_a_model_without_matrices_is_adamws_alone(layers):
+    models = [nn.Sequential(*copy.deepcopy(layers)) for _ in range(2)]
+    settings = Muon(lr=0.02)
+    ours = build_optimizer(models[0], settings)
+    theirs = build_optimizer(models[1], AdamW(lr=0.02, weight_decay=settings.weight_decay))
+    for model, optimizer in zip(models, (ours, theirs), strict=True):
+        for _ in range(3):
+            model(torch.arange(8)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(one, other)
+    saved = optimizer_tensors(models[0], ours)
+    assert saved.keys() == optimizer_tensors(models[1], theirs).keys()
+    load_optimizer_tensors(models[0], ours, saved)
+
+
+def test_a_model_of_matrices_alone_has_no_adamw():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False))
+    optimizer = build_optimizer(model, Muon())
+    before = model[0].weight.detach().clone()
+    model(torch.randn(2, 3, 8, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    assert not torch.equal(model[0].weight, before)
+    saved = optimizer_tensors(model, optimizer)
+    assert saved.keys() == {"0.weight/momentum_buffer"}
+    load_optimizer_tensors(model, optimizer, saved)
 
 
 def test_a_rate_of_zero_set_on_the_groups_moves_nothing():
