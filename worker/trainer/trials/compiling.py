@@ -22,6 +22,7 @@ from worker.trainer.trials.step_trials import (
     TOLERANCES,
     Forward,
     difference_of,
+    drawing_apart,
     find_step_seconds,
     key_of,
     may_be_tried,
@@ -223,9 +224,9 @@ def _warm_up(work: Work, forward: Forward, *, device: torch.device) -> None:
 def _try(work: Work, forward: Forward, *, device: torch.device) -> Trial:
     """Both ways from the same state, then in turns."""
     with undisturbed(work, device):
-        state = torch.get_rng_state()
-        _, plain = time_step(work, work.model, device=device)
-        torch.set_rng_state(state)
+        # Dropout draws the same both times, on the device as well.
+        with drawing_apart(device):
+            _, plain = time_step(work, work.model, device=device)
         compile_seconds, compiled = time_step(work, forward, device=device)
         times = [
             [time_step(work, way, device=device)[0] for way in (work.model, forward)]

@@ -68,7 +68,7 @@ def settle_layout(
         return
     assert training.memory_format != "auto"
     rule = training.memory_format
-    key = {**key_of(work), "layout": rule}
+    key = key_of(work)
     times = remembered.find("layouts", key)
     if times is None:
         steps = work.plan.steps - steps_made

@@ -8,7 +8,6 @@ import copy
 import gc
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import nn
 from redkiln.spec import Training
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import Batch, as_parts
+from worker.trainer.trials.step_trials import drawing_apart
 from worker.trainer.updates.optimizer import AnyOptimizer, build_optimizer
 from worker.trainer.updates.recompute import recompute_activations
 
@@ -63,7 +63,7 @@ def count_saved_bytes(probe: Probe, batch_size: int) -> int:
         return tensor
 
     with (
-        _apart(probe.device),
+        drawing_apart(probe.device),
         torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept),
     ):
         model = _copy_model(probe)
@@ -97,7 +97,7 @@ def measure_rates(
     """
     rates: dict[int, float] = {}
     ends_at = None
-    with _apart(probe.device):
+    with drawing_apart(probe.device):
         model = _copy_model(probe)
         optimizer = build_optimizer(model, probe.training.optimizer)
         for size in sizes:
@@ -191,8 +191,3 @@ def _forward(probe: Probe, model: nn.Module, batch: Batch) -> torch.Tensor:
     with autocast_of(probe.device, probe.training.precision):
         outputs = model(*as_parts(inputs))
     return probe.loss(outputs.float(), targets)
-
-
-def _apart(device: torch.device) -> AbstractContextManager[None]:
-    devices = [device] if device.type == "cuda" else []
-    return torch.random.fork_rng(devices=devices)

@@ -28,6 +28,7 @@ from worker.trainer.trials.probing import (
     measure_rates,
 )
 from worker.trainer.trials.remembered import Remembered
+from worker.trainer.trials.step_trials import settings_of
 
 BYTES_A_SAVED_BYTE = 2.0
 """Memory of a step over that of the activations it keeps: their gradients come on top."""
@@ -120,8 +121,7 @@ def _find_rates(
         return {sizes[0]: 1.0}
     whole_key = {
         **key,
-        "precision": training.precision,
-        "accumulation": training.accumulation,
+        **settings_of(training),
         "optimizer": training.optimizer.name,
     }
     reference = reference_batch_size(num_train)

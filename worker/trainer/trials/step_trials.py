@@ -3,11 +3,13 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from redkiln.job import Phase
+from redkiln.spec import Training
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import as_parts
 from worker.trainer.report import Report
@@ -94,15 +96,25 @@ def difference_of(one: Numbers, other: Numbers) -> float:
 
 
 def key_of(work: Work) -> dict[str, Any]:
-    """What the time of a step follows from, beside the device."""
+    """What the time of a step follows from, beside the device, as the spec now is."""
     spec, training = work.spec, work.spec.training
     return {
         "task": spec.task,
         "model": spec.model_dump(mode="json").get("model"),
         "num_parameters": sum(p.numel() for p in work.model.parameters()),
         "batch_size": training.batch_size,
+        **settings_of(training),
+    }
+
+
+def settings_of(training: Training) -> dict[str, Any]:
+    """Those that the time of a step of any batch follows from, whatever the model."""
+    return {
         "accumulation": training.accumulation,
         "precision": training.precision,
+        # `auto` begins without, too.
+        "gradient_checkpointing": training.gradient_checkpointing == "on",
+        "memory_format": getattr(training, "memory_format", None),
     }
 
 
@@ -116,15 +128,20 @@ def warming(report: Report) -> Iterator[None]:
         report.enter(Phase.PREPARING)
 
 
+def drawing_apart(device: torch.device) -> AbstractContextManager[None]:
+    """Within it other numbers may be drawn: behind it the next ones are those it began with."""
+    devices = [device] if device.type == "cuda" else []
+    return torch.random.fork_rng(devices=devices)
+
+
 @contextlib.contextmanager
 def undisturbed(work: Work, device: torch.device) -> Iterator[None]:
     """Within it steps are made that leave no trace: buffers, gradients, generators come back."""
     model = work.model
     was_training = model.training
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    devices = [device] if device.type == "cuda" else []
     try:
-        with torch.random.fork_rng(devices=devices):
+        with drawing_apart(device):
             model.train()
             yield
     finally:

@@ -1,5 +1,6 @@
 """torch.compile: when it is tried, what is kept, and that a run through it is the same run."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -252,6 +253,52 @@ def test_a_compile_that_something_was_short_for_is_tried_again(settle, long, err
     for _ in range(2):
         assert settle(compiler)[0] is None
     assert compiler.calls == 2
+
+
+def test_dropout_draws_the_same_for_both_ways_from_the_devices_generator_too(
+    make_job, start, monkeypatch
+):
+    drawn = {"cpu": 0, "cuda": 0}
+
+    @contextlib.contextmanager
+    def fork(devices):
+        before = dict(drawn)
+        yield
+        drawn["cpu"] = before["cpu"]
+        if devices:
+            drawn["cuda"] = before["cuda"]
+
+    def time_one(_work, _forward, *, device):
+        drawn["cpu"] += 1
+        drawn[device.type] += 10
+        return 1.0, (float(drawn["cpu"]), float(drawn["cuda"]))
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
+    monkeypatch.setattr(compiling, "time_step", time_one)
+    _, work = start(make_job())
+    trial = compiling._try(work, work.model, device=torch.device("cuda", 0))
+    assert trial.difference == 0
+    assert drawn == {"cpu": 0, "cuda": 0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradient_checkpointing": "on"},
+        {"memory_format": "contiguous"},
+        {"accumulation": 2},
+        {"precision": "bf16"},
+        {"batch_size": 4},
+    ],
+)
+def test_a_step_that_is_made_otherwise_is_measured_for_itself(make_job, start, changes):
+    _, work = start(make_job())
+    before = step_trials.key_of(work)
+    assert before == step_trials.key_of(work)
+    for name, value in changes.items():
+        assert getattr(work.spec.training, name) != value
+        setattr(work.spec.training, name, value)
+    assert step_trials.key_of(work) != before
 
 
 def test_the_step_that_is_measured_has_a_phase_and_words_of_its_own(settle):

@@ -95,6 +95,10 @@ def test_what_was_measured_once_is_remembered(settle, measured):
     settle(training(optimizer="sgd"))
     settle(Training(precision="bf16"))
     assert len(measured) == 3
+    settle(training(gradient_checkpointing="on"))
+    assert len(measured) == 4
+    settle(training(gradient_checkpointing="off"))  # as `auto` begins
+    assert len(measured) == 4
 
 
 def test_what_was_measured_for_more_samples_holds_for_fewer(settle, measured):
