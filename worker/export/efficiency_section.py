@@ -3,7 +3,7 @@
 from worker.trainer.insight.efficiency import Efficiency, EfficiencyFacts
 
 PARTS: dict[str, str] = {
-    "start": "getting ready: data, model",
+    "start": "getting ready: data, model, trials, rehearsal",
     "first steps": "first steps: choosing and tuning kernels",
     "steps": "steps: forward, backward, update",
     "data": "steps that waited for their batches",

@@ -172,7 +172,7 @@ class Loop:
         inputs, targets = self._work.batches.get(epoch, place)
 
         def step() -> None:
-            self._gradients.compute(inputs, targets)
+            self._gradients.compute_as_it_is(inputs, targets)
             self._scaling.step()
             self._optimizer.zero_grad(set_to_none=True)
 
@@ -237,6 +237,7 @@ class Loop:
         if checkpoint is None:
             raise error
         manifest = checkpoint.manifest
+        self._insight.leave_steps(self._account.speed)
         self._optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
         self._report.undo_after(self.step)
@@ -308,6 +309,7 @@ class Loop:
         elif len(self._unread) >= MAX_UNREAD_LOSSES:
             self._read_losses()
         if is_checkpoint_due and not self._is_epoch_over():
+            self._insight.leave_steps(self._account.speed)
             self._save(is_best=False, metrics={})
 
     def _is_epoch_over(self) -> bool:
@@ -317,12 +319,13 @@ class Loop:
     def _close_epoch(self) -> None:
         """Evaluate, and checkpoint what was trained."""
         self._read_losses()
+        self._insight.leave_steps(self._account.speed)
         metrics: dict[str, float] | None = {}
         if self._work.evaluate is not None:
             self._report.enter(Phase.EVALUATING)
             if self._ranks.is_first:
                 with self._averaged():
-                    metrics = self._work.evaluate(should_stop=self._should_stop)
+                    metrics = self._work.evaluate(should_stop=self._should_stop_scoring)
             metrics = self._ranks.tell(metrics)
             self._report.enter(Phase.TRAINING)
         if metrics is None:
@@ -349,6 +352,12 @@ class Loop:
             self._report.message(self._patience.explain(self.history, epochs=self._plan.epochs))
         if self._report.is_progress_due() or self.is_done:
             self._say_progress()
+
+    def _should_stop_scoring(self) -> bool:
+        """Asked before each batch: what is said of it tells a long pass from one that hangs."""
+        if self._report.is_progress_due():
+            self._say_progress()
+        return self._should_stop()
 
     def _averaged(self) -> AbstractContextManager[None]:
         return nullcontext() if self._ema is None else self._ema.applied_to(self._work.model)

@@ -14,7 +14,7 @@ import torch
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.job import Phase
-from redkiln.spec import JobSpec, TrainingSpec
+from redkiln.spec import JobSpec, Training, TrainingSpec
 from redkiln.tasks import SpecError, parse_spec
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
@@ -101,8 +101,10 @@ def build_loop(
         spec = _follow(order, checkpoint, device)
     if told is not None:
         spec = _parse(told)
+    assert isinstance(spec, TrainingSpec)
     reading = None if checkpoint is None else checkpoint.reading
     work = TRAINED[spec.task].prepare(order, spec, device=device, report=report, reading=reading)
+    _warn_of_micro_steps(work.spec.training, asked=spec.training.accumulation, report=report)
     if work.spec.training.gradient_checkpointing == "auto":
         work.spec.training.gradient_checkpointing = "off"
     forward = None
@@ -214,6 +216,15 @@ def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> JobSp
     state = checkpoint.manifest.state
     is_same = is_same_device(state, here=describe_device(device))
     return _parse(follow_checkpoint(order.spec, state["spec"], is_same_device=is_same))
+
+
+def _warn_of_micro_steps(training: Training, *, asked: int, report: Report) -> None:
+    if training.accumulation < asked:
+        message = (
+            f"accumulation is {training.accumulation}, not {asked}: a batch of "
+            f"{training.batch_size} cannot be cut into more micro steps"
+        )
+        report.warning("accumulation_reduced", message)
 
 
 def _say_resumed(order: Order, manifest: Manifest, report: Report) -> None:

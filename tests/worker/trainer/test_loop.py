@@ -10,6 +10,7 @@ from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.lifetime import Stopped, StopSignal
 from worker.trainer.run import run_job
+from worker.trainer.tasks import image_classification
 
 
 def weights(work):
@@ -189,6 +190,25 @@ def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch)
     loop._saving.is_due_at = 0.0
     loop.run()
     assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [1, 6]
+
+
+def test_a_validation_pass_says_between_its_batches_that_it_goes_on(
+    make_job, start, events, monkeypatch
+):
+    monkeypatch.setattr(image_classification, "EVALUATION_BATCH", 2)
+    said, steps = {}, []
+    for name, progress_seconds in (("seldom", 1000.0), ("often", 0.0)):
+        job_dir = make_job(name, training={"epochs": 1})
+        start(job_dir, progress_seconds=progress_seconds)[0].run()
+        kinds = [(e["kind"], e["data"].get("phase")) for e in events(job_dir)]
+        begins = kinds.index(("phase", "evaluating"))
+        ends = kinds.index(("phase", "training"), begins)
+        said[name] = kinds[begins:ends].count(("progress", None))
+        points = [e["data"]["points"] for e in events(job_dir, "metrics")]
+        steps = [step for some in points for step, _ in some.get("memory_used_bytes", [])]
+    # Six images, two at a time; what is read of the run is no point again with each of them.
+    assert said == {"seldom": 0, "often": 3}
+    assert steps == [1, 2, 3, 4, 5, 6, 6, 6]
 
 
 def test_every_point_up_to_a_checkpoint_is_said_before_it(make_job, start):

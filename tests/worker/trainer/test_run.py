@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from redkiln.job import Progress
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, LocalDataset
 from worker.trainer.lifetime import StopSignal
@@ -54,6 +56,23 @@ def test_a_batch_larger_than_the_data_is_warned_of(make_job, events):
     job_dir = make_job(training={"batch_size": 500, "epochs": 1})
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert events(job_dir, "warning")[0]["data"]["code"] == "batch_size_reduced"
+
+
+@pytest.mark.parametrize(("asked", "taken"), [("auto", 8), (500, 54)])
+def test_more_micro_steps_than_a_batch_has_samples_are_warned_of(
+    make_job, start, events, asked, taken
+):
+    job_dir = make_job(training={"batch_size": asked, "accumulation": 100})
+    _, work = start(job_dir)
+    training = work.spec.training
+    assert (training.batch_size, training.accumulation) == (taken, taken)
+    warnings = {e["data"]["code"]: e["data"]["message"] for e in events(job_dir, "warning")}
+    assert warnings["accumulation_reduced"] == (
+        f"accumulation is {taken}, not 100: a batch of {taken} cannot be cut into more micro steps"
+    )
+    fitting = make_job("fitting", training={"batch_size": "auto", "accumulation": 2})
+    start(fitting)
+    assert events(fitting, "warning") == []
 
 
 def test_a_spec_that_cannot_be_read_is_bad_input(make_job, events):

@@ -31,8 +31,9 @@ class EfficiencyFacts(BaseModel):
 
     Attributes:
         device: `cpu` or `cuda`.
-        seconds: of the run by what they went into: `start` (data, model), `first steps`, `steps`,
-            `data` (steps that waited for their batches), `checkpoints`, `evaluation`, `previews`,
+        seconds: all of the run's, by what they went into: `start` (whatever came before the first
+            step: data, model, trials, the export's rehearsal), `first steps`, `steps`, `data`
+            (steps that waited for their batches), `checkpoints`, `evaluation`, `previews`,
             `profile`.
         num_steps: made in `steps`, `data` and `checkpoints` together.
         bare_step_seconds: None where it was not measured.

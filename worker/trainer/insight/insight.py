@@ -27,7 +27,6 @@ from worker.trainer.insight.vitals import (
     WaitMeter,
     read_host_peak_bytes,
     read_memory,
-    share_waited,
 )
 from worker.trainer.report import Report
 from worker.trainer.speed import Speed
@@ -68,11 +67,12 @@ class Insight:
         self._facts = device_facts(device, patches=order.patches)
         asked = order.spec.get("training") or {}
         self._is_precision_measured = asked.get("precision", "auto") == "auto"
-        self._start_seconds = report.settle().get(Phase.PREPARING, 0.0)
+        self._start_seconds = sum(report.settle().values())
+        self._built_at = time.perf_counter()
         self._before: dict[str, float] | None = None
         self._saving_seconds = 0.0
         self._num_steps = 0
-        self._meter = WaitMeter(work.batches.pace)
+        self._meter, self._whole = WaitMeter(work.batches.pace), WaitMeter(work.batches.pace)
         self._metered_seconds = 0.0
         self._is_alone = not _is_distributed()
         is_first = self._is_alone or torch.distributed.get_rank() == 0
@@ -80,7 +80,9 @@ class Insight:
         self._warming = self._build_warming(order)
         self._profiler: StepProfiler | None = None
         if self._training.profile and is_first:
-            self._profiler = StepProfiler(job_dir.extra_dir, device=device, say=report.message)
+            self._profiler = StepProfiler(
+                job_dir.extra_dir, plan=work.plan, device=device, say=report.message
+            )
 
     def step(self, number: int, speed: Speed) -> AbstractContextManager[None]:
         """What a step is made within; nothing for all but a few.
@@ -90,30 +92,43 @@ class Insight:
             speed: told of steps that say nothing of it.
         """
         if self._before is None:
-            self._before = dict(self._report.settle())
+            self._begin()
         if self._warming is not None:
             return self._warm(self._warming, number, speed)
         if self._profiler is not None:
-            if not self._profiler.is_waiting:
+            if self._profiler.takes(number):
                 return self._profiled(self._profiler, speed)
             self._profiler.skip()
         self._num_steps += 1
         return _NOTHING
 
+    def leave_steps(self, speed: Speed) -> None:
+        """Something else comes between two steps, which belongs in no profile of them.
+
+        Args:
+            speed: told of time that says nothing of it.
+        """
+        if self._profiler is not None and self._profiler.is_open:
+            with self._profiling(self._profiler, speed, num_steps=0):
+                self._profiler.end_window()
+
     @contextlib.contextmanager
     def checkpointing(self) -> Iterator[None]:
         """Within it a checkpoint is made."""
-        began = time.perf_counter()
+        began = self._training_seconds()
         yield
-        self._saving_seconds += time.perf_counter() - began
+        self._saving_seconds += self._training_seconds() - began
 
     def complete(self, progress: Progress) -> Progress:
-        """Progress with what is read of the run now, which becomes points of series too."""
-        seconds = self._report.settle().get(Phase.TRAINING, 0.0)
+        """Progress with what is read of the run now.
+
+        It becomes points of series too where there was training since the last time.
+        """
+        seconds = self._training_seconds()
         waited = self._meter.read(seconds - self._metered_seconds)
         self._metered_seconds = seconds
         memory = read_memory(self._device, limit_bytes=self._limit_bytes)
-        if progress.step:
+        if progress.step and waited is not None:
             self._add_points(progress.step, waited, memory)
         return progress.model_copy(
             update={
@@ -148,10 +163,10 @@ class Insight:
             self._report.warning("no_preview", f"sample predictions are not shown: {first}")
 
     def close(self) -> None:
-        """Training ends; a window that is open is closed."""
-        if self._profiler is not None:
+        """Training ends."""
+        if self._profiler is not None and self._before is not None:
             self._profiler.close()
-            self._profiler = None
+        self._profiler = None
 
     def judge(self, make_bare: Callable[[], BareStep]) -> Efficiency | None:
         """How well this process used its machine; None when it made no step.
@@ -167,22 +182,29 @@ class Insight:
             return None
         return judge(facts.model_copy(update=self._measure_bare(facts, make_bare)))
 
+    def _begin(self) -> None:
+        """The first step comes next: all that was done before it was getting ready."""
+        # By the clock, for the phases' seconds are by now those of earlier processes as well.
+        self._start_seconds += time.perf_counter() - self._built_at
+        self._before = dict(self._report.settle())
+        self._saving_seconds = 0.0
+        self._whole = WaitMeter(self._work.batches.pace)
+
+    def _training_seconds(self) -> float:
+        return self._report.settle().get(Phase.TRAINING, 0.0)
+
     def _gather(self) -> EfficiencyFacts:
         assert self._before is not None
         now, before = self._report.settle(), self._before
         spent = {name: value - before.get(name, 0.0) for name, value in now.items()}
         training = max(0.0, spent.get(Phase.TRAINING, 0.0))
-        pace = self._work.batches.pace
-        share = 0.0
-        if training > 0:
-            share = share_waited(
-                making=pace.making_seconds, waiting=pace.waiting_seconds, seconds=training
-            )
+        stepping = training - self._saving_seconds
+        waited = min(stepping, training * (self._whole.read(training) or 0.0))
         seconds = {
             "start": self._start_seconds,
             "first steps": spent.get(Phase.WARMING, 0.0),
-            "steps": max(0.0, training * (1 - share) - self._saving_seconds),
-            "data": training * share,
+            "steps": stepping - waited,
+            "data": waited,
             "checkpoints": self._saving_seconds,
             "evaluation": spent.get(Phase.EVALUATING, 0.0),
             "previews": self._previewer.budget.spent_seconds,
@@ -233,9 +255,8 @@ class Insight:
             return {"why_not_bare": f"it could not be measured: {first}"}
         return {"bare_step_seconds": bare.seconds, "flops_per_step": bare.flops}
 
-    def _add_points(self, step: int, waited: float | None, memory: Memory | None) -> None:
-        if waited is not None:
-            self._report.add_point("data_wait_ratio", step, round(waited, 4))
+    def _add_points(self, step: int, waited: float, memory: Memory | None) -> None:
+        self._report.add_point("data_wait_ratio", step, round(waited, 4))
         if memory is not None:
             self._report.add_point("memory_used_bytes", step, memory.used_bytes)
 
@@ -283,14 +304,18 @@ class Insight:
 
     @contextlib.contextmanager
     def _profiled(self, profiler: StepProfiler, speed: Speed) -> Iterator[None]:
+        with self._profiling(profiler, speed, num_steps=1), profiler.step():
+            yield
+
+    @contextlib.contextmanager
+    def _profiling(self, profiler: StepProfiler, speed: Speed, *, num_steps: int) -> Iterator[None]:
         began = time.perf_counter()
         self._report.enter(Phase.MEASURING)
         try:
-            with profiler.step():
-                yield
+            yield
         finally:
             self._report.enter(Phase.TRAINING)
-        speed.leave_out(1, seconds=time.perf_counter() - began)
+        speed.leave_out(num_steps, seconds=time.perf_counter() - began)
         if profiler.is_over:
             self._profiler = None
 

@@ -1,7 +1,8 @@
 """A look into a few steps: a trace for a browser, and a table of what takes the time.
 
 `training.profile` asks for it. The steps are ordinary ones of the job, a little after its first,
-but slower by what recording costs, and so they count in no figure of its speed.
+but slower by what recording costs, and so they count in no figure of its speed. All of them are of
+one epoch: an evaluation or a checkpoint between two of them would be taken for a part of a step.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from worker.trainer.plan import Plan
+
 TRACE, TABLE = "trace.json.gz", "profile.md"
 WAIT_STEPS = 5
 """Steps of the process before the window: the first ones are like no others."""
@@ -25,6 +28,18 @@ ACTIVE_STEPS = 4
 MAX_TRACE_BYTES = 256 * 1024**2
 """Of the trace before it is packed; a browser does not open larger ones."""
 NUM_ROWS = 25
+NOTHING = (
+    f"nothing was profiled: after the first {WAIT_STEPS} steps no epoch had more than "
+    f"{WARM_UP_STEPS} in a row, which the profiler needs to warm up; smaller batches "
+    "(training.batch_size) or more epochs (training.epochs) make more steps"
+)
+
+
+def is_time(step: int, plan: Plan) -> bool:
+    """Whether a window that begins with this step is as long as any that could begin later."""
+    ends = min(plan.steps, -(-step // plan.steps_per_epoch) * plan.steps_per_epoch)
+    now, later = ends - step + 1, min(plan.steps_per_epoch, plan.steps - ends)
+    return now > WARM_UP_STEPS and now >= min(later, WARM_UP_STEPS + ACTIVE_STEPS)
 
 
 @dataclass(frozen=True)
@@ -51,26 +66,36 @@ class StepProfiler:
 
     Args:
         folder: that the files are left in.
+        plan: of the run.
         device: that trains.
         say: told what was left, or why nothing was.
     """
 
-    def __init__(self, folder: Path, *, device: torch.device, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, *, plan: Plan, device: torch.device, say: Callable[[str], None]
+    ) -> None:
         self.is_over = False
         self.num_steps = 0
         self._waited = 0
         self._folder = folder
+        self._plan = plan
         self._device = device
         self._say = say
         self._profile: Any = None
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether the window has not begun."""
-        return self._waited < WAIT_STEPS
+    def is_open(self) -> bool:
+        """Whether the window has begun and not ended."""
+        return self._profile is not None
+
+    def takes(self, step: int) -> bool:
+        """Whether this step, counted from 1, is one of the window."""
+        if self.is_open:
+            return True
+        return self._waited >= WAIT_STEPS and is_time(step, self._plan)
 
     def skip(self) -> None:
-        """A step before the window was made."""
+        """A step outside the window is made."""
         self._waited += 1
 
     @contextlib.contextmanager
@@ -82,31 +107,39 @@ class StepProfiler:
             yield
         self.num_steps += 1
         if self.num_steps == WARM_UP_STEPS + ACTIVE_STEPS:
-            self.close()
+            self.end_window()
         else:
             self._profile.step()
 
-    def close(self) -> None:
-        """End the window, perhaps early; what was recorded is written."""
-        self.is_over = True
+    def end_window(self) -> None:
+        """Something that is no step comes next: what was recorded is written.
+
+        A window in which nothing was is forgotten, and another one may begin.
+        """
         if self._profile is None:
             return
         recorded, self._profile = self._profile, None
-        steps = max(0, self.num_steps - WARM_UP_STEPS)
+        steps, self.num_steps = max(0, self.num_steps - WARM_UP_STEPS), 0
+        self.is_over = steps > 0
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         try:
-            self._write(recorded, steps)
+            recorded.stop()
+            if steps:
+                self._write(recorded, steps)
         except (OSError, RuntimeError) as error:
             # The steps themselves were made: a training does not end for want of a look into it.
             first = str(error).partition("\n")[0]
             self._say(f"the profile is left out: {first}")
 
+    def close(self) -> None:
+        """No more steps are made: where nothing was recorded, say why."""
+        self.end_window()
+        if not self.is_over:
+            self._say(NOTHING)
+        self.is_over = True
+
     def _write(self, recorded: Any, steps: int) -> None:
-        recorded.stop()
-        if not steps:
-            self._say("the job ended before the steps that were to be profiled")
-            return
         self._folder.mkdir(exist_ok=True)
         operations = [
             Operation(

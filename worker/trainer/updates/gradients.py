@@ -81,6 +81,14 @@ class Gradients:
                 torch.cuda.empty_cache()
             self._make_room(self._smallest_share(len(targets)))
 
+    def compute_as_it_is(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
+        """As `compute`, to measure it: where memory runs out nothing is changed.
+
+        Raises:
+            torch.OutOfMemoryError: the batch does not fit as it is split now.
+        """
+        return self._accumulate(self.forward, inputs, targets)
+
     def _try(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor | None:
         loss: torch.Tensor | None = None
         forward = self._averaging.begin(self.forward)

@@ -1,17 +1,26 @@
 import gzip
 import json
+import time
 
 import pytest
 import torch
 
 from redkiln.failure import FailureCode
+from redkiln.job import Phase
 from worker.export.efficiency_section import render_efficiency
 from worker.jobdir import LocalDataset
+from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.insight.insight import Insight
 from worker.trainer.insight.pace import Pace
 from worker.trainer.insight.preview import PreviewBudget, Previewer, write_preview
-from worker.trainer.insight.profiling import ACTIVE_STEPS, WAIT_STEPS, WARM_UP_STEPS, StepProfiler
+from worker.trainer.insight.profiling import (
+    ACTIVE_STEPS,
+    WAIT_STEPS,
+    WARM_UP_STEPS,
+    StepProfiler,
+    is_time,
+)
 from worker.trainer.insight.vitals import (
     WaitMeter,
     find_total_bytes,
@@ -19,6 +28,7 @@ from worker.trainer.insight.vitals import (
     read_process_memory,
     share_waited,
 )
+from worker.trainer.plan import Plan
 from worker.trainer.run import run_job
 from worker.trainer.speed import Speed
 from worker.trainer.trained import Trained
@@ -49,8 +59,6 @@ def _always_measure(monkeypatch):
 
 
 def final_weights(job_dir):
-    from worker.trainer.checkpoint import CheckpointStore
-
     store = CheckpointStore(job_dir.checkpoints_dir)
     return store.load(store.manifests()[-1].name).tensors_of("model")
 
@@ -163,9 +171,7 @@ def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events)
     loop, _ = start(job_dir)
     loop.run()
     assert losses_of(events, job_dir) == losses_of(events, plain)
-    with gzip.open(job_dir.extra_dir / "trace.json.gz") as file:
-        trace = json.load(file)
-    names = [e.get("name", "") for e in trace["traceEvents"]]
+    names = traced(job_dir)
     assert names.count("step") == ACTIVE_STEPS
     assert any("conv" in name for name in names)
     table = (job_dir.extra_dir / "profile.md").read_text()
@@ -177,19 +183,94 @@ def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events)
     assert loop.step > WAIT_STEPS + WARM_UP_STEPS + ACTIVE_STEPS
 
 
+@pytest.mark.parametrize(
+    ("steps", "steps_per_epoch", "begins"),
+    [
+        (1000, 100, 6),
+        # An evaluation would come within it.
+        (1000, 10, 11),
+        (1000, 11, 6),
+        # No epoch is long enough: the longest piece of one.
+        (12, 6, 7),
+        (100, 5, 6),
+        (9, 6, 7),
+        (9, 100, 6),
+        # An epoch's rest is longer than what comes after it.
+        (13, 9, 6),
+        # Nothing but a warm-up would fit.
+        (7, 100, None),
+        (5, 5, None),
+        (100, 2, None),
+    ],
+)
+def test_a_profile_begins_where_most_of_its_steps_are_of_one_epoch(steps, steps_per_epoch, begins):
+    plan = Plan(steps_per_epoch, steps)
+    found = [n for n in range(WAIT_STEPS + 1, steps + 1) if is_time(n, plan)]
+    assert (found[0] if found else None) == begins
+
+
+def traced(job_dir):
+    """Names of all that a profile's trace has."""
+    with gzip.open(job_dir.extra_dir / "trace.json.gz") as file:
+        return [event.get("name", "") for event in json.load(file)["traceEvents"]]
+
+
+def test_a_profile_is_of_steps_alone(make_job, start):
+    # A checkpoint copies and synchronises, an evaluation scores: neither is a part of a step.
+    evaluated, undisturbed, saved = (
+        make_job(name, training={"profile": True, "epochs": epochs, "steps": steps, **settings})
+        for name, epochs, steps, settings in (
+            ("evaluated", 4, None, {"batch_size": 7}),
+            ("undisturbed", None, 18, {"batch_size": 2}),
+            ("saved", None, 18, {"batch_size": 2}),
+        )
+    )
+    start(evaluated)[0].run()
+    start(undisturbed)[0].run()
+    loop, _ = start(saved)
+    loop.advance(WAIT_STEPS + WARM_UP_STEPS + 2)
+    loop._saving.is_due_at = 0.0
+    loop.run()
+    for job_dir, steps in ((evaluated, ACTIVE_STEPS), (undisturbed, ACTIVE_STEPS), (saved, 3)):
+        table = (job_dir.extra_dir / "profile.md").read_text()
+        assert f"Profile of {steps} training steps" in table
+        names = traced(job_dir)
+        for operation in ("aten::_log_softmax", "aten::_log_softmax_backward_data"):
+            assert names.count(operation) == steps
+        assert "aten::isfinite" not in names
+
+
 def test_a_job_that_ends_within_the_window_leaves_what_it_has(make_job, start, events):
     job_dir = make_job(
-        training={"epochs": None, "steps": WAIT_STEPS + WARM_UP_STEPS + 2, "profile": True}
+        training={
+            "epochs": None,
+            "steps": WAIT_STEPS + WARM_UP_STEPS + 2,
+            "batch_size": 2,
+            "profile": True,
+        }
     )
     start(job_dir)[0].run()
     assert "Profile of 2 training steps" in (job_dir.extra_dir / "profile.md").read_text()
-    shorter = make_job(
-        "shorter", training={"epochs": None, "steps": WAIT_STEPS + 1, "profile": True}
-    )
-    start(shorter)[0].run()
-    assert not shorter.extra_dir.exists()
-    said = [e["data"]["text"] for e in events(shorter, "message")]
-    assert any("ended before the steps that were to be profiled" in text for text in said)
+
+
+@pytest.mark.parametrize("steps", [2, WAIT_STEPS, WAIT_STEPS + 1])
+def test_a_job_too_short_for_a_profile_says_so(make_job, start, events, steps):
+    job_dir = make_job(training={"epochs": None, "steps": steps, "profile": True})
+    loop, _ = start(job_dir)
+    loop.run()
+    assert not job_dir.extra_dir.exists()
+    said = [e["data"]["text"] for e in events(job_dir, "message")]
+    assert sum(text.startswith("nothing was profiled: ") for text in said) == 1
+
+
+def test_a_window_that_ends_in_its_warm_up_begins_anew(make_job, start, events):
+    job_dir = make_job(training={"epochs": None, "steps": 18, "batch_size": 2, "profile": True})
+    loop, _ = start(job_dir)
+    loop.advance(WAIT_STEPS + 1)
+    loop._saving.is_due_at = 0.0
+    loop.run()
+    assert f"Profile of {ACTIVE_STEPS} " in (job_dir.extra_dir / "profile.md").read_text()
+    assert not any("nothing" in e["data"]["text"] for e in events(job_dir, "message"))
 
 
 @pytest.mark.usefixtures("_always_measure")
@@ -207,6 +288,48 @@ def test_a_finished_job_is_judged(make_job):
     assert found.facts.why_no_peak == "the peak of a CPU is not known"
     assert {"start", "steps", "checkpoints", "evaluation"} <= set(found.facts.seconds)
     assert "## Efficiency" in render_efficiency(found)
+
+
+@pytest.fixture
+def pass_time(monkeypatch):
+    """Lets seconds pass that nobody waits for."""
+    ahead, now = [0.0], time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: now() + ahead[0])
+
+    def call(seconds):
+        ahead[0] += seconds
+
+    return call
+
+
+def test_all_that_comes_before_the_first_step_is_getting_ready(make_job, start, pass_time):
+    began = time.perf_counter()
+    loop, work = start(make_job())
+    # What trials make of batches is none of training's either.
+    work.batches.pace.making_seconds += 50.0
+    loop._report.enter(Phase.REHEARSING)
+    pass_time(100.0)
+    loop.run()
+    found = loop.efficiency
+    assert found.verdict == "100% of the time went into getting ready to train"
+    seconds = found.facts.seconds
+    assert sum(seconds.values()) == pytest.approx(time.perf_counter() - began, abs=0.2)
+    assert seconds["steps"] > 0
+
+
+def test_a_run_that_goes_on_accounts_for_its_own_time_alone(make_job, start, pass_time):
+    first, _ = start(make_job(training={"on_divergence": "rollback"}))
+    first._report.enter(Phase.REHEARSING)
+    pass_time(100.0)
+    first.advance(6)
+    (_, newest) = CheckpointStore(make_job().checkpoints_dir).manifests()
+    began = time.perf_counter()
+    loop, _ = start(make_job(order={"resume": newest.name}))
+    pass_time(10.0)
+    loop.run()
+    seconds = loop.efficiency.facts.seconds
+    assert sum(seconds.values()) == pytest.approx(time.perf_counter() - began, abs=0.2)
+    assert 10 < seconds["start"] < 11
 
 
 def test_measuring_changes_nothing_that_is_exported(make_job, monkeypatch):
@@ -237,6 +360,20 @@ def test_a_finished_training_is_not_lost_by_measuring(make_job, monkeypatch, err
     assert run_job(job_dir, Never()) == 0
     trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
     assert "the disk is away" in trained.efficiency.facts.why_not_bare
+
+
+@pytest.mark.usefixtures("_always_measure")
+def test_memory_that_runs_out_while_measuring_leaves_the_measurement_out_and_changes_nothing(
+    make_job, start, events, run_out_of_memory
+):
+    job_dir = make_job()
+    loop, work = start(job_dir)
+    run_out_of_memory(work.model, limit=4, from_call=work.plan.steps + 1)
+    loop.run()
+    assert loop.efficiency.facts.why_not_bare == "memory ran out"
+    assert events(job_dir, "warning") == []
+    assert len(events(job_dir, "resolved")) == 1
+    assert work.spec.training.accumulation == 1
 
 
 def test_a_short_job_is_not_measured_and_says_so(make_job):
