@@ -29,6 +29,7 @@ ColumnType = Literal["numeric", "categorical", "text"]
 TableTask = Literal["text-classification", "tabular-classification", "tabular-regression"]
 TABLE_TASKS: tuple[str, ...] = get_args(TableTask)
 ColumnUse = Literal["numeric", "categorical", "text", "ignored"]
+DecimalMark = Literal[".", ","]
 FILE_TYPES = {
     ".csv": "text/csv",
     ".tsv": "text/tab-separated-values",
@@ -86,6 +87,11 @@ class TableOptions(StrictModel):
     )
     delimiter: Annotated[str, AfterValidator(_read_delimiter)] | None = Field(
         None, description="Between the fields of a CSV: one character, or `tab`."
+    )
+    decimal: DecimalMark | None = Field(
+        None,
+        description="What stands before the decimals of numbers that are text, `.` or `,`; the "
+        "other one may separate their thousands. Inferred where the numbers of a column tell.",
     )
     missing: Annotated[list[MissingWord] | None, AfterValidator(_drop_empty)] = Field(
         None,

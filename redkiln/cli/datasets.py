@@ -14,6 +14,7 @@ from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.table_options import (
     Classes,
     Columns,
+    Decimal,
     Delimiter,
     Header,
     Missing,
@@ -104,6 +105,7 @@ def push(
     columns: Columns = None,
     header: Header = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
     missing: Missing = None,
     classes: Classes = None,
 ) -> None:
@@ -125,6 +127,7 @@ def push(
         text=text,
         header=header,
         delimiter=delimiter,
+        decimal=decimal,
     )
     dataset = upload(session, path, name, options)
     if is_awaited:

@@ -54,6 +54,15 @@ Delimiter = Annotated[
         metavar="CHAR",
     ),
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal",
+        help="Before the decimals of numbers: . or , (the other may separate thousands).",
+        rich_help_panel=_PANEL,
+        metavar="CHAR",
+    ),
+]
 Missing = Annotated[
     list[str] | None,
     typer.Option(

@@ -21,6 +21,7 @@ from redkiln.cli.specfile import SpecSource
 from redkiln.cli.table_options import (
     Classes,
     Columns,
+    Decimal,
     Delimiter,
     Header,
     Missing,
@@ -74,6 +75,7 @@ def train(
     columns: Columns = None,
     header: Header = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
     missing: Missing = None,
     classes: Classes = None,
 ) -> None:
@@ -96,6 +98,7 @@ def train(
         text=text,
         header=header,
         delimiter=delimiter,
+        decimal=decimal,
     )
     dataset_id = _dataset_of(session, path, options)
     source.value["dataset"] = dataset_id

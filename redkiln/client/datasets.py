@@ -45,6 +45,7 @@ class Datasets(Requests):
         columns: Mapping[str, str] | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
+        decimal: str | None = None,
         missing: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         on_progress: OnUpload | None = None,
@@ -63,6 +64,7 @@ class Datasets(Requests):
             columns: what columns are used as: numeric, categorical, text or ignored.
             header: whether the first row names the columns.
             delimiter: between the fields of a CSV: one character, or `tab`.
+            decimal: before the decimals of numbers: `.` or `,`; the other may separate thousands.
             missing: words that stand for no value, instead of `redkiln.tables.MISSING_WORDS`; none
                 leaves only what is empty.
             classes: all classes of the target, in the order of their labels.
@@ -79,6 +81,7 @@ class Datasets(Requests):
             "columns": dict(columns) if columns else None,
             "header": header,
             "delimiter": delimiter,
+            "decimal": decimal,
             "missing": None if missing is None else list(missing),
             "classes": None if classes is None else list(classes),
         }

@@ -106,6 +106,7 @@ async def register(
     ] = None,
     header: Annotated[bool | None, Query(description=_said("header"))] = None,
     delimiter: Annotated[str | None, Query(max_length=20, description=_said("delimiter"))] = None,
+    decimal: Annotated[str | None, Query(max_length=20, description=_said("decimal"))] = None,
     missing: Annotated[list[str] | None, Query(description=_said("missing"))] = None,
     classes: Annotated[list[str] | None, Query(alias="class", description=_said("classes"))] = None,
 ) -> Response:
@@ -126,6 +127,7 @@ async def register(
         text=text,
         header=header,
         delimiter=delimiter,
+        decimal=decimal,
         missing=missing,
         classes=classes,
     )

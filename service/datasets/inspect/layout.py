@@ -22,6 +22,7 @@ SPLITS: dict[str, Split] = {
     "val": "train",
     "valid": "train",
     "validation": "train",
+    "dev": "train",
 }
 _TRAIN = {"train", "training"}
 _MAX_OUTER = 4

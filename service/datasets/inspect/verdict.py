@@ -1,6 +1,5 @@
 """Decides, from the names and what the files turned out to be, whether a data set can be used."""
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from service.datasets.inspect.images import ImageFacts
 from service.datasets.inspect.layout import Layout, Member, Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry, describe
+from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, problem
 
@@ -78,6 +78,9 @@ def judge(
     if report.errors:
         return None, report
     index = _build_index(found.images, layout, report, seed=seed)
+    if not index.splits["test"]:
+        report.errors = [no_test_split("test/<class>/ folders")]
+        return None, report
     report.notes = index.notes
     report.counts = {
         split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
@@ -160,9 +163,10 @@ def _class_mistakes(layout: Layout, *, limits: Limits) -> list[DatasetProblem]:
         names = ", ".join(describe((name,)) for name in sorted(train))
         message = f"there is one class only ({names}); a classifier needs two folders or more"
         problems.append(problem("one_class", message))
-    for name in sorted(test - train):
-        near = difflib.get_close_matches(name, train, n=1, cutoff=0.6)
-        hint = f"; did you mean {describe((near[0],))!r}?" if near else ""
+    unknown = sorted(test - train)[:MAX_LISTED]
+    near = find_near_classes(unknown, train)
+    for name in unknown:
+        hint = f"; did you mean {describe((near[name],))!r}?" if name in near else ""
         folder = describe(layout.class_folders["test", name][0])
         message = f"the test class {describe((name,))!r} has no training images{hint}"
         problems.append(problem("unknown_test_class", message, folder))
@@ -238,6 +242,19 @@ def hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
     for sample in splits["train"]:
         sample.rank -= num_test[sample.label]
     return splits
+
+
+def no_test_split(remedy: str) -> DatasetProblem:
+    """That a set without a test split has too few images to hold some out.
+
+    Args:
+        remedy: how such a set is given a test split.
+    """
+    message = (
+        "no image can be held out for testing, as each class has one alone; add images, or "
+        f"{remedy}"
+    )
+    return problem("no_test_split", message)
 
 
 def _notes(

@@ -83,3 +83,10 @@ def test_classes_are_sent_in_their_order(redkiln, fake, tmp_path):
     table.write_text("age,price\n1,2\n")
     assert redkiln("datasets", "push", table, "--class", "low", "--class", "high").code == 0
     assert [value for name, value in fake.upload_queries[-1] if name == "class"] == ["low", "high"]
+
+
+def test_the_mark_before_decimals_is_sent(redkiln, fake, tmp_path):
+    table = tmp_path / "houses.csv"
+    table.write_text("age,price\n1,2\n")
+    assert redkiln("datasets", "push", table, "--decimal", ",").code == 0
+    assert ("decimal", ",") in fake.upload_queries[-1]

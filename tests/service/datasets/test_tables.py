@@ -80,6 +80,17 @@ def test_the_order_of_the_classes_can_be_said(client, houses, settled):
     assert view["classes"] == view["options"]["classes"] == said["class"]
 
 
+def test_the_mark_before_decimals_can_be_said(client, houses, settled):
+    lines = houses.decode().splitlines()
+    lines[1:] = [line.rpartition(",")[0] + f',"1,{i:03}"' for i, line in enumerate(lines[1:], 100)]
+    content = "\n".join(lines).encode()
+    refused = settled(client, push(client, content).json()["id"])
+    assert [error["code"] for error in refused["errors"]] == ["ambiguous_numbers"]
+    view = settled(client, push(client, content, decimal=",").json()["id"])
+    assert (view["status"], view["options"]) == ("ready", {"decimal": ","})
+    assert 1 < view["columns"][2]["mean"] < 2
+
+
 def test_a_set_that_is_no_table_that_was_sent_has_no_words_for_no_value(client):
     assert client.get("/v1/datasets/builtin:iris").json()["missing"] is None
     assert client.get("/v1/datasets/builtin:digits").json()["missing"] is None
@@ -97,6 +108,7 @@ def test_a_set_that_is_no_table_that_was_sent_has_no_words_for_no_value(client):
         ({"class": ["x", "x"]}, "", "one twice"),
         ({"class": ["x", "y"], "task": "tabular-regression"}, "", "for a classification"),
         ({"delimiter": "ab"}, "/delimiter", "one character"),
+        ({"decimal": "comma"}, "/decimal", "'.' or ','"),
         ({"text": "town", "task": "tabular-regression"}, "", "text is for text-classification"),
         ({"target": "town", "column": "town=numeric"}, "", "the target cannot be"),
     ],

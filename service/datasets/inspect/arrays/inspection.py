@@ -10,7 +10,6 @@ import numpy as np
 
 from redkiln.dataset_view import DatasetProblem
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
-from redkiln.nearest import suggest
 from service.datasets.inspect.arrays.content import (
     Array,
     as_values,
@@ -24,11 +23,14 @@ from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import MAX_LISTED, Refused, Report, problem, refuse
 from service.datasets.inspect.source import Source
-from service.datasets.inspect.verdict import hold_out
+from service.datasets.inspect.verdict import hold_out, no_test_split
 
 MAX_CLASSES = 10_000
+_MAX_SHOWN = 20
+"""Names of known classes in a message about an unknown one."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def inspect_arrays(
     if errors:
         return None, Report(errors=errors[:MAX_LISTED])
     index = _build_index(parts, seed=seed)
+    if not index.splits["test"]:
+        return None, Report(errors=[no_test_split("arrays for testing")])
     return index, _build_report(index, parts)
 
 
@@ -161,12 +165,25 @@ def _find_mistakes(parts: Sequence[_Images]) -> list[DatasetProblem]:
         return [problem("too_many_classes", message)]
     found = []
     for images in parts:
-        unknown = sorted(set(images.labels) - train) if images.part.split == "test" else []
-        for label in unknown:
-            row = images.labels.index(label)
-            message = f"row {row}: no training image has the class {label!r}{suggest(label, train)}"
-            found.append(problem("unknown_test_class", message, images.part.labels.path))
+        if images.part.split == "test":
+            found += _find_test_only(images, train)
     return found + _find_other_shapes(parts)
+
+
+def _find_test_only(images: _Images, train: set[str]) -> list[DatasetProblem]:
+    """Classes of a test array that no training image has, each by its first row."""
+    rows: dict[str, int] = {}
+    for row, label in enumerate(images.labels):
+        rows.setdefault(label, row)
+    unknown = sorted(set(rows) - train)[:MAX_LISTED]
+    near = find_near_classes(unknown, train)
+    known = ", ".join(sorted(train)[:_MAX_SHOWN]) + (", ..." if len(train) > _MAX_SHOWN else "")
+    found = []
+    for label in unknown:
+        hint = f"did you mean {near[label]!r}?" if label in near else f"known: {known}"
+        message = f"row {rows[label]}: no training image has the class {label!r}; {hint}"
+        found.append(problem("unknown_test_class", message, images.part.labels.path))
+    return found
 
 
 def _find_other_shapes(parts: Sequence[_Images]) -> list[DatasetProblem]:

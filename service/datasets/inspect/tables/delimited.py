@@ -46,7 +46,9 @@ def read_delimited(
     if dialect.has_header:
         columns = [column.slice(1) for column in columns]
         first_row = 2
-    table = RawTable(place, names, columns, bad, first_row=first_row, notes=notes)
+    table = RawTable(
+        place, names, columns, bad, first_row=first_row, delimiter=dialect.delimiter, notes=notes
+    )
     if delimiter is None and dialect.delimiter not in ",\t":
         table.notes.append(f"fields are separated by {_NAMES[dialect.delimiter]}")
     return table

@@ -1,5 +1,6 @@
 """From the files of a table to the report and the index."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from service.datasets.inspect.tables.judge import judge_tables
 from service.datasets.inspect.tables.parquet import read_parquet
 from service.datasets.inspect.tables.plain import make_plain
 from service.datasets.inspect.tables.raw import RawTable
+
+_BEGINS_JSON = re.compile(rb"\{|\[\s*\{")
 
 
 def inspect_lone_table(
@@ -131,7 +134,7 @@ def _is_json(path: Path, place: str | None) -> bool:
         return True
     with path.open("rb") as file:
         start = file.read(4096).lstrip()
-    return start.startswith((b"{", b"[{"))
+    return _BEGINS_JSON.match(start) is not None
 
 
 def _like(first: RawTable, options: TableOptions) -> TableOptions:

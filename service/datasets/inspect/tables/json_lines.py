@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from service.datasets.inspect.limits import MIB
 from service.datasets.inspect.report import refuse
 from service.datasets.inspect.tables.raw import BadRows, RawTable
+from service.datasets.inspect.tables.values import MAX_EXACT, as_column
 
 MAX_LINE_BYTES = 8 * MIB
 _BATCH = 20_000
@@ -68,7 +69,7 @@ def _rows(
             if fault is None:
                 yield row
                 continue
-            if number == 1 and line.lstrip().startswith(b"["):
+            if number == len(blank) + 1 and line.lstrip().startswith(b"["):
                 message = (
                     "is one JSON array; put one object on each line (jq -c '.[]' FILE > FILE.jsonl)"
                 )
@@ -98,16 +99,12 @@ def _column(values: list[Any]) -> pa.Array:
     kinds = {type(value) for value in values} - {type(None)}
     if not kinds:
         return pa.nulls(len(values))
-    if kinds <= {int, float}:
-        return pa.array([None if v is None else _as_double(v) for v in values], pa.float64())
+    if kinds == {int} and all(v is None or abs(v) < 2**63 for v in values):
+        return pa.array(values, pa.int64())
+    is_exact = all(abs(v) < MAX_EXACT for v in values if isinstance(v, int))
+    if kinds <= {int, float} and is_exact:
+        return pa.array(values, pa.float64())
     return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
-
-
-def _as_double(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")
 
 
 def _as_text(value: Any) -> str:
@@ -120,5 +117,8 @@ def _as_text(value: Any) -> str:
 def _join(name: str, batches: list[dict[str, pa.Array]], sizes: list[int]) -> pa.ChunkedArray:
     parts = [batch.get(name, pa.nulls(size)) for batch, size in zip(batches, sizes, strict=True)]
     types = {part.type for part in parts} - {pa.null()}
-    to = pa.float64() if types == {pa.float64()} else pa.string()
+    integers = [part for part in parts if part.type == pa.int64()]
+    is_exact = all(as_column(part).type == pa.float64() for part in integers)
+    are_numbers = bool(types) and types <= {pa.int64(), pa.float64()}
+    to = pa.float64() if are_numbers and is_exact else pa.string()
     return pa.chunked_array([pc.cast(part, to) for part in parts], type=to)

@@ -21,6 +21,7 @@ from service.datasets.inspect.report import (
     refuse,
     show,
 )
+from service.datasets.inspect.tables.commas import MEANINGS, OTHER, Commas
 from service.datasets.inspect.tables.faults import Places, RowFaults
 from service.datasets.inspect.tables.index_file import (
     Split,
@@ -104,15 +105,22 @@ def judge_tables(
     if options.task == "tabular-regression" and options.target is not None:
         numeric.add(options.target)
     profiles = profile_all(
-        names, columns, missing=options.missing_words, numeric=numeric, num_threads=num_threads
+        names,
+        columns,
+        missing=options.missing_words,
+        numeric=numeric,
+        decimal=options.decimal,
+        delimiters={table.delimiter for table in tables},
+        num_threads=num_threads,
     )
-    split = None if test else find_split_column(profiles, options)
+    split = None if test else find_split_column(profiles, options, places=places)
     roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
     is_test = _find_test_rows(train, num_rows, profiles, split, has_test=bool(test))
     notes = [note for table in tables for note in table.notes]
     if split is not None:
         notes.append(f"column {show(split)} says which rows are for training and for testing")
     roles.notes[:0] = notes
+    _judge_commas(profiles, roles, places)
     _find_bad_rows(profiles, roles, faults)
     targets = read_targets(
         profiles,
@@ -146,11 +154,36 @@ def _find_test_rows(
     return is_test if is_test.any() else None
 
 
+def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: Places) -> None:
+    """Note what the commas in numbers were taken for, and refuse those that may be either."""
+    told: dict[Commas, list[str]] = {}
+    for name in roles.of_type("numeric", "target"):
+        found = profiles[name]
+        if found.commas is not None and found.commas.decimal is not None:
+            told.setdefault(found.commas, []).append(show(name))
+        elif found.commas is not None:
+            has_comma = pc.fill_null(pc.match_substring(found.texts, ","), False).to_numpy()
+            row = int(np.flatnonzero(has_comma & ~found.is_not_number)[0])
+            message = (
+                f"column {show(name)!r}: the comma in {found.example(row)!r} may separate "
+                "thousands or decimals, as in all of the column; say which it does: decimal=. "
+                "(thousands) or decimal=, (decimals)"
+            )
+            roles.problems.append(problem("ambiguous_numbers", message, places(row)))
+    for commas, names in told.items():
+        assert commas.decimal is not None
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        roles.notes.append(
+            f"the commas in the numbers of {shown} {MEANINGS[commas.decimal]}{commas.why}; "
+            f"otherwise: decimal={OTHER[commas.decimal]}"
+        )
+
+
 def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults) -> None:
     for name in roles.of_type("numeric"):
         found = profiles[name]
         if found.is_not_number.any():
-            faults.add(found.is_not_number, "not_a_number", found.say_no_number)
+            faults.add(found.is_not_number, "not_a_number", found.say_no_value)
     for name in roles.of_type("text"):
         texts = pc.fill_null(pc.cast(profiles[name].raw, pa.string()), "")
         is_empty = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
@@ -187,9 +220,15 @@ def _find_empty_split(split: Split, is_test: np.ndarray | None) -> list[DatasetP
     if split.num_train < 2:
         message = f"{split.num_train} rows are left to train on; two or more are needed"
         return [problem("no_rows", message)]
-    if is_test is not None and split.num_train == len(split.order):
+    if split.num_train < len(split.order):
+        return []
+    if is_test is not None:
         return [problem("no_rows", "the test split has no usable row; add some, or leave it out")]
-    return []
+    message = (
+        "no row can be held out for testing, as each class has one alone; add rows, or a test "
+        "split of your own"
+    )
+    return [problem("no_test_split", message)]
 
 
 def _write(

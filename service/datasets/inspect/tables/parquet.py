@@ -1,4 +1,7 @@
-"""Reads Parquet: numbers as numbers, everything else that is one value as text."""
+"""Reads Parquet: numbers as numbers, everything else that is one value as text.
+
+Whole numbers that float64 cannot tell apart are text as well: they name something.
+"""
 
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pyarrow.parquet as pq
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import problem, refuse
 from service.datasets.inspect.tables.raw import BadRows, RawTable
+from service.datasets.inspect.tables.values import as_column
 
 _PANDAS_INDEX = "__index_level_"
 
@@ -73,7 +77,7 @@ def _as_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = _plain(column.type)
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if is_number or pa.types.is_decimal(kind):
-        return pc.cast(column, pa.float64(), safe=False)
+        return as_column(pc.cast(column, kind))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pc.cast(pc.cast(column, pa.binary()), pa.string())
     return pc.cast(column, pa.string())

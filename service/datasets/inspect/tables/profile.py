@@ -2,24 +2,30 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from redkiln.tables import DecimalMark
 from service.datasets.inspect.report import show
+from service.datasets.inspect.tables.commas import (
+    Commas,
+    count_numbers,
+    find_commas,
+    write_plainly,
+)
 from service.datasets.inspect.tables.values import (
+    MAX_EXACT,
     NUMBER,
-    is_number,
     numbers_among,
     spellings_of_missing,
 )
 
 _SAMPLE = 1000
 _LIKE_NUMBER = rf"^{NUMBER}$"
-_COMMA_NUMBER = r"^[+-]?\d+(,\d+)?$"
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Profile:
         numbers: (N,) float64, NaN where missing or no number; None if too few values are numbers to
             think of.
         is_not_number: (N,) bool; a value that is not a finite number.
+        commas: what those in its numbers were taken for; None without any, or where it was said.
     """
 
     name: str
@@ -39,6 +46,7 @@ class Profile:
     is_missing: np.ndarray
     numbers: np.ndarray | None
     is_not_number: np.ndarray
+    commas: Commas | None = None
 
     @property
     def num_rows(self) -> int:
@@ -56,8 +64,16 @@ class Profile:
         if pa.types.is_string(self.raw.type):
             texts = pc.utf8_trim_whitespace(self.raw)
         else:
-            texts = pc.cast(self.raw, pa.string())
+            # Large floats are written with an exponent.
+            texts = pc.cast(self.integers if self.are_integers else self.raw, pa.string())
         return pc.if_else(pa.array(self.is_missing), pa.scalar(None, pa.string()), texts)
+
+    @property
+    def integers(self) -> pa.ChunkedArray:
+        """(N,) int64, null where missing; of a column whose values are integers."""
+        assert self.numbers is not None
+        whole = np.where(self.is_missing, 0, self.numbers).astype(np.int64)
+        return pa.chunked_array([pa.array(whole, mask=self.is_missing)])
 
     @cached_property
     def num_distinct(self) -> int:
@@ -80,7 +96,7 @@ class Profile:
         if self.numbers is None or self.is_not_number.any():
             return False
         present = self.numbers[~self.is_missing]
-        return bool((present == np.floor(present)).all()) and bool((abs(present) < 2**53).all())
+        return bool((present == np.floor(present)).all()) and bool((abs(present) < MAX_EXACT).all())
 
     @cached_property
     def mean_words(self) -> float:
@@ -90,8 +106,16 @@ class Profile:
         values = [text for text in self.raw.slice(0, _SAMPLE).to_pylist() if text]
         return sum(len(text.split()) for text in values) / len(values) if values else 0.0
 
-    def say_no_number(self, index: int) -> str:
-        """What is wrong with a row that should have a number."""
+    def word_for_none(self, index: int) -> str:
+        """What a row has that stands for no value; nothing where it is empty."""
+        value = self.raw[index].as_py()
+        is_empty = value is None or value != value  # NaN is no word
+        return "" if is_empty or not self.is_missing[index] else self.example(index).strip()
+
+    def say_no_value(self, index: int) -> str:
+        """What is wrong with a row that should have a value, or a number."""
+        if word := self.word_for_none(index):
+            return f"column {show(self.name)!r}: {word!r} stands for no value"
         if self.is_missing[index]:
             return f"column {show(self.name)!r} has no value"
         return f"column {show(self.name)!r}: {self.example(index)!r} is no finite number"
@@ -109,6 +133,8 @@ def profile_all(
     *,
     missing: Sequence[str],
     numeric: set[str],
+    decimal: DecimalMark | None,
+    delimiters: set[str | None],
     num_threads: int,
 ) -> dict[str, Profile]:
     """The profile of each column.
@@ -118,19 +144,49 @@ def profile_all(
         columns: (N,) each, text or numbers.
         missing: words that stand for no value.
         numeric: names of columns that were said to hold numbers, whatever they look like.
+        decimal: the mark before decimals, if it was said.
+        delimiters: of the files; None for one that needs none.
         num_threads: columns looked at at once.
     """
+
+    def look(name: str, column: pa.ChunkedArray, mark: DecimalMark | None = decimal) -> Profile:
+        return profile(name, column, missing=missing, is_numeric=name in numeric, decimal=mark)
+
     with ThreadPoolExecutor(num_threads) as pool:
-        profiles = pool.map(
-            lambda name, column: profile(name, column, missing=missing, is_numeric=name in numeric),
-            names,
-            columns,
-        )
-        return {profile.name: profile for profile in profiles}
+        profiles = {found.name: found for found in pool.map(look, names, columns)}
+    unclear = [name for name, found in profiles.items() if found.commas == Commas(None)]
+    told = _tell_commas(list(profiles.values()), delimiters) if unclear else None
+    if told is not None:
+        for name in unclear:
+            profiles[name] = replace(look(name, profiles[name].raw, told.decimal), commas=told)
+    return profiles
+
+
+def _tell_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Commas | None:
+    """What commas mean that may be read in either way: decimals, where the rest has no other."""
+    clear = {found.commas.decimal for found in profiles if found.commas is not None}
+    if "." in clear or any(_has_points(found) for found in profiles):
+        return None
+    if ";" in delimiters:
+        return Commas(",", ", as fields are separated by semicolons")
+    return Commas(",", ", as in other columns") if "," in clear else None
+
+
+def _has_points(found: Profile) -> bool:
+    """Whether a text column has numbers with decimals that are not behind a comma."""
+    if found.commas is not None or found.numbers is None or not pa.types.is_string(found.raw.type):
+        return False
+    numbers = found.numbers[np.isfinite(found.numbers)]
+    return bool((numbers != np.floor(numbers)).any())
 
 
 def profile(
-    name: str, column: pa.ChunkedArray, *, missing: Sequence[str], is_numeric: bool = False
+    name: str,
+    column: pa.ChunkedArray,
+    *,
+    missing: Sequence[str],
+    is_numeric: bool = False,
+    decimal: DecimalMark | None = None,
 ) -> Profile:
     """The profile of one column.
 
@@ -139,6 +195,7 @@ def profile(
         column: (N,) text or numbers.
         missing: words that stand for no value; one that is a number, also by its value.
         is_numeric: it was said to hold numbers, whatever it looks like.
+        decimal: the mark before decimals, if it is known.
     """
     if not pa.types.is_string(column.type):
         numbers = pc.fill_null(column, float("nan")).to_numpy()
@@ -150,14 +207,14 @@ def profile(
         texts = pc.utf8_trim_whitespace(texts)
     words = pa.array(spellings_of_missing(missing))
     is_missing = pc.is_in(texts, value_set=words).to_numpy()
-    if not (is_numeric or _may_be_numbers(texts, is_missing)):
+    if not (is_numeric or _may_be_numbers(texts, is_missing, decimal)):
         nothing = np.zeros(len(is_missing), bool)
         return Profile(name, column, is_missing, None, nothing)
-    numbers = _parse(texts, is_missing)
+    numbers, commas = _parse(texts, is_missing, decimal)
     is_missing = is_missing | _stand_for_none(numbers, missing)
     numbers = np.where(is_missing, np.nan, numbers)
     is_not_number = ~is_missing & ~np.isfinite(numbers)
-    return Profile(name, column, is_missing, numbers, is_not_number)
+    return Profile(name, column, is_missing, numbers, is_not_number, commas)
 
 
 def _stand_for_none(numbers: np.ndarray, missing: Sequence[str]) -> np.ndarray:
@@ -174,34 +231,32 @@ def _has_blanks(texts: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, blank)).as_py())
 
 
-def _may_be_numbers(texts: pa.ChunkedArray, is_missing: np.ndarray) -> bool:
+def _may_be_numbers(
+    texts: pa.ChunkedArray, is_missing: np.ndarray, decimal: DecimalMark | None
+) -> bool:
     """By up to a thousand values from all over the column: half of them are numbers."""
     present = np.flatnonzero(~is_missing)
     chosen = present[:: max(1, len(present) // _SAMPLE)]
     if not len(chosen):
         return False
-    sample = texts.take(pa.array(chosen)).to_pylist()
-    return sum(is_number(text.replace(",", ".", 1)) for text in sample) * 2 >= len(sample)
+    return count_numbers(texts.take(pa.array(chosen)), decimal) * 2 >= len(chosen)
 
 
-def _parse(texts: pa.ChunkedArray, is_missing: np.ndarray) -> np.ndarray:
-    """(N,) float64, NaN where missing or no number."""
+def _parse(
+    texts: pa.ChunkedArray, is_missing: np.ndarray, decimal: DecimalMark | None
+) -> tuple[np.ndarray, Commas | None]:
+    """(N,) float64, NaN where missing or no number, and what its commas were taken for."""
     present = pc.if_else(pa.array(is_missing), pa.scalar(None, pa.string()), texts)
+    commas = None
     try:
-        numbers = pc.cast(present, pa.float64())
+        # A point is no decimal mark where the comma was said to be the one.
+        numbers = pc.cast(write_plainly(present, ",") if decimal == "," else present, pa.float64())
     except pa.ArrowInvalid:
-        present = _points(present)
-        is_number = pc.match_substring_regex(present, _LIKE_NUMBER)
-        numbers = pc.cast(
-            pc.if_else(is_number, present, pa.scalar(None, pa.string())), pa.float64()
-        )
-    return np.asarray(pc.fill_null(numbers, float("nan")))
-
-
-def _points(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decimal commas as points, where every number of the column may have been written so."""
-    has_comma = pc.match_substring_regex(texts, _COMMA_NUMBER)
-    num_present = len(texts) - texts.null_count
-    if pc.sum(has_comma).as_py() == num_present:
-        return pc.replace_substring(texts, ",", ".")
-    return texts
+        commas = find_commas(present) if decimal is None else None
+        if decimal or commas:
+            present = write_plainly(present, decimal or (commas and commas.decimal) or ".")
+        else:
+            is_number = pc.match_substring_regex(present, _LIKE_NUMBER)
+            present = pc.if_else(is_number, present, pa.scalar(None, pa.string()))
+        numbers = pc.cast(present, pa.float64())
+    return np.asarray(pc.fill_null(numbers, float("nan"))), commas

@@ -36,6 +36,7 @@ class RawTable:
         bad: rows that are not in `columns`.
         first_row: number that the first row has; 2 below a header.
         unit: what a row's number counts; lines of a text, or rows.
+        delimiter: between the fields of a delimited text.
     """
 
     path: str | None
@@ -44,6 +45,7 @@ class RawTable:
     bad: BadRows
     first_row: int = 1
     unit: str = "line"
+    delimiter: str | None = None
     notes: list[str] = field(default_factory=list)
     _left_out: "array[int]" = field(default_factory=lambda: array("q"))
 
@@ -78,7 +80,8 @@ class RawTable:
         return self._words(self.bad.numbers[position])
 
     def _words(self, number: int) -> str:
-        line = number + (self._num_breaks(number) if self.unit == "line" else 0)
+        # A line of JSON writes the breaks of its texts as escapes.
+        line = number + (self._num_breaks(number) if self.delimiter is not None else 0)
         here = f"{self.unit} {line}"
         return here if self.path is None else f"{self.path}, {here}"
 

@@ -5,12 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from redkiln.dataset_view import DatasetProblem
 from redkiln.nearest import find_nearest
 from redkiln.tables import ColumnUse, TableOptions, TableTask
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import problem, refuse, show
 from service.datasets.inspect.tables.profile import Profile
 
 _TARGETS = (
@@ -35,6 +39,8 @@ MIXED_SHARE = 0.8
 MAX_WORDS_FOR_NONE = 3
 """Of so many words among numbers each may stand for no value."""
 MAX_ROWS_FOR_WORDS = 1000
+_MAX_UNKNOWN = 20
+"""Columns that there are not, named one by one."""
 _NUMBERS_ROWS = "it numbers the rows"
 MAX_FEW = 20
 """Different whole numbers that are taken for classes rather than for amounts."""
@@ -74,20 +80,47 @@ def find_unknown(options: TableOptions, names: Sequence[str]) -> list[DatasetPro
     """Columns that the options name and the table has not."""
     asked = [options.target, options.text, *options.columns]
     unknown = [name for name in dict.fromkeys(asked) if name is not None and name not in names]
-    return [_unknown(name, names) for name in unknown]
+    # Each one is compared with all columns.
+    return [_unknown(name, names) for name in unknown[:_MAX_UNKNOWN]]
 
 
-def find_split_column(profiles: dict[str, Profile], options: TableOptions) -> str | None:
-    """The column whose values are `train` and `test` (and `validation`), if there is one."""
+def find_split_column(
+    profiles: dict[str, Profile], options: TableOptions, *, places: Callable[[int], str]
+) -> str | None:
+    """The column whose values are `train` and `test` (and `validation`), if there is one.
+
+    Raises:
+        Refused: a column of this name has both, but not in every row.
+    """
     for name, found in profiles.items():
         is_taken = name in options.columns or name in (options.target, options.text)
         if is_taken or name.casefold() not in _SPLIT_NAMES or found.numbers is not None:
             continue
-        values = {value.casefold() for value in found.texts.unique().drop_null().to_pylist()}
-        splits = {SPLITS.get(value) for value in values}
+        values = found.texts.unique().drop_null().to_pylist()
+        splits = {SPLITS.get(value.casefold()) for value in values}
+        if "train" in splits and "test" in splits:
+            _check_splits(found, values, places)
         if None not in splits and "train" in splits and not found.is_missing.any():
             return name
     return None
+
+
+def _check_splits(found: Profile, values: Sequence[str], places: Callable[[int], str]) -> None:
+    """Refuse a column of splits in which a row has none: the others' would not be followed."""
+    known = pa.array([value for value in values if value.casefold() in SPLITS], pa.string())
+    unknown = np.flatnonzero(~pc.is_in(found.texts, value_set=known).to_numpy())
+    if not len(unknown):
+        return
+    row, name = int(unknown[0]), show(found.name)
+    word = found.example(row).strip()
+    what = f"{word!r} is none" if word else "this row has none"
+    rows = "1 row" if len(unknown) == 1 else f"{len(unknown)} rows"
+    message = (
+        f"column {name!r} says which rows are for training and for testing, but {what} of "
+        f"{', '.join(SPLITS)} ({rows} in all); repair it, or say what the column is: "
+        f"column={name}=categorical or {name}=ignored"
+    )
+    raise refuse("unknown_split", message, places(row))
 
 
 def choose_roles(

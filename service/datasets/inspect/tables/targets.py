@@ -1,6 +1,5 @@
 """Reads the target column: classes, or numbers without a gap."""
 
-import difflib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,10 +9,19 @@ import pyarrow.compute as pc
 from redkiln.dataset_view import DatasetProblem
 from redkiln.nearest import find_nearest
 from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import problem, show
 from service.datasets.inspect.tables.faults import Places, list_bad_targets
 from service.datasets.inspect.tables.profile import Profile
-from service.datasets.inspect.tables.roles import MAX_FEW, Roles
+from service.datasets.inspect.tables.roles import (
+    MAX_FEW,
+    MAX_ROWS_FOR_WORDS,
+    MAX_WORDS_FOR_NONE,
+    Roles,
+)
+
+_MAX_TEST_ONLY = 50
+"""Classes that only test rows have, named one by one."""
 
 
 @dataclass
@@ -64,8 +72,8 @@ def read_targets(
         places,
         target=roles.target,
         what="none",
-        describe=lambda _row: f"column {show(roles.target)!r} has no value",
-        remedy="fill it in or remove these rows",
+        describe=found.say_no_value,
+        remedy=_find_remedy(found, is_missing),
     )
     is_used = ~is_skipped & ~found.is_missing
     if classes is not None and (others := _find_others(found, targets, places, is_used=is_used)):
@@ -105,14 +113,28 @@ def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> 
         places,
         target=found.name,
         what="no finite number",
-        describe=found.say_no_number,
-        remedy="fill it in or remove these rows",
+        describe=found.say_no_value,
+        remedy=_find_remedy(found, is_bad & found.is_missing),
     )
     usable = found.numbers[~is_skipped & ~is_bad]
     if not problems and len(usable) and usable.min() == usable.max():
         message = f"target {name!r} is {usable[0]:g} in every row; there is nothing to learn"
         problems = [problem("constant_target", message)]
     return Targets([], labels, found.numbers, problems)
+
+
+def _find_remedy(found: Profile, is_missing: np.ndarray) -> str:
+    """What to do about targets without a value, some of which may have been meant as one."""
+    rows = np.flatnonzero(is_missing)[:MAX_ROWS_FOR_WORDS]
+    words = list({word: None for row in rows if (word := found.word_for_none(int(row)))})
+    remedy = "fill it in or remove these rows"
+    if not words:
+        return remedy
+    shown = ", ".join(map(repr, words[:MAX_WORDS_FOR_NONE]))
+    return (
+        f"{remedy}; if {shown} is meant as a value, name the words alone that stand for none "
+        "(missing=WORD, or missing='' for only what is empty)"
+    )
 
 
 def _read_classes(found: Profile, said: list[str] | None, *, is_skipped: np.ndarray) -> Targets:
@@ -150,12 +172,7 @@ def _find_others(
 
 def _class_names(found: Profile) -> pa.ChunkedArray:
     """(N,) whole numbers in one way of writing, however they were written."""
-    if not found.are_integers or found.numbers is None:
-        return found.texts
-    whole = pa.array(
-        np.where(found.is_missing, 0, found.numbers).astype(np.int64), mask=found.is_missing
-    )
-    return pa.chunked_array([pc.cast(whole, pa.string())])
+    return pc.cast(found.integers, pa.string()) if found.are_integers else found.texts
 
 
 def _too_many(
@@ -182,15 +199,17 @@ def _too_many(
 def _find_test_only(
     targets: Targets, places: Places, *, is_test: np.ndarray, is_used: np.ndarray
 ) -> list[DatasetProblem]:
-    trained = set(np.unique(targets.labels[~is_test & is_used]).tolist())
+    is_known = is_used & (targets.labels >= 0)
+    trained = np.unique(targets.labels[~is_test & is_known]).tolist()
+    used = np.flatnonzero(is_known)
+    labels, first = np.unique(targets.labels[used], return_index=True)
+    rows = dict(zip(labels.tolist(), used[first].tolist(), strict=True))
+    unknown = sorted(set(rows) - set(trained))[:_MAX_TEST_ONLY]
+    names = [targets.classes[label] for label in unknown]
+    near = find_near_classes(names, [targets.classes[label] for label in trained])
     problems = []
-    names = [name for label, name in enumerate(targets.classes) if label in trained]
-    for label, name in enumerate(targets.classes):
-        if label in trained:
-            continue
-        row = int(np.flatnonzero((targets.labels == label) & is_used)[0])
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        hint = f"did you mean {show(near[0])!r}?" if near else "add training rows of it"
+    for label, name in zip(unknown, names, strict=True):
+        hint = f"did you mean {show(near[name])!r}?" if name in near else "add training rows of it"
         message = f"the test split has class {show(name)!r}, which no training row has; {hint}"
-        problems.append(problem("unknown_test_class", message, places(row)))
-    return problems[:50]
+        problems.append(problem("unknown_test_class", message, places(rows[label])))
+    return problems

@@ -4,8 +4,13 @@ import math
 import re
 from collections.abc import Iterable
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 """A finite decimal number."""
+MAX_EXACT = 2**53
+"""Whole numbers below this are what they are as float64, too."""
 _NUMBER = re.compile(rf"\s*{NUMBER}\s*")
 
 
@@ -32,3 +37,16 @@ def numbers_among(words: Iterable[str]) -> list[float]:
 def is_number(text: str) -> bool:
     """Whether a text is a finite decimal number."""
     return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
+
+
+def as_column(numbers: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Numbers as a table's column holds them: float64, or text where that would make some alike.
+
+    Args:
+        numbers: (N,) integers, floats or decimals.
+    """
+    if not pa.types.is_floating(numbers.type):
+        extremes = pc.min_max(numbers).as_py().values()
+        if any(value is not None and abs(value) >= MAX_EXACT for value in extremes):
+            return pc.cast(numbers, pa.string())
+    return pc.cast(numbers, pa.float64(), safe=False)

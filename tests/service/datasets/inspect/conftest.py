@@ -1,3 +1,4 @@
+import difflib
 import io
 import struct
 import tarfile
@@ -69,6 +70,20 @@ class Make:
             for name in classes
             for number in range(count)
         ]
+
+
+@pytest.fixture
+def comparisons(monkeypatch):
+    """How many names each name was compared with, for a message that tells the nearest one."""
+    close = difflib.get_close_matches
+    counts = []
+
+    def get_close_matches(word, possibilities, **options):
+        counts.append(len(possibilities))
+        return close(word, possibilities, **options)
+
+    monkeypatch.setattr(difflib, "get_close_matches", get_close_matches)
+    return counts
 
 
 @pytest.fixture(scope="session")

@@ -142,6 +142,7 @@ def test_validation_arrays_train_too(look):
         ({"x_train": X[:, :0]}, "bad_array", "x_train.npy", "holds no picture"),
         ({"y_train": Y / 2}, "bad_labels", "y_train.npy", "whole numbers"),
         ({"y_train": np.eye(12)}, "bad_labels", "y_train.npy", "labels are (N,)"),
+        ({"y_train": np.arange(12), "x_test": None, "y_test": None}, "no_test_split", None, "one"),
         ({"y_train": Y * 0}, "one_class", None, "one class only"),
         ({"y_test": np.array([0, 1, 7])}, "unknown_test_class", "y_test.npy", "row 2: no training"),
         ({"y_train": None}, "unpaired_array", "x_train.npy", "has no labels beside it"),
@@ -155,6 +156,19 @@ def test_what_is_wrong_with_an_array_is_told_with_its_file(look, changes, code, 
     assert index is None
     assert (error.code, error.path) == (code, path)
     assert words in error.message
+
+
+def test_many_classes_that_only_a_test_array_has_are_compared_a_few_times(look, comparisons):
+    count = 9000
+    labels = np.arange(count, dtype=np.int64)
+    images = np.zeros((count, 1, 1), np.uint8)
+    arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels + 10**6}
+    index, errors = look(npz(**arrays))
+    assert index is None
+    assert [error.code for error in errors] == ["unknown_test_class"] * 100
+    assert "row 0: no training image has the class '1000000'" in errors[0].message
+    assert len(errors[99].message) < 300
+    assert comparisons == [1000] * 10
 
 
 def test_arrays_without_known_names_are_listed(look):

@@ -66,6 +66,13 @@ def test_an_empty_class_folder_is_a_class():
     assert not layout.has_test
 
 
+def test_dev_folders_are_validation_folders():
+    _, layout = summarise(["train/cat/1.png", "dev/cat/2.png"])
+    assert [(member.split, member.class_name) for member in layout.members] == [
+        ("train", "cat")
+    ] * 2
+
+
 def test_validation_folders_are_training_data_with_a_note():
     _, layout = summarise(["train/cat/1.png", "valid/cat/2.png", "valid/cat/3.png"])
     (note,) = layout.notes

@@ -114,6 +114,15 @@ def test_each_mistake_refuses_the_set(probes, folders, expected):
     assert codes(report) == expected
 
 
+def test_classes_of_one_image_each_leave_none_to_test_on():
+    index, report = verdict(image_set("a", "b", count=1))
+    assert index is None
+    assert codes(report) == {("no_test_split", None)}
+    assert "add images, or test/<class>/ folders" in report.errors[0].message
+    index, _ = verdict(image_set("a", count=1) | image_set("b", count=2))
+    assert len(index.splits["test"]) == 1
+
+
 def test_a_folder_for_nearly_every_image_is_refused():
     folders = [f"train/{number}" for number in range(Limits().max_classes + 1)]
     index, report = verdict(image_set(*folders, count=1))
@@ -127,6 +136,14 @@ def test_a_misspelt_test_class_names_the_nearest_training_class():
     assert [error.message for error in report.errors] == [
         "the test class 'Cat' has no training images; did you mean 'cat'?"
     ]
+
+
+def test_many_classes_that_only_the_test_folder_has_are_compared_a_few_times(comparisons):
+    train = image_set(*(f"train/kind{number}" for number in range(2000)), count=1)
+    test = image_set(*(f"test/sort{number}" for number in range(2000)), count=1)
+    _, report = verdict(train | test)
+    assert [error.code for error in report.errors] == ["unknown_test_class"] * 100
+    assert comparisons == [1000] * 10
 
 
 def test_mixed_sizes_are_allowed_and_the_most_common_one_is_the_sets_own():

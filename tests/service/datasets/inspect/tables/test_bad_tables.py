@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import zipfile
 
 import pytest
@@ -44,7 +45,13 @@ def test_places_count_lines_also_behind_blank_lines_values_of_several_and_skippe
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [("", "no value"), ("NaN", "no value"), ("inf", "'inf'"), ("1e999", "1e999"), ("abc", "'abc'")],
+    [
+        ("", "no value"),
+        ("NaN", "'NaN' stands for no"),
+        ("inf", "'inf'"),
+        ("1e999", "1e999"),
+        ("abc", "'abc'"),
+    ],
 )
 def test_a_target_without_a_number_is_named_by_its_row(look, rows, value, words):
     content = rows(200, header="a,b,y", label=lambda i: value if i == 50 else i * 0.7)
@@ -56,6 +63,25 @@ def test_a_target_without_a_number_is_named_by_its_row(look, rows, value, words)
 def test_a_missing_class_is_named_by_its_row(look, rows):
     looked = look(rows(label=lambda i: "" if i == 5 else "ab"[i % 2]))
     assert (looked.codes, looked.errors[1].path) == (["bad_target"] * 2, "line 7")
+
+
+@pytest.mark.parametrize("word", ["None", "N/A"])
+def test_a_class_that_is_a_word_for_no_value_is_named_and_can_be_kept(look, rows, word):
+    content = rows(header="x,size,severity", label=lambda i: [word, "Mild", "Severe"][i % 3])
+    looked = look(content)
+    assert "14 rows have none" in looked.errors[0].message
+    assert f"if {word!r} is meant as a value" in looked.errors[0].message
+    assert "missing='' for only what is empty" in looked.errors[0].message
+    assert looked.errors[1].path == "line 2"
+    assert looked.errors[1].message == f"column 'severity': {word!r} stands for no value"
+    assert look(content, missing=[]).index.classes == sorted([word, "Mild", "Severe"])
+
+
+def test_a_target_that_is_empty_is_not_told_of_words(look, json_lines):
+    rows = [{"x": i * 0.5, "y": float("nan") if i == 7 else i * 1.5} for i in range(40)]
+    looked = look(json_lines(*rows))
+    assert looked.errors[1].message == "column 'y' has no value"
+    assert "missing" not in looked.errors[0].message
 
 
 def test_mixed_types_are_refused_with_an_example_and_can_be_settled(look, rows):
@@ -93,6 +119,22 @@ def test_a_class_for_nearly_every_row_is_refused_with_another_way(look):
     assert "tabular-regression" in numbers.errors[0].message
 
 
+def test_many_classes_that_only_test_rows_have_are_compared_a_few_times(look, comparisons):
+    lines = [f"{i % 7},{'train' if i < 3000 else 'test'},user{i % 1500 + i // 3000 * 1500}"
+             for i in range(6000)]  # fmt: skip
+    looked = look("\n".join(["x,split,label", *lines]))
+    assert looked.codes == ["unknown_test_class"] * 50
+    assert [error.path for error in looked.errors[:2]] == ["line 3002", "line 3003"]
+    assert "did you mean 'user" in looked.errors[0].message
+    assert comparisons == [1000] * 10
+
+
+def test_many_columns_that_there_are_not_are_compared_a_few_times(look, rows, comparisons):
+    looked = look(rows(), columns={f"c{number}": "numeric" for number in range(2000)})
+    assert looked.codes == ["unknown_column"] * 20
+    assert len(comparisons) == 20
+
+
 def test_a_million_classes_are_refused(look):
     count = 1_000_000
     content = "value,label\n" + "".join(f"{number % 7},u{number}\n" for number in range(count))
@@ -110,6 +152,7 @@ def test_a_million_classes_are_refused(look):
         ("word\nother\nthird\n", ["one_column"]),
         ("x,label\n" + "1,a\n2,a\n" * 9, ["one_class"]),
         ("x,y\n" + "1,5.5\n2,5.5\n" * 9, ["one_class"]),
+        ("x,label\n1,a\n2,b\n", ["no_test_split"]),
         ("__target__,y\n1,a\n2,b\n", ["reserved_name"]),
         ('[{"a": 1}, {"a": 2}]\n', ["not_json_lines"]),
         (b"PAR1 and then nothing of a footer", ["bad_parquet"]),
@@ -119,6 +162,22 @@ def test_a_million_classes_are_refused(look):
 )
 def test_what_is_no_table_says_so(look, content, codes):
     assert look(content).codes == codes
+
+
+@pytest.mark.parametrize("before", ["", "\n\n"])
+@pytest.mark.parametrize("indent", [None, 0, 2])
+def test_a_json_array_is_told_how_to_become_lines_however_it_is_indented(look, indent, before):
+    rows = [{"a": i, "b": i * 2, "label": i % 2} for i in range(30)]
+    looked = look(before + json.dumps(rows, indent=indent) + "\n")
+    assert looked.codes == ["not_json_lines"]
+    assert "jq -c '.[]'" in looked.errors[0].message
+
+
+def test_a_json_array_with_an_object_a_line_is_told_the_same(look):
+    rows = ",\n".join(json.dumps({"a": i, "label": i % 2}) for i in range(30))
+    looked = look(f"[\n{rows}\n]\n")
+    assert looked.codes == ["not_json_lines"]
+    assert "is one JSON array" in looked.errors[0].message
 
 
 def test_empty_texts_are_bad_rows(look):
@@ -143,6 +202,12 @@ def test_a_line_that_is_no_flat_object_is_named(look, json_lines, line, code):
     rows = [{"a": i % 7, "label": i % 2} for i in range(40)]
     looked = look(json_lines(*rows[:20], line, *rows[20:]))
     assert looked.codes == ["too_many_bad_rows", code]
+    assert looked.errors[1].path == "line 21"
+
+
+def test_a_line_is_one_line_of_json_also_behind_texts_of_several(look, json_lines):
+    rows = [{"words": f"two\nlines {i}", "y": i * 1.5 if i != 20 else None} for i in range(40)]
+    looked = look(json_lines(*rows), task="tabular-regression", columns={"words": "categorical"})
     assert looked.errors[1].path == "line 21"
 
 

@@ -116,6 +116,45 @@ def test_a_column_of_the_split_is_followed(look, rows):
     assert looked.uses()["split"] == "split"
 
 
+@pytest.mark.parametrize("word", ["val", "valid", "Validation", "dev"])
+def test_validation_rows_of_a_split_column_train_too(look, rows, word):
+    content = rows(header="x,size,label,split", label=lambda i: f"a{i % 2},{splits(i, word)}")
+    looked = look(content)
+    assert (looked.index.num_train, looked.index.num_test) == (30, 10)
+    assert looked.uses()["split"] == "split"
+
+
+def splits(row, other):
+    """Half of the rows train, a quarter each is another split and a test split."""
+    return ["train", "train", other, "test"][row // 2 % 4]
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [("tset", "'tset' is none of train"), ("", "this row has none of"), ("NA", "'NA' is none of")],
+)
+def test_a_row_of_no_split_refuses_the_column_that_has_both(look, rows, word, words):
+    content = rows(
+        header="x,size,label,split",
+        label=lambda i: f"a{i % 2},{word if i in (30, 37) else splits(i, 'train')}",
+    )
+    looked = look(content)
+    assert (looked.codes, looked.errors[0].path) == (["unknown_split"], "line 32")
+    assert words in looked.errors[0].message
+    assert "(2 rows in all)" in looked.errors[0].message
+    assert "column=split=categorical or split=ignored" in looked.errors[0].message
+    for use in ("categorical", "ignored"):
+        said = look(content, columns={"split": use})
+        assert (said.errors, said.uses()["split"]) == ([], use)
+
+
+def test_a_column_called_split_without_a_test_row_is_a_feature(look, rows):
+    content = rows(header="x,split,label", label=lambda i: "ab"[i % 2])
+    lines = [line.split(",") for line in content.splitlines()]
+    lines[1:] = [[x, ["train", "left"][i % 2], label] for i, (x, _, label) in enumerate(lines[1:])]
+    assert look("\n".join(map(",".join, lines))).uses()["split"] == "categorical"
+
+
 def test_a_category_that_only_the_test_split_has_is_missing(look):
     lines = ["colour,size,label,split"]
     lines += [
@@ -165,6 +204,59 @@ def test_json_lines_and_parquet_hold_the_same_table(look, json_lines, tmp_path):
     assert lines.index == parquet.index
     assert lines.table.equals(parquet.table)
     assert lines.index.classes == ["false", "true"]
+
+
+LARGE = [2**60, 2**60 + 1, 2**60 + 2]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json lines", "int64", "uint64", "decimal128(20, 0)"])
+@pytest.mark.parametrize("first", [LARGE[0], 7, 2**53, 2**63 + 1])
+def test_whole_numbers_that_floats_cannot_tell_apart_stay_different(look, json_lines, kind, first):
+    import io
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first = min(first, 2**63 - 1) if kind == "int64" else first
+    names = [first, *LARGE[1:]]
+    # More rows than a batch of JSON lines has, the first of which has small numbers alone.
+    rows = [
+        {"x": i * 0.5 % 7, "id": names[i % 3] if i > 20_000 else first, "label": names[i % 3]}
+        for i in range(20_040)
+    ]
+    if kind == "csv":
+        lines = [",".join(map(str, row.values())) for row in rows]
+        content = "\n".join(["x,id,label", *lines])
+    elif kind == "json lines":
+        content = json_lines(*rows)
+    else:
+        cast = Decimal if kind.startswith("decimal") else int
+        types = pa.decimal128(20, 0) if kind.startswith("decimal") else getattr(pa, kind)()
+        columns = {
+            name: pa.array([cast(row[name]) for row in rows], types) for name in ("id", "label")
+        }
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"x": [row["x"] for row in rows], **columns}), buffer)
+        content = buffer.getvalue()
+    looked = look(content, task="tabular-classification", columns={"id": "categorical"})
+    assert looked.errors == []
+    assert sorted(looked.index.classes) == sorted(map(str, names))
+    (identity,) = [column for column in looked.index.columns if column.name == "id"]
+    assert sorted(identity.categories) == sorted(map(str, names))
+
+
+def test_whole_numbers_as_categories_have_no_exponent(look, json_lines):
+    rows = [{"id": 10**10 + i % 2, "label": "ab"[i % 3 > 0]} for i in range(40)]
+    looked = look(json_lines(*rows), columns={"id": "categorical"})
+    assert sorted(looked.index.columns[0].categories) == ["10000000000", "10000000001"]
+
+
+def test_large_numbers_are_still_numbers(look, json_lines):
+    rows = [{"x": [2**60, 1.5, 10**400][i % (2 + (i == 2))], "y": i * 1.5} for i in range(200)]
+    looked = look(json_lines(*rows))
+    assert looked.report.skipped[0].code == "not_a_number"
+    assert {column.name: column.maximum for column in looked.index.columns} == {"x": 2.0**60}
 
 
 def test_names_that_are_numbers_are_names_beside_one_that_is_known(look, rows):

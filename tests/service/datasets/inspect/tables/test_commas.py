@@ -1,0 +1,127 @@
+"""A comma in a number separates thousands or decimals; where it may do both it is not guessed."""
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.fixture
+def amounts():
+    """A CSV whose column `price` has these values by turns, between a size and a label."""
+
+    def amounts(*values, delimiter=",", size=lambda i: str(i * 7 % 11)):
+        lines = [
+            delimiter.join([f'"{size(i)}"', f'"{values[i % len(values)]}"', "ab"[i % 3 > 1]])
+            for i in range(40)
+        ]
+        return "\n".join([delimiter.join(["size", "price", "label"]), *lines])
+
+    return amounts
+
+
+def numbers(looked, name="price"):
+    assert looked.errors == []
+    return set(looked.table[name].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["1,234,567", "936"], {1234567, 936}),
+        (["1,234,567", "1,170", "-936"], {1234567, 1170, -936}),
+        (["1,170.50", "936"], {1170.5, 936}),
+        (["1,170", "0.5"], {1170, 0.5}),
+    ],
+)
+def test_what_can_only_be_thousands_is_read_so_and_noted(look, amounts, written, read):
+    looked = look(amounts(*written))
+    assert numbers(looked) == read
+    note = "the commas in the numbers of price separate thousands; otherwise: decimal=,"
+    assert note in looked.report.notes
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["3,5", "7"], {3.5, 7}),
+        (["0,125", "0,750"], {0.125, 0.75}),
+        (["1234,567", "1,170"], {1234.567, 1.17}),
+        (["1,17", "2,170"], {1.17, 2.17}),
+        (["1.234.567,5", "936,125"], {1234567.5, 936.125}),
+    ],
+)
+def test_what_can_only_be_decimals_is_read_so_and_noted(look, amounts, written, read):
+    looked = look(amounts(*written))
+    assert numbers(looked) == read
+    note = "the commas in the numbers of price are decimal; otherwise: decimal=."
+    assert note in looked.report.notes
+
+
+@pytest.mark.parametrize("written", [["765,100", "573,100"], ["936", "1,170"], ["-1,170", "+2"]])
+def test_what_may_be_either_is_refused_with_its_line_until_it_is_said(look, amounts, written):
+    content = amounts(*written)
+    looked = look(content)
+    assert looked.codes == ["ambiguous_numbers"]
+    (error,) = looked.errors
+    first = next(place for place, value in enumerate(written) if "," in value)
+    assert error.path == f"line {2 + first}"
+    assert f"'price': the comma in {written[first]!r}" in error.message
+    assert "decimal=. (thousands) or decimal=, (decimals)" in error.message
+    thousands = {float(value.replace(",", "")) for value in written}
+    decimals = {float(value.replace(",", ".")) for value in written}
+    assert numbers(look(content, decimal=".")) == thousands
+    assert numbers(look(content, decimal=",")) == decimals
+
+
+def test_words_among_numbers_do_not_hide_that_their_commas_may_be_either(look, amounts):
+    content = amounts("936", "1,170", "2,170", "3,170", "4", "5", "6", "7", "8", "x")
+    assert look(content, missing=["x"]).codes == ["ambiguous_numbers"]
+    looked = look(content, columns={"price": "numeric"})
+    assert looked.codes[:2] == ["ambiguous_numbers", "too_many_bad_rows"]
+    assert look(content).codes == ["mixed_types"]
+
+
+def test_a_target_that_may_be_either_is_refused_too(look, amounts):
+    looked = look(amounts("765,100", "573,100", "9"), target="price", task="tabular-regression")
+    assert (looked.codes, looked.errors[0].path) == (["ambiguous_numbers"], "line 2")
+
+
+@pytest.mark.parametrize("use", ["ignored", "categorical"])
+def test_a_column_that_is_no_number_needs_nothing_said(look, amounts, use):
+    assert look(amounts("765,100", "573,100"), columns={"price": use}).errors == []
+
+
+def test_a_file_with_semicolons_or_other_decimal_commas_has_decimal_commas(look, amounts):
+    semicolons = look(amounts("765,100", "573,100", delimiter=";"))
+    assert numbers(semicolons) == {765.1, 573.1}
+    why = "price are decimal, as fields are separated by semicolons; otherwise: decimal=."
+    assert any(why in note for note in semicolons.report.notes)
+    others = look(amounts("765,100", "573,100", size=lambda i: f"{i * 7 % 11},5"))
+    assert numbers(others) == {765.1, 573.1}
+    assert any("price are decimal, as in other columns" in note for note in others.report.notes)
+
+
+@pytest.mark.parametrize("size", [lambda i: i / 2, lambda i: f"{i + 1},234,567"])
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_other_numbers_that_contradict_leave_it_to_be_said(look, amounts, size, delimiter):
+    looked = look(amounts("765,100", "573,100", size=size, delimiter=delimiter))
+    assert looked.codes == ["ambiguous_numbers"]
+
+
+def test_with_decimal_commas_points_separate_thousands_alone(look, amounts):
+    content = amounts("1.234", "12.345,5", size=lambda i: f"{i}.5")
+    looked = look(content, decimal=",", columns={"size": "numeric"})
+    assert "not_a_number" in looked.codes
+    looked = look(content, decimal=",", columns={"size": "ignored"})
+    assert numbers(looked) == {1234, 12345.5}
+
+
+def test_texts_of_parquet_are_told_by_their_row(look):
+    buffer = io.BytesIO()
+    columns = {"price": ["936", "1,170"] * 20, "size": [1.5, 2.5] * 20, "label": list("abba") * 10}
+    pq.write_table(pa.table(columns), buffer)
+    looked = look(buffer.getvalue())
+    assert (looked.codes, looked.errors[0].path) == (["ambiguous_numbers"], "row 2")
+    assert numbers(look(buffer.getvalue(), decimal=".")) == {936, 1170}
