@@ -52,6 +52,12 @@ class _Reading:
     def share(self) -> float:
         return self.num_regular / self.num_rows
 
+    @property
+    def share_of_numbers(self) -> float:
+        """Of the first rows' fields, those that are numbers."""
+        cells = [cell for row in self.rows[:50] for cell in row]
+        return sum(_is_any_number(cell) for cell in cells) / len(cells)
+
 
 def find_dialect(
     path: Path,
@@ -87,7 +93,8 @@ def find_dialect(
         tried = "the delimiter" if delimiter else "comma, tab, semicolon or |"
         message = f"has one column only: {tried} stands in no row; say which delimiter it has"
         raise refuse("one_column", message, place)
-    best = max(usable, key=lambda reading: reading.share)
+    # In a file with decimal commas each row may have as many of them as it has delimiters.
+    best = max(usable, key=lambda reading: (reading.share, reading.share_of_numbers))
     has_header = _looks_named(best.rows, missing) if header is None else header
     return Dialect(best.delimiter, best.is_quoted, has_header, best.rows)
 
@@ -168,7 +175,7 @@ def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
         cell.casefold() in _KNOWN_NAMES and not comes_again[at] for at, cell in enumerate(cells)
     ):
         return True
-    if any(is_number(cell) for cell in named):
+    if any(_is_any_number(cell) for cell in named):
         return False
     if not rest:
         return True
@@ -177,6 +184,11 @@ def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
     if any(is_number(cell) for row in rest[:50] for cell in row):
         return _numbers_below(cells, rest, missing)
     return not any(comes_again)
+
+
+def _is_any_number(cell: str) -> bool:
+    """Whether this is a number, whatever its commas mean; nobody names a column so."""
+    return is_number(cell.replace(",", ""))
 
 
 def _numbers_below(cells: list[str], rest: list[list[str]], missing: Sequence[str]) -> bool:

@@ -125,3 +125,10 @@ def test_texts_of_parquet_are_told_by_their_row(look):
     looked = look(buffer.getvalue())
     assert (looked.codes, looked.errors[0].path) == (["ambiguous_numbers"], "row 2")
     assert numbers(look(buffer.getvalue(), decimal=".")) == {936, 1170}
+
+
+def test_a_first_row_of_decimal_commas_names_no_columns(look):
+    lines = [f"0,{i % 9}5;{i * 7 % 11},25;{'ab'[i % 2]}" for i in range(40)]
+    looked = look("\n".join(lines))
+    assert looked.errors == []
+    assert looked.index.num_train + looked.index.num_test == 40
