@@ -22,7 +22,7 @@ class EventKind(StrEnum):
     PHASE: `phase`, a `redkiln.job.Phase`.
     PROGRESS: the fields of `redkiln.job.Progress`; only the newest one counts.
     METRICS: `points`, `{name: [[step, value], ...]}` in rising steps; `undone_after`, a step, where
-        training went back to it: what the attempt told before of later steps is void.
+        training went back to it, or began at it: what was told before of later steps is void.
     MESSAGE: `text`, for people.
     WARNING: `code` and `message`; goes into the job's warnings.
     RESOLVED: `spec`, what each `auto` became, and `environment`; again, perhaps without the latter,

@@ -222,7 +222,8 @@ class ClaimResponse(Message):
         dataset: None where the task reads none.
         bundle: None where the task has no code of its own.
         initial: None where the spec starts from no other job's weights, or they are gone.
-        checkpoints: committed ones to resume from: the newest and, if another, the best.
+        checkpoints: committed ones to resume from, all that are kept, the newest first; an earlier
+            one is for where those behind it are damaged.
         lease_seconds: without a report for so long the attempt is given to another worker.
         report_seconds: longest time between two reports.
     """

@@ -6,7 +6,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.protocol import CheckpointCommit, CheckpointReceipt
 from service.attempts.fencing import hold_fence
-from service.attempts.tables import Checkpoint
+from service.attempts.tables import Attempt, Checkpoint
 from service.blobs.rules import discard
 from service.database import read_now
 from service.errors import Unprocessable
@@ -31,6 +31,9 @@ def commit_checkpoint(
 ) -> CheckpointReceipt:
     """Record an uploaded checkpoint; committing it again changes nothing.
 
+    What the attempt's run has undone makes room for it: the run's next checkpoints, and its best,
+    are made anew.
+
     Raises:
         Superseded: the attempt is not its worker's any more.
         Unprocessable: its bytes are not stored.
@@ -43,15 +46,16 @@ def commit_checkpoint(
             select(Checkpoint).where(Checkpoint.job_id == job.id).order_by(col(Checkpoint.step))
         )
     )
-    known = next((row for row in rows if row.step == commit.step), None)
-    if known is not None and known.sha256 == commit.sha256:
+    valid = [row for row in rows if not _is_of_an_undone_run(row, attempt)]
+    if any((row.step, row.sha256) == (commit.step, commit.sha256) for row in valid):
         return CheckpointReceipt(kept_steps=[row.step for row in rows])
-    if known is not None:  # made again by a later attempt
-        rows.remove(known)
-        _remove(session, known)
+    before = [row for row in valid if row.step < commit.step]
+    for row in rows:
+        if row not in before:
+            _remove(session, row)
     now = read_now(session)
     if commit.is_best:
-        for row in rows:
+        for row in before:
             row.is_best = False
     new = Checkpoint(
         id=new_id("ckpt"),
@@ -61,10 +65,9 @@ def commit_checkpoint(
         **commit.model_dump(),
     )
     session.add(new)
-    rows = sorted([*rows, new], key=lambda row: row.step)
     newest = job.spec.get("training", {}).get("keep_checkpoints", KEPT)
-    kept = choose_kept([(row.step, row.is_best) for row in rows], newest=newest)
-    for row in rows:
+    kept = choose_kept([(row.step, row.is_best) for row in (*before, new)], newest=newest)
+    for row in before:
         if row.step not in kept:
             _remove(session, row)
     facts = {"step": commit.step, "size_bytes": commit.size_bytes, "is_best": commit.is_best}
@@ -91,6 +94,12 @@ def require_stored(storage: Storage, sha256: str, *, size_bytes: int) -> None:
         raise Unprocessable(
             f"{sha256} has {stored.size_bytes} bytes, not {size_bytes}", code="size_mismatch"
         )
+
+
+def _is_of_an_undone_run(row: Checkpoint, attempt: Attempt) -> bool:
+    """Whether an earlier attempt made it behind the step that this one went on from."""
+    first_step = -1 if attempt.resumed_from_step is None else attempt.resumed_from_step
+    return row.attempt_id != attempt.id and row.step > first_step
 
 
 def _remove(session: Session, row: Checkpoint) -> None:

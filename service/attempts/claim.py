@@ -201,9 +201,12 @@ def _newest_checkpoint(session: Session, job_id: str) -> Checkpoint | None:
 
 
 def _checkpoint_refs(session: Session, job_id: str) -> list[CheckpointRef]:
+    """All that are kept, the newest first: its worker fetches an earlier one where one is damaged.
+
+    A retry from a step has dropped those behind it.
+    """
     statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
     rows = session.exec(statement.order_by(col(Checkpoint.step).desc())).all()
-    chosen = [row for index, row in enumerate(rows) if index == 0 or row.is_best]
     return [
         CheckpointRef(
             step=row.step,
@@ -212,5 +215,5 @@ def _checkpoint_refs(session: Session, job_id: str) -> list[CheckpointRef]:
             manifest=row.manifest,
             is_best=row.is_best,
         )
-        for row in chosen
+        for row in rows
     ]

@@ -55,8 +55,8 @@ class Folded:
 
     Attributes:
         kept: events that go into the job's history.
-        undone_after: the step that training went back to: points of later ones that the attempt
-            told in earlier batches are void.
+        undone_after: the step that training went back to, or began at: points of later ones that
+            were told in earlier batches are void.
         points: by series, in the order in which they came.
         last_step: the newest step heard of.
         result: the test split's result, once it is there.

@@ -17,7 +17,7 @@ from service.attempts.tables import Attempt
 from service.changes import outbox
 from service.database import read_now
 from service.errors import SequenceGap, StorageFull
-from service.jobs.rules import get_job, note_event
+from service.jobs.rules import get_job, note_event, rewind
 from service.jobs.tables import Job
 from service.metrics.chunks import append_series, drop_points
 from service.metrics.tables import TelemetryChunk
@@ -81,6 +81,9 @@ def new_events(report: ReportRequest, *, last_seq: int) -> Sequence[Event]:
 def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None:
     if folded.phase is not None:
         job.phase = attempt.phase = folded.phase
+    if folded.undone_after is not None:
+        drop_points(session, attempt.id, after_step=folded.undone_after)
+        _go_back(job, attempt, step=folded.undone_after)
     if folded.progress is not None:
         job.progress = folded.progress.model_dump(mode="json")
     if folded.last_step is not None:
@@ -91,13 +94,18 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
     if folded.result is not None:
         attempt.details = {**attempt.details, "result": folded.result}
     job.warnings = add_warnings(job.warnings, folded.warnings)
-    if folded.undone_after is not None:
-        drop_points(session, attempt.id, after_step=folded.undone_after)
     append_series(session, folded.points, job_id=job.id, attempt_id=attempt.id)
     for event in folded.kept:
         note_event(session, job, event.kind, at=event.at, attempt_id=attempt.id, **event.data)
     if folded.changes_job or folded.kept:
         outbox(session).changed.add(job.id)
+
+
+def _go_back(job: Job, attempt: Attempt, *, step: int) -> None:
+    """Note from where an attempt goes on that could not use what it was offered; 0 is anew."""
+    if attempt.resumed_from_step is not None and step < attempt.resumed_from_step:
+        attempt.resumed_from_step = attempt.last_step = step or None
+        rewind(job, step=attempt.resumed_from_step)
 
 
 def add_warnings(known: list[dict[str, str]], new: Sequence[Warned]) -> list[dict[str, str]]:

@@ -19,6 +19,8 @@ class Attempt(SQLModel, table=True):
         boot_id: of the worker process that claimed it.
         lease_until_at: database time at which it is given up, unless it reports before.
         last_seq: number of the newest event that was taken in.
+        resumed_from_step: of the checkpoint that it went on from: the newest that it was offered,
+            until it says that it took an earlier one.
         log_bytes: kept size of its log.
         lost_log_bytes: log that the worker gave up on.
         finish_sha256: of the finish request, so that a repeated one is told from another.

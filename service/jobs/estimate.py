@@ -1,8 +1,9 @@
 """What a job will take, by what jobs like it took here; what was not measured is said, not guessed.
 
-A job is like another if it trained the same model. Its time per sample is taken over; its memory
-only if the batch was of the same size, as memory follows the batch in no simple way. A job with the
-same settings is preferred; what differs of the one that is taken is said.
+A job is like another if it trained the same model. Its time per sample is taken over if the batch
+was of about the same size; its memory only if it was of the very same, as memory follows the batch
+in no simple way. A job with the same settings is preferred; what differs of the one that is taken
+is said.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,18 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.job import AttemptStatus, Estimate, Estimates, JobStatus, Phase
 from redkiln.spec import TrainingSpec
 from service.attempts.tables import Attempt
 from service.datasets.tables import Dataset
-from service.jobs.tables import Job
+from service.jobs.tables import JOB, Job
 from service.metrics.chunks import load_points
 from service.metrics.tables import TELEMETRY_CHUNK
 
 LOOKED_AT = 50
-"""Newest jobs of the task that are looked at; older ones ran with other versions."""
+"""Newest jobs with the model that are looked at; older ones ran with other versions."""
+MAX_BATCH_FACTOR = 4
+"""Between two sizes of a batch of which one tells the time per sample of the other: with a small
+batch a step is as long as its launches, with a large one as its arithmetic."""
 TRAINED = (Phase.TRAINING, Phase.EVALUATING)
 MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
 """Series of telemetry that tell a job's memory; the first that there is."""
@@ -30,6 +35,7 @@ SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 """Options that make a network of the same name another one, where it has them."""
 
 SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "batch_size": lambda spec: spec["training"]["batch_size"],
     "precision": lambda spec: spec["training"]["precision"],
     "gpus": lambda spec: spec["resources"]["gpus"],
     "compile": lambda spec: spec["training"]["compile"],
@@ -37,6 +43,7 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "ema": lambda spec: "off" if spec["training"]["ema"] is None else "on",
     "accumulation": lambda spec: spec["training"]["accumulation"],
     "gradient_checkpointing": lambda spec: spec["training"]["gradient_checkpointing"],
+    "freeze_backbone_epochs": lambda spec: spec["training"]["freeze_backbone_epochs"],
 }
 """Settings that change time or memory, and where a spec has them."""
 
@@ -90,7 +97,7 @@ class Measured:
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
     """What a spec would take on each device on which jobs like it ran."""
     wanted = describe(spec, dataset)
-    measured = list(_load_measured(session, spec.task))
+    measured = list(_load_measured(session, spec.task, model=wanted.model.get("name")))
     return predict(wanted, measured)
 
 
@@ -112,6 +119,9 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
         unknown.append("time: how many samples training goes through is not known yet")
     estimates = []
     for device, job in chosen.items():
+        seconds, why = _predict_seconds(wanted, job)
+        if why:
+            unknown.append(f"time on {device}: {why}")
         memory_bytes, why = _predict_memory(wanted, job)
         if why:
             unknown.append(f"memory on {device}: {why}")
@@ -124,7 +134,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
         estimates.append(
             Estimate(
                 device=device,
-                seconds=_predict_seconds(wanted, job),
+                seconds=seconds,
                 memory_bytes=memory_bytes,
                 measured_by=job.job_id,
             )
@@ -162,8 +172,16 @@ def read_settings(spec: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _distance(wanted: Wanted, job: Measured) -> tuple[int, bool]:
-    return len(_find_other_settings(wanted, job)), not _is_same(wanted, job)
+def _distance(wanted: Wanted, job: Measured) -> tuple[bool, int, float, bool]:
+    factor = _compare_batches(wanted, job)
+    num_others = len(_find_other_settings(wanted, job))
+    return factor > MAX_BATCH_FACTOR, num_others, factor, not _is_same(wanted, job)
+
+
+def _compare_batches(wanted: Wanted, job: Measured) -> float:
+    """How many times as large one batch is as the other; 1 while the wanted one is not chosen."""
+    sizes = sorted((wanted.batch_size or job.batch_size, job.batch_size))
+    return sizes[1] / sizes[0]
 
 
 def _find_other_settings(wanted: Wanted, job: Measured) -> list[str]:
@@ -213,10 +231,13 @@ def _name_differences(wanted: Wanted, job: Measured) -> str:
     return "the model's options differ from those" if has_other_options else ""
 
 
-def _predict_seconds(wanted: Wanted, job: Measured) -> float | None:
+def _predict_seconds(wanted: Wanted, job: Measured) -> tuple[float | None, str]:
     if wanted.samples is None:
-        return None
-    return job.training_seconds / job.samples * wanted.samples + job.other_seconds
+        return None, ""
+    if _compare_batches(wanted, job) > MAX_BATCH_FACTOR:
+        why = f"it was measured with a batch of {job.batch_size}, too far from {wanted.batch_size}"
+        return None, why
+    return job.training_seconds / job.samples * wanted.samples + job.other_seconds, ""
 
 
 def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
@@ -229,13 +250,16 @@ def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
     return job.peak_memory_bytes, ""
 
 
-def _load_measured(session: Session, task: str) -> Iterator[Measured]:
+def _load_measured(session: Session, task: str, *, model: str | None) -> Iterator[Measured]:
+    names = [spec["model"]["name"].as_string() for spec in (JOB.c.spec, JOB.c.resolved_spec)]
     statement = (
         select(Job, Attempt)
         .join(Attempt, col(Attempt.job_id) == col(Job.id))
         .where(
             Job.task == task,
             Job.status == JobStatus.SUCCEEDED,
+            # As asked or as resolved; what has no name is compared as a whole.
+            sa.true() if model is None else sa.or_(*(name == model for name in names)),
             # What a resumed job took is spread over its attempts.
             Attempt.status == AttemptStatus.SUCCEEDED,
             col(Attempt.resumed_from_step).is_(None),

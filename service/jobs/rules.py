@@ -6,7 +6,7 @@ from typing import Any
 from sqlmodel import Session, col, delete, select
 
 from redkiln.failure import FailureCode
-from redkiln.job import TRANSITIONS, JobStatus, Reason
+from redkiln.job import TRANSITIONS, JobStatus, Progress, Reason
 from service.attempts.tables import Checkpoint
 from service.blobs.rules import discard
 from service.changes import outbox
@@ -96,6 +96,23 @@ def note_event(
         )
     )
     outbox(session).changed.add(job.id)
+
+
+def rewind(job: Job, *, step: int | None) -> None:
+    """Put a job's progress back to the step that it goes on from; None: as if it had never run."""
+    if job.progress is None or step is None:
+        job.progress = None
+        return
+    known = Progress.model_validate(job.progress)
+    steps = max(known.steps, step, 1)
+    progress = Progress(
+        epoch=min(known.epochs, step * known.epochs // steps + 1),
+        epochs=known.epochs,
+        step=step,
+        steps=known.steps,
+        fraction=step / steps,
+    )
+    job.progress = progress.model_dump(mode="json")
 
 
 def drop_checkpoints(session: Session, job_id: str, *, after_step: int | None = None) -> None:

@@ -15,7 +15,7 @@ from redkiln.tasks import SpecProblem
 from service.attempts.tables import Checkpoint
 from service.database import read_now
 from service.errors import Conflict, Unprocessable
-from service.jobs.rules import check_move, drop_checkpoints, get_job, move
+from service.jobs.rules import check_move, drop_checkpoints, get_job, move, rewind
 from service.jobs.tables import Job
 
 RetryFrom = Literal["newest", "best", "start"] | int
@@ -93,6 +93,7 @@ def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> 
         raise Conflict(message, code=f"job_{status}")
     step = _choose_step(list_checkpoints(session, job_id), start)
     drop_checkpoints(session, job_id, after_step=-1 if step is None else step)
+    rewind(job, step=step)
     job.failures_used = job.losses_used = job.deaths_at_step = 0
     job.deaths_step = None
     move(session, job, JobStatus.QUEUED, now=now, kind="retried", from_step=step)

@@ -16,12 +16,16 @@ def join_attempts(attempts: Sequence[tuple[Points, int | None]]) -> Points:
 
     Args:
         attempts: the points of each attempt in the order in which they ran, and the step that it
-            resumed from. What an earlier attempt did beyond that step was lost and done again.
+            resumed from. What an earlier attempt did beyond that step was lost and done again; so
+            was what it did beyond the first point of the next one, as a script may go back further
+            than its newest checkpoint.
     """
     curve = np.empty((0, 2))
     for points, resumed_from_step in attempts:
         first_step = -1 if resumed_from_step is None else resumed_from_step
         before = curve[curve[:, 0] <= first_step]
+        if len(points):
+            before = before[before[:, 0] < points[0, 0]]
         curve = np.concatenate([before, points]) if len(before) else points
     return curve
 

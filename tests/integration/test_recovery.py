@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 
 import psutil
 import pytest
@@ -26,6 +28,42 @@ def test_kill_9_of_the_trainer_and_the_job_goes_on_from_its_checkpoint(site):
     assert job.attempts[0].failure.code == "killed"
     assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
     assert job.attempts[1].resumed_from_step > 0
+
+
+def damage_newest_checkpoint(site, job_id):
+    """Cut the last byte off what the service has stored; the step of the checkpoint."""
+    (path,) = site.stack.state_dir.glob("*.db")
+    with closing(sqlite3.connect(path)) as database:
+        step, sha256 = database.execute(
+            "SELECT step, sha256 FROM checkpoint WHERE job_id = ? ORDER BY step DESC", (job_id,)
+        ).fetchone()
+    (blob,) = site.stack.state_dir.glob(f"blobs/*/{sha256}")
+    os.truncate(blob, blob.stat().st_size - 1)
+    return step
+
+
+def test_a_damaged_newest_checkpoint_costs_its_steps_and_can_be_paused_behind_it(site):
+    job_id = site.submit(epochs=LONG, training={"validation_fraction": 0}, retry={"failures": 0})
+    site.wait_for_training(job_id, checkpoints=3)
+    os.kill(site.trainer_of().pid, signal.SIGKILL)
+    assert site.wait_for_end(job_id).status == "failed"
+    damaged = damage_newest_checkpoint(site, job_id)
+    kept = [item.step for item in site.client.checkpoints(job_id)]
+    assert kept[0] == damaged
+    site.client.retry(job_id)
+    site.wait_for(lambda: site.events(job_id, "resolved")[1:])
+    assert site.client.job(job_id).attempts[1].resumed_from_step == kept[1]
+    site.client.pause(job_id)
+    site.wait_for(lambda: site.client.job(job_id).status == "paused", seconds=30)
+    job = site.client.job(job_id)
+    assert "checkpoint_unavailable" in [warning.code for warning in job.warnings]
+    assert "restarted" not in [warning.code for warning in job.warnings]
+    steps = [item.step for item in site.client.checkpoints(job_id)]
+    assert steps[0] >= job.progress.step > kept[1]
+    (loss,) = site.client.metrics(job_id, names=["train/loss"], max_points=100_000)
+    assert loss.steps == sorted(set(loss.steps))
+    assert loss.steps[-1] == steps[0]
+    site.client.cancel(job_id)
 
 
 def test_kill_9_of_the_worker_takes_its_children_along_and_a_restart_goes_on_at_once(site):

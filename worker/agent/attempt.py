@@ -17,7 +17,7 @@ from redkiln.job import Phase
 from redkiln.protocol import ClaimResponse
 from redkiln.tasks import exports_model, script
 from worker.agent.cache import DatasetCache
-from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints
+from worker.agent.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
 from worker.agent.children import Child
 from worker.agent.claimed_files import fetch_bundle, fetch_initial
 from worker.agent.classify import (
@@ -176,13 +176,7 @@ class Attempt:
                 mirrors=self.bench.settings.list_dataset_mirrors(),
             )
             dataset = source.open(self.claim.dataset, until=held, as_sent=self._is_script)
-        resume = fetch_checkpoints(
-            self.claim.checkpoints,
-            self._jobdir.checkpoints_dir,
-            client=self.client,
-            stop=self.stop,
-            warn=self._warn_of_checkpoint,
-        )
+        resume = self._fetch_checkpoints()
         order = Order(
             job_id=self.claim.job_id,
             job_name=self.claim.job_name,
@@ -216,6 +210,26 @@ class Attempt:
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())
         self.stop.check()
+
+    def _fetch_checkpoints(self) -> str | None:
+        """Fetch what the attempt goes on from, and say so where it is not what it was offered."""
+        offered = self.claim.checkpoints
+        taken = fetch_checkpoints(
+            offered,
+            self._jobdir.checkpoints_dir,
+            client=self.client,
+            stop=self.stop,
+            warn=self._warn_of_checkpoint,
+        )
+        lost = [ref for ref in offered if taken is None or ref.step > taken.step]
+        if lost:
+            self._uploader.distrusted = {ref.sha256 for ref in lost}
+            step = 0 if taken is None else taken.step
+            self._write(EventKind.METRICS, points={}, undone_after=step)
+        if offered and taken is None:
+            text = "no checkpoint could be fetched; the job begins anew"
+            self._write(EventKind.WARNING, code="restarted", message=text)
+        return None if taken is None else name_file(taken)
 
     def _train(self) -> JobFailure | None:
         try:
@@ -362,7 +376,9 @@ class Attempt:
             self._uploader,
             self.bench.is_out_of_time,
         )
-        return closing.finish(failure)
+        outcome = closing.finish(failure)
+        self._observers.correct(outcome)
+        return outcome
 
     def _say_and_show(self, text: str) -> None:
         self._write(EventKind.PHASE, phase=Phase.PREPARING, text=text)

@@ -6,7 +6,7 @@ manifest of the same name in `.json`.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -58,12 +58,17 @@ def enqueue(waiting: list[Announced], new: Announced) -> list[Announced]:
 
 @dataclass
 class CheckpointUploader(Courier[Announced]):
-    """A thread that uploads and commits checkpoints one at a time; what is overtaken is skipped."""
+    """A thread that uploads and commits checkpoints one at a time; what is overtaken is skipped.
+
+    Attributes:
+        distrusted: digests of what the service has, but damaged: it is sent again if made again.
+    """
 
     thread_name = "checkpoints"
     client: Checkpoints
     folder: Path
     stop: StopSignal
+    distrusted: Collection[str] = frozenset()
 
     def offer(self, data: dict[str, Any]) -> None:
         """A CHECKPOINT event's data: upload it as soon as the one before is through."""
@@ -76,7 +81,7 @@ class CheckpointUploader(Courier[Announced]):
         backoff = Backoff()
         while not self.is_over:
             try:
-                upload_checkpoint(self.client, self.folder, item)
+                upload_checkpoint(self.client, self.folder, item, distrusted=self.distrusted)
             except ServiceAway as error:
                 log.warning("checkpoint not handed in yet", step=item.step, error=str(error))
                 time.sleep(backoff.next_seconds())
@@ -101,7 +106,9 @@ class CheckpointUploader(Courier[Announced]):
             return item not in enqueue([item], self.waiting[-1])
 
 
-def upload_checkpoint(client: Checkpoints, folder: Path, item: Announced) -> None:
+def upload_checkpoint(
+    client: Checkpoints, folder: Path, item: Announced, *, distrusted: Collection[str] = ()
+) -> None:
     """Upload a checkpoint's bytes and commit it.
 
     Raises:
@@ -111,7 +118,7 @@ def upload_checkpoint(client: Checkpoints, folder: Path, item: Announced) -> Non
     with (folder / item.file).open("rb") as file:
         manifest = json.loads((folder / item.file).with_suffix(".json").read_bytes())
         sha256, size_bytes = str(manifest["sha256"]), int(manifest["size_bytes"])
-        if not client.has_blob(sha256):
+        if sha256 in distrusted or not client.has_blob(sha256):
             client.put_blob(sha256, file)
     client.commit_checkpoint(
         CheckpointCommit(
@@ -131,11 +138,13 @@ def fetch_checkpoints(
     client: AttemptClient,
     stop: StopSignal,
     warn: Callable[[str], None],
-) -> str | None:
-    """Put committed checkpoints into the job directory.
+) -> CheckpointRef | None:
+    """Put committed checkpoints into the job directory: the newest, and the best before it.
+
+    They may be large, so an earlier one is fetched only where those behind it are damaged.
 
     Returns:
-        The file name of the newest one that arrived whole; None if none did.
+        The newest one that arrived whole; None if none did.
 
     Raises:
         Stopped: the attempt was asked to stop meanwhile.
@@ -144,17 +153,23 @@ def fetch_checkpoints(
     """
     folder.mkdir(exist_ok=True)
     newest = None
-    for ref in sorted(refs, key=lambda ref: ref.step):
-        # A script's checkpoint is a folder, packed (worker.script.snapshots).
-        suffix = ".tar" if ref.manifest.get("format") == "folder" else ".safetensors"
-        name = f"step-{ref.step:012d}{suffix}"
+    for ref in sorted(refs, key=lambda ref: ref.step, reverse=True):
+        if newest is not None and not ref.is_best:
+            continue
         try:
-            _fetch(ref, folder / name, client=client, stop=stop)
+            _fetch(ref, folder / name_file(ref), client=client, stop=stop)
         except (WrongDigest, Refused) as error:
             warn(f"the checkpoint of step {ref.step} could not be fetched: {error}")
             continue
-        newest = name
+        newest = newest or ref
     return newest
+
+
+def name_file(ref: CheckpointRef) -> str:
+    """What a fetched checkpoint is called in the job directory."""
+    # A script's checkpoint is a folder, packed (worker.script.snapshots).
+    suffix = ".tar" if ref.manifest.get("format") == "folder" else ".safetensors"
+    return f"step-{ref.step:012d}{suffix}"
 
 
 def _fetch(ref: CheckpointRef, target: Path, *, client: AttemptClient, stop: StopSignal) -> None:

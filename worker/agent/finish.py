@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 import structlog
 
 from redkiln.failure import FailureCode, JobFailure
+from redkiln.job import JobStatus
 from redkiln.protocol import ArtifactCommit, FinishRequest
 from worker.agent.artifacts import list_files, upload_file
 from worker.agent.backoff import Backoff
@@ -87,8 +88,9 @@ class Closing:
             failure=None if outcome == "succeeded" else failure,
             artifacts=artifacts,
         )
-        self._until_answered(partial(self.client.finish, request))
-        return outcome
+        answer = self._until_answered(partial(self.client.finish, request))
+        # A cancel may have come before our word.
+        return "cancelled" if answer.job_status == JobStatus.CANCELLED else outcome
 
     def _hand_in(self, outcome: Outcome) -> list[ArtifactCommit]:
         if outcome in ("failed", "released", "paused"):

@@ -6,10 +6,14 @@
     PUT  mlflow-artifacts/artifacts/<path>                   files, where the server stores them
 
 Source: mlflow.org/docs/latest/rest-api.html; limits of a batch: 1000 metrics, 100 parameters, 1 MB.
+What a name may be: mlflow `utils/validation.py` (of every release; newer ones take `:` as well).
 """
 
+import hashlib
 import json
 import math
+import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +28,8 @@ TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=60.0, pool=20.0)
 MAX_METRICS, MAX_PARAMS = 1000, 100
 MAX_VALUE = 500
 """Characters of a parameter that servers of every release take."""
+MAX_NAME = 250
+"""Characters of the name of a parameter, a metric or a tag."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 JOB_TAG = "redkiln.job_id"
 
@@ -180,6 +186,19 @@ def find_folder(run: Mapping[str, Any]) -> str | None:
     return uri.path.strip("/") if uri.scheme == "mlflow-artifacts" else None
 
 
+def make_name(name: str) -> str:
+    """A name that servers take: itself, or what of it they take and a digest of all of it.
+
+    The digest keeps names apart that differ in nothing else, as `>50K` and `<50K` do.
+    """
+    if _is_name(name):
+        return name
+    digest = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
+    readable = _NOT_IN_NAMES.sub("_", name)[: MAX_NAME - len(digest) - 1]
+    made = f"{readable}-{digest}"
+    return made if _is_name(made) else f"{readable.replace('/', '_').lstrip('.')}-{digest}"
+
+
 def flatten(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """A resolved spec as parameters: `training.optimizer.lr` -> `0.002`."""
     for key, value in spec.items():
@@ -187,7 +206,16 @@ def flatten(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
         if isinstance(value, Mapping):
             yield from flatten(value, f"{name}.")
         elif value is not None:
-            yield name, value if isinstance(value, str) else json.dumps(value)
+            yield make_name(name), value if isinstance(value, str) else json.dumps(value)
+
+
+_NOT_IN_NAMES = re.compile(r"[^\w./ -]")
+
+
+def _is_name(name: str) -> bool:
+    """Whether a server takes a name, which it may use as a path."""
+    is_path = posixpath.normpath(name) == name != "." and not name.startswith(("..", "/"))
+    return is_path and len(name) <= MAX_NAME and not _NOT_IN_NAMES.search(name)
 
 
 def _pass(response: httpx.Response) -> httpx.Response:

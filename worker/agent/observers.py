@@ -3,18 +3,18 @@
 They hear the events that pass by. None of them can hold an attempt up, or make it fail.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from redkiln.events import Event, EventKind
 from redkiln.protocol import ArtifactKind, ClaimResponse
 from worker.agent.artifacts import list_files
+from worker.agent.checkpoints import name_file
 from worker.agent.client import AttemptClient
 from worker.agent.finish import Outcome
-from worker.agent.mlflow import MlflowClient
+from worker.agent.mlflow import MlflowClient, make_name
 from worker.agent.previews import PreviewUploader
 from worker.agent.stopping import StopSignal
 from worker.agent.tensorboard import (
@@ -67,14 +67,15 @@ class Observers:
 
     def resume(self, checkpoint: str | None) -> None:
         """The attempt goes on from a checkpoint of its folder; curves begin with what is in it."""
-        if checkpoint is None or not checkpoint.endswith(".safetensors"):
-            return  # a script's checkpoint is a folder of its own
-        manifests: Mapping[str, Mapping[str, Any]] = {
-            f"step-{ref.step:012d}.safetensors": ref.manifest for ref in self.claim.checkpoints
-        }
-        at = describe_manifest_time(manifests.get(checkpoint, {})) or datetime.now(UTC)
-        history = load_history(self.jobdir.checkpoints_dir / checkpoint)
-        self._tensorboard.resume(history, at=at)
+        ref = next((r for r in self.claim.checkpoints if name_file(r) == checkpoint), None)
+        if ref is None:
+            return
+        history: Mapping[str, Sequence[tuple[int, float]]] = {}
+        path = self.jobdir.checkpoints_dir / name_file(ref)
+        if path.suffix == ".safetensors":  # a script's checkpoint is a folder of its own
+            history = load_history(path)
+        at = describe_manifest_time(ref.manifest) or datetime.now(UTC)
+        self._tensorboard.resume(history, step=ref.step, at=at)
 
     def heed(self, event: Event) -> None:
         """An event of the attempt's."""
@@ -96,6 +97,11 @@ class Observers:
             return None
         files = [path for path, output in list_files(self.jobdir) if output.kind in HANDED_IN]
         return self._tracking.finish(outcome, files if outcome == "succeeded" else [])
+
+    def correct(self, outcome: Outcome) -> None:
+        """The attempt's end as it came to be, where `finish` was told another."""
+        if self._tracking is not None:
+            self._tracking.correct(outcome)
 
     def halt(self) -> None:
         """Tell them nothing more."""
@@ -125,7 +131,10 @@ class Observers:
             "redkiln.attempt_id": claim.attempt_id,
             "redkiln.dataset": claim.dataset.name if claim.dataset else "",
             "redkiln.dataset_fingerprint": _fingerprint(claim),
-            **{f"redkiln.metadata.{k}": str(v) for k, v in (spec.get("metadata") or {}).items()},
+            **{
+                make_name(f"redkiln.metadata.{k}"): str(v)
+                for k, v in (spec.get("metadata") or {}).items()
+            },
         }
         return Tracking(
             MlflowClient(settings.mlflow_tracking_uri, token=settings.mlflow_token),

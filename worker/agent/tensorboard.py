@@ -1,7 +1,9 @@
 """A running attempt's metrics as a file that TensorBoard shows while it grows.
 
 It is written here, from the events that pass by anyway, so that it costs the trainer nothing. A
-resumed attempt's file begins with the points of the checkpoint that it goes on from.
+resumed attempt's file begins with the points of the checkpoint that it goes on from; beside that of
+an earlier attempt it takes back what that one told of later steps, for TensorBoard shows them as
+one.
 """
 
 import math
@@ -34,13 +36,25 @@ class TensorBoard:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
         self._files: list[EventFile] | None = None
+        self._whole: list[EventFile] = []
+        self._after_step = -1
         self._last_step = 0
         self._is_broken = False
 
-    def resume(self, history: Mapping[str, Sequence[tuple[int, float]]], *, at: datetime) -> None:
-        """Begin with what an earlier attempt made, told as one moment: its times are not kept."""
+    def resume(
+        self, history: Mapping[str, Sequence[tuple[int, float]]], *, step: int, at: datetime
+    ) -> None:
+        """Go on behind a step: before anything else is told, and not if the attempt begins anew.
+
+        Args:
+            history: what earlier attempts made. It is told as one moment, as its times are not
+                kept, and only in a file that has none of an earlier attempt beside it.
+            step: of the checkpoint.
+            at: when that was made.
+        """
+        self._after_step = step
         for name, points in history.items():
-            self._add(name, points, at=at)
+            self._add(name, points, at=at, is_known=True)
 
     def heed(self, event: Event) -> None:
         """An event of the attempt's."""
@@ -61,24 +75,52 @@ class TensorBoard:
         self._files = None
         self._is_broken = True
 
-    def _add(self, name: str, points: Sequence[tuple[int, float]], *, at: datetime) -> None:
+    def _add(
+        self,
+        name: str,
+        points: Sequence[tuple[int, float]],
+        *,
+        at: datetime,
+        is_known: bool = False,
+    ) -> None:
         told = [(int(step), float("nan") if v is None else float(v)) for step, v in points]
         if self._is_broken or not told:
             return
         self._last_step = max(self._last_step, told[-1][0])
         wall_time = at.timestamp()
-        self._write(lambda file: file.add(name, told, wall_time=wall_time), wall_time=wall_time)
+        self._write(
+            lambda file: file.add(name, told, wall_time=wall_time),
+            wall_time=wall_time,
+            is_known=is_known,
+        )
 
-    def _write(self, write: Callable[[EventFile], None], *, wall_time: float | None = None) -> None:
+    def _write(
+        self,
+        write: Callable[[EventFile], None],
+        *,
+        wall_time: float | None = None,
+        is_known: bool = False,
+    ) -> None:
         """Write to each file; they are made where a time is given and there are none."""
         try:
             if self._files is None and wall_time is not None:
-                self._files = [EventFile(path, wall_time=wall_time) for path in self._paths]
-            for file in self._files or ():
+                self._open(wall_time)
+            for file in self._whole if is_known else self._files or ():
                 write(file)
         except OSError as error:
             log.warning("no more events for TensorBoard", error=str(error))
             self.close()
+
+    def _open(self, wall_time: float) -> None:
+        self._files = []
+        for path in self._paths:
+            is_later = any(other.name < path.name for other in path.parent.glob(f"{NAME}*"))
+            file = EventFile(path, wall_time=wall_time)
+            self._files.append(file)
+            if is_later:
+                file.undo_after(self._after_step, wall_time=wall_time)
+            else:
+                self._whole.append(file)
 
 
 def load_history(checkpoint: Path) -> dict[str, list[tuple[int, float]]]:

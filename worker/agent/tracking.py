@@ -7,7 +7,8 @@ one warning at the end of the attempt, and changes nothing about how that ended.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from worker.agent.mlflow import (
     MlflowRefused,
     find_folder,
     flatten,
+    make_name,
 )
 
 log = structlog.get_logger(__name__)
@@ -95,6 +97,7 @@ class Tracking:
         self._away: str | None = None
         self._is_over = False
         self._is_done = False
+        self._may_correct = False
         self._last_step = 0
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._tell, name="mlflow", daemon=True)
@@ -143,7 +146,8 @@ class Tracking:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_done, timeout_seconds)
             is_done = self._is_done
-        self.halt()
+            self._is_over = True
+            self._changed.notify_all()
         if self._refused:
             return f"MLflow refused what it was told: {self._refused}"
         if not is_done:
@@ -153,16 +157,32 @@ class Tracking:
             return f"MLflow was away for long: {lost:,} points of the curves are missing there"
         return None
 
+    def correct(self, outcome: Outcome) -> None:
+        """Say that the attempt ended otherwise than `finish` was told; nothing is tried again."""
+        status = STATUS.get(outcome, "RUNNING")
+        told = None if self._outcome is None else STATUS.get(self._outcome, "RUNNING")
+        if self._run is None or not self._may_correct or status == told:
+            return
+        at_ms = int(1000 * self._clock()) if outcome in STATUS else None
+        try:
+            self._client.update_run(self._run["info"]["run_id"], status=status, at_ms=at_ms)
+        except (MlflowAway, MlflowRefused) as error:
+            log.warning("MLflow shows another end of the run", told=told, error=str(error))
+
     def halt(self) -> None:
         """Tell nothing more; a request in flight is not waited for."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+            if self._may_correct:
+                self._may_correct = False
+                self._client.close()
 
     def _take(self, name: str, points: Sequence[tuple[int, float | None]], at_ms: int) -> None:
+        key = make_name(name)
         for step, value in points:
             if value is not None:
-                self._news.metrics.append(Metric(name, float(value), int(step), at_ms))
+                self._news.metrics.append(Metric(key, float(value), int(step), at_ms))
                 self._last_step = max(self._last_step, int(step))
         while len(self._news.metrics) > MAX_WAITING:
             self._news.metrics.popleft()
@@ -190,10 +210,12 @@ class Tracking:
             log.exception("MLflow broke off")
             self._refused = repr(error)
         finally:
-            self._client.close()
             with self._changed:
                 self._is_done = True
+                self._may_correct = not self._is_over
                 self._changed.notify_all()
+                if self._is_over:
+                    self._client.close()
 
     def _tell_once(self) -> None:
         run = self._run = self._run or self._open()
@@ -202,7 +224,8 @@ class Tracking:
             pass
         if self._outcome is None or self._is_over:
             return
-        self._hand_in(run)
+        with self._noting_refusal():
+            self._hand_in(run)
         if status := STATUS.get(self._outcome):
             self._client.update_run(run_id, status=status, at_ms=int(1000 * self._clock()))
         self._is_done = True
@@ -234,7 +257,11 @@ class Tracking:
             asked = dict(news.params)
             params = {k: v for k, v in asked.items() if k not in self._known_params}
             tags = dict(news.tags)
-        self._client.log(run_id, metrics=metrics, params=params, tags=tags)
+        self._log_params(run_id, params)
+        with self._noting_refusal():
+            self._client.log(run_id, metrics=metrics)
+        with self._noting_refusal():
+            self._client.log(run_id, tags=tags)
         with self._changed:
             self._known_params.update(params)
             # What came meanwhile stays.
@@ -244,6 +271,27 @@ class Tracking:
                 if self._news.metrics and self._news.metrics[0] is metric:
                     self._news.metrics.popleft()
         return True
+
+    def _log_params(self, run_id: str, params: Mapping[str, str]) -> None:
+        """Send parameters; where some are refused the others arrive all the same."""
+        with self._noting_refusal():
+            try:
+                self._client.log(run_id, params=params)
+            except MlflowRefused:
+                if len(params) == 1:
+                    raise
+                for key, value in params.items():
+                    self._log_params(run_id, {key: value})
+
+    @contextmanager
+    def _noting_refusal(self) -> Iterator[None]:
+        """A refusal within it is told once, at the end, and costs no more than what was refused."""
+        try:
+            yield
+        except MlflowRefused as error:
+            if self._refused is None:
+                log.warning("MLflow refused", error=str(error))
+                self._refused = str(error)
 
     def _hand_in(self, run: Mapping[str, Any]) -> None:
         folder = find_folder(run)

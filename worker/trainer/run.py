@@ -206,8 +206,11 @@ def _find_checkpoint(order: Order, store: CheckpointStore, report: Report) -> Ch
         report.warning("checkpoint_broken", f"a checkpoint was left out: {problem}")
     if checkpoint is None:
         report.warning("restarted", "no checkpoint could be read; training begins anew")
+        report.undo_after(0)
         store.drop_after(-1)
         return None
+    if problems:
+        report.undo_after(checkpoint.manifest.step)
     store.drop_after(checkpoint.manifest.step)
     return checkpoint
 

@@ -36,9 +36,97 @@ def test_the_next_attempt_resumes_from_the_newest_and_knows_the_best(
     expire(attempt)
     reap_expired(services)
     claimed = other_worker.claim().claimed
-    assert [item["step"] for item in claimed["checkpoints"]] == [40, 10]
+    assert [item["step"] for item in claimed["checkpoints"]] == [40, 30, 10]
+    assert [item["is_best"] for item in claimed["checkpoints"]] == [False, False, True]
     assert claimed["checkpoints"][0]["manifest"] == {"step": 40}
     assert job(job_id)["attempts"][1]["resumed_from_step"] == 40
+
+
+@pytest.fixture
+def steps(client):
+    """The steps of a job's checkpoints, the newest first; of the best one with a mark."""
+
+    def steps(job_id):
+        kept = client.get(f"/v1/jobs/{job_id}/checkpoints").json()["data"]
+        return [(item["step"], "best") if item["is_best"] else item["step"] for item in kept]
+
+    return steps
+
+
+def test_after_a_retry_from_a_step_that_one_and_those_before_it_are_offered(client, submit, worker):
+    job_id = submit(retry={"failures": 0}, training={"keep_checkpoints": 5})["id"]
+    attempt = worker.claim()
+    for step in (10, 20, 30, 40):
+        attempt.checkpoint(step, is_best=step == 40)
+    attempt.fail()
+    client.post(f"/v1/jobs/{job_id}/retry", json={"from": 20})
+    assert [item["step"] for item in worker.claim().claimed["checkpoints"]] == [20, 10]
+
+
+@pytest.fixture
+def fallen_back(submit, worker):
+    """An attempt that was offered 20 (the best) and 10, and could use the latter alone."""
+    submit()
+    first = worker.claim()
+    first.checkpoint(10)
+    first.checkpoint(20, is_best=True)
+    first.finish("released")
+    second = worker.claim()
+    second.report(("metrics", {"points": {}, "undone_after": 10}))
+    return second
+
+
+def test_an_attempt_that_could_not_use_the_newest_says_which_it_took(fallen_back, job):
+    view = job(fallen_back.job_id)["attempts"][1]
+    assert (view["resumed_from_step"], view["last_step"]) == (10, 10)
+
+
+def test_an_attempt_that_could_use_none_began_anew(submit, worker, job):
+    job_id = submit()["id"]
+    first = worker.claim()
+    first.report(("progress", {"step": 10, "steps": 100, "fraction": 0.1}))
+    first.checkpoint(10)
+    first.finish("released")
+    second = worker.claim()
+    second.report(("metrics", {"points": {}, "undone_after": 0}))
+    view = job(job_id)
+    assert view["attempts"][1]["resumed_from_step"] is None
+    assert view["progress"] is None
+    assert second.checkpoint(30).json() == {"kept_steps": [30]}
+
+
+@pytest.mark.parametrize(
+    ("step", "is_best", "kept"),
+    [
+        (12, False, [12, 10]),
+        (12, True, [(12, "best"), 10]),
+        (20, False, [20, 10]),
+        (25, False, [25, 10]),
+    ],
+)
+def test_what_an_undone_run_has_left_makes_room(fallen_back, steps, step, is_best, kept):
+    response = fallen_back.checkpoint(step, is_best=is_best)
+    assert (response.status_code, response.json()) == (200, {"kept_steps": [10, step]})
+    assert steps(fallen_back.job_id) == kept
+
+
+def test_a_checkpoint_below_the_newest_ones_replaces_them(submit, worker, steps):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    for step in (10, 20, 30):
+        attempt.checkpoint(step, is_best=step == 10)
+    assert attempt.checkpoint(15).json() == {"kept_steps": [10, 15]}
+    assert steps(job_id) == [15, (10, "best")]
+
+
+def test_a_checkpoint_that_is_made_again_to_the_byte_is_the_new_runs(fallen_back, services, steps):
+    assert fallen_back.checkpoint(20).json() == {"kept_steps": [10, 20]}
+    assert fallen_back.checkpoint(20).json() == {"kept_steps": [10, 20]}
+    assert steps(fallen_back.job_id) == [20, 10]
+    sha256 = fallen_back.upload(f"{fallen_back.job_id} at 20".encode())
+    fallen_back.finish("released")
+    collect_blobs(services)
+    assert services.storage.stat(sha256) is not None
 
 
 def test_a_checkpoint_is_fetched_with_the_attempts_token(client, submit, worker):

@@ -8,6 +8,7 @@ from service.jobs.estimate import SETTINGS, Measured, Wanted, describe, predict
 MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}
 RESOLVED = {"name": "resnet18", "options": {"image_size": 32}}
 SETTLED = {
+    "batch_size": 128,
     "precision": "bf16",
     "gpus": 1,
     "compile": "off",
@@ -15,7 +16,9 @@ SETTLED = {
     "ema": "off",
     "accumulation": 1,
     "gradient_checkpointing": "off",
+    "freeze_backbone_epochs": 0,
 }
+AUTO = dict.fromkeys(("batch_size", "precision", "compile", "gradient_checkpointing"), "auto")
 
 
 def measured(job_id="job_1", **fields):
@@ -36,8 +39,13 @@ def measured(job_id="job_1", **fields):
 
 def wanted(**fields):
     facts = {"dataset_id": "ds_1", "model": MODEL, "samples": 30_000, "batch_size": None}
-    settings = {**SETTLED, "precision": "auto", "compile": "auto", "gradient_checkpointing": "auto"}
+    settings = {**SETTLED, **AUTO, "batch_size": fields.get("batch_size") or "auto"}
     return Wanted(**{**facts, "settings": settings, **fields})
+
+
+def with_batch(size, job_id="job_1", **fields):
+    settings = {**SETTLED, "batch_size": size, **fields.pop("settings", {})}
+    return measured(job_id, batch_size=size, settings=settings, **fields)
 
 
 def test_the_same_job_for_longer_takes_longer_and_the_rest_stays():
@@ -78,6 +86,60 @@ def test_memory_that_was_not_measured_is_not_guessed(asked, job, words):
 def test_memory_of_the_same_batch_is_taken_over():
     found = predict(wanted(batch_size=128), [measured()])
     assert found.estimates[0].memory_bytes == 2**31
+
+
+@pytest.mark.parametrize(
+    ("asked", "sizes", "taken"),
+    [
+        (64, [1024, 64, 128], 64),
+        (64, [1024, 256, 128], 128),
+        (64, [1024, 16], 16),
+        (64, [512, 1024], 512),
+    ],
+)
+def test_the_nearest_batch_counts(asked, sizes, taken):
+    jobs = [with_batch(size, f"job_{size}") for size in sizes]
+    found = predict(wanted(batch_size=asked), jobs)
+    assert [item.measured_by for item in found.estimates] == [f"job_{taken}"]
+
+
+def test_a_setting_counts_more_than_a_batch_of_about_the_size_and_less_than_one_far_off():
+    other = {"precision": "fp16"}
+    asked = wanted(batch_size=64, settings={**SETTLED, "batch_size": 64})
+    near = [with_batch(64, "job_2", settings={**other, "ema": "on"}), with_batch(128)]
+    assert predict(asked, near).estimates[0].measured_by == "job_1"
+    far = [with_batch(64, "job_2", settings={**other, "ema": "on"}), with_batch(1024)]
+    assert predict(asked, far).estimates[0].measured_by == "job_2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "size", "is_told"),
+    [(128, 128, True), (32, 128, True), (512, 128, True), (31, 128, False), (1, 1024, False)],
+)
+def test_the_time_of_a_batch_far_from_the_measured_one_is_not_guessed(asked, size, is_told):
+    found = predict(wanted(batch_size=asked), [with_batch(size)])
+    assert (found.estimates[0].seconds is not None) is is_told
+    said = f"measured with batch_size {size}, while this job asks for batch_size {asked}"
+    assert any(said in text for text in found.unknown) is (asked != size)
+    far = f"it was measured with a batch of {size}, too far from {asked}"
+    assert any(text.endswith(far) for text in found.unknown) is not is_told
+
+
+def test_newer_jobs_with_other_models_hide_none(client, submit, worker, monkeypatch):
+    monkeypatch.setattr("service.jobs.estimate.LOOKED_AT", 1)
+    for name in ("resnet18", "amdnet"):
+        submit(model=name)
+        attempt = worker.claim()
+        attempt.report(
+            ("resolved", {"spec": {"model": {"name": name}, "training": {"batch_size": 64}}}),
+            ("progress", {"step": 100, "steps": 100, "fraction": 1.0}),
+            ("result", {"metrics": {}, "verified": True, "timings": {"training": 8.0}}),
+        )
+        attempt.succeed()
+    spec = {"dataset": "builtin:digits", "training": {"batch_size": 64, "steps": 100}}
+    for name in ("resnet18", "amdnet", "auto"):
+        answer = client.post("/v1/jobs?dry_run=true", json={**spec, "model": name}).json()
+        assert len(answer["estimates"]) == (name != "auto"), name
 
 
 def test_another_data_set_is_said():
@@ -203,6 +265,7 @@ def test_options_that_differ_on_the_same_data_set_are_said_as_such():
         ("ema", "on"),
         ("accumulation", 4),
         ("gradient_checkpointing", "on"),
+        ("freeze_backbone_epochs", 2),
     ],
 )
 def test_a_job_with_another_setting_counts_less_than_an_older_one_and_is_said(name, asked):

@@ -155,6 +155,28 @@ class TestRetry:
         assert job(failed)["attempts"][-1]["resumed_from_step"] == step
         assert attempt.succeed().json() == {"job_status": "succeeded"}
 
+    @pytest.mark.parametrize(
+        ("place", "progress"),
+        [("start", None), (20, (20, 0.2, 3)), ("newest", (30, 0.3, 4))],
+    )
+    def test_its_progress_is_that_of_where_it_goes_on(
+        self, submit, worker, steer, job, place, progress
+    ):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        far = {"epoch": 9, "epochs": 10, "step": 90, "steps": 100, "fraction": 0.9}
+        attempt.report(("progress", {**far, "eta_seconds": 3.0, "metrics": {"lr": 0.1}}))
+        for step in (20, 30):
+            attempt.checkpoint(step)
+        attempt.fail()
+        told = steer(job_id, "retry", **{"from": place}).json()["progress"]
+        if progress is None:
+            assert told is None
+        else:
+            assert (told["step"], told["fraction"], told["epoch"]) == progress
+            assert (told["steps"], told["eta_seconds"], told["metrics"]) == (100, None, {})
+        assert job(job_id)["progress"] == told
+
     def test_its_budgets_are_full_again(self, failed, worker, steer, job):
         steer(failed, "retry")
         worker.claim().fail()

@@ -16,6 +16,17 @@ def test_what_an_earlier_attempt_did_beyond_the_resumed_step_is_replaced():
     assert curve[:, 1].tolist() == [1.0] * 6 + [2.0] * 6
 
 
+def test_an_attempt_that_went_back_further_than_it_was_offered_bends_no_curve_backwards():
+    curve = join_attempts([(line(1, 10, 1.0), None), (line(4, 12, 2.0), 9)])
+    assert curve[:, 0].tolist() == list(range(1, 12))
+    assert curve[:, 1].tolist() == [1.0] * 3 + [2.0] * 8
+
+
+def test_an_attempt_that_has_told_nothing_yet_leaves_the_curve_up_to_where_it_goes_on():
+    curve = join_attempts([(line(0, 10), None), (np.empty((0, 2)), 5)])
+    assert curve[:, 0].tolist() == list(range(6))
+
+
 def test_an_attempt_that_began_anew_replaces_everything():
     curve = join_attempts([(line(0, 10, 1.0), None), (line(0, 3, 2.0), None)])
     assert curve.tolist() == line(0, 3, 2.0).tolist()

@@ -48,6 +48,7 @@ class FakeService(HttpServer):
         self.protocol_mismatch = False
         self.lose_claim_answers = 0
         self.report_seconds = 0.2
+        self.job_status = "succeeded"
         self.max_duration_seconds = None
         self.serve(_handler(self))
 
@@ -130,7 +131,7 @@ class FakeService(HttpServer):
         request = FinishRequest.model_validate_json(body)
         assert request.last_seq == len(self.events.get(attempt_id, []))
         self.finishes[attempt_id] = request
-        return 200, {"job_status": "succeeded"}
+        return 200, {"job_status": self.job_status}
 
 
 def _handler(service):

@@ -1,6 +1,8 @@
 """A small MLflow server over HTTP: what its REST documentation says of the calls that we make."""
 
 import json
+import posixpath
+import re
 import threading
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -9,7 +11,10 @@ from tests.worker.agent.http_server import HttpServer
 
 
 class FakeMlflow(HttpServer):
-    """Experiments, runs and files; `away` answers 503 so many times, `refuse` answers 400."""
+    """Experiments, runs and files.
+
+    `away` answers 503 so many times; what `refuse` names answers 400: calls, or keys of a batch.
+    """
 
     def __init__(self, *, artifact_scheme="mlflow-artifacts:"):
         self.lock = threading.RLock()
@@ -38,6 +43,8 @@ class FakeMlflow(HttpServer):
                 found = [r for r in self.runs.values() if r["tags"]["redkiln.job_id"] == wanted]
                 return 200, {"runs": [self.view(run) for run in found]} if found else {}
             case "POST", "runs/create":
+                if problem := self.find_bad_key(body["tags"]):
+                    return 400, {"message": problem}
                 run_id = f"run{len(self.runs) + 1}"
                 self.runs[run_id] = {
                     "id": run_id,
@@ -59,6 +66,9 @@ class FakeMlflow(HttpServer):
     def log(self, run, body):
         assert len(body.get("metrics", [])) <= 1000
         assert len(body.get("params", [])) <= 100
+        items = [*body.get("params", []), *body.get("metrics", []), *body.get("tags", [])]
+        if problem := self.find_bad_key(items):
+            return 400, {"message": problem}
         for param in body.get("params", []):
             if run["params"].get(param["key"], param["value"]) != param["value"]:
                 return 400, {"message": "Changing param values is not allowed"}
@@ -66,6 +76,16 @@ class FakeMlflow(HttpServer):
         run["tags"].update({t["key"]: t["value"] for t in body.get("tags", [])})
         run["metrics"] += [(m["key"], m["step"], m["value"]) for m in body.get("metrics", [])]
         return 200, {}
+
+    def find_bad_key(self, items):
+        """Nothing of a batch is taken in of which one name is bad (mlflow/utils/validation.py)."""
+        for key in (item["key"] for item in items):
+            is_path = posixpath.normpath(key) == key != "." and not key.startswith(("..", "/"))
+            if not re.fullmatch(r"[/\w.\- ]*", key) or not is_path or len(key) > 250:
+                return f"Invalid name: {key!r}"
+            if key in self.refuse:
+                return f"{key} is not allowed"
+        return None
 
     def view(self, run):
         folder = f"{run['experiment_id']}/{run['id']}/artifacts"

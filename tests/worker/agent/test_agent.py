@@ -9,6 +9,19 @@ from redkiln.failure import FailureCode
 from worker.agent.recorder import Recorder
 
 
+def offer(service, step):
+    """A checkpoint as the fake trainer makes it, stored by the service."""
+    content = f"state at step {step}".encode() * 100
+    facts = {"step": step, "size_bytes": len(content)}
+    facts["sha256"] = hashlib.sha256(content).hexdigest()
+    service.blobs[facts["sha256"]] = content
+    return {**facts, "manifest": facts}
+
+
+def damage(service, ref):
+    service.blobs[ref["sha256"]] = service.blobs[ref["sha256"]][:-1]
+
+
 def test_a_job_runs_from_claim_to_finish(service, start_agent, settings):
     attempt_id = service.add_job(steps=10)
     start_agent()
@@ -58,19 +71,12 @@ def test_checkpoints_are_committed_while_training_goes_on(service, start_agent):
 
 
 def test_a_later_attempt_resumes_from_the_committed_checkpoint(service, start_agent):
-    content = b"state at step 5" * 100
-    sha256 = hashlib.sha256(content).hexdigest()
-    service.blobs[sha256] = content
-    ref = {
-        "step": 5,
-        "sha256": sha256,
-        "size_bytes": len(content),
-        "manifest": {"step": 5, "sha256": sha256, "size_bytes": len(content)},
-    }
-    attempt_id = service.add_job(steps=8, checkpoints=[ref])
+    attempt_id = service.add_job(steps=8, checkpoints=[offer(service, 5)])
     start_agent()
     service.wait_for_finish(attempt_id)
     assert b"start=5" in service.log[attempt_id]
+    told = [e.data for e in service.events[attempt_id] if e.kind == "metrics"]
+    assert not any("undone_after" in data for data in told)
 
 
 def test_a_lost_or_damaged_checkpoint_is_told_and_done_without(service, start_agent):
@@ -79,8 +85,35 @@ def test_a_lost_or_damaged_checkpoint_is_told_and_done_without(service, start_ag
     start_agent()
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
     warnings = [e.data["code"] for e in service.events[attempt_id] if e.kind == "warning"]
-    assert warnings == ["checkpoint_unavailable"]
+    assert warnings == ["checkpoint_unavailable", "restarted"]
+    undone = [e.data.get("undone_after") for e in service.events[attempt_id] if e.kind == "metrics"]
+    assert undone[0] == 0
     assert b"start=0" in service.log[attempt_id]
+
+
+def test_an_attempt_whose_newest_checkpoint_is_damaged_says_from_which_it_goes_on(
+    service, start_agent
+):
+    refs = [offer(service, step) for step in (10, 5, 3)]
+    damage(service, refs[0])
+    attempt_id = service.add_job(steps=12, checkpoints=refs)
+    start_agent()
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    assert b"start=5" in service.log[attempt_id]
+    told = [e for e in service.events[attempt_id] if e.kind in ("warning", "metrics")]
+    assert told[0].data["code"] == "checkpoint_unavailable"
+    assert told[1].data == {"points": {}, "undone_after": 5}
+    assert [e.data.get("undone_after") for e in told[2:]] == [None] * len(told[2:])
+
+
+def test_a_damaged_checkpoint_that_is_made_again_to_the_byte_is_sent_again(service, start_agent):
+    refs = [offer(service, step) for step in (10, 5)]
+    damage(service, refs[0])
+    attempt_id = service.add_job(steps=10, checkpoints=refs)
+    start_agent()
+    service.wait_for_finish(attempt_id)
+    assert [commit.sha256 for commit in service.commits[attempt_id]] == [refs[0]["sha256"]]
+    assert service.blobs[refs[0]["sha256"]] == b"state at step 10" * 100
 
 
 def test_cancelling_ends_a_training_with_its_checkpoint(service, start_agent):

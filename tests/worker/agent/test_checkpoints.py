@@ -2,13 +2,85 @@ import hashlib
 import json
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
-from redkiln.protocol import CheckpointReceipt
-from worker.agent.checkpoints import Announced, CheckpointUploader, enqueue
+from redkiln.protocol import CheckpointReceipt, CheckpointRef
+from worker.agent.checkpoints import (
+    Announced,
+    CheckpointUploader,
+    enqueue,
+    fetch_checkpoints,
+    name_file,
+)
 from worker.agent.client import Refused, ServiceAway, Superseded
 from worker.agent.stopping import StopReason, StopSignal
+
+
+class Stored:
+    """Checkpoints that the service has, by their digests, and those that were asked for."""
+
+    def __init__(self):
+        self.blobs, self.asked = {}, []
+
+    def add(self, step, *, is_best=False, is_damaged=False, is_lost=False, **manifest):
+        content = f"step {step}".encode()
+        sha256 = hashlib.sha256(content).hexdigest()
+        if not is_lost:
+            self.blobs[sha256] = content[:-1] if is_damaged else content
+        return CheckpointRef(
+            step=step,
+            sha256=sha256,
+            size_bytes=len(content),
+            manifest=manifest,
+            is_best=is_best,
+        )
+
+    @contextmanager
+    def open_blob(self, sha256, *, start):
+        self.asked.append(sha256)
+        if sha256 not in self.blobs:
+            raise Refused(404, code="not_found", detail="the job has no such checkpoint")
+        yield start, iter([self.blobs[sha256][start:]])
+
+
+@pytest.mark.parametrize(
+    ("offered", "taken", "there", "lost"),
+    [
+        ([], None, [], []),
+        ([(30, {}), (20, {}), (10, {})], 30, [30], []),
+        ([(30, {}), (20, {}), (10, {"is_best": True})], 30, [10, 30], []),
+        ([(30, {"is_best": True}), (20, {}), (10, {})], 30, [30], []),
+        ([(30, {"is_damaged": True}), (20, {}), (10, {})], 20, [20], [30]),
+        ([(30, {"is_damaged": True, "is_best": True}), (20, {}), (10, {})], 20, [20], [30]),
+        ([(30, {"is_lost": True}), (20, {"is_damaged": True}), (10, {})], 10, [10], [30, 20]),
+        ([(30, {}), (10, {"is_best": True, "is_lost": True})], 30, [30], [10]),
+        ([(30, {"is_lost": True})], None, [], [30]),
+    ],
+)
+def test_the_newest_whole_checkpoint_and_the_best_before_it_are_fetched(
+    tmp_path, stop, offered, taken, there, lost
+):
+    stored, told = Stored(), []
+    refs = [stored.add(step, **facts) for step, facts in offered]
+    found = fetch_checkpoints(refs, tmp_path, client=stored, stop=stop, warn=told.append)
+    assert (None if found is None else found.step) == taken
+    assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == [
+        at(step).file for step in there
+    ]
+    assert sorted(path.stem for path in tmp_path.glob("*.json")) == [
+        at(step).file.removesuffix(".safetensors") for step in there
+    ]
+    assert [text.partition(" could")[0] for text in told] == [
+        f"the checkpoint of step {step}" for step in lost
+    ]
+    asked = {ref.step for ref in refs if ref.sha256 in stored.asked}
+    assert asked == {*there, *lost}, "none is fetched for nothing"
+
+
+def test_a_scripts_checkpoint_is_a_packed_folder():
+    assert name_file(Stored().add(3, format="folder")) == "step-000000000003.tar"
 
 
 def at(step, is_best=False):

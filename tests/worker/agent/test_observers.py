@@ -1,7 +1,9 @@
+import hashlib
+
 import pytest
 
 from tests.worker.agent.fake_mlflow import FakeMlflow
-from tests.worker.agent.test_tensorboard import scalars
+from tests.worker.agent.test_tensorboard import scalars, shown
 
 
 @pytest.fixture
@@ -33,6 +35,25 @@ def test_event_files_of_all_jobs_are_kept_where_a_folder_is_set(service, start_a
     assert service.blobs[artifact.sha256] == path.read_bytes()
 
 
+def test_the_event_file_of_a_scripts_next_attempt_goes_on_from_its_checkpoint(
+    service, start_agent, tmp_path
+):
+    folder = tmp_path / "tensorboard"
+    start_agent(tensorboard_dir=folder)
+    service.wait_for_finish(service.add_job(steps=10))
+    content = b"state at step 4"
+    facts = {"step": 4, "sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+    service.blobs[facts["sha256"]] = content
+    ref = {**facts, "manifest": {**facts, "format": "folder"}}
+    with service.lock:
+        attempt_id = service.add_job(steps=10, checkpoints=[ref])
+        service.waiting[-1].update(job_id="job_1", number=2)
+    service.wait_for_finish(attempt_id)
+    (shared,) = folder.iterdir()
+    steps = [step for name, step, _ in shown(shared) if name == "train/loss"]
+    assert steps == [*range(1, 11)]
+
+
 def test_mlflow_is_told_of_a_job(service, start_agent, mlflow):
     attempt_id = service.add_job(steps=10)
     start_agent(mlflow_tracking_uri=mlflow.url, mlflow_experiment="flowers")
@@ -45,6 +66,16 @@ def test_mlflow_is_told_of_a_job(service, start_agent, mlflow):
     assert {name.rpartition("/")[2] for name in mlflow.files} == {
         "model.onnx", "report.md", "events.out.tfevents",
     }  # fmt: skip
+    assert "warning" not in service.kinds(attempt_id)
+
+
+def test_a_cancel_that_came_before_the_end_is_what_mlflow_shows(service, start_agent, mlflow):
+    service.job_status = "cancelled"
+    attempt_id = service.add_job(steps=10, metadata={"who's": "me"})
+    start_agent(mlflow_tracking_uri=mlflow.url)
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    service.wait_for(lambda: mlflow.only_run()["status"] == "KILLED")
+    assert "me" in mlflow.only_run()["tags"].values()
     assert "warning" not in service.kinds(attempt_id)
 
 

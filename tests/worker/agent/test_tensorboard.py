@@ -83,10 +83,42 @@ def test_a_resumed_attempt_begins_with_the_curve_of_its_checkpoint(tmp_path):
     assert history == {"train/loss": [(1, 3.0), (2, 2.5)]}
     path = tmp_path / "events.out.tfevents"
     board = TensorBoard([path])
-    board.resume(history, at=AT)
+    board.resume(history, step=2, at=AT)
     board.heed(metrics(train__loss=[[3, 2.0]]))
     board.close()
     assert scalars(path) == [("train/loss", s, v) for s, v in ((1, 3.0), (2, 2.5), (3, 2.0))]
+
+
+def shown(folder):
+    """What TensorBoard shows of a folder's files: a session's start drops what is from its step."""
+    points = []
+    for path in sorted(folder.iterdir()):
+        for event in read(path):
+            if event.HasField("session_log"):
+                assert event.session_log.status == SessionLog.START
+                points = [point for point in points if point[1] < event.step]
+            points += [(v.tag, event.step, round(v.simple_value, 4)) for v in event.summary.value]
+    return points
+
+
+@pytest.mark.parametrize(("resumed_from", "left"), [(2, [1, 2]), (None, [])])
+def test_a_later_attempts_file_takes_back_what_is_made_again(tmp_path, resumed_from, left):
+    folder, own = tmp_path / "all", tmp_path / "extra" / "events.out.tfevents"
+    first = TensorBoard([folder / "events.out.tfevents.001"])
+    first.heed(metrics(train__loss=[[1, 2.0], [2, 1.5], [3, 1.2]], lr=[[1, 0.1], [3, 0.1]]))
+    first.close()
+    second = TensorBoard([own, folder / "events.out.tfevents.002"])
+    history = {"train/loss": [(1, 2.0), (2, 1.5)]}
+    if resumed_from is not None:
+        second.resume(history, step=resumed_from, at=AT)
+    begin = (resumed_from or 0) + 1
+    second.heed(metrics(train__loss=[[begin, 1.3], [begin + 1, 1.1]], lr=[[begin, 0.2]]))
+    second.close()
+    for path in (folder, own.parent):
+        steps = [step for name, step, _ in shown(path) if name == "train/loss"]
+        assert steps == [*left, begin, begin + 1]
+    lr = [(step, value) for name, step, value in shown(folder) if name == "lr"]
+    assert lr == [*((step, 0.1) for step in left if step == 1), (begin, 0.2)]
 
 
 def test_a_checkpoint_that_cannot_be_read_has_no_history(tmp_path):

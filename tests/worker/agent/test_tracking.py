@@ -5,7 +5,7 @@ import pytest
 from redkiln.events import Event, EventKind
 from tests.worker.agent.fake_mlflow import FakeMlflow
 from worker.agent import tracking
-from worker.agent.mlflow import MlflowClient, flatten
+from worker.agent.mlflow import MlflowClient, flatten, make_name
 from worker.agent.tracking import RunFacts, Tracking
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -45,14 +45,22 @@ def _hurry(monkeypatch):
     monkeypatch.setattr(tracking, "BATCH_SECONDS", 0.02)
 
 
-def track(url, *, job_id="job_1", **options):
-    facts = RunFacts("redkiln", job_id, "flowers", {"redkiln.dataset_fingerprint": "f00d"})
-    started = Tracking(MlflowClient(url, **options), facts)
-    started.start()
-    return started
+@pytest.fixture
+def track():
+    begun = []
+
+    def track(url, *, job_id="job_1", **options):
+        facts = RunFacts("redkiln", job_id, "flowers", {"redkiln.dataset_fingerprint": "f00d"})
+        begun.append(Tracking(MlflowClient(url, **options), facts))
+        begun[-1].start()
+        return begun[-1]
+
+    yield track
+    for run in begun:
+        run.halt()
 
 
-def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path):
+def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, track):
     server = mlflow()
     run = track(server.url)
     run.heed(resolved())
@@ -86,7 +94,7 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path):
     assert set(server.files) == {"1/run1/artifacts/model.onnx", "1/run1/artifacts/report.md"}
 
 
-def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow):
+def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow, track):
     server = mlflow()
     first = track(server.url)
     first.heed(resolved())
@@ -109,7 +117,7 @@ def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow):
     assert server.runs["run2"]["status"] == "KILLED"
 
 
-def test_more_than_a_batch_takes_several_requests(mlflow):
+def test_more_than_a_batch_takes_several_requests(mlflow, track):
     server = mlflow()
     run = track(server.url)
     run.heed(resolved({f"p{n}": n for n in range(250)}))
@@ -120,7 +128,7 @@ def test_more_than_a_batch_takes_several_requests(mlflow):
     assert [step for _, step, _ in told["metrics"]] == list(range(1, 2501))
 
 
-def test_points_that_are_no_numbers_are_left_out(mlflow):
+def test_points_that_are_no_numbers_are_left_out(mlflow, track):
     server = mlflow()
     run = track(server.url)
     run.heed(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
@@ -128,7 +136,7 @@ def test_points_that_are_no_numbers_are_left_out(mlflow):
     assert server.only_run()["metrics"] == [("train/loss", 3, 1.0)]
 
 
-def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow):
+def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow, track):
     server = mlflow()
     server.away = 3
     run = track(server.url)
@@ -138,7 +146,7 @@ def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow):
     assert server.only_run()["metrics"] == [("train/loss", 1, 2.0)]
 
 
-def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch):
+def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch, track):
     monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
     run = track("http://127.0.0.1:9")
     run.heed(resolved())
@@ -147,7 +155,7 @@ def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch):
     assert "did not take everything in time" in untold
 
 
-def test_a_refusal_is_a_warning_that_says_why(mlflow):
+def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
     server = mlflow()
     server.refuse.add("runs/log-batch")
     run = track(server.url)
@@ -157,7 +165,105 @@ def test_a_refusal_is_a_warning_that_says_why(mlflow):
     )
 
 
-def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path):
+def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, track):
+    server = mlflow()
+    server.refuse.add("training.batch_size")
+    run = track(server.url)
+    run.heed(resolved())
+    run.heed(metrics({"train/loss": [[1, 2.0]]}))
+    (tmp_path / "report.md").write_text("# a model")
+    untold = run.finish("succeeded", [tmp_path / "report.md"])
+    assert untold == "MLflow refused what it was told: training.batch_size is not allowed (400)"
+    told = server.only_run()
+    assert set(told["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
+    assert told["metrics"] == [("train/loss", 1, 2.0)]
+    assert (told["status"], len(server.files)) == ("FINISHED", 1)
+
+
+def test_refused_files_leave_no_run_running(mlflow, tmp_path, track):
+    server = mlflow(artifact_scheme="s3:")
+    run = track(server.url)
+    (tmp_path / "model.onnx").write_bytes(b"onnx")
+    assert "--serve-artifacts" in run.finish("succeeded", [tmp_path / "model.onnx"])
+    assert server.only_run()["status"] == "FINISHED"
+
+
+CLASSES = [
+    ">50K",
+    "<=50K",
+    "<50K",
+    "C++",
+    "don't know",
+    "spam, unwanted",
+    "a:b",
+    "\n",
+    "für",
+    "x" * 300,
+]
+
+
+def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
+    server = mlflow()
+    run = track(server.url)
+    weights = dict(zip(CLASSES, range(len(CLASSES)), strict=True))
+    run.heed(resolved({"training": {"class_weights": weights}}))
+    run.heed(
+        metrics({name: [[1, 0.5]] for name in ("acc%", "acc$", "acc", "../up", "a//b", "", ".")})
+    )
+    assert run.finish("succeeded", []) is None
+    told = server.only_run()
+    assert sorted(map(int, told["params"].values())) == list(range(len(CLASSES)))
+    names = [name for name, *_ in told["metrics"]]
+    assert len(set(names)) == 7
+    assert {name.partition("-")[0] for name in names if name.startswith("acc")} == {"acc", "acc_"}
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("training.optimizer.lr", "training.optimizer.lr"),
+        ("val/accuracy of für", "val/accuracy of für"),
+        ("training.class_weights.>50K", "training.class_weights._50K-112c3242"),
+        ("val/acc%", "val/acc_-"),
+        ("../up", "_up-"),
+        ("x" * 251, "x" * 241 + "-"),
+    ],
+)
+def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
+    assert make_name(name).startswith(made)
+    assert make_name(name) == name or len(make_name(name).rpartition("-")[2]) == 8
+
+
+@pytest.mark.parametrize(
+    ("told", "came", "status"),
+    [
+        ("succeeded", "cancelled", "KILLED"),
+        ("succeeded", "failed", "FAILED"),
+        ("paused", "cancelled", "KILLED"),
+        ("succeeded", "succeeded", "FINISHED"),
+    ],
+)
+def test_an_end_that_came_to_be_another_is_told_as_it_came(mlflow, told, came, status, track):
+    server = mlflow()
+    run = track(server.url)
+    run.heed(resolved())
+    assert run.finish(told, []) is None
+    run.correct(came)
+    assert server.only_run()["status"] == status
+    updates = [path for _, path in server.calls if path.endswith("runs/update")]
+    assert len(updates) == (told != "paused") + (told != came)
+
+
+def test_an_end_that_nobody_hears_of_breaks_nothing(mlflow, track):
+    server = mlflow()
+    run = track(server.url)
+    assert run.finish("succeeded", []) is None
+    server.refuse.add("runs/update")
+    run.correct("cancelled")
+    assert server.only_run()["status"] == "FINISHED"
+
+
+def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
@@ -179,7 +285,7 @@ def test_what_waits_for_a_server_is_bounded(monkeypatch):
     ("options", "authorization"),
     [({"token": "secret"}, "Bearer secret"), ({}, "Basic bWU6cHc=")],
 )
-def test_credentials_are_shown_to_the_server(mlflow, options, authorization):
+def test_credentials_are_shown_to_the_server(mlflow, options, authorization, track):
     server = mlflow()
     url = server.url if options else server.url.replace("http://", "http://me:pw@")
     assert track(url, **options).finish("succeeded", []) is None

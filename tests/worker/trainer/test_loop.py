@@ -276,6 +276,8 @@ def test_a_broken_newest_checkpoint_costs_its_steps_and_is_warned_of(make_job, s
     warning = events(second, "warning")[-1]["data"]
     assert warning["code"] == "checkpoint_broken"
     assert newest.name.removesuffix(".safetensors") in warning["message"]
+    # The service had offered a later one.
+    assert 6 in [event["data"].get("undone_after") for event in events(second, "metrics")]
 
 
 def test_bf16_trains_too(make_job, start, losses):
