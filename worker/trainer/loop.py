@@ -146,6 +146,10 @@ class Loop:
         self._is_stalled = self._patience.is_over(self.history)
         self._saving.note_restored()
 
+    def forget_best(self) -> None:
+        """The best checkpoint so far is not there any more: the next evaluation is the best."""
+        self._state.best_metrics = None
+
     @property
     def first_steps(self) -> FirstSteps | None:
         """What the guard found in the first steps of this process; None on a CPU."""

@@ -154,6 +154,7 @@ def build_loop(
     if checkpoint is not None:
         loop.restore(checkpoint)
         _say_resumed(order, checkpoint.manifest, report)
+        _look_for_best(loop, store, report)
     return loop, work
 
 
@@ -259,6 +260,16 @@ def _rehearse(order: Order, work: Work, report: Report) -> None:
     )
     torch.set_rng_state(state)
     report.message(f"export rehearsal: passed, outputs differ by {relative:.1e} of the largest")
+
+
+def _look_for_best(loop: Loop, store: CheckpointStore, report: Report) -> None:
+    """Where the best so far is gone, as after a retry from an earlier step, it cannot be left."""
+    if loop.best_metrics is None or store.find_best() is not None:
+        return
+    scores = ", ".join(f"{name} {value:.4g}" for name, value in loop.best_metrics.items())
+    loop.forget_best()
+    message = f"the best checkpoint so far ({scores}) is gone; the best is looked for from here on"
+    report.warning("best_gone", message)
 
 
 def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report) -> None:

@@ -169,6 +169,27 @@ def test_the_best_checkpoint_and_as_many_of_the_last_as_asked_for_are_kept(
     assert store.find_best().step == 6
 
 
+def test_where_the_best_is_gone_it_is_looked_for_from_there_on(make_job, start, events):
+    def run(loop, work, scores):
+        scores = iter(scores)
+        loop._work = replace(
+            work, evaluate=lambda should_stop: {"val/accuracy": next(scores), "val/loss": 1.0}
+        )
+        loop.run()
+
+    training = {"epochs": 6, "keep_checkpoints": 4}
+    job_dir = make_job(training=training)
+    run(*start(job_dir), scores=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+    for path in job_dir.checkpoints_dir.glob("step-000000000006.*"):
+        path.unlink()
+    again = make_job(training=training, order={"resume": "step-000000000024.safetensors"})
+    run(*start(again), scores=[0.3, 0.2])
+    assert CheckpointStore(again.checkpoints_dir).find_best().step == 30
+    (warning,) = [event["data"] for event in events(again, "warning")]
+    assert warning["code"] == "best_gone"
+    assert "val/accuracy 0.9" in warning["message"]
+
+
 def test_without_validation_the_last_epoch_is_the_best(make_job, start, events):
     job_dir = make_job(training={"validation_fraction": 0})
     start(job_dir)[0].run()
