@@ -14,9 +14,9 @@ import sqlite3
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 STATE = Path("/state")
@@ -65,7 +65,12 @@ def restore(state: Path, worker_key: Path, source: IO[bytes]) -> None:
     staged = Path(tempfile.mkdtemp(prefix="restore-", dir=state))
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:
-            archive.extractall(staged, filter="data")
+            # Not as an argument, which Pythons before 3.11.4 do not know.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(staged, members=list_own(archive))  # noqa: S202 - each is looked at
+    except RefusedError:
+        shutil.rmtree(staged)
+        raise
     except tarfile.TarError as error:
         shutil.rmtree(staged)
         raise RefusedError(f"what came is no whole back-up: {error}") from error
@@ -81,6 +86,24 @@ def restore(state: Path, worker_key: Path, source: IO[bytes]) -> None:
             (staged / "state" / folder).rename(state / folder)
     (staged / "state" / DATABASE).rename(state / DATABASE)  # last: it makes the restore count
     shutil.rmtree(staged)
+
+
+def list_own(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members of an archive, as `save` names them.
+
+    Raises:
+        RefusedError: one is none of a back-up's, and might be written anywhere.
+    """
+    for member in archive:
+        names = [member.name, *([member.linkname] if member.islnk() else [])]
+        is_file = member.isreg() or member.isdir() or member.islnk()
+        if not (is_file and all(_is_own(PurePosixPath(name)) for name in names)):
+            raise RefusedError(f"what came is no back-up: it has {member.name!r}")
+        yield member
+
+
+def _is_own(path: PurePosixPath) -> bool:
+    return ".." not in path.parts and path.parts[:1] in (("state",), ("worker.key",))
 
 
 def link_files(state: Path, held: Path) -> None:

@@ -1,6 +1,7 @@
 import io
 import sqlite3
 import stat
+import tarfile
 from contextlib import closing
 
 import pytest
@@ -91,6 +92,32 @@ def test_half_a_backup_changes_nothing(state, worker_key, tmp_path, cut):
         backup.restore(fresh, tmp_path / "key", io.BytesIO(saved))
     assert list(fresh.iterdir()) == []
     assert not (tmp_path / "key").exists()
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"name": "../outside"},
+        {"name": "/etc/passwd"},
+        {"name": "state/../../outside"},
+        {"name": "other"},
+        {"name": "state/link", "type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
+        {"name": "state/link", "type": tarfile.LNKTYPE, "linkname": "../outside"},
+        {"name": "state/device", "type": tarfile.CHRTYPE},
+    ],
+)
+def test_an_archive_with_anything_else_in_it_is_refused(tmp_path, member):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        info = tarfile.TarInfo(member["name"])
+        info.type, info.linkname = member.get("type", tarfile.REGTYPE), member.get("linkname", "")
+        archive.addfile(info, io.BytesIO())
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    with pytest.raises(backup.RefusedError, match=f"it has '{member['name']}'"):
+        backup.restore(fresh, tmp_path / "key", io.BytesIO(out.getvalue()))
+    assert [path.name for path in tmp_path.iterdir()] == ["fresh"]
+    assert list(fresh.iterdir()) == []
 
 
 def test_without_an_embedded_database_nothing_is_saved(tmp_path):
