@@ -5,6 +5,7 @@ from typing import Any
 import structlog
 from celery import Celery, signals
 from celery.worker import state
+from celery.worker.request import Request
 from kombu.entity import Queue
 
 from worker.agent.agent import Agent
@@ -18,6 +19,14 @@ SOCKET_SECONDS = 10.0
 """A broker that hangs is given up after this and connected to again."""
 RESTART_SECONDS = 2.0
 """Pause before another consumer is started."""
+
+
+class Heard(Request):  # type: ignore[misc]
+    """A message that is taken, of which the broker is told nothing more."""
+
+    def acknowledge(self) -> None:
+        """Nothing waits for it."""
+        self.acknowledged = True
 
 
 def build_app(agent: Agent, *, broker_url: str) -> Celery:
@@ -49,7 +58,7 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
         worker_enable_remote_control=False,
     )
 
-    @app.task(name=TASK_NAME, shared=False)  # type: ignore[untyped-decorator]
+    @app.task(name=TASK_NAME, shared=False, Request=Heard)  # type: ignore[untyped-decorator]
     def doorbell(job_id: str | None = None) -> None:
         if not agent.answer(job_id):
             # Every slot is busy with what polling found: let another worker hear it.

@@ -69,3 +69,10 @@ def test_what_is_heard_waits_for_no_acknowledgement(app):
         connection.drain_events(timeout=1)
         assert heard[0].payload[0] == ["job_1"]
         assert consumer.channel.qos.can_consume()
+
+    def refuse(*_arguments):
+        pytest.fail("the broker is asked")
+
+    request = app.tasks[TASK_NAME].Request(heard[0], app=app, on_ack=refuse)
+    request.on_accepted(1, 0.0)
+    assert request.acknowledged
