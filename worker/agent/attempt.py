@@ -288,7 +288,8 @@ class Attempt:
         child = start()
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
         try:
-            watch = Watch(child, spool, self.stop, self._limits(), self._heed)
+            limits = Limits.of(self.claim, self.bench.settings, began_at=self._started_at)
+            watch = Watch(child, spool, self.stop, limits, self._heed)
             status = watch.until_exit()
         finally:
             self._recorder.rest()
@@ -322,22 +323,6 @@ class Attempt:
         ours = [address for gpu in self.grant.gpus if (address := gpu.facts.pci_address)]
         with log:
             return tuple(about_gpus(log.read(), pci_addresses=ours))
-
-    def _limits(self) -> Limits:
-        settings = self.bench.settings
-        duration = self.claim.max_duration_seconds
-        # What stays with a script keeps the script's own grace, and then puts its files away.
-        own = float(self.claim.spec.get("script", {}).get("grace_seconds", 0.0))
-        return Limits(
-            stall_seconds=settings.stall_seconds,
-            end_at=None if duration is None else self._started_at + duration,
-            grace_seconds={
-                StopReason.TOO_LONG: settings.cancel_grace_seconds + own,
-                StopReason.CANCELLED: settings.cancel_grace_seconds + own,
-                StopReason.SHUTDOWN: settings.shutdown_grace_seconds + own,
-                StopReason.PAUSED: settings.shutdown_grace_seconds + own,
-            },
-        )
 
     def _heed(self, event: Event) -> None:
         self._observers.heed(event)

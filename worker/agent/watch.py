@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from redkiln.events import Event
+from redkiln.protocol import ClaimResponse
 from worker.agent.children import Child
 from worker.agent.spool import EventSpool
 from worker.agent.stopping import StopReason, StopSignal
+from worker.settings import WorkerSettings
 
 LOOK_SECONDS = 0.025
 """How often new events are looked for; a look is one stat."""
@@ -30,6 +32,31 @@ class Limits:
     stall_seconds: float
     end_at: float | None
     grace_seconds: dict[StopReason, float]
+
+    @classmethod
+    def of(cls, claim: ClaimResponse, settings: WorkerSettings, *, began_at: float) -> "Limits":
+        """What a job's spec and its worker's settings allow.
+
+        Args:
+            claim: of the attempt.
+            settings: of the worker.
+            began_at: monotonic time; the attempt's whole duration counts from there.
+        """
+        duration = claim.max_duration_seconds
+        # What stays with a script keeps the script's own grace, and then puts its files away.
+        own = float(claim.spec.get("script", {}).get("grace_seconds", 0.0))
+        cancelled = settings.cancel_grace_seconds + own
+        interrupted = settings.shutdown_grace_seconds + own
+        return cls(
+            stall_seconds=settings.stall_seconds,
+            end_at=None if duration is None else began_at + duration,
+            grace_seconds={
+                StopReason.TOO_LONG: cancelled,
+                StopReason.CANCELLED: cancelled,
+                StopReason.SHUTDOWN: interrupted,
+                StopReason.PAUSED: interrupted,
+            },
+        )
 
 
 @dataclass

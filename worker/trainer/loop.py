@@ -30,6 +30,7 @@ from worker.trainer.insight.efficiency import Efficiency
 from worker.trainer.insight.insight import Insight
 from worker.trainer.insight.pace import find_slow_loader, reads_images
 from worker.trainer.lifetime import Stopped
+from worker.trainer.losses import Losses
 from worker.trainer.patience import Patience
 from worker.trainer.ranks.distributed import ALONE, Ranks
 from worker.trainer.report import Report
@@ -39,11 +40,9 @@ from worker.trainer.updates import rollback
 from worker.trainer.updates.ema import Ema
 from worker.trainer.updates.gradients import Gradients
 from worker.trainer.updates.optimizer import admit_thawed, build_optimizer
-from worker.trainer.updates.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
+from worker.trainer.updates.scaling import LossScaling
 from worker.trainer.updates.schedule import learning_rate
 from worker.trainer.work import Work
-
-MAX_UNREAD_LOSSES = 256
 
 
 class Loop:
@@ -97,19 +96,17 @@ class Loop:
         self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
         decay = self._training.ema
         self._ema = None if decay is None else Ema(work.model, decay=decay)
-        self._curve = LossCurve(steps=self._plan.steps)
         self._state = TrainingState(
             model=work.model,
             optimizer=self._optimizer,
             scaling=self._scaling,
-            curve=self._curve,
+            curve=LossCurve(steps=self._plan.steps),
             ema=self._ema,
             device=device,
             reading=work.reading,
         )
         self._patience = Patience(self._training)
         self._is_stalled = False
-        self._unread: list[torch.Tensor] = []
         self._saving = Saving(
             work,
             self._state,
@@ -119,6 +116,9 @@ class Loop:
             is_writer=ranks.is_first,
         )
         self._account = Account(self._plan, self._state, report=report, insight=insight)
+        self._losses = Losses(
+            self._state, ranks=ranks, pace=work.batches.pace, account=self._account, store=store
+        )
         # From here on nothing but training draws from the global generator (dropout does).
         torch.manual_seed(self._training.seed)
         work.model.train()
@@ -140,7 +140,7 @@ class Loop:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on where a checkpoint was made."""
-        self._unread.clear()
+        self._losses.forget()
         self._state.restore(checkpoint)
         self._account.speed.restart(self.step)
         self._is_stalled = self._patience.is_over(self.history)
@@ -274,7 +274,7 @@ class Loop:
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
         self._ranks.begin_step(seed=self._training.seed, step=self.step)
-        self._unread.append(self._gradients.compute(inputs, targets))
+        self._losses.add(self._gradients.compute(inputs, targets))
         if self._training.clip_norm is not None:
             self._scaling.unscale()
             nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
@@ -308,10 +308,10 @@ class Loop:
             self._report.is_progress_due(), self._saving.is_due
         )
         if is_progress_due:
-            self._read_losses()
+            self._losses.read()
             self._say_progress()
-        elif len(self._unread) >= MAX_UNREAD_LOSSES:
-            self._read_losses()
+        elif self._losses.are_many:
+            self._losses.read()
         if is_checkpoint_due and not self._is_epoch_over():
             self._insight.leave_steps(self._account.speed)
             self._save(is_best=False, metrics={})
@@ -322,7 +322,7 @@ class Loop:
 
     def _close_epoch(self) -> None:
         """Evaluate, and checkpoint what was trained."""
-        self._read_losses()
+        self._losses.read()
         self._insight.leave_steps(self._account.speed)
         metrics: dict[str, float] | None = {}
         if self._work.evaluate is not None:
@@ -370,31 +370,13 @@ class Loop:
         assert self.best_metrics is not None
         return self._work.is_better(metrics, self.best_metrics)
 
-    def _read_losses(self) -> None:
-        """Fetch the losses since the last time; here the host waits for the device."""
-        if not self._unread:
-            return
-        first = self.step - len(self._unread) + 1
-        with self._work.batches.pace.waiting():
-            losses = self._ranks.sum(torch.stack(self._unread)).tolist()
-        self._unread.clear()
-        skipped = self._scaling.read_skipped(len(losses))
-        for step, (loss, was_skipped) in enumerate(zip(losses, skipped, strict=True), start=first):
-            if self._scaling.count(was_skipped=was_skipped):
-                raise self._overflowed(step)
-            if not math.isfinite(loss) and not was_skipped:
-                raise say_diverged(f"the loss is {loss} at step {step}", step, self._store)
-            mean = self._curve.add(loss, step=step)
-            if mean is not None:
-                self._account.add_point("train/loss", mean, step=step)
-
     def _say_progress(self) -> None:
         batch_size = self._training.batch_size
         assert batch_size != "auto"
         self._account.say(lr=self._learning_rate(), batch_size=batch_size)
 
     def _save_and_stop(self) -> None:
-        self._read_losses()
+        self._losses.read()
         if not self._saving.is_current:
             self._save(is_best=False, metrics={}, is_leaving=True)
         self._report.flush_points()
@@ -403,11 +385,5 @@ class Loop:
     def _save(
         self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool = False
     ) -> None:
-        self._read_losses()
+        self._losses.read()
         self._saving.save(is_best=is_best, metrics=metrics, is_leaving=is_leaving)
-
-    def _overflowed(self, step: int) -> TrainingFailed:
-        num = MAX_SKIPPED_IN_A_ROW
-        what = f"{num} steps in a row had gradients too large for fp16, up to step {step}"
-        remedy = "Try a lower learning rate, or precision fp32."
-        return say_diverged(what, step, self._store, remedy=remedy)

@@ -73,3 +73,15 @@ def test_progress_says_how_long_training_still_takes(make_job, start, events, mo
     # The kernels' warming speaks before the first step where a process does it for the first time.
     said.pop(0, None)
     assert said == {step: None if step < 6 else 2.0 * (12 - step) for step in range(1, 13)}
+
+
+def test_steps_that_were_left_out_say_nothing_of_the_speed():
+    speed = Speed()
+    speed.begin(seconds=0.0)
+    # Ten slow steps in a phase of their own, which took no training time.
+    for _ in range(10):
+        speed.leave_out(1, seconds=6.0)
+    assert not speed.measure(10, seconds=0.0, batch_size=8)
+    assert not speed.measure(11, seconds=0.1, batch_size=8)
+    assert speed.measure(21, seconds=1.1, batch_size=8)
+    assert speed.samples_per_second == pytest.approx(80)

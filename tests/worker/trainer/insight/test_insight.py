@@ -1,5 +1,3 @@
-import gzip
-import json
 import time
 
 import pytest
@@ -12,28 +10,11 @@ from worker.jobdir import LocalDataset
 from worker.trainer.checkpoint import CheckpointStore
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.insight.insight import Insight
-from worker.trainer.insight.pace import Pace
 from worker.trainer.insight.preview import PreviewBudget, Previewer, write_preview
-from worker.trainer.insight.profiling import (
-    ACTIVE_STEPS,
-    WAIT_STEPS,
-    WARM_UP_STEPS,
-    StepProfiler,
-    is_time,
-)
-from worker.trainer.insight.vitals import (
-    WaitMeter,
-    find_total_bytes,
-    read_memory,
-    read_process_memory,
-    share_waited,
-)
-from worker.trainer.plan import Plan
 from worker.trainer.run import run_job
-from worker.trainer.speed import Speed
 from worker.trainer.trained import Trained
 from worker.trainer.trials import bare_step
-from worker.trainer.trials.bare_step import NUM_CHUNKS, measure, plan_steps
+from worker.trainer.trials.bare_step import NUM_CHUNKS
 from worker.trainer.warming import FirstStepsRecord, Warming
 
 
@@ -63,11 +44,6 @@ def final_weights(job_dir):
     return store.load(store.manifests()[-1].name).tensors_of("model")
 
 
-def losses_of(events, job_dir):
-    points = [e["data"]["points"].get("train/loss", []) for e in events(job_dir, "metrics")]
-    return [tuple(point) for some in points for point in some]
-
-
 def test_progress_tells_memory_and_waiting_and_they_become_series(make_job, start, events):
     job_dir = make_job()
     loop, _ = start(job_dir)
@@ -89,7 +65,7 @@ def test_progress_tells_memory_and_waiting_and_they_become_series(make_job, star
 @pytest.mark.parametrize("validation_fraction", [0.1, 0.0])
 @pytest.mark.parametrize("ema", [None, 0.9])
 def test_sample_predictions_change_no_number(
-    make_job, start, events, validation_fraction, ema, monkeypatch
+    make_job, start, losses, validation_fraction, ema, monkeypatch
 ):
     training = {"validation_fraction": validation_fraction, "ema": ema}
     shown = make_job("shown", training=training)
@@ -100,7 +76,7 @@ def test_sample_predictions_change_no_number(
     plain = make_job("plain", training=training)
     start(plain)[0].run()
     assert not plain.preview_dir.exists()
-    assert losses_of(events, shown) == losses_of(events, plain)
+    assert losses(shown) == losses(plain)
     ours, theirs = final_weights(shown), final_weights(plain)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
@@ -147,130 +123,6 @@ def test_samples_that_cannot_be_read_end_no_job(make_job, start, events):
     assert loop.step == work.plan.steps
     said = [e["data"]["message"] for e in events(job_dir, "warning")]
     assert "sample predictions are not shown: an image is not one any more" in said
-
-
-@pytest.mark.parametrize("error", [OSError("no space left"), RuntimeError("no trace\nat all")])
-def test_a_profile_that_cannot_be_written_ends_no_job(make_job, start, events, monkeypatch, error):
-    def fail(_self, _recorded):
-        raise error
-
-    monkeypatch.setattr(StepProfiler, "_write_trace", fail)
-    job_dir = make_job(training={"epochs": 3, "profile": True})
-    loop, work = start(job_dir)
-    loop.run()
-    assert loop.step == work.plan.steps
-    said = [e["data"]["text"] for e in events(job_dir, "message")]
-    first = str(error).partition("\n")[0]
-    assert f"the profile is left out: {first}" in said
-
-
-def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events):
-    plain = make_job("plain", training={"epochs": 3})
-    start(plain)[0].run()
-    job_dir = make_job("profiled", training={"epochs": 3, "profile": True})
-    loop, _ = start(job_dir)
-    loop.run()
-    assert losses_of(events, job_dir) == losses_of(events, plain)
-    names = traced(job_dir)
-    assert names.count("step") == ACTIVE_STEPS
-    assert any("conv" in name for name in names)
-    table = (job_dir.extra_dir / "profile.md").read_text()
-    assert f"Profile of {ACTIVE_STEPS} training steps on cpu" in table
-    assert "conv" in table
-    assert "ProfilerStep" not in table
-    phases = [e["data"]["phase"] for e in events(job_dir, "phase")]
-    assert phases.count("measuring") >= 1
-    assert loop.step > WAIT_STEPS + WARM_UP_STEPS + ACTIVE_STEPS
-
-
-@pytest.mark.parametrize(
-    ("steps", "steps_per_epoch", "begins"),
-    [
-        (1000, 100, 6),
-        # An evaluation would come within it.
-        (1000, 10, 11),
-        (1000, 11, 6),
-        # No epoch is long enough: the longest piece of one.
-        (12, 6, 7),
-        (100, 5, 6),
-        (9, 6, 7),
-        (9, 100, 6),
-        # An epoch's rest is longer than what comes after it.
-        (13, 9, 6),
-        # Nothing but a warm-up would fit.
-        (7, 100, None),
-        (5, 5, None),
-        (100, 2, None),
-    ],
-)
-def test_a_profile_begins_where_most_of_its_steps_are_of_one_epoch(steps, steps_per_epoch, begins):
-    plan = Plan(steps_per_epoch, steps)
-    found = [n for n in range(WAIT_STEPS + 1, steps + 1) if is_time(n, plan)]
-    assert (found[0] if found else None) == begins
-
-
-def traced(job_dir):
-    """Names of all that a profile's trace has."""
-    with gzip.open(job_dir.extra_dir / "trace.json.gz") as file:
-        return [event.get("name", "") for event in json.load(file)["traceEvents"]]
-
-
-def test_a_profile_is_of_steps_alone(make_job, start):
-    # A checkpoint copies and synchronises, an evaluation scores: neither is a part of a step.
-    evaluated, undisturbed, saved = (
-        make_job(name, training={"profile": True, "epochs": epochs, "steps": steps, **settings})
-        for name, epochs, steps, settings in (
-            ("evaluated", 4, None, {"batch_size": 7}),
-            ("undisturbed", None, 18, {"batch_size": 2}),
-            ("saved", None, 18, {"batch_size": 2}),
-        )
-    )
-    start(evaluated)[0].run()
-    start(undisturbed)[0].run()
-    loop, _ = start(saved)
-    loop.advance(WAIT_STEPS + WARM_UP_STEPS + 2)
-    loop._saving.is_due_at = 0.0
-    loop.run()
-    for job_dir, steps in ((evaluated, ACTIVE_STEPS), (undisturbed, ACTIVE_STEPS), (saved, 3)):
-        table = (job_dir.extra_dir / "profile.md").read_text()
-        assert f"Profile of {steps} training steps" in table
-        names = traced(job_dir)
-        for operation in ("aten::_log_softmax", "aten::_log_softmax_backward_data"):
-            assert names.count(operation) == steps
-        assert "aten::isfinite" not in names
-
-
-def test_a_job_that_ends_within_the_window_leaves_what_it_has(make_job, start, events):
-    job_dir = make_job(
-        training={
-            "epochs": None,
-            "steps": WAIT_STEPS + WARM_UP_STEPS + 2,
-            "batch_size": 2,
-            "profile": True,
-        }
-    )
-    start(job_dir)[0].run()
-    assert "Profile of 2 training steps" in (job_dir.extra_dir / "profile.md").read_text()
-
-
-@pytest.mark.parametrize("steps", [2, WAIT_STEPS, WAIT_STEPS + 1])
-def test_a_job_too_short_for_a_profile_says_so(make_job, start, events, steps):
-    job_dir = make_job(training={"epochs": None, "steps": steps, "profile": True})
-    loop, _ = start(job_dir)
-    loop.run()
-    assert not job_dir.extra_dir.exists()
-    said = [e["data"]["text"] for e in events(job_dir, "message")]
-    assert sum(text.startswith("nothing was profiled: ") for text in said) == 1
-
-
-def test_a_window_that_ends_in_its_warm_up_begins_anew(make_job, start, events):
-    job_dir = make_job(training={"epochs": None, "steps": 18, "batch_size": 2, "profile": True})
-    loop, _ = start(job_dir)
-    loop.advance(WAIT_STEPS + 1)
-    loop._saving.is_due_at = 0.0
-    loop.run()
-    assert f"Profile of {ACTIVE_STEPS} " in (job_dir.extra_dir / "profile.md").read_text()
-    assert not any("nothing" in e["data"]["text"] for e in events(job_dir, "message"))
 
 
 @pytest.mark.usefixtures("_always_measure")
@@ -395,79 +247,6 @@ def test_a_job_whose_steps_were_all_made_before_is_not_judged(make_job):
 
 
 @pytest.mark.parametrize(
-    ("step_seconds", "training_seconds", "num"),
-    [
-        (0.01, 1.0, 0),
-        (0.01, 10.0, 7),
-        (0.01, 30.0, 27),
-        (0.001, 3600.0, 2000),
-        # Where steps are slow a few of them are enough, still within the hundredth.
-        (1.0, 3600.0, 3),
-        (1.0, 500.0, 0),
-    ],
-)
-def test_measuring_takes_a_hundredth_of_the_time_and_two_seconds_at_most(
-    step_seconds, training_seconds, num
-):
-    assert plan_steps(step_seconds=step_seconds, training_seconds=training_seconds) == num
-    assert (num + 3) * step_seconds <= 0.01 * training_seconds or num == 0
-
-
-def test_a_bare_step_is_the_median_of_its_chunks():
-    now = [0.0]
-    costs = iter([5.0, 5.0, *[1.0] * 4, *[9.0] * 2, *[1.0] * 4])
-
-    def step():
-        now[0] += next(costs)
-
-    found = measure(step, num_steps=10, synchronize=lambda: None, clock=lambda: now[0])
-    assert (found.seconds, found.num_steps, found.flops) == (1.0, 10, None)
-
-
-@pytest.mark.parametrize(
-    ("making", "waiting", "share"),
-    [(0.0, 0.0, 0.0), (3.0, 0.0, 0.3), (3.0, 0.4, 0.3), (3.0, 5.0, 0.0), (20.0, 0.0, 1.0)],
-)
-def test_a_host_that_waits_for_the_device_has_its_batches_in_time(making, waiting, share):
-    assert share_waited(making=making, waiting=waiting, seconds=10.0) == share
-
-
-def test_waiting_is_told_of_the_time_since_the_last_look():
-    pace = Pace()
-    meter = WaitMeter(pace)
-    assert meter.read(0.0) is None
-    pace.making_seconds = 1.0
-    assert meter.read(10.0) == 0.1
-    assert meter.read(10.0) == 0.0
-
-
-def test_memory_is_read_of_this_process():
-    memory = read_memory(torch.device("cpu"))
-    assert 0 < memory.used_bytes <= memory.peak_bytes < memory.total_bytes
-    status = "Name:\tpython\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n"
-    told = read_process_memory(status, total_bytes=None)
-    assert (told.used_bytes, told.peak_bytes) == (2**20, 2**21)
-    assert read_process_memory("Name:\tkthread\n", total_bytes=None) is None
-
-
-@pytest.mark.parametrize(
-    ("group", "host", "total"),
-    [
-        ("max\n", "MemTotal:  1024 kB\n", 2**20),
-        ("524288\n", "MemTotal:  1024 kB\n", 2**19),
-        (None, "MemTotal:  1024 kB\n", 2**20),
-        (None, None, None),
-    ],
-)
-def test_a_container_may_have_less_memory_than_its_host(tmp_path, group, host, total):
-    files = (tmp_path / "group", tmp_path / "host")
-    for path, content in zip(files, (group, host), strict=True):
-        if content is not None:
-            path.write_text(content)
-    assert find_total_bytes(files=files) == total
-
-
-@pytest.mark.parametrize(
     ("dataset", "task"),
     [("breast-cancer", "tabular-classification"), ("diabetes", "tabular-regression")],
 )
@@ -490,7 +269,9 @@ def test_tables_are_shown_as_tables(make_job, start, dataset, task):
         assert "| sample | true | predicted |" in text
 
 
-def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events, monkeypatch):
+def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(
+    make_job, start, events, losses, monkeypatch
+):
     training = {"epochs": 5}  # longer than the first steps, however uneven they are
     plain = make_job("plain", training=training)
     start(plain)[0].run()
@@ -507,7 +288,7 @@ def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events
     job_dir = make_job("warmed", training=training)
     loop, _ = start(job_dir)
     loop.run()
-    assert losses_of(events, job_dir) == losses_of(events, plain)
+    assert losses(job_dir) == losses(plain)
     phases = [e["data"]["phase"] for e in events(job_dir, "phase")]
     assert phases[:3] == ["preparing", "training", "warming"]
     assert "warming" not in phases[3:]
@@ -517,15 +298,3 @@ def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(make_job, start, events
     found = loop.efficiency
     assert found.facts.seconds["first steps"] > 0
     assert 3 <= loop.step - found.facts.num_steps <= 20
-
-
-def test_steps_that_were_left_out_say_nothing_of_the_speed():
-    speed = Speed()
-    speed.begin(seconds=0.0)
-    # Ten slow steps in a phase of their own, which took no training time.
-    for _ in range(10):
-        speed.leave_out(1, seconds=6.0)
-    assert not speed.measure(10, seconds=0.0, batch_size=8)
-    assert not speed.measure(11, seconds=0.1, batch_size=8)
-    assert speed.measure(21, seconds=1.1, batch_size=8)
-    assert speed.samples_per_second == pytest.approx(80)
