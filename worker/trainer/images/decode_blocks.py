@@ -6,6 +6,7 @@ second.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import sys
@@ -24,6 +25,9 @@ from worker.trainer.images.sources import open_source
 from worker.trainer.lifetime import die_with_parent
 
 BLOCK_ROWS = 100
+SYSTEM_ERROR = 100
+"""Exit status, plus the error's number, of a helper that the system denied something: a full disk
+may leave no room to write it down."""
 
 
 class Work(BaseModel):
@@ -62,12 +66,16 @@ class BlockQueue:
     """Blocks of rows that several processes share out among themselves, each block once.
 
     How many were taken is a number in a locked file; how many are done is another file's size.
+
+    Attributes:
+        has_locks: whether the file system knows locks; without them one process works alone.
     """
 
     def __init__(self, folder: Path, num_rows: int) -> None:
         self._num_rows = num_rows
         self._taken = os.open(folder / "taken", os.O_RDWR | os.O_CREAT, 0o600)
         self._done = os.open(folder / "done", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.has_locks = self._try_lock()
 
     def __enter__(self) -> Self:
         return self
@@ -97,8 +105,19 @@ class BlockQueue:
         """Rows of the blocks that are done, by whomever."""
         return min(os.fstat(self._done).st_size * BLOCK_ROWS, self._num_rows)
 
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._taken, fcntl.LOCK_EX)
+            fcntl.flock(self._taken, fcntl.LOCK_UN)
+        except OSError:
+            return False
+        return True
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        if not self.has_locks:
+            yield
+            return
         # The kernel releases the lock of a process that dies.
         fcntl.flock(self._taken, fcntl.LOCK_EX)
         try:
@@ -108,11 +127,14 @@ class BlockQueue:
 
 
 def decode_blocks(
-    work: Work, index: DatasetIndex, queue: BlockQueue, *, on_block: Callable[[], None]
+    work: Work, index: DatasetIndex, queue: BlockQueue, *, on_row: Callable[[], None]
 ) -> Outcome:
     """Decode blocks of rows into the array until none are left.
 
     At a sample that cannot be used it ends, and so do the others after their blocks.
+
+    Raises:
+        OSError: the disk is full, say.
     """
     samples = index.splits["train"] + index.splits["test"]
     pixel_format = work.pixel_format
@@ -135,26 +157,36 @@ def decode_blocks(
                 if problem is not None:
                     queue.take_all()
                     return Outcome(problem=problem, row=row, levels=levels.tolist())
+                on_row()
             file.seek(work.offset + rows.start * pixel_format.num_bytes)
             file.write(block[: len(rows)].data)
             file.flush()
-            levels += count_levels(block[[row - rows.start for row in rows if row in counted]])
+            levels += count_levels(block, [row - rows.start for row in rows if row in counted])
             queue.mark_done()
-            on_block()
     return Outcome(levels=levels.tolist())
 
 
 def main(path: Path, number: int) -> int:
-    """Help with the work that a file describes; the exit status is 0 unless the code is wrong."""
+    """Help with the work that a file describes.
+
+    Returns:
+        The exit status: 0, or what the system denied; anything else is a fault of the code.
+    """
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
-    work = Work.model_validate_json(path.read_bytes())
+    try:
+        _help(Work.model_validate_json(path.read_bytes()), number)
+    except OSError as error:
+        return SYSTEM_ERROR + (error.errno or errno.EIO)
+    return 0
+
+
+def _help(work: Work, number: int) -> None:
     index = DatasetIndex.model_validate_json(Path(work.index_path).read_bytes())
     num_rows = len(index.splits["train"]) + len(index.splits["test"])
     with BlockQueue(Path(work.folder), num_rows) as queue:
-        outcome = decode_blocks(work, index, queue, on_block=lambda: None)
+        outcome = decode_blocks(work, index, queue, on_row=lambda: None)
     outcome_path(work, number).write_text(outcome.model_dump_json())
-    return 0
 
 
 def outcome_path(work: Work, number: int) -> Path:

@@ -5,6 +5,7 @@ Processes rather than threads: Pillow's only get in each other's way on small im
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.datasets import DatasetIndex
-from worker.trainer.failed import failure_of
+from redkiln.failure import FailureCode
+from worker.trainer.failed import TrainingFailed, failure_of
 from worker.trainer.images.decode_blocks import (
+    SYSTEM_ERROR,
     BlockQueue,
     Outcome,
     Work,
@@ -28,6 +31,8 @@ from worker.trainer.images.decoded_facts import count_rows
 
 ROWS_A_HELPER = 500
 """Fewer rows for each are decoded before a helper would have started."""
+TELL_SECONDS = 0.1
+"""Between two signs of life."""
 
 
 def decode_together(
@@ -39,22 +44,29 @@ def decode_together(
         (C, 256), how often each grey level occurs in the rows that mean and spread are computed of.
 
     Raises:
-        TrainingFailed: a file is gone, has changed, or cannot be decoded.
-        RuntimeError: a helper has ended.
+        TrainingFailed: a file is gone, has changed, or cannot be decoded; or a helper was killed.
+        OSError: the disk is full, say.
+        RuntimeError: a helper has ended otherwise.
     """
     num_rows = count_rows(index)
-    count = num_helpers(num_rows, cores=cores)
-    with BlockQueue(Path(work.folder), num_rows) as queue, _started(work, count) as helpers:
+    with BlockQueue(Path(work.folder), num_rows) as queue:
+        count = num_helpers(num_rows, cores=cores) if queue.has_locks else 0
+        due_at = 0.0
 
         def tell() -> None:
-            _raise_ended(helpers)
-            on_progress(queue.num_done(), num_rows)
+            nonlocal due_at
+            if time.monotonic() >= due_at:
+                due_at = time.monotonic() + TELL_SECONDS
+                _raise_ended(helpers)
+                on_progress(queue.num_done(), num_rows)
 
-        outcomes = [decode_blocks(work, index, queue, on_block=tell)]
-        while any(helper.poll() is None for helper in helpers):
-            time.sleep(0.005)
-            tell()
-        _raise_ended(helpers)
+        with _started(work, count) as helpers:
+            outcomes = [decode_blocks(work, index, queue, on_row=tell)]
+            while any(helper.poll() is None for helper in helpers):
+                time.sleep(0.005)
+                tell()
+            _raise_ended(helpers)
+        on_progress(queue.num_done(), num_rows)
     paths = [outcome_path(work, number) for number in range(count)]
     outcomes.extend(Outcome.model_validate_json(path.read_bytes()) for path in paths)
     for outcome in sorted(outcomes, key=lambda outcome: outcome.row):
@@ -92,5 +104,15 @@ def _started(work: Work, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def _raise_ended(helpers: list[subprocess.Popen[bytes]]) -> None:
     for helper in helpers:
-        if helper.poll() not in (None, 0):
-            raise RuntimeError(f"a decoding process has ended with status {helper.returncode}")
+        status = helper.poll()
+        if status == -signal.SIGKILL:
+            message = (
+                "a process that decodes images was killed, as the kernel does where memory runs "
+                "out; free some, or run fewer jobs at once"
+            )
+            raise TrainingFailed(FailureCode.KILLED, message)
+        if status is not None and status > SYSTEM_ERROR:
+            number = status - SYSTEM_ERROR
+            raise OSError(number, os.strerror(number))
+        if status:
+            raise RuntimeError(f"a decoding process has ended with status {status}")

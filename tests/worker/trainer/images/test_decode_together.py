@@ -1,10 +1,13 @@
-import signal
+import errno
+import fcntl
+import resource
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.images import decode_together as together
 from worker.trainer.images.decode_blocks import Outcome, Work
@@ -45,8 +48,8 @@ def make_work(tmp_path, make_index):
 def helpers_alone(monkeypatch):
     """Helpers pay, and have all of the work to do."""
 
-    def leave_it_all(_work, _index, _queue, *, on_block):
-        on_block()
+    def leave_it_all(_work, _index, _queue, *, on_row):
+        on_row()
         return Outcome(levels=no_levels(FORMAT).tolist())
 
     monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
@@ -68,7 +71,7 @@ def test_helpers_decode_what_this_process_would(make_work, files, request):
     content = files(train=100)
     mine, index = make_work(content, "mine")
     levels = decode_together(mine, index, cores=1, on_progress=lambda _done, _total: None)
-    assert np.array_equal(levels, count_levels(images_of(mine)[: len(index.splits["train"])]))
+    assert np.array_equal(levels, count_levels(images_of(mine), range(len(index.splits["train"]))))
     request.getfixturevalue("helpers_alone")
     theirs, _ = make_work(content, "theirs")
     told = []
@@ -90,20 +93,82 @@ def test_the_first_of_several_bad_samples_is_named(make_work, files):
         decode_together(work, index, cores=3, on_progress=lambda _done, _total: None)
 
 
-@pytest.mark.usefixtures("helpers_alone")
-def test_a_helper_that_dies_ends_the_decoding(make_work, files, monkeypatch):
-    work, index = make_work(files())
+@pytest.fixture
+def instead_of_helpers(monkeypatch):
+    """Starts another command in the place of each helper."""
     start = together.subprocess.Popen
 
-    def start_and_kill(command, **options):
+    def replace(command):
+        monkeypatch.setattr(
+            together.subprocess, "Popen", lambda _, **options: start(command, **options)
+        )
+
+    return replace
+
+
+@pytest.mark.usefixtures("helpers_alone")
+def test_a_helper_that_is_killed_ends_the_decoding_until_another_attempt(
+    make_work, files, instead_of_helpers
+):
+    work, index = make_work(files())
+    instead_of_helpers(["sh", "-c", "kill -KILL $$"])
+    with pytest.raises(TrainingFailed, match="memory runs out") as caught:
+        decode_together(work, index, cores=2, on_progress=lambda _done, _total: None)
+    assert caught.value.failure.code is FailureCode.KILLED
+    assert caught.value.failure.retryable
+
+
+@pytest.mark.usefixtures("helpers_alone")
+def test_a_helper_that_breaks_off_ends_the_decoding(make_work, files, instead_of_helpers):
+    work, index = make_work(files())
+    instead_of_helpers(["false"])
+    with pytest.raises(RuntimeError, match="ended with status 1"):
+        decode_together(work, index, cores=2, on_progress=lambda _done, _total: None)
+
+
+@pytest.mark.usefixtures("helpers_alone")
+def test_what_the_system_denies_a_helper_is_told_as_that(make_work, files, monkeypatch):
+    work, index = make_work(files(train=100))
+    start = together.subprocess.Popen
+
+    def with_no_room(command, **options):
+        # Nothing may be written beyond the first image.
+        limit = (FORMAT.num_bytes, resource.RLIM_INFINITY)
         helper = start(command, **options)
-        helper.send_signal(signal.SIGSTOP)
-        helper.kill()
+        resource.prlimit(helper.pid, resource.RLIMIT_FSIZE, limit)
         return helper
 
-    monkeypatch.setattr(together.subprocess, "Popen", start_and_kill)
-    with pytest.raises(RuntimeError, match="ended with status -9"):
+    monkeypatch.setattr(together.subprocess, "Popen", with_no_room)
+    with pytest.raises(OSError, match="too large") as caught:
         decode_together(work, index, cores=2, on_progress=lambda _done, _total: None)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_where_files_cannot_be_locked_one_process_decodes_alone(make_work, files, monkeypatch):
+    content = files(train=100)
+    mine, index = make_work(content, "mine")
+    levels = decode_together(mine, index, cores=1, on_progress=lambda _done, _total: None)
+
+    def refuse(_descriptor, _operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
+    monkeypatch.setattr(together.subprocess, "Popen", None)
+    alone, _ = make_work(content, "alone")
+    of_one = decode_together(alone, index, cores=4, on_progress=lambda _done, _total: None)
+    assert np.array_equal(of_one, levels)
+    assert np.array_equal(images_of(alone), images_of(mine))
+
+
+def test_it_gives_signs_of_life_within_a_block(make_work, files, monkeypatch):
+    monkeypatch.setattr(together, "TELL_SECONDS", 0.0)
+    work, index = make_work(files(train=25))
+    told = []
+    decode_together(work, index, cores=1, on_progress=lambda *progress: told.append(progress))
+    num_rows = len(index.splits["train"]) + len(index.splits["test"])
+    assert told.count((0, num_rows)) > num_rows / 2
+    assert told[-1] == (num_rows, num_rows)
 
 
 def test_helpers_end_with_a_decoding_that_is_broken_off(make_work, files, monkeypatch):

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -24,4 +26,16 @@ def test_grey_levels_are_counted_by_channel(num, side):
     rng = np.random.default_rng(0)
     planes = rng.integers(0, 256, (num, 3, side, side), dtype=np.uint8)
     counts = [np.bincount(planes[:, channel].reshape(-1), minlength=256) for channel in range(3)]
-    assert np.array_equal(count_levels(planes), counts)
+    assert np.array_equal(count_levels(planes, range(num)), counts)
+
+
+def test_large_images_are_counted_a_few_at_a_time():
+    planes = np.random.default_rng(0).integers(0, 256, (20, 3, 700, 700), dtype=np.uint8)
+    tracemalloc.start()
+    levels = count_levels(planes, range(1, 20, 2))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < planes.nbytes / 4
+    for channel in range(3):
+        counts = np.bincount(planes[1::2, channel].reshape(-1), minlength=256)
+        assert np.array_equal(levels[channel], counts)
