@@ -2,7 +2,8 @@
 
 Numbers of one column have one decimal mark, a point or a comma, and the other mark may separate
 their thousands. Where all of them can be read in either way, as `765,100` can, the rest of the file
-or its owner has to tell which it is.
+or its owner has to tell which it is. A point alone stands before decimals (`1.234`) unless that
+makes no number (`1.234.567`), or commas do in another column.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from redkiln.tables import DecimalMark
 
-MEANINGS: dict[DecimalMark, str] = {".": "separate thousands", ",": "are decimal"}
+MARKS: dict[DecimalMark, str] = {".": "points", ",": "commas"}
 OTHER: dict[DecimalMark, DecimalMark] = {".": ",", ",": "."}
 
 
@@ -23,26 +24,50 @@ class Commas:
     Attributes:
         decimal: the mark before decimals; None where it may be either.
         why: how it was told where the column itself does not tell, as a message about it ends.
+        mark: what the numbers have that was to be explained: points where they have no comma.
     """
 
     decimal: DecimalMark | None
     why: str = ""
+    mark: DecimalMark = ","
+
+    def describe(self, columns: str) -> str:
+        """What was done, and how to have it otherwise.
+
+        Args:
+            columns: their names, as they are shown.
+        """
+        assert self.decimal is not None
+        meaning = "are decimal" if self.mark == self.decimal else "separate thousands"
+        return (
+            f"the {MARKS[self.mark]} in the numbers of {columns} {meaning}{self.why}; "
+            f"otherwise: decimal={OTHER[self.decimal]}"
+        )
 
 
 def find_commas(texts: pa.ChunkedArray) -> Commas | None:
-    """What the commas of a column's numbers mean; None if none has one, or they are at odds.
+    """What the commas of a column's numbers mean; None if nothing is to be explained, or at odds.
 
     Args:
         texts: (N,) null where missing, without blanks around them.
     """
     is_number = _are_numbers(texts, None)
-    if not pc.any(pc.and_(is_number, pc.match_substring(texts, ","))).as_py():
-        return None
+    has_comma = pc.any(pc.and_(is_number, pc.match_substring(texts, ","))).as_py()
     count = pc.sum(is_number)
-    marks = [mark for mark in MEANINGS if pc.sum(_are_numbers(texts, mark)) == count]
-    if not marks:
-        return None
-    return Commas(marks[0] if len(marks) == 1 else None)
+    marks = [mark for mark in MARKS if pc.sum(_are_numbers(texts, mark)) == count]
+    if has_comma and marks:
+        return Commas(marks[0] if len(marks) == 1 else None)
+    return Commas(",", mark=".") if marks == [","] else None
+
+
+def may_separate(texts: pa.ChunkedArray) -> bool:
+    """Whether every point in a column's numbers, and there are some, may separate thousands."""
+    has_point = pc.match_substring(texts, ".")
+    is_number = _are_numbers(texts, ".")
+    pointed = pc.and_(is_number, has_point)
+    return bool(pc.any(pointed).as_py()) and bool(
+        pc.all(pc.or_(pc.invert(pointed), _are_numbers(texts, ","))).as_py()
+    )
 
 
 def count_numbers(texts: pa.ChunkedArray, decimal: DecimalMark | None) -> int:

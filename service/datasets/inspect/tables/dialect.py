@@ -181,7 +181,7 @@ def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
         return True
     if any(len(cell) > _MAX_NAME for cell in named) or len(named) < len(cells) - 1:
         return False
-    if any(is_number(cell) for row in rest[:50] for cell in row):
+    if any(_is_any_number(cell) for row in rest[:50] for cell in row):
         return _numbers_below(cells, rest, missing)
     return not any(comes_again)
 
@@ -197,6 +197,6 @@ def _numbers_below(cells: list[str], rest: list[list[str]], missing: Sequence[st
     for position in range(len(cells)):
         column = [row[position].strip() for row in rest if len(row) > position]
         present = [value for value in column if value.casefold() not in absent]
-        if present and sum(map(is_number, present)) > len(present) / 2:
+        if present and sum(map(_is_any_number, present)) > len(present) / 2:
             return True
     return False

@@ -21,7 +21,7 @@ from service.datasets.inspect.report import (
     refuse,
     show,
 )
-from service.datasets.inspect.tables.commas import MEANINGS, OTHER, Commas
+from service.datasets.inspect.tables.commas import Commas
 from service.datasets.inspect.tables.faults import Places, RowFaults
 from service.datasets.inspect.tables.index_file import (
     Split,
@@ -157,26 +157,28 @@ def _find_test_rows(
 def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: Places) -> None:
     """Note what the commas in numbers were taken for, and refuse those that may be either."""
     told: dict[Commas, list[str]] = {}
-    for name in roles.of_type("numeric", "target"):
+    names = roles.of_type("numeric")
+    if roles.task == "tabular-regression":  # classes are names, whatever is in them
+        names.append(roles.target)
+    for name in names:
         found = profiles[name]
         if found.commas is not None and found.commas.decimal is not None:
             told.setdefault(found.commas, []).append(show(name))
         elif found.commas is not None:
             has_comma = pc.fill_null(pc.match_substring(found.texts, ","), False).to_numpy()
-            row = int(np.flatnonzero(has_comma & ~found.is_not_number)[0])
+            rows = np.flatnonzero(has_comma & ~found.is_not_number)
+            if not len(rows):  # those that have one stand for no value
+                continue
+            row = int(rows[0])
             message = (
                 f"column {show(name)!r}: the comma in {found.example(row)!r} may separate "
                 "thousands or decimals, as in all of the column; say which it does: decimal=. "
                 "(thousands) or decimal=, (decimals)"
             )
             roles.problems.append(problem("ambiguous_numbers", message, places(row)))
-    for commas, names in told.items():
-        assert commas.decimal is not None
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        roles.notes.append(
-            f"the commas in the numbers of {shown} {MEANINGS[commas.decimal]}{commas.why}; "
-            f"otherwise: decimal={OTHER[commas.decimal]}"
-        )
+    for commas, columns in told.items():
+        shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
+        roles.notes.append(commas.describe(shown))
 
 
 def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults) -> None:

@@ -1,6 +1,6 @@
 """What each column of a table holds: numbers, words or nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from service.datasets.inspect.tables.commas import (
     Commas,
     count_numbers,
     find_commas,
+    may_separate,
     write_plainly,
 )
 from service.datasets.inspect.tables.values import (
@@ -78,7 +79,7 @@ class Profile:
     @cached_property
     def num_distinct(self) -> int:
         """Different values, missing ones not counted."""
-        if self.numbers is not None and not self.is_not_number.any():
+        if self.numbers is not None and not self.is_not_number.any() and not self.are_long:
             present = self.numbers[~self.is_missing]
             return len(np.unique(present))
         return int(pc.count_distinct(self.texts, mode="only_valid").as_py())
@@ -97,6 +98,17 @@ class Profile:
             return False
         present = self.numbers[~self.is_missing]
         return bool((present == np.floor(present)).all()) and bool((abs(present) < MAX_EXACT).all())
+
+    @cached_property
+    def are_long(self) -> bool:
+        """Whether these are whole numbers, some too long for float64: rather names than amounts."""
+        if self.numbers is None or not pa.types.is_string(self.raw.type):
+            return False
+        present = self.numbers[~self.is_missing & ~self.is_not_number]
+        if not (abs(present) >= MAX_EXACT).any():
+            return False
+        whole = pc.match_substring_regex(self.texts, r"^[+-]?\d+$")
+        return int(pc.sum(whole).as_py() or 0) == self.num_present
 
     @cached_property
     def mean_words(self) -> float:
@@ -154,6 +166,11 @@ def profile_all(
 
     with ThreadPoolExecutor(num_threads) as pool:
         profiles = {found.name: found for found in pool.map(look, names, columns)}
+    if _find_decimals(profiles.values()) == {","}:
+        as_elsewhere = Commas(",", ", as commas are decimal in other columns", mark=".")
+        for name, found in profiles.items():
+            if found.commas is None and _is_text_of_numbers(found) and may_separate(found.texts):
+                profiles[name] = replace(look(name, found.raw, ","), commas=as_elsewhere)
     unclear = [name for name, found in profiles.items() if found.commas == Commas(None)]
     told = _tell_commas(list(profiles.values()), delimiters) if unclear else None
     if told is not None:
@@ -164,7 +181,7 @@ def profile_all(
 
 def _tell_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Commas | None:
     """What commas mean that may be read in either way: decimals, where the rest has no other."""
-    clear = {found.commas.decimal for found in profiles if found.commas is not None}
+    clear = _find_decimals(profiles)
     if "." in clear or any(_has_points(found) for found in profiles):
         return None
     if ";" in delimiters:
@@ -172,12 +189,22 @@ def _tell_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Co
     return Commas(",", ", as in other columns") if "," in clear else None
 
 
+def _find_decimals(profiles: Iterable[Profile]) -> set[DecimalMark | None]:
+    """The marks before decimals in all columns whose commas say something."""
+    return {found.commas.decimal for found in profiles if found.commas is not None} - {None}
+
+
 def _has_points(found: Profile) -> bool:
     """Whether a text column has numbers with decimals that are not behind a comma."""
-    if found.commas is not None or found.numbers is None or not pa.types.is_string(found.raw.type):
+    if found.commas is not None or not _is_text_of_numbers(found):
         return False
+    assert found.numbers is not None
     numbers = found.numbers[np.isfinite(found.numbers)]
     return bool((numbers != np.floor(numbers)).any())
+
+
+def _is_text_of_numbers(found: Profile) -> bool:
+    return found.numbers is not None and pa.types.is_string(found.raw.type)
 
 
 def profile(

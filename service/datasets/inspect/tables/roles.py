@@ -263,7 +263,8 @@ def _choose_task(
 def _is_amount(target: Profile) -> bool:
     """Whether a target is rather an amount than a class, some faulty values apart."""
     most = max(2, min(MAX_FEW, target.num_present // 5))
-    is_few = target.are_integers and target.num_distinct <= most
+    is_whole = target.are_integers or target.are_long
+    is_few = is_whole and target.num_distinct <= most
     return target.share_of_numbers >= MIXED_SHARE and not is_few and target.num_distinct > 2
 
 

@@ -141,7 +141,7 @@ def _read_classes(found: Profile, said: list[str] | None, *, is_skipped: np.ndar
     texts = _class_names(found)
     used = texts.filter(pa.array(~is_skipped)) if is_skipped.any() else texts
     names = used.unique().drop_null().to_pylist()
-    classes = said or (sorted(names, key=float) if found.are_integers else sorted(names))
+    classes = said or (sorted(names, key=float) if _are_plain(found) else sorted(names))
     codes = pc.index_in(texts, value_set=pa.array(classes, pa.string()), skip_nulls=True)
     return Targets(classes, pc.fill_null(codes, -1).to_numpy().astype(np.int64))
 
@@ -172,7 +172,12 @@ def _find_others(
 
 def _class_names(found: Profile) -> pa.ChunkedArray:
     """(N,) whole numbers in one way of writing, however they were written."""
-    return pc.cast(found.integers, pa.string()) if found.are_integers else found.texts
+    return pc.cast(found.integers, pa.string()) if _are_plain(found) else found.texts
+
+
+def _are_plain(found: Profile) -> bool:
+    """Whether the classes are whole numbers; `1,000` is a name, whatever its comma means."""
+    return found.are_integers and found.commas is None
 
 
 def _too_many(

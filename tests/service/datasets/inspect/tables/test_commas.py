@@ -127,6 +127,50 @@ def test_texts_of_parquet_are_told_by_their_row(look):
     assert numbers(look(buffer.getvalue(), decimal=".")) == {936, 1170}
 
 
+def test_values_with_a_comma_that_stand_for_none_need_nothing_said(look, amounts):
+    looked = look(amounts("101", "102", "103", "9,999"), missing=["9999"])
+    assert numbers(looked) == {101, 102, 103, None}
+
+
+def test_points_separate_thousands_where_they_cannot_be_decimal(look, amounts):
+    looked = look(amounts("1.234.567", "936", "1.170"), target="price", task="tabular-regression")
+    assert looked.errors == []
+    assert set(looked.table["__target__"].to_pylist()) == {1234567.0, 936.0, 1170.0}
+    note = "the points in the numbers of price separate thousands; otherwise: decimal=."
+    assert note in looked.report.notes
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [(["1.101", "950", "-1.102"], {1101, 950, -1102}), (["1.101", "0.5"], {1.101, 0.5})],
+)
+def test_points_may_separate_thousands_where_other_columns_have_decimal_commas(
+    look, amounts, written, read
+):
+    looked = look(amounts(*written, delimiter=";", size=lambda i: f"{i * 7 % 11},5"))
+    assert numbers(looked) == read
+    note = "price separate thousands, as commas are decimal in other columns; otherwise: decimal=."
+    assert any(note in said for said in looked.report.notes) == (1101 in read)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_classes_keep_their_commas(look, delimiter):
+    lines = [f'{i * 7 % 11}{delimiter}{i}.5{delimiter}"{"12"[i % 2]},000"' for i in range(40)]
+    looked = look("\n".join([delimiter.join(["size", "price", "label"]), *lines]))
+    assert looked.errors == []
+    assert looked.index.classes == ["1,000", "2,000"]
+    assert not any("comma" in note for note in looked.report.notes)
+
+
+@pytest.mark.parametrize("values", [["0,5", "1", "0,25"], ["1,170", "936", "1,234,567"]])
+def test_a_header_above_numbers_with_commas_is_one(look, values):
+    rows = [f'"{values[i % 3]}";{i * 7 % 11};{"ab"[i % 2]}' for i in range(40)]
+    looked = look("\n".join(["groesse;gewicht;farbe", *rows]))
+    assert looked.errors == []
+    assert looked.table.column_names[:2] == ["groesse", "gewicht"]
+    assert looked.index.num_train + looked.index.num_test == 40
+
+
 def test_a_first_row_of_decimal_commas_names_no_columns(look):
     lines = [f"0,{i % 9}5;{i * 7 % 11},25;{'ab'[i % 2]}" for i in range(40)]
     looked = look("\n".join(lines))

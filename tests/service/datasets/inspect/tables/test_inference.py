@@ -246,6 +246,16 @@ def test_whole_numbers_that_floats_cannot_tell_apart_stay_different(look, json_l
     assert sorted(identity.categories) == sorted(map(str, names))
 
 
+def test_a_few_long_numbers_are_classes_and_differ(look):
+    lines = [f"{i % 7 * 1.5},{10**17 + i % 5},{2**53 + i % 2}" for i in range(200)]
+    looked = look("\n".join(["x,label,flag", *lines]))
+    assert looked.errors == []
+    assert looked.index.task == "tabular-classification"
+    assert looked.index.classes == [str(10**17 + i) for i in range(5)]
+    assert any("5 different values" in note for note in looked.report.notes)
+    assert looked.uses()["flag"] != "ignored"
+
+
 def test_whole_numbers_as_categories_have_no_exponent(look, json_lines):
     rows = [{"id": 10**10 + i % 2, "label": "ab"[i % 3 > 0]} for i in range(40)]
     looked = look(json_lines(*rows), columns={"id": "categorical"})
