@@ -68,12 +68,16 @@ def restore(state: Path, worker_key: Path, source: IO[bytes]) -> None:
             # Not as an argument, which Pythons before 3.11.4 do not know.
             archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(staged, members=list_own(archive))  # noqa: S202 - each is looked at
-    except RefusedError:
+    except BaseException as error:
         shutil.rmtree(staged)
+        if isinstance(error, tarfile.TarError | KeyError):  # a link to what is not in it
+            raise RefusedError(f"what came is no whole back-up: {error}") from error
+        if isinstance(error, OSError):
+            raise RefusedError(
+                f"the back-up cannot be written to {state}: {error.strerror or error}; nothing was "
+                "changed"
+            ) from error
         raise
-    except tarfile.TarError as error:
-        shutil.rmtree(staged)
-        raise RefusedError(f"what came is no whole back-up: {error}") from error
     if not (staged / "state" / DATABASE).is_file():
         shutil.rmtree(staged)
         raise RefusedError(f"what came is no back-up: it has no {DATABASE}")

@@ -47,8 +47,10 @@ def commit_checkpoint(
         )
     )
     valid = [row for row in rows if not _is_of_an_undone_run(row, attempt)]
-    if any((row.step, row.sha256) == (commit.step, commit.sha256) for row in valid):
-        return CheckpointReceipt(kept_steps=[row.step for row in rows])
+    for row in valid:
+        if (row.step, row.sha256) == (commit.step, commit.sha256):
+            row.attempt_id = attempt.id  # which may yet say that it went back further and made it
+            return CheckpointReceipt(kept_steps=[row.step for row in rows])
     before = [row for row in valid if row.step < commit.step]
     for row in rows:
         if row not in before:

@@ -17,7 +17,7 @@ from service.attempts.tables import Attempt
 from service.changes import outbox
 from service.database import read_now
 from service.errors import SequenceGap, StorageFull
-from service.jobs.rules import get_job, note_event, rewind
+from service.jobs.rules import get_job, has_checkpoint, note_event, rewind
 from service.jobs.tables import Job
 from service.metrics.chunks import append_series, drop_points
 from service.metrics.tables import TelemetryChunk
@@ -83,7 +83,7 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
         job.phase = attempt.phase = folded.phase
     if folded.undone_after is not None:
         drop_points(session, attempt.id, after_step=folded.undone_after)
-        _go_back(job, attempt, step=folded.undone_after)
+        _go_back(session, job, attempt, step=folded.undone_after)
     if folded.progress is not None:
         job.progress = folded.progress.model_dump(mode="json")
     if folded.last_step is not None:
@@ -101,11 +101,13 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
         outbox(session).changed.add(job.id)
 
 
-def _go_back(job: Job, attempt: Attempt, *, step: int) -> None:
-    """Note from where an attempt goes on that could not use what it was offered; 0 is anew."""
-    if attempt.resumed_from_step is not None and step < attempt.resumed_from_step:
-        attempt.resumed_from_step = attempt.last_step = step or None
-        rewind(job, step=attempt.resumed_from_step)
+def _go_back(session: Session, job: Job, attempt: Attempt, *, step: int) -> None:
+    """Note from where an attempt goes on that could not use what it was offered."""
+    if attempt.resumed_from_step is None or step >= attempt.resumed_from_step:
+        return
+    is_anew = step == 0 and not has_checkpoint(session, job.id, step=0)
+    attempt.resumed_from_step = attempt.last_step = None if is_anew else step
+    rewind(job, step=attempt.resumed_from_step)
 
 
 def add_warnings(known: list[dict[str, str]], new: Sequence[Warned]) -> list[dict[str, str]]:

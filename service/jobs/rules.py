@@ -104,15 +104,18 @@ def rewind(job: Job, *, step: int | None) -> None:
         job.progress = None
         return
     known = Progress.model_validate(job.progress)
-    steps = max(known.steps, step, 1)
-    progress = Progress(
-        epoch=min(known.epochs, step * known.epochs // steps + 1),
-        epochs=known.epochs,
-        step=step,
-        steps=known.steps,
-        fraction=step / steps,
-    )
+    progress = Progress(epochs=known.epochs, step=step, steps=known.steps)
+    # A script need not say how many steps there are, or count them as its checkpoints.
+    if 0 < known.steps >= step:
+        progress.fraction = step / known.steps
+        progress.epoch = min(known.epochs, step * known.epochs // known.steps + 1)
     job.progress = progress.model_dump(mode="json")
+
+
+def has_checkpoint(session: Session, job_id: str, *, step: int) -> bool:
+    """Whether a job keeps a checkpoint of a step."""
+    statement = select(Checkpoint.id).where(Checkpoint.job_id == job_id, Checkpoint.step == step)
+    return session.exec(statement).first() is not None
 
 
 def drop_checkpoints(session: Session, job_id: str, *, after_step: int | None = None) -> None:

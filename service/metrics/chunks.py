@@ -105,6 +105,18 @@ def load_points(
     }
 
 
+def find_begun(
+    session: Session, job_id: str, *, names: Sequence[str], step: int
+) -> set[tuple[str, str]]:
+    """Series, by name and attempt, that began at a step or before, by chunks that ended there."""
+    chunk = METRIC_CHUNK.c
+    statement = sa.select(chunk.name, chunk.attempt_id).distinct()
+    statement = statement.where(chunk.job_id == job_id, chunk.last_step <= step)
+    if names:
+        statement = statement.where(chunk.name.in_(names))
+    return {(name, attempt_id) for name, attempt_id in session.execute(statement)}
+
+
 def _last_chunks(
     session: Session, table: type[Chunk], attempt_id: str, names: list[str]
 ) -> dict[str, Chunk]:

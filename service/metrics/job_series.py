@@ -6,7 +6,7 @@ from sqlmodel import Session, col, select
 
 from service.attempts.tables import Attempt
 from service.jobs.rules import get_job
-from service.metrics.chunks import load_points
+from service.metrics.chunks import Points, find_begun, load_points
 from service.metrics.series import join_attempts, join_times, render_series
 from service.metrics.tables import TELEMETRY_CHUNK
 
@@ -31,9 +31,17 @@ def render_job_series(
         .order_by(col(Attempt.number))
     ).all()
     loaded = load_points(session, job_id, names=names, after_step=after_step)
+    begun = set()
+    if after_step is not None:
+        begun = find_begun(session, job_id, names=names, step=after_step)
     rendered = []
     for name, by_attempt in sorted(loaded.items()):
-        parts = [(by_attempt[id_], step) for id_, step in attempts if id_ in by_attempt]
+        parts: list[tuple[Points, int | None]] = []
+        for id_, step in attempts:
+            if (name, id_) in begun:  # what earlier ones told behind that was made again
+                parts.clear()
+            if id_ in by_attempt:
+                parts.append((by_attempt[id_], step))
         curve = join_attempts(parts)
         if after_step is not None:
             curve = curve[curve[:, 0] > after_step]

@@ -120,6 +120,30 @@ def test_an_archive_with_anything_else_in_it_is_refused(tmp_path, member):
     assert list(fresh.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([("state/link", tarfile.LNKTYPE, "state/none")], "no whole back-up"),
+        (
+            [("state/a", tarfile.REGTYPE, ""), ("state/a/b", tarfile.REGTYPE, "")],
+            "cannot be written to .*nothing was changed",
+        ),
+    ],
+)
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, members, words):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, kind, target in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            archive.addfile(info, io.BytesIO())
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    with pytest.raises(backup.RefusedError, match=words):
+        backup.restore(fresh, tmp_path / "key", io.BytesIO(out.getvalue()))
+    assert list(fresh.iterdir()) == []
+
+
 def test_without_an_embedded_database_nothing_is_saved(tmp_path):
     with pytest.raises(backup.RefusedError, match="pg_dump"):
         backup.save(tmp_path, tmp_path / "key", io.BytesIO())

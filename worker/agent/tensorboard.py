@@ -60,6 +60,7 @@ class TensorBoard:
         """An event of the attempt's."""
         if event.kind is EventKind.METRICS:
             if (step := event.data.get("undone_after")) is not None:
+                self._after_step = min(self._after_step, step)
                 self._write(lambda file: file.undo_after(step, wall_time=event.at.timestamp()))
             for name, points in event.data.get("points", {}).items():
                 self._add(name, points, at=event.at)
@@ -87,6 +88,8 @@ class TensorBoard:
         if self._is_broken or not told:
             return
         self._last_step = max(self._last_step, told[-1][0])
+        if not is_known:  # a script may begin before its checkpoint
+            self._after_step = min(self._after_step, told[0][0] - 1)
         wall_time = at.timestamp()
         self._write(
             lambda file: file.add(name, told, wall_time=wall_time),

@@ -258,8 +258,7 @@ class Tracking:
             params = {k: v for k, v in asked.items() if k not in self._known_params}
             tags = dict(news.tags)
         self._log_params(run_id, params)
-        with self._noting_refusal():
-            self._client.log(run_id, metrics=metrics)
+        self._log_metrics(run_id, metrics)
         with self._noting_refusal():
             self._client.log(run_id, tags=tags)
         with self._changed:
@@ -282,6 +281,18 @@ class Tracking:
                     raise
                 for key, value in params.items():
                     self._log_params(run_id, {key: value})
+
+    def _log_metrics(self, run_id: str, metrics: Sequence[Metric]) -> None:
+        """Send points; where some series are refused the others arrive all the same."""
+        with self._noting_refusal():
+            try:
+                self._client.log(run_id, metrics=metrics)
+            except MlflowRefused:
+                keys = dict.fromkeys(metric.key for metric in metrics)
+                if len(keys) == 1:
+                    raise
+                for key in keys:
+                    self._log_metrics(run_id, [metric for metric in metrics if metric.key == key])
 
     @contextmanager
     def _noting_refusal(self) -> Iterator[None]:
@@ -306,7 +317,8 @@ class Tracking:
         for path in files:
             if self._is_over:
                 return
-            self._client.put_file(folder, path)
+            with self._noting_refusal():
+                self._client.put_file(folder, path)
 
     def _rest(self, seconds: float, *, until_end: bool = False) -> None:
         with self._changed:

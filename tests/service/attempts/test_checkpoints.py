@@ -95,6 +95,30 @@ def test_an_attempt_that_could_use_none_began_anew(submit, worker, job):
     assert second.checkpoint(30).json() == {"kept_steps": [30]}
 
 
+def test_the_checkpoint_before_the_first_step_is_one_too(submit, worker, job):
+    submit()
+    first = worker.claim()
+    first.checkpoint(0)
+    first.checkpoint(10)
+    first.finish("released")
+    second = worker.claim()
+    second.report(("metrics", {"points": {}, "undone_after": 0}))
+    assert job(second.job_id)["attempts"][1]["resumed_from_step"] == 0
+    assert second.checkpoint(5).json() == {"kept_steps": [0, 5]}
+
+
+def test_a_checkpoint_made_again_before_its_run_says_so_stays(submit, worker):
+    submit(training={"keep_checkpoints": 5})
+    first = worker.claim()
+    first.checkpoint(10)
+    first.checkpoint(20, is_best=True)
+    first.finish("released")
+    second = worker.claim()
+    assert second.checkpoint(20, is_best=True).json() == {"kept_steps": [10, 20]}
+    second.report(("metrics", {"points": {}, "undone_after": 10}))
+    assert second.checkpoint(30).json() == {"kept_steps": [10, 20, 30]}
+
+
 @pytest.mark.parametrize(
     ("step", "is_best", "kept"),
     [

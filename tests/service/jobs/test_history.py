@@ -180,3 +180,21 @@ def test_a_series_is_one_curve_over_the_attempts(client, submit, worker):
     assert thinned["downsampled"] is True
     assert client.get(f"{metrics}?max_points=1").status_code == 422
     assert client.get(f"{metrics}?after_step={10**30}").status_code == 422
+
+
+def test_what_was_made_again_is_not_told_to_those_who_have_seen_it_either(client, submit, worker):
+    job_id = submit()["id"]
+    first = worker.claim()
+    first.report(("metrics", {"points": {"loss": [[step, 1.0] for step in range(1, 11)]}}))
+    first.checkpoint(3)
+    first.finish("released")
+    second = worker.claim()
+    second.report(("metrics", {"points": {"loss": [[4, 2.0], [5, 2.0]]}}))
+    metrics = f"/v1/jobs/{job_id}/metrics?names=loss"
+    (loss,) = client.get(metrics).json()["series"]
+    assert loss["steps"] == [1, 2, 3, 4, 5]
+    for after_step in (3, 4, 5):
+        told = client.get(f"{metrics}&after_step={after_step}").json()["series"]
+        assert [step for series in told for step in series["steps"]] == list(
+            range(after_step + 1, 6)
+        )

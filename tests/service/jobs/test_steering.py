@@ -177,6 +177,19 @@ class TestRetry:
             assert (told["steps"], told["eta_seconds"], told["metrics"]) == (100, None, {})
         assert job(job_id)["progress"] == told
 
+    @pytest.mark.parametrize("steps", [0, 10])
+    def test_progress_that_does_not_count_as_its_checkpoints_do_begins_anew(
+        self, submit, worker, steer, steps
+    ):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        far = {"epoch": 4, "epochs": 10, "step": 4, "steps": steps, "fraction": 0.4}
+        attempt.report(("progress", far))
+        attempt.checkpoint(20)
+        attempt.fail()
+        told = steer(job_id, "retry").json()["progress"]
+        assert (told["step"], told["fraction"], told["epoch"]) == (20, 0.0, 0)
+
     def test_its_budgets_are_full_again(self, failed, worker, steer, job):
         steer(failed, "retry")
         worker.claim().fail()

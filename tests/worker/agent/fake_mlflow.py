@@ -139,7 +139,10 @@ def _handler(server):
                 return 503, {"message": "starting"}
             files = "/api/2.0/mlflow-artifacts/artifacts/"
             if method == "PUT" and url.path.startswith(files):
-                server.files[unquote(url.path.removeprefix(files))] = body
+                path = unquote(url.path.removeprefix(files))
+                if path.rpartition("/")[2] in server.refuse:
+                    return 413, {"message": f"{path} is too large"}
+                server.files[path] = body
                 return 200, {}
             path = url.path.removeprefix("/api/2.0/mlflow/")
             if path in server.refuse:

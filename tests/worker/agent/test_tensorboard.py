@@ -121,6 +121,23 @@ def test_a_later_attempts_file_takes_back_what_is_made_again(tmp_path, resumed_f
     assert lr == [*((step, 0.1) for step in left if step == 1), (begin, 0.2)]
 
 
+@pytest.mark.parametrize(("undone_after", "begin"), [(0, 1), (1, 2), (None, 1)])
+def test_what_goes_back_further_than_its_checkpoint_takes_that_back_too(
+    tmp_path, undone_after, begin
+):
+    first = TensorBoard([tmp_path / "events.out.tfevents.001"])
+    first.heed(metrics(train__loss=[[1, 2.0], [2, 1.5], [3, 1.2]]))
+    first.close()
+    second = TensorBoard([tmp_path / "events.out.tfevents.002"])
+    second.resume({}, step=3, at=AT)
+    if undone_after is not None:
+        data = {"points": {}, "undone_after": undone_after}
+        second.heed(Event(at=AT, kind=EventKind.METRICS, data=data))
+    second.heed(metrics(train__loss=[[begin, 1.3], [begin + 1, 1.1]]))
+    second.close()
+    assert [step for _, step, _ in shown(tmp_path)] == list(range(1, begin + 2))
+
+
 def test_a_checkpoint_that_cannot_be_read_has_no_history(tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(b"state at step 5")
     assert load_history(tmp_path / "broken.safetensors") == {}

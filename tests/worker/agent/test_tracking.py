@@ -180,6 +180,22 @@ def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, tra
     assert (told["status"], len(server.files)) == ("FINISHED", 1)
 
 
+def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path, track):
+    server = mlflow()
+    server.refuse |= {"bad", "model.onnx"}
+    run = track(server.url)
+    run.heed(metrics({"train/loss": [[1, 2.0]], "bad": [[1, 1.0]], "lr": [[1, 0.1]]}))
+    names = ["model.onnx", "report.md"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    untold = run.finish("succeeded", [tmp_path / name for name in names])
+    assert untold == "MLflow refused what it was told: bad is not allowed (400)"
+    told = server.only_run()
+    assert sorted(told["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
+    assert list(server.files) == ["1/run1/artifacts/report.md"]
+    assert told["status"] == "FINISHED"
+
+
 def test_refused_files_leave_no_run_running(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
