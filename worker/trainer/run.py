@@ -263,8 +263,11 @@ def _rehearse(order: Order, work: Work, report: Report) -> None:
 
 
 def _look_for_best(loop: Loop, store: CheckpointStore, report: Report) -> None:
-    """Where the best so far is gone, as after a retry from an earlier step, it cannot be left."""
-    if loop.best_metrics is None or store.find_best() is not None:
+    """Where the best so far is gone, as after a retry from an earlier step, it cannot be left.
+
+    Without validation there is none to look for: the newest epoch's is the best.
+    """
+    if not loop.best_metrics or store.find_best() is not None:
         return
     scores = ", ".join(f"{name} {value:.4g}" for name, value in loop.best_metrics.items())
     loop.forget_best()

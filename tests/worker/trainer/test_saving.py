@@ -59,6 +59,23 @@ def test_where_the_best_is_gone_it_is_looked_for_from_there_on(make_job, start, 
     assert "val/accuracy 0.9" in warning["message"]
 
 
+def test_where_the_best_is_gone_without_validation_nothing_is_looked_for(make_job, start, events):
+    training = {"epochs": 3, "validation_fraction": 0}
+    job_dir = make_job(training=training)
+    loop, work = start(job_dir)
+    loop.advance(work.plan.steps_per_epoch + 2)
+    loop._save(is_best=False, metrics={})
+    (best,) = [m for m in CheckpointStore(job_dir.checkpoints_dir).manifests() if m.is_best]
+    for path in job_dir.checkpoints_dir.glob(f"{best.name.removesuffix('.safetensors')}.*"):
+        path.unlink()
+    again = make_job(training=training, order={"resume": f"step-{loop.step:012d}.safetensors"})
+    resumed, work = start(again)
+    assert resumed.step == loop.step
+    resumed.run()
+    assert events(again, "warning") == []
+    assert CheckpointStore(again.checkpoints_dir).find_best().step == work.plan.steps
+
+
 def test_without_validation_the_last_epoch_is_the_best(make_job, start, events):
     job_dir = make_job(training={"validation_fraction": 0})
     start(job_dir)[0].run()

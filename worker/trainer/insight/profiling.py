@@ -25,13 +25,19 @@ WAIT_STEPS = 5
 WARM_UP_STEPS = 2
 """Recorded and thrown away: the first recorded ones pay for the profiler's own start."""
 ACTIVE_STEPS = 4
+MAX_WINDOWS = 3
+"""That a checkpoint may end in their warm-up: their steps count in no figure of the job's speed."""
 MAX_TRACE_BYTES = 256 * 1024**2
 """Of the trace before it is packed; a browser does not open larger ones."""
 NUM_ROWS = 25
-NOTHING = (
+TOO_SHORT = (
     f"nothing was profiled: after the first {WAIT_STEPS} steps no epoch had more than "
     f"{WARM_UP_STEPS} in a row, which the profiler needs to warm up; smaller batches "
     "(training.batch_size) or more epochs (training.epochs) make more steps"
+)
+CUT_SHORT = (
+    f"nothing was profiled: checkpoints left no more than {WARM_UP_STEPS} steps in a row, which "
+    "the profiler needs to warm up; a larger training.checkpoint_seconds makes fewer of them"
 )
 
 
@@ -61,7 +67,7 @@ class StepProfiler:
     """Profiles a window of a run's steps.
 
     Attributes:
-        is_over: the window is behind.
+        is_over: the window is behind, or none is tried any more.
         num_steps: made within it so far, those of its warm-up too.
 
     Args:
@@ -77,6 +83,7 @@ class StepProfiler:
         self.is_over = False
         self.num_steps = 0
         self._waited = 0
+        self._num_cut = 0
         self._folder = folder
         self._plan = plan
         self._device = device
@@ -114,7 +121,7 @@ class StepProfiler:
     def end_window(self) -> None:
         """Something that is no step comes next: what was recorded is written.
 
-        A window in which nothing was is forgotten, and another one may begin.
+        A window in which nothing was is forgotten, and another one may begin, a few times.
         """
         if self._profile is None:
             return
@@ -131,12 +138,19 @@ class StepProfiler:
             # The steps themselves were made: a training does not end for want of a look into it.
             first = str(error).partition("\n")[0]
             self._say(f"the profile is left out: {first}")
+        if not steps:
+            self._num_cut += 1
+            if self._num_cut == MAX_WINDOWS:
+                self._give_up()
 
     def close(self) -> None:
         """No more steps are made: where nothing was recorded, say why."""
         self.end_window()
         if not self.is_over:
-            self._say(NOTHING)
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._say(CUT_SHORT if self._num_cut else TOO_SHORT)
         self.is_over = True
 
     def _write(self, recorded: Any, steps: int) -> None:

@@ -124,9 +124,10 @@ def complete_config(
     given: dict[str, Any] = {**(pretrained or {}), **model.config}
     sizes = {"image_size": image_size, "num_channels": channels}
     if isinstance(known.get(VISION), dict):
-        ours = model.config.get(VISION, {})
-        seen = {k: v for k, v in sizes.items() if k in known[VISION] and k not in ours}
-        given[VISION] = {**given.get(VISION, {}), **seen}
+        ours = _vision_of(model.config, f"/model/config/{VISION}")
+        theirs = _vision_of(pretrained or {}, "/model/pretrained")
+        seen = {k: v for k, v in sizes.items() if k in known[VISION]}
+        given[VISION] = {**theirs, **seen, **ours}
     given |= {
         # A few types want a side for each direction.
         k: [v] * len(known[k]) if isinstance(known[k], list | tuple) else v
@@ -160,6 +161,13 @@ def _find_type(model: Model, pretrained: Mapping[str, Any] | None) -> str:
         message = f"transformers has no image classifier of type {model_type!r}"
         raise _refused(message + suggest(model_type, KNOWN), "/model/name")
     return model_type
+
+
+def _vision_of(config: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+    seen = config.get(VISION, {})
+    if not isinstance(seen, dict):
+        raise _refused(f"{VISION} has to be an object of fields, or is left away", pointer)
+    return seen
 
 
 def _load_config(model_type: str, fields: Mapping[str, Any], *, num_classes: int) -> Any:

@@ -33,7 +33,10 @@ from worker.trainer.models.hub import (
     fetch_pretrained,
     hash_files,
 )
-from worker.trainer.models.trial_pass import try_images
+from worker.trainer.models.trial_pass import Channels, try_images
+
+SIZES = ("image_size", "img_size", "num_channels")
+"""Fields of a complete configuration that follow from the images."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +149,12 @@ def build_started(
     return network
 
 
-def _build_for(model: Model, start: Start, size: int, *, num_classes: int) -> nn.Module:
+def _build_for(
+    model: Model, start: Start, size: int, channels: Channels, *, num_classes: int
+) -> nn.Module:
     other = model.model_copy(deep=True)
-    other.config = {k: v for k, v in model.config.items() if k not in ("image_size", "img_size")}
-    other.options.image_size = size
+    other.config = {k: v for k, v in model.config.items() if k not in SIZES}
+    other.options.image_size, other.options.channels = size, channels
     return build_model(
         complete_model(other, start, num_classes=num_classes), num_classes=num_classes
     )

@@ -43,7 +43,7 @@ from worker.trainer.models.trial_pass import try_one_sample
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny
 from worker.trainer.report import Report
-from worker.trainer.trials.batch_size import SMALLEST
+from worker.trainer.trials.batch_size import SMALLEST, list_candidates, spread_over_ranks
 from worker.trainer.trials.cpu_bf16 import settle_cpu_bf16
 from worker.trainer.trials.layout import FORMATS
 from worker.trainer.trials.probing import Probe
@@ -99,7 +99,9 @@ def prepare(
     )
     torch.manual_seed(training.seed)
     model = build_started(resolved.model, start, num_classes=num_classes, say=report.message)
-    if _smallest_step(training, num_train=images.num("train"), num_ranks=order.num_ranks) < 2:
+    num_ranks = order.num_ranks
+    num_train = images.num("train")
+    if may_step_with_one(training, num_train=num_train, num_ranks=num_ranks, device=device):
         try_one_sample(model, resolved.model)
     if isinstance(model, CifarFast) and resolved.model.pretrained is None:
         model.fit(images.get_batch(spread(images.rows["train"], image_size=images.size))[0].cpu())
@@ -115,7 +117,7 @@ def prepare(
     if is_open and training.precision == "bf16":
         settle_cpu_bf16(
             Probe(model, loss, make_batch, training, device),
-            num_train=images.num("train"),
+            num_train=num_train,
             key=key,
             remembered=remembered,
             report=report,
@@ -125,12 +127,12 @@ def prepare(
         model=model,
         loss=loss,
         make_batch=make_batch,
-        num_train=images.num("train"),
+        num_train=num_train,
         key=key,
         device=device,
         remembered=remembered,
         report=report,
-        num_ranks=order.num_ranks,
+        num_ranks=num_ranks,
     )
     assert training.batch_size != "auto"
     depth_key = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
@@ -144,7 +146,7 @@ def prepare(
     )
     return Work(
         spec=resolved,
-        plan=plan_training(training, num_train=images.num("train")),
+        plan=plan_training(training, num_train=num_train),
         model=model,
         batches=batches,
         loss=loss,
@@ -242,11 +244,30 @@ def make_up_images(
     return images.to(device=device, memory_format=memory_format), labels
 
 
-def _smallest_step(training: Training, *, num_train: int, num_ranks: int) -> int:
-    """Samples that a device may have to make a step of, before the batch is settled."""
-    is_auto = training.batch_size == "auto"
-    batch_size = min(SMALLEST, num_train) if is_auto else int(training.batch_size)
-    return batch_size // (training.accumulation * num_ranks)
+def may_step_with_one(
+    training: Training, *, num_train: int, num_ranks: int, device: torch.device
+) -> bool:
+    """Whether batch norm may be given a single sample, before the batch is settled.
+
+    Args:
+        training: its batch is no larger than the training split.
+        num_train: samples in the training split.
+        num_ranks: that share a batch.
+        device: of this rank; on GPUs batch norm sees the samples of all ranks
+            (`worker.trainer.updates.averaging`).
+    """
+    shares = []
+    if training.batch_size == "auto":
+        if len(list_candidates(num_train)) > 1:
+            # By one device alone they are measured, from the smallest on.
+            shares.append(SMALLEST)
+        least = spread_over_ranks(SMALLEST, num_ranks=num_ranks, num_train=num_train)
+        batch_size = min(least, num_train)
+    else:
+        batch_size = training.batch_size
+    if num_ranks == 1 or device.type != "cuda":
+        shares.append(batch_size // num_ranks)
+    return any(share // training.accumulation < 2 for share in shares)
 
 
 def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_format) -> None:

@@ -5,6 +5,8 @@ import pytest
 
 from worker.trainer.insight.profiling import (
     ACTIVE_STEPS,
+    CUT_SHORT,
+    TOO_SHORT,
     WAIT_STEPS,
     WARM_UP_STEPS,
     StepProfiler,
@@ -17,6 +19,12 @@ def traced(job_dir):
     """Names of all that a profile's trace has."""
     with gzip.open(job_dir.extra_dir / "trace.json.gz") as file:
         return [event.get("name", "") for event in json.load(file)["traceEvents"]]
+
+
+def nothing_said(messages):
+    """What was said of a profile that was not made."""
+    said = [message["data"]["text"] for message in messages]
+    return [text for text in said if "nothing was profiled" in text]
 
 
 def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events, losses):
@@ -108,8 +116,7 @@ def test_a_job_too_short_for_a_profile_says_so(make_job, start, events, steps):
     loop, _ = start(job_dir)
     loop.run()
     assert not job_dir.extra_dir.exists()
-    said = [e["data"]["text"] for e in events(job_dir, "message")]
-    assert sum(text.startswith("nothing was profiled: ") for text in said) == 1
+    assert nothing_said(events(job_dir, "message")) == [TOO_SHORT]
 
 
 def test_a_window_that_ends_in_its_warm_up_begins_anew(make_job, start, events):
@@ -120,6 +127,36 @@ def test_a_window_that_ends_in_its_warm_up_begins_anew(make_job, start, events):
     loop.run()
     assert f"Profile of {ACTIVE_STEPS} " in (job_dir.extra_dir / "profile.md").read_text()
     assert not any("nothing" in e["data"]["text"] for e in events(job_dir, "message"))
+
+
+@pytest.mark.parametrize(("steps_between", "profiled"), [(1, 3), (2, 5)])
+def test_windows_that_checkpoints_end_are_given_up_and_the_reason_is_told(
+    make_job, start, events, steps_between, profiled
+):
+    steps = 40
+    job_dir = make_job(training={"epochs": None, "steps": steps, "batch_size": 1, "profile": True})
+    loop, _ = start(job_dir)
+    while loop.advance(steps_between):
+        loop._saving.is_due_at = 0.0
+        loop._keep_books()
+    loop.run()
+    assert not job_dir.extra_dir.exists()
+    assert nothing_said(events(job_dir, "message")) == [CUT_SHORT]
+    assert "training.checkpoint_seconds" in CUT_SHORT
+    # Those after the last window count in the figures again.
+    assert loop.efficiency.facts.num_steps == steps - profiled
+
+
+def test_one_window_that_a_checkpoint_ended_is_the_reason_where_no_other_followed(
+    make_job, start, events
+):
+    steps = WAIT_STEPS + WARM_UP_STEPS + 1
+    job_dir = make_job(training={"epochs": None, "steps": steps, "batch_size": 2, "profile": True})
+    loop, _ = start(job_dir)
+    loop.advance(WAIT_STEPS + 1)
+    loop._saving.is_due_at = 0.0
+    loop.run()
+    assert nothing_said(events(job_dir, "message")) == [CUT_SHORT]
 
 
 @pytest.mark.parametrize("error", [OSError("no space left"), RuntimeError("no trace\nat all")])

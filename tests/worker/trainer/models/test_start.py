@@ -88,6 +88,27 @@ def test_images_are_brought_to_the_size_that_pretrained_weights_were_made_for(
     assert (work.spec.model.name, work.spec.model.options.image_size) == ("vit", 12)
 
 
+def test_a_part_of_what_a_pretrained_model_says_of_its_images_is_changed_alone(
+    make_job, start, models_dir, tiny_configs
+):
+    _, work = start(
+        make_job(
+            model={
+                "name": "auto",
+                "pretrained": "mine/siglip",
+                "config": {"vision_config": {"attention_dropout": 0.5}},
+            },
+            order={"models_dir": str(models_dir)},
+        )
+    )
+    wanted = {**tiny_configs["siglip"]["vision_config"], "attention_dropout": 0.5}
+    seen = work.spec.model.config["vision_config"]
+    assert {name: seen[name] for name in wanted} == wanted
+    theirs = safetensors.torch.load_file(models_dir / "mine" / "siglip" / "model.safetensors")
+    mine = work.model.network.state_dict()
+    assert all(torch.equal(mine[k], v) for k, v in theirs.items() if "classifier" not in k)
+
+
 def test_the_head_of_a_model_that_is_all_backbone_is_trained_alone_while_the_rest_is_frozen(
     make_job, start, models_dir
 ):
@@ -190,6 +211,24 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
             "do not fit",
         ),
         ({"name": "timm:resnet18"}, "/model/source", "need the packages timm and torchvision"),
+        (
+            {"name": "transformers:hgnet_v2", "options": {"channels": 1}},
+            "/model/options/channels",
+            "with 1 channel (RuntimeError: ",
+        ),
+        (
+            {"name": "transformers:textnet", "options": {"channels": 1}},
+            "/model/options/channels",
+            "; set model.options.channels to 3",
+        ),
+        *(
+            (
+                {"name": "transformers:clip", "config": {"vision_config": wrong}},
+                "/model/config/vision_config",
+                "vision_config has to be an object of fields",
+            )
+            for wrong in (5, "x", None, [])
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_its_place(
