@@ -48,7 +48,7 @@ def rehearse_export(
         The relative difference found.
 
     Raises:
-        TrainingFailed: one of the three failed.
+        TrainingFailed: one of the three failed, or the file runs for the traced sizes alone.
     """
     # Imported here: a job whose verdict is known never pays for the exporter's libraries.
     from worker.export.onnx_file import open_session, write_onnx
@@ -59,9 +59,14 @@ def rehearse_export(
         path = Path(folder) / "model.onnx"
         write_onnx(exportable, path, opset=gate.opset, metadata={})
         session = open_session(path, threads=threads)
-        difference = compare_outputs(
-            onnx_predict(session)(inputs), torch_predict(exportable.module)(inputs)
-        )
+        try:
+            ours = onnx_predict(session)(inputs)
+        # The runtime's errors have no base but this; that of inputs of another size is usual.
+        except Exception as error:
+            first = str(error).partition("\n")[0]
+            message = f"ONNX Runtime cannot run the exported file: {first}"
+            raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
+        difference = compare_outputs(ours, torch_predict(exportable.module)(inputs))
     if not difference.relative <= gate.tolerance:
         message = (
             f"the untrained model's ONNX differs from torch by {difference.relative:.2e}, "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.subject import Arrays
+from worker.trainer.text.made_up import end_texts, find_end, make_up_ids
 from worker.trainer.text.network import TextClassifier
 from worker.trainer.text.tokens import Tokens
 
@@ -33,12 +34,11 @@ def make_text_exportable(
         max_length: tokens that it reads at most.
     """
     module = copy.deepcopy(network).cpu().eval().requires_grad_(False)
-    vocabulary_size = int(config["vocab_size"])
     traced, other = min(TRACED_LENGTH, max_length), min(OTHER_LENGTH, max_length)
     return Exportable(
         module,
-        examples=_make_up(TRACED_BATCH, traced, vocabulary_size, pad_id=config["pad_token_id"]),
-        others=_make_up(OTHER_BATCH, other, vocabulary_size, pad_id=config["pad_token_id"]),
+        examples=_make_up(TRACED_BATCH, traced, config),
+        others=_make_up(OTHER_BATCH, other, config),
         output=OUTPUT,
         architecture={"source": "transformers", **config},
         dynamic={IDS: AXES, MASK: AXES},
@@ -94,11 +94,11 @@ def preprocessing_of_texts(
     }
 
 
-def _make_up(
-    num: int, length: int, vocabulary_size: int, *, pad_id: int
-) -> dict[str, torch.Tensor]:
+def _make_up(num: int, length: int, config: dict[str, Any]) -> dict[str, torch.Tensor]:
     """Texts of made-up tokens; the first one is padded to half of its length."""
-    ids = torch.arange(num * length).mul_(7).remainder_(vocabulary_size).view(num, length)
+    vocabulary = int(config["vocab_size"])
+    ids = make_up_ids(num, length=length, vocabulary=vocabulary)
     mask = torch.ones_like(ids)
     mask[0, length // 2 :] = 0
-    return {IDS: ids.masked_fill(mask == 0, pad_id), MASK: mask}
+    ids = end_texts(ids, end=find_end(config), vocabulary=vocabulary, mask=mask)
+    return {IDS: ids.masked_fill(mask == 0, config["pad_token_id"]), MASK: mask}

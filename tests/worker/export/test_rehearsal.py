@@ -28,6 +28,14 @@ class Inconsistent(torch.nn.Module):
         return images.flatten(1) * factor
 
 
+class OutOfReach(torch.nn.Module):
+    """Has a file that loads, and cannot run."""
+
+    def forward(self, images):
+        rows = torch.arange(len(images)) + (100 if torch.compiler.is_compiling() else 0)
+        return images.flatten(1)[rows]
+
+
 def exportable(network):
     return make_exportable(
         network, mean=[0.5], std=[0.25], image_size=8, architecture={"name": "test"}
@@ -45,7 +53,12 @@ def test_a_good_verdict_is_remembered(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("network", "words"), [(Sorted(), "cannot be exported"), (Inconsistent(), "differs from torch")]
+    ("network", "words"),
+    [
+        (Sorted(), "cannot be exported"),
+        (OutOfReach(), "cannot run the exported file"),
+        (Inconsistent(), "differs from torch"),
+    ],
 )
 def test_what_cannot_be_exported_is_refused_and_not_remembered(tmp_path, network, words):
     with pytest.raises(TrainingFailed, match=words) as caught:

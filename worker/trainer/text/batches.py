@@ -14,6 +14,7 @@ from worker.trainer.insight.pace import Pace
 from worker.trainer.ranks.distributed import ALONE
 from worker.trainer.seeds import build_generator
 from worker.trainer.tables.table import Split
+from worker.trainer.text.made_up import end_texts, make_up_ids
 from worker.trainer.text.tokens import Tokens
 
 Batch = tuple[tuple[torch.Tensor, ...], torch.Tensor]
@@ -67,6 +68,7 @@ class ResidentTexts:
         self._multiple = multiple
         self._longest = tokens.facts.longest
         self._pad_id = tokens.facts.pad_id
+        self._end_id = tokens.end_id
         self._is_mask_prepared = is_mask_prepared
         ids = torch.from_numpy(np.asarray(tokens.ids))
         self._ids = ids.to(_home(ids, device))
@@ -108,7 +110,8 @@ class ResidentTexts:
             length: tokens of each.
             vocabulary: that tokens are taken from.
         """
-        ids = torch.arange(num * length).mul_(7).remainder_(vocabulary).view(num, length)
+        ids = make_up_ids(num, length=length, vocabulary=vocabulary)
+        ids = end_texts(ids, end=self._end_id, vocabulary=vocabulary)
         return self.move(((ids,), torch.zeros(num, dtype=torch.int64)))
 
     @property

@@ -5,7 +5,7 @@ when the tokens are there.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from worker.trainer.models.hub import (
     hash_files,
 )
 from worker.trainer.report import Report
+from worker.trainer.text.made_up import find_end
 from worker.trainer.text.network import (
     TextClassifier,
     build_network,
@@ -176,7 +177,7 @@ def _start_afresh(
         num_classes=len(table.index.classes),
         vocabulary_size=tokens.facts.vocabulary_size,
     )
-    return TextStart(model, tokens)
+    return TextStart(model, replace(tokens, end_id=find_end(model.config)))
 
 
 def _succeed(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
@@ -248,7 +249,7 @@ def _open_given_tokens(
             f"{known:,}; they do not belong together"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
-    return tokens
+    return replace(tokens, end_id=find_end(model.config))
 
 
 def _open(

@@ -4,6 +4,7 @@ Either is one `tokenizers.Tokenizer`, which cuts at the model's length and pads 
 batch, so that its `tokenizer.json` alone is what a user of the exported model needs.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,9 @@ def train_tokenizer(
 
     Not WordPiece: `tokenizers` numbers the letters within words as it comes upon them, in the order
     of a hash table, and so makes another vocabulary in every process (0.23.3). Bytes have numbers.
+
+    What a text says never becomes a special token, neither here nor by the tokenizer's file: a text
+    with `[SEP]` in it would have two ends.
 
     Args:
         texts: of the training split alone.
@@ -63,11 +67,15 @@ def train_tokenizer(
         pair=f"{START} $A {END} $B {END}",
         special_tokens=[(name, SPECIAL.index(name)) for name in (START, END)],
     )
-    return fit_tokenizer(tokenizer, max_length=max_length, pad_id=PAD_ID)
+    return fit_tokenizer(_look_for_none(tokenizer), max_length=max_length, pad_id=PAD_ID)
 
 
 def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer":
     """The tokenizer of a pretrained model's folder.
+
+    It finds its special tokens in texts, as its makers meant it to: what would keep it from that
+    (`encode_special_tokens`) is not a part of its file (0.23.3), so that whoever uses the exported
+    model would have other tokens than the training had.
 
     Args:
         folder: with `tokenizer.json`, or the older files that transformers makes one of.
@@ -113,6 +121,19 @@ def fit_tokenizer(tokenizer: "Tokenizer", *, max_length: int, pad_id: int) -> "T
     pad_token = tokenizer.id_to_token(pad_id) or PAD
     tokenizer.enable_padding(pad_id=pad_id, pad_token=pad_token)
     return tokenizer
+
+
+def _look_for_none(tokenizer: "Tokenizer") -> "Tokenizer":
+    """The same tokenizer, which looks for no special token in a text.
+
+    They stay in the vocabulary, where the template, the padding and the stand-in find them. No pair
+    of bytes makes one: letters and brackets are parted before.
+    """
+    from tokenizers import Tokenizer
+
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = []
+    return Tokenizer.from_str(json.dumps(content))
 
 
 def _convert(folder: Path) -> "Tokenizer":

@@ -30,7 +30,7 @@ from worker.trainer.text.tokenizer import FILE
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-VERSION = 1
+VERSION = 2
 """Part of the key; rises whenever the same text would become other tokens."""
 BLOCK_ROWS = 8192
 """Texts in memory at a time."""
@@ -67,12 +67,14 @@ class Tokens:
         ids: (T,) int32.
         offsets: (N + 1,) int64.
         tokenizer_path: of the `tokenizer.json` that made them.
+        end_id: what the network that reads them may look for at a text's end.
     """
 
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]
     facts: TokenFacts
     tokenizer_path: Path
+    end_id: int | None = None
 
 
 def open_tokens(

@@ -135,9 +135,10 @@ def test_another_architecture_than_the_weights_is_refused(make_tuning_job, start
         start(make_tuning_job(model=model))
 
 
-def test_a_whole_configuration_describes_itself():
-    config = described()
-    again = Model(name="distilbert", options=OPTIONS, config=json.loads(json.dumps(config)))
+@pytest.mark.parametrize("name", ["distilbert", "bart", "t5"])
+def test_a_whole_configuration_describes_itself(name):
+    config = described(name)
+    again = Model(name=name, options=OPTIONS, config=json.loads(json.dumps(config)))
     assert (
         describe_network(again, max_length=MAX_LENGTH, num_classes=5, vocabulary_size=300) == config
     )

@@ -6,10 +6,21 @@ import sys
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.text.tokenizer import FILE, load_tokenizer, train_tokenizer
+from worker.trainer.text.tokenizer import (
+    END,
+    FILE,
+    PAD,
+    PAD_ID,
+    SPECIAL,
+    START,
+    load_tokenizer,
+    parse_tokenizer,
+    train_tokenizer,
+)
 from worker.trainer.text.tokens import open_tokens
 
 TEXTS = ["the boat and the sail", "salt in the oven", "Waves, WAVES, waves!", "", "naïve café"]
@@ -41,6 +52,34 @@ def test_a_tokenizer_reads_any_case_unless_it_shall_not():
     assert trained().encode("WAVES").ids == trained().encode("waves").ids
     cased = trained(lowercase=False)
     assert cased.encode("WAVES").ids != cased.encode("waves").ids
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_special_tokens_name_in_a_text_is_text_by_the_tokenizers_file_too(tmp_path, lowercase):
+    text = "".join(SPECIAL) + " and ".join(SPECIAL)
+    tokenizer = trained([*TEXTS, *[text] * 50], max_length=200, lowercase=lowercase)
+    tokenizer.save(str(tmp_path / FILE))
+    saved = Tokenizer.from_file(str(tmp_path / FILE))
+    for found in (tokenizer, saved, parse_tokenizer(saved.to_str(), max_length=200, pad_id=0)):
+        encoding = found.encode(text)
+        start, *inside, end = encoding.ids
+        assert (start, end) == (SPECIAL.index(START), SPECIAL.index(END))
+        assert min(inside) >= len(SPECIAL)
+        assert encoding.special_tokens_mask == [1, *[0] * len(inside), 1]
+    assert [saved.token_to_id(name) for name in SPECIAL] == [0, 1, 2, 3]
+    assert saved.encode_batch(["boat", text])[0].tokens[-1] == PAD
+
+
+def test_a_tokenizers_file_is_read_by_transformers_too(tmp_path):
+    tokenizer = trained()
+    tokenizer.save(str(tmp_path / FILE))
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), SPECIAL, strict=True))
+    for special in ({}, names):
+        theirs = PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / FILE), **special)
+        assert theirs("the boat").input_ids == tokenizer.encode("the boat").ids
+        assert len(theirs) == tokenizer.get_vocab_size()
+        padded = theirs(["boat", "the boat and the sail"], padding=True)
+        assert padded.input_ids[0][-1] == PAD_ID
 
 
 def test_a_tokenizer_follows_from_its_texts_alone():

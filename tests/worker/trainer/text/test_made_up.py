@@ -1,0 +1,34 @@
+import pytest
+import torch
+
+from worker.trainer.text.made_up import end_texts, find_end, make_up_ids
+
+VOCABULARY = 8
+END = 3
+
+
+def ended(num, length, **options):
+    ids = make_up_ids(num, length=length, vocabulary=VOCABULARY)
+    return ids, end_texts(ids, end=END, vocabulary=VOCABULARY, **options)
+
+
+@pytest.mark.parametrize(("num", "length"), [(1, 1), (3, 8), (5, 13)])
+def test_each_made_up_text_has_its_end_token_at_its_end_and_there_alone(num, length):
+    before, ids = ended(num, length)
+    assert (ids[:, -1] == END).all()
+    assert ((ids == END).sum(dim=1) == 1).all()
+    assert torch.equal(before, make_up_ids(num, length=length, vocabulary=VOCABULARY))
+    assert 0 <= int(ids.min()) <= int(ids.max()) < VOCABULARY
+
+
+def test_a_padded_texts_end_is_its_last_token_of_its_own():
+    mask = torch.ones(2, 8, dtype=torch.int64)
+    mask[0, 4:] = 0
+    _, ids = ended(2, 8, mask=mask)
+    assert (ids == END).nonzero().tolist() == [[0, 3], [1, 7]]
+
+
+@pytest.mark.parametrize("config", [{}, {"eos_token_id": None}, {"eos_token_id": [3, 5]}])
+def test_texts_of_a_network_without_one_end_token_stay_as_they_are(config):
+    ids = make_up_ids(3, length=8, vocabulary=VOCABULARY)
+    assert torch.equal(end_texts(ids, end=find_end(config), vocabulary=VOCABULARY), ids)
