@@ -26,15 +26,11 @@ from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny, resolve_precision
 from worker.trainer.report import Report
 from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
-from worker.trainer.text.network import (
-    TextClassifier,
-    build_network,
-    check_reading,
-    takes_prepared_mask,
-)
+from worker.trainer.text.network import TextClassifier, build_network
 from worker.trainer.text.previews import build_text_preview
 from worker.trainer.text.start import TextStart, open_start
 from worker.trainer.text.table import open_text_table
+from worker.trainer.text.trial_reading import check_ends, check_reading, takes_prepared_mask
 from worker.trainer.trials.batch_size import reference_batch_size, scale_rate
 from worker.trainer.trials.cpu_bf16 import settle_cpu_bf16
 from worker.trainer.trials.probing import Probe
@@ -77,6 +73,7 @@ def prepare(
     model = start.build(say=report.message)
     vocabulary_size = int(config["vocab_size"])
     check_reading(model, max_length=max_length, vocabulary_size=vocabulary_size)
+    check_ends(model, start.tokens, table)
     texts = ResidentTexts(
         start.tokens,
         table.labels,

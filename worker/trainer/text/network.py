@@ -3,10 +3,8 @@
 Legend of shapes: B batch, T tokens, C classes.
 """
 
-import contextlib
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from redkiln.failure import FailureCode
 from redkiln.nearest import suggest
 from redkiln.tasks.text_classification import Model
 from worker.trainer.failed import TrainingFailed
-from worker.trainer.text.made_up import end_texts, find_end
 from worker.trainer.text.tokenizer import END, PAD_ID, SPECIAL
 
 ATTENTION = "sdpa"
@@ -46,19 +43,6 @@ NAMES_ONLY = frozenset(
 """Fields of a configuration that decide nothing about a network of ours."""
 OF_TOKENIZER = {"vocab_size", "pad_token_id"}
 NOT_ARCHITECTURE = NAMES_ONLY | {"model_type", "transformers_version"}
-SHORT_TEXT = 4
-"""Tokens of a text that every network can read."""
-PADDED_TEXT = 16
-"""Tokens of a text beside which a shorter one is padded, unless texts are shorter."""
-SAME_PADDED = 0.05
-"""Largest difference that padding may make, relative to the largest output.
-
-Source: fresh networks of 1 to 4 blocks, 7 tokens beside 16, n=12 each (transformers 5.23, CPU,
-2026-11-22): xlnet 0.4 to 2.5, fnet 0.09 to 1.6, funnel 0.02 to 1.8, none of which could be
-delivered; nystromformer up to 0.007 and convbert up to 0.0003, which are; nearly all others 1e-6.
-"""
-SAME_OUTPUTS = 1e-4
-"""Largest difference of two ways to compute the same, relative to the largest output."""
 
 
 class TextClassifier(nn.Module):
@@ -227,128 +211,6 @@ def load_network(config: dict[str, Any], folder: Path) -> TextClassifier:
     except Exception as error:
         raise _refused(str(folder), error) from error
     return TextClassifier(network)
-
-
-def check_reading(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> None:
-    """Have a fresh network on the CPU read one longest text, and a short one beside another.
-
-    Raises:
-        TrainingFailed: it cannot read so many tokens, or so many different ones, or takes padding
-            for a part of the text.
-    """
-    ids = _end(network, _texts_of(max_length, vocabulary_size)[:1])
-    failed = _fail_to_read(network, ids)
-    if failed is None:
-        _check_padding(network, length=min(PADDED_TEXT, max_length), vocabulary=vocabulary_size)
-        return
-    reason = _reason_of(failed)
-    if _fail_to_read(network, ids[:, -SHORT_TEXT:]) is None:
-        message = (
-            f"the network cannot read texts of {max_length} tokens ({reason}); lower "
-            "model.options.max_length"
-        )
-        pointer = "/model/options/max_length"
-    else:
-        kind = network.network.config.model_type
-        message = (
-            f"a {kind} of this configuration cannot read texts ({reason}); look at model.config, "
-            "or choose another model.name"
-        )
-        pointer = "/model/config"
-    raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer) from failed
-
-
-def _fail_to_read(network: TextClassifier, ids: torch.Tensor) -> Exception | None:
-    try:
-        with _reading(network):
-            network(ids)
-    # Whatever a wrong value leads to in the code of so many architectures.
-    except Exception as error:  # noqa: BLE001 - it is told by the caller
-        return error
-    return None
-
-
-def _check_padding(network: TextClassifier, *, length: int, vocabulary: int) -> None:
-    """Have it read a short text alone, and the same one padded beside one of this length.
-
-    Batches differ between training, scoring and whoever uses the model, so that none of them would
-    see what another one saw.
-    """
-    short = max(SHORT_TEXT - 1, length // 2 - 1)
-    ids = _texts_of(length, vocabulary)
-    mask = torch.ones_like(ids)
-    mask[0, short:] = 0
-    config = network.network.config
-    ids = _end(network, ids, mask).masked_fill(mask == 0, config.pad_token_id or 0)
-    kind = config.model_type
-    try:
-        with _reading(network):
-            padded, alone = network(ids, mask)[:1], network(ids[:1, :short])
-    # As in `_fail_to_read`.
-    except Exception as error:
-        message = (
-            f"a {kind} cannot read a short text beside a longer one ({_reason_of(error)}); "
-            "choose another model.name"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name") from error
-    difference, largest = (padded - alone).abs().max(), alone.abs().max()
-    if difference > SAME_PADDED * largest:
-        message = (
-            f"what a {kind} says of a text depends on the padding behind it (here by "
-            f"{difference / largest:.0%}), and so on the texts beside it; choose another model.name"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
-
-
-def _end(
-    network: TextClassifier, ids: torch.Tensor, mask: torch.Tensor | None = None
-) -> torch.Tensor:
-    config = network.network.config
-    end = find_end(config.to_dict())
-    return end_texts(ids, end=end, vocabulary=config.vocab_size, mask=mask)
-
-
-def _reason_of(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
-
-
-def takes_prepared_mask(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> bool:
-    """Whether a mask that is ready for attention gives what the plain one does.
-
-    Making it from the plain one, transformers looks at the mask's numbers, and so waits for the
-    device at every step. Some architectures add to it (causal ones, those that look at a window of
-    tokens), so it is tried on two longest texts; the network is a fresh one on the CPU.
-    """
-    if any(getattr(module, "is_causal", False) for module in network.modules()):
-        return False
-    ids = _texts_of(max_length, vocabulary_size)
-    mask = torch.ones_like(ids)
-    mask[0, max_length // 2 :] = 0
-    ids = _end(network, ids, mask)
-    try:
-        with _reading(network):
-            plain = network(ids, mask)
-            prepared = network(ids, mask.bool()[:, None, None, :])
-    # As in `_fail_to_read`; xlm and flaubert assert that a mask is a plain one.
-    except Exception:  # noqa: BLE001
-        return False
-    difference, largest = (plain - prepared).abs().max(), plain.abs().max()
-    return bool(difference <= SAME_OUTPUTS * largest)
-
-
-@contextlib.contextmanager
-def _reading(network: nn.Module) -> Iterator[None]:
-    network.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        network.train()
-
-
-def _texts_of(length: int, vocabulary: int) -> torch.Tensor:
-    """(2, length) int64."""
-    return torch.arange(2 * length).remainder_(vocabulary).flip(0).view(2, length)
 
 
 def _takes(config: Any, name: str, value: Any) -> bool:

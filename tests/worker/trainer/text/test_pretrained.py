@@ -9,7 +9,8 @@ from redkiln.tasks.text_classification import Model
 from tests.worker.trainer.text.small_model import MAX_LENGTH, OPTIONS, described
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.models import hub
-from worker.trainer.text.network import build_network, describe_network, takes_prepared_mask
+from worker.trainer.text.network import build_network, describe_network
+from worker.trainer.text.trial_reading import takes_prepared_mask
 
 
 def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
