@@ -8,6 +8,8 @@ that must start fast.
 import hashlib
 import io
 import json
+import math
+import os
 import tarfile
 import warnings
 import zipfile
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from redkiln.datasets import Sample
@@ -140,18 +143,45 @@ class FolderSource:
         """Nothing stays open."""
 
 
+class ArrayRows:
+    """Rows of an NPY file, (N, ...), which several threads may read at once.
+
+    They are read rather than mapped: pages of a map would count as this process's memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        mapped = np.load(path, mmap_mode="r")
+        self._num_rows, self._shape = int(mapped.shape[0]), mapped.shape[1:]
+        self._dtype, self._offset = mapped.dtype, mapped.offset
+        self._row_bytes = math.prod(self._shape) * mapped.itemsize
+        self._file = path.open("rb")
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def __getitem__(self, row: int) -> NDArray[np.uint8]:
+        start = self._offset + range(self._num_rows)[row] * self._row_bytes
+        content = os.pread(self._file.fileno(), self._row_bytes, start)
+        return np.frombuffer(content, dtype=self._dtype).reshape(self._shape)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class ArraySource:
     """Rows of an array of images."""
 
     def __init__(self, path: Path) -> None:
-        self._images = np.load(path, mmap_mode="r")
+        self._images = ArrayRows(path)
 
     def open_image(self, sample: Sample) -> Image.Image:
         """The image of a row."""
-        return Image.fromarray(np.ascontiguousarray(self._images[int(sample.path)]))
+        return Image.fromarray(self._images[int(sample.path)])
 
     def close(self) -> None:
-        """The map goes with the array."""
+        """Close the array's file."""
+        self._images.close()
 
 
 class ArraysSource:
@@ -159,7 +189,7 @@ class ArraysSource:
 
     def __init__(self, path: Path) -> None:
         names = json.loads((path / ARRAYS).read_text())
-        self._arrays = {key: np.load(path / name, mmap_mode="r") for key, name in names.items()}
+        self._arrays = {key: ArrayRows(path / name) for key, name in names.items()}
 
     def open_image(self, sample: Sample) -> Image.Image:
         """The image of a row."""
@@ -167,11 +197,13 @@ class ArraysSource:
         array = self._arrays[array_key(sample)]
         if sample.row >= len(array):
             raise BadSampleError(sample.path, f"row {sample.row} is not there", is_gone=True)
-        pixels = np.ascontiguousarray(array[sample.row])
+        pixels = array[sample.row]
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels)
 
     def close(self) -> None:
-        """The maps go with the arrays."""
+        """Close the arrays' files."""
+        for array in self._arrays.values():
+            array.close()
 
 
 def array_key(sample: Sample) -> str:

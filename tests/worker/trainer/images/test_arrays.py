@@ -4,6 +4,7 @@ import io
 import struct
 import tarfile
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from redkiln.failure import FailureCode
 from worker.trainer.failed import TrainingFailed
 from worker.trainer.images.decode import open_decoded
 from worker.trainer.images.pixels import PixelFormat
+from worker.trainer.images.sources import ArrayRows
 
 GREY = np.random.default_rng(0).integers(0, 256, (9, 6, 6), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 256, (9, 6, 6, 3), dtype=np.uint8)
@@ -130,3 +132,17 @@ def test_a_file_of_a_folder_that_changed_is_refused(opened, tmp_path):
     index = index_of(train="images", test="images", channels=1, sha256="0" * 64)
     with pytest.raises(TrainingFailed, match="changed since it was registered"):
         opened(tmp_path / "data", index)
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 5), (40, 6, 5, 3)])
+def test_rows_are_read_and_not_mapped(tmp_path, shape):
+    path = tmp_path / "images.npy"
+    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    np.save(path, images)
+    rows = ArrayRows(path)
+    assert len(rows) == 40
+    assert all(np.array_equal(rows[row], images[row]) for row in (0, 7, 39))
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    with pytest.raises(IndexError):
+        rows[40]
+    rows.close()
