@@ -114,7 +114,7 @@ Optimizer = Annotated[
 
 
 class Schedule(Shorthand):
-    """How the learning rate changes from step to step."""
+    """How the learning rate changes from step to step, after a warm-up."""
 
     name: Literal["constant", "cosine", "linear", "one-cycle"] = Field(
         "cosine",
@@ -123,8 +123,8 @@ class Schedule(Shorthand):
     )
     warmup_fraction: Auto | Annotated[float, Field(ge=0, le=0.9)] = Field(
         "auto",
-        description="Share of all steps in which the rate rises; `auto` is 0.3 for `one-cycle` and "
-        "none for the others.",
+        description="Share of all steps in which the rate rises; `auto` is 0.1 for `cosine` and "
+        "`linear`, 0.3 for `one-cycle` and none for `constant`.",
     )
 
 

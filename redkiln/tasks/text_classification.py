@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from redkiln.freezing import TunedTraining, check_frozen
 from redkiln.job_weights import check_job, check_pinned, expand_job
-from redkiln.spec import AdamW, Auto, Optimizer, Schedule, Shorthand, StrictModel, TrainingSpec
+from redkiln.spec import AdamW, Auto, Optimizer, Shorthand, StrictModel, TrainingSpec
 
 NAME: Literal["text-classification"] = "text-classification"
 
@@ -14,7 +14,6 @@ FROM_SCRATCH_LR = 1e-3
 PRETRAINED_LR = 5e-5
 """What a whole pretrained network is tuned with. Source: Devlin et al., arXiv:1810.04805, A.3."""
 PRETRAINED_EPOCHS = 3
-WARMUP_FRACTION = 0.1
 
 
 class Options(StrictModel):
@@ -96,7 +95,6 @@ class TextTraining(TunedTraining):
     }
 
     optimizer: Optimizer = Field(default_factory=lambda: AdamW(lr=FROM_SCRATCH_LR))
-    schedule: Schedule = Field(default_factory=lambda: Schedule(warmup_fraction=WARMUP_FRACTION))
 
 
 class TextClassificationSpec(TrainingSpec):

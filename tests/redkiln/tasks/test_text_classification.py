@@ -15,7 +15,6 @@ def test_the_shortest_spec_trains_a_small_network_from_scratch():
         None,
     )
     assert (spec.training.optimizer.name, spec.training.optimizer.lr) == ("adamw", 1e-3)
-    assert spec.training.schedule.warmup_fraction == 0.1
     assert spec.training.epochs == 10
 
 

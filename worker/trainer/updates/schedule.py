@@ -11,6 +11,14 @@ ONE_CYCLE_WARMUP = 0.3
 ONE_CYCLE_START = 1 / 25
 ONE_CYCLE_END = ONE_CYCLE_START / 1e4
 """Source: the defaults of torch.optim.lr_scheduler.OneCycleLR, after Smith, arXiv:1708.07120."""
+FALLING_WARMUP = 0.1
+"""Of `cosine` and `linear`: a rate that begins at its highest costs accuracy for good, the more so
+the larger the batch.
+
+Measured: amdnet on 9,000 images of CIFAR-10 for 10 epochs with AdamW, test accuracy without and
+with, means of 3 to 5 seeds: 0.636 and 0.652 at batch 32, 0.621 and 0.650 at 64, 0.586 and 0.641
+at 128, each with the rate that goes with its batch; a twentieth does as well as a tenth.
+"""
 
 
 def learning_rate(schedule: Schedule, *, start: float, step: int, steps: int) -> float:
@@ -34,7 +42,13 @@ def warmup_fraction(schedule: Schedule) -> float:
     """Share of all steps in which the rate rises."""
     if schedule.warmup_fraction != "auto":
         return schedule.warmup_fraction
-    return ONE_CYCLE_WARMUP if schedule.name == "one-cycle" else 0.0
+    match schedule.name:
+        case "one-cycle":
+            return ONE_CYCLE_WARMUP
+        case "cosine" | "linear":
+            return FALLING_WARMUP
+        case "constant":
+            return 0.0
 
 
 def _one_cycle(step: int, *, warmup: float, last: int) -> float:

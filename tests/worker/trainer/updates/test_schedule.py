@@ -9,14 +9,20 @@ def rates(schedule, *, steps=100, start=0.4):
     return [learning_rate(schedule, start=start, step=s, steps=steps) for s in range(steps + 1)]
 
 
-def test_cosine_starts_at_the_rate_and_falls_to_zero():
-    values = rates(Schedule())
+def test_cosine_falls_from_the_rate_to_zero():
+    values = rates(Schedule(warmup_fraction=0.0))
     assert [values[0], values[50], values[100]] == pytest.approx([0.4, 0.2, 0.0])
 
 
 def test_linear_falls_evenly_to_zero():
-    values = rates(Schedule(name="linear"))
+    values = rates(Schedule(name="linear", warmup_fraction=0.0))
     assert [values[0], values[25], values[100]] == pytest.approx([0.4, 0.3, 0.0])
+
+
+@pytest.mark.parametrize("name", ["cosine", "linear"])
+def test_what_falls_rises_for_a_tenth_unless_told_otherwise(name):
+    assert rates(Schedule(name=name)) == rates(Schedule(name=name, warmup_fraction=0.1))
+    assert rates(Schedule(name=name)) != rates(Schedule(name=name, warmup_fraction=0.0))
 
 
 def test_constant_stays():
