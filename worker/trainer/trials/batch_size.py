@@ -1,6 +1,9 @@
 """Which batch size `auto` becomes, and the learning rate that goes with it: pure decisions."""
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 WITHIN = 0.95
 """Of the fastest rate: what a larger batch gains beyond that is not worth fewer updates."""
@@ -11,8 +14,31 @@ BATCHES_AN_EPOCH = 50
 HEADROOM = 0.7
 """Share of the free memory that a step may take by what it takes at the smallest batch."""
 
+MOST_DOUBT = 0.05
+"""However unsteady the machine is: what is a tenth slower than the fastest is never taken."""
+ERROR_OF_A_MEDIAN = (math.pi / 2) ** 0.5
+"""Over the error of a mean, of many normal deviates."""
+
 REFERENCE_BATCHES_AN_EPOCH = 100
 REFERENCE_SIZES = (8, 128)
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """How fast a model trains.
+
+    Attributes:
+        rates: samples per second by batch size; at least one.
+        doubt: standard error of the ratio of two of the fastest rates; 0 where each was taken once.
+    """
+
+    rates: dict[int, float]
+    doubt: float = 0.0
+
+    def up_to(self, largest: int) -> "Speeds":
+        """Those of the batches that are no larger."""
+        rates = {size: rate for size, rate in self.rates.items() if size <= largest}
+        return Speeds(rates, self.doubt)
 
 
 def list_candidates(num_train: int, *, bytes_a_sample: int = 0, free_bytes: int = 0) -> list[int]:
@@ -34,14 +60,37 @@ def list_candidates(num_train: int, *, bytes_a_sample: int = 0, free_bytes: int 
     return sizes
 
 
-def choose_batch_size(rates: Mapping[int, float]) -> int:
-    """The smallest batch within 5 % of the fastest.
+def compare_turns(turns: Sequence[Mapping[int, float]]) -> Speeds:
+    """What sizes that were timed by turns say together.
+
+    A machine that others use, too, is slow for seconds at a time: the sizes are compared within a
+    turn, and the median of the turns counts.
 
     Args:
-        rates: samples per second by batch size; at least one.
+        turns: samples per second by batch size, of the same sizes each time; at least one turn.
     """
-    enough = WITHIN * max(rates.values())
-    return min(size for size, rate in rates.items() if rate >= enough)
+    means = [statistics.mean(turn.values()) for turn in turns]
+    usual = statistics.median(means)
+    rates = {
+        size: usual
+        * statistics.median(turn[size] / mean for turn, mean in zip(turns, means, strict=True))
+        for size in turns[0]
+    }
+    if len(turns) < 2:
+        return Speeds(rates)
+    fastest = max(rates, key=lambda size: rates[size])
+    spread = max(statistics.stdev(turn[size] / turn[fastest] for turn in turns) for size in rates)
+    return Speeds(rates, min(MOST_DOUBT, ERROR_OF_A_MEDIAN * spread / len(turns) ** 0.5))
+
+
+def choose_batch_size(speeds: Speeds) -> int:
+    """The smallest batch within 5 % of the fastest, as far as they can be told apart.
+
+    What lies on the edge is chosen by chance on a machine that others use, too: the doubt speaks
+    for the smaller batch, which makes more updates.
+    """
+    enough = (WITHIN - speeds.doubt) * max(speeds.rates.values())
+    return min(size for size, rate in speeds.rates.items() if rate >= enough)
 
 
 def spread_over_ranks(batch_size: int, *, num_ranks: int, num_train: int) -> int:

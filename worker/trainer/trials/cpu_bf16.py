@@ -16,7 +16,7 @@ from redkiln.job import Phase
 from worker.trainer.plan import count_samples
 from worker.trainer.report import Report
 from worker.trainer.trials.batch_size import reference_batch_size
-from worker.trainer.trials.probing import Probe, measure_rates
+from worker.trainer.trials.probing import Probe, measure_speeds
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.step_trials import MAX_SHARE
 
@@ -75,4 +75,4 @@ def settle_cpu_bf16(
 def _measure_rate(probe: Probe, precision: Precision, batch_size: int) -> float:
     trial = probe.training.model_copy(update={"precision": precision, "accumulation": 1})
     probe = replace(probe, training=trial)
-    return measure_rates(probe, [batch_size], is_enough=lambda _: True)[batch_size]
+    return measure_speeds(probe, [batch_size], is_enough=lambda _: True).rates[batch_size]

@@ -18,6 +18,7 @@ from torch import nn
 from redkiln.spec import Training
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import Batch, as_parts
+from worker.trainer.trials.batch_size import Speeds, compare_turns
 from worker.trainer.trials.step_trials import drawing_apart
 from worker.trainer.updates.optimizer import AnyOptimizer, build_optimizer
 from worker.trainer.updates.recompute import recompute_activations
@@ -29,9 +30,10 @@ hundredth of the training, but not less and not more than these."""
 REPEATS = 5
 ENOUGH_SECONDS = 0.25
 """Of steps of one size: then their number is enough."""
-NEAR = 0.85
-"""Of the fastest rate: sizes above that are timed again."""
-LOOKS_AGAIN = 2
+NEAR = 0.75
+"""Of the fastest rate: sizes above that are timed again, by turns."""
+MOST_TURNS = 8
+"""Their median is then known to half the spread of one."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,14 @@ def count_saved_bytes(probe: Probe, batch_size: int) -> int:
     return sum(seen.values())
 
 
-def measure_rates(
+def measure_speeds(
     probe: Probe,
     sizes: Sequence[int],
     *,
     is_enough: Callable[[dict[int, float]], bool],
     num_samples: int = 0,
-) -> dict[int, float]:
-    """Samples per second at each of these rising batch sizes.
+) -> Speeds:
+    """How fast training is at each of these rising batch sizes.
 
     It ends before a size that would take too long, and at one that does not fit the memory. With
     the time that is left the fastest sizes are timed again by turns: on a machine that others use
@@ -114,29 +116,32 @@ def measure_rates(
             if is_enough(rates) or time.perf_counter() + 4 * seconds > ends_at:
                 break
         assert ends_at is not None
-        _look_again(partial(_time_steps, probe, model, optimizer), rates, ends_at=ends_at)
+        speeds = _take_turns(partial(_time_steps, probe, model, optimizer), rates, ends_at=ends_at)
     del model, optimizer
     if probe.device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()
-    return rates
+    return speeds
 
 
-def _look_again(
+def _take_turns(
     time_steps: Callable[[int], float], rates: dict[int, float], *, ends_at: float
-) -> None:
-    """Time the fastest sizes again, and keep the better time of each."""
+) -> Speeds:
+    """Time the fastest sizes again by turns, as often as time allows: what all turns say."""
     near = [size for size, rate in rates.items() if rate >= NEAR * max(rates.values())]
     if len(near) < 2:
-        return
-    for size in LOOKS_AGAIN * near[::-1]:
-        # Once to warm up and once more, as fast as before at best.
-        if time.perf_counter() + 2 * size / rates[size] > ends_at:
-            return
+        return Speeds(rates)
+    turns = [{size: rates[size] for size in near}]
+    while len(turns) < MOST_TURNS:
+        # Each once to warm up and once more, as fast as before at best.
+        if time.perf_counter() + sum(2 * size / rates[size] for size in near) > ends_at:
+            break
         try:
-            rates[size] = max(rates[size], size / time_steps(size))
+            turns.append({size: size / time_steps(size) for size in near[::-1]})
         except torch.OutOfMemoryError:
-            return  # somebody else took memory meanwhile: what was found stands
+            break  # somebody else took memory meanwhile: what was found stands
+    compared = compare_turns(turns)
+    return Speeds(rates | compared.rates, compared.doubt)
 
 
 def find_budget(training_seconds: float) -> float:

@@ -12,6 +12,7 @@ from worker.trainer.inputs import Batch
 from worker.trainer.plan import count_samples
 from worker.trainer.report import Report
 from worker.trainer.trials.batch_size import (
+    Speeds,
     choose_batch_size,
     is_flat,
     list_candidates,
@@ -25,7 +26,7 @@ from worker.trainer.trials.probing import (
     count_saved_bytes,
     find_budget,
     free_bytes,
-    measure_rates,
+    measure_speeds,
 )
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.step_trials import settings_of
@@ -68,23 +69,24 @@ def settle_batch_size(
     """
     if training.batch_size == "auto":
         probe = Probe(model, loss, make_batch, training, device)
-        rates = _find_rates(probe, num_train=num_train, key=key, of=remembered, report=report)
-        size = choose_batch_size(rates)
+        speeds = _find_speeds(probe, num_train=num_train, key=key, of=remembered, report=report)
+        size = choose_batch_size(speeds)
         if num_ranks > 1:
             size = spread_over_ranks(size, num_ranks=num_ranks, num_train=num_train)
         size = min(size, num_train)
         _scale_default_rate(training, size, reference or reference_batch_size(num_train))
-        report.message(describe_choice(size, rates, lr=training.optimizer.lr))
+        report.message(describe_choice(size, speeds, lr=training.optimizer.lr))
     else:
         size = min(training.batch_size, num_train)
     training.batch_size = size
     training.accumulation = min(training.accumulation, size)
 
 
-def describe_choice(batch_size: int, rates: Mapping[int, float], *, lr: float) -> str:
+def describe_choice(batch_size: int, speeds: Speeds, *, lr: float) -> str:
     """What was chosen and why, for people."""
-    measured = ", ".join(f"{size}: {rate:,.0f}" for size, rate in sorted(rates.items()))
-    why = f" (samples/s by batch: {measured})" if len(rates) > 1 else ""
+    measured = ", ".join(f"{size}: {rate:,.0f}" for size, rate in sorted(speeds.rates.items()))
+    doubt = f"; told apart to {speeds.doubt:.1%}" if speeds.doubt else ""
+    why = f" (samples/s by batch: {measured}{doubt})" if len(speeds.rates) > 1 else ""
     return f"batch_size auto is {batch_size}{why}; lr {lr:g}"
 
 
@@ -112,13 +114,13 @@ def _scale_default_rate(training: Training, batch_size: int, reference: int) -> 
         optimizer.lr = scale_rate(optimizer.lr, batch_size=batch_size, reference=reference)
 
 
-def _find_rates(
+def _find_speeds(
     probe: Probe, *, num_train: int, key: Mapping[str, Any], of: Remembered, report: Report
-) -> dict[int, float]:
+) -> Speeds:
     training = probe.training
     sizes = list_candidates(num_train)
     if len(sizes) == 1:
-        return {sizes[0]: 1.0}
+        return Speeds({sizes[0]: 1.0})
     whole_key = {
         **key,
         **settings_of(training),
@@ -134,32 +136,36 @@ def _find_rates(
             num_samples / rates[min(rates)]
         )
         if covers(rates, tried=known["tried"], largest=sizes[-1], is_thorough=is_thorough):
-            return {size: rate for size, rate in rates.items() if size <= sizes[-1]}
+            return Speeds(rates, known.get("doubt", 0.0)).up_to(sizes[-1])
     report.enter(Phase.WARMING)
     report.message("finding the batch size: the first job of this kind on this device")
-    rates = _measure(probe, sizes[0], num_train=num_train, num_samples=num_samples)
-    if rates:
-        seconds = find_budget(num_samples / rates[min(rates)])
-        found = {"rates": rates, "tried": sizes[-1], "seconds": seconds}
+    speeds = _measure(probe, sizes[0], num_train=num_train, num_samples=num_samples)
+    if speeds is not None:
+        found = {
+            "rates": speeds.rates,
+            "doubt": speeds.doubt,
+            "tried": sizes[-1],
+            "seconds": find_budget(num_samples / speeds.rates[min(speeds.rates)]),
+        }
         of.save("rates_by_batch", whole_key, found)
     else:
         text = f"not even {sizes[0]} samples fit the device's memory beside a copy of the model: "
         report.message(text + "training begins with them, and splits them where it has to")
     report.enter(Phase.PREPARING)
-    return rates or {sizes[0]: 1.0}
+    return speeds or Speeds({sizes[0]: 1.0})
 
 
-def _measure(probe: Probe, smallest: int, *, num_train: int, num_samples: int) -> dict[int, float]:
-    """Samples per second by batch size; nothing where memory is short from the start."""
+def _measure(probe: Probe, smallest: int, *, num_train: int, num_samples: int) -> Speeds | None:
+    """How fast training is by batch size; None where memory is short from the start."""
     try:
         bytes_a_sample = int(BYTES_A_SAVED_BYTE * count_saved_bytes(probe, smallest) / smallest)
         fitting = list_candidates(
             num_train, bytes_a_sample=bytes_a_sample, free_bytes=free_bytes(probe.device)
         )
-        rates = measure_rates(probe, fitting, is_enough=is_flat, num_samples=num_samples)
+        speeds = measure_speeds(probe, fitting, is_enough=is_flat, num_samples=num_samples)
     except torch.OutOfMemoryError:
-        rates = {}
-    if not rates and probe.device.type == "cuda":
+        speeds = None
+    if speeds is None and probe.device.type == "cuda":
         # Behind the handler of the error, which keeps every tensor of the step alive.
         torch.cuda.empty_cache()
-    return rates
+    return speeds

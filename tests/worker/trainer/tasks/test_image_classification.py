@@ -12,6 +12,7 @@ from worker.trainer.failed import TrainingFailed
 from worker.trainer.tasks import image_classification
 from worker.trainer.tasks.image_classification import may_step_with_one
 from worker.trainer.trials import cpu_bf16
+from worker.trainer.trials.batch_size import Speeds
 
 
 def test_speeds_do_not_depend_on_the_number_of_classes(make_job, start, monkeypatch):
@@ -34,11 +35,12 @@ def tried(monkeypatch):
     """A CPU with bf16 that is 1.3 times as fast as fp32; what was tried on it, and how large."""
     tried = []
 
-    def rate(probe, sizes, *, is_enough):
+    def measure(probe, sizes, *, is_enough):
         tried.append((probe.training.precision, *sizes))
-        return dict.fromkeys(sizes, 1.3 if probe.training.precision == "bf16" else 1.0)
+        rate = 1.3 if probe.training.precision == "bf16" else 1.0
+        return Speeds(dict.fromkeys(sizes, rate))
 
-    monkeypatch.setattr(cpu_bf16, "measure_rates", rate)
+    monkeypatch.setattr(cpu_bf16, "measure_speeds", measure)
     monkeypatch.setattr(precision, "CPU_BF16_PIXELS", 100)
     monkeypatch.setattr(devices, "cpu_has_bf16", lambda: True)
     return tried

@@ -1,7 +1,9 @@
 import pytest
 
 from worker.trainer.trials.batch_size import (
+    Speeds,
     choose_batch_size,
+    compare_turns,
     is_flat,
     list_candidates,
     reference_batch_size,
@@ -50,7 +52,33 @@ def test_sizes_are_capped_by_data_memory_and_1024(num_train, memory, sizes):
     ],
 )
 def test_the_smallest_batch_within_5_percent_of_the_fastest_is_chosen(rates, chosen):
-    assert choose_batch_size(rates) == chosen
+    assert choose_batch_size(Speeds(rates)) == chosen
+
+
+@pytest.mark.parametrize(("doubt", "chosen"), [(0.0, 32), (0.01, 32), (0.02, 16), (0.05, 16)])
+def test_doubt_speaks_for_the_smaller_batch(doubt, chosen):
+    assert choose_batch_size(Speeds({8: 100.0, 16: 375.0, 32: 400.0}, doubt)) == chosen
+
+
+def test_sizes_are_compared_within_a_turn_however_the_machine_slows_down():
+    turns = [{16: 360.0 * speed, 32: 400.0 * speed} for speed in (1.0, 0.5, 0.9, 0.2)]
+    compared = compare_turns(turns)
+    assert compared.rates[16] / compared.rates[32] == pytest.approx(0.9)
+    assert compared.doubt == pytest.approx(0.0, abs=1e-9)
+
+
+def test_one_odd_turn_changes_nothing_but_the_doubt():
+    steady = [{16: 360.0, 32: 400.0}] * 6
+    odd = compare_turns([*steady, {16: 360.0, 32: 320.0}])
+    assert odd.rates == pytest.approx(compare_turns(steady).rates)
+    assert compare_turns(steady).doubt == 0
+    assert 0 < odd.doubt <= 0.05
+
+
+def test_more_turns_leave_less_doubt():
+    turns = [{16: 372.0, 32: 400.0}, {16: 384.0, 32: 400.0}, {16: 376.0, 32: 400.0}]
+    assert 0.0 < compare_turns(5 * turns).doubt < 0.6 * compare_turns(turns).doubt
+    assert compare_turns(turns[:1]) == Speeds(pytest.approx(turns[0]), 0.0)
 
 
 @pytest.mark.parametrize(

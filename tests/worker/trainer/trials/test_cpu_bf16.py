@@ -5,6 +5,7 @@ from torch.nn import functional
 
 from redkiln.spec import Training
 from worker.trainer.trials import cpu_bf16
+from worker.trainer.trials.batch_size import Speeds
 from worker.trainer.trials.cpu_bf16 import settle_cpu_bf16
 from worker.trainer.trials.probing import Probe
 from worker.trainer.trials.remembered import Remembered
@@ -16,14 +17,15 @@ def settle(tmp_path, make_report, monkeypatch):
     measured = []
 
     def build(gain, *, num_train=1000, **training):
-        def rate(probe, sizes, *, is_enough):
+        def measure(probe, sizes, *, is_enough):
             assert probe.training.accumulation == 1
             measured.append((probe.training.precision, *sizes))
             if callable(gain):
-                return dict.fromkeys(sizes, gain())
-            return dict.fromkeys(sizes, gain if probe.training.precision == "bf16" else 1.0)
+                return Speeds(dict.fromkeys(sizes, gain()))
+            rate = gain if probe.training.precision == "bf16" else 1.0
+            return Speeds(dict.fromkeys(sizes, rate))
 
-        monkeypatch.setattr(cpu_bf16, "measure_rates", rate)
+        monkeypatch.setattr(cpu_bf16, "measure_speeds", measure)
         settled = Training.model_validate({"precision": "bf16", "batch_size": 8, **training})
         network = nn.Linear(2, 2)
         settle_cpu_bf16(

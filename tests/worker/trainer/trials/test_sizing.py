@@ -8,12 +8,13 @@ from torch import nn
 
 from redkiln.spec import AdamW, Training
 from worker.trainer.trials import probing, sizing
+from worker.trainer.trials.batch_size import Speeds
 from worker.trainer.trials.probing import (
     Probe,
     count_saved_bytes,
     find_budget,
     free_bytes,
-    measure_rates,
+    measure_speeds,
 )
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.sizing import covers, settle_batch_size
@@ -68,9 +69,9 @@ def measured(monkeypatch):
 
     def measure(_probe, sizes, **_options):
         calls.append(list(sizes))
-        return {size: 100.0 * min(size, 32) for size in sizes}
+        return Speeds({size: 100.0 * min(size, 32) for size in sizes})
 
-    monkeypatch.setattr(sizing, "measure_rates", measure)
+    monkeypatch.setattr(sizing, "measure_speeds", measure)
     return calls
 
 
@@ -141,14 +142,22 @@ def test_a_search_that_ran_out_of_time_does_not_do_for_a_longer_training(rates, 
     assert covers(rates, tried=64, largest=64, is_thorough=False) is is_enough
 
 
+def test_doubt_is_said_and_remembered(settle, monkeypatch):
+    speeds = Speeds({8: 100.0, 16: 375.0, 32: 400.0}, doubt=0.03)
+    monkeypatch.setattr(sizing, "measure_speeds", lambda *_args, **_options: speeds)
+    assert [settle(training(), num_train=2_000).batch_size for _ in range(2)] == [16, 16]
+    texts = [event["data"].get("text", "") for event in settle.events()]
+    assert sum("16: 375, 32: 400; told apart to 3.0%)" in text for text in texts) == 2
+
+
 def test_a_longer_training_searches_again_once(settle, monkeypatch):
     searched = []
 
     def measure(_probe, sizes, *, num_samples, **_options):
         searched.append(num_samples)
-        return {8: 1000.0, 16: 1500.0}
+        return Speeds({8: 1000.0, 16: 1500.0})
 
-    monkeypatch.setattr(sizing, "measure_rates", measure)
+    monkeypatch.setattr(sizing, "measure_speeds", measure)
     for epochs in (1, 1, 1000, 1000, 1):
         settle(training(epochs=epochs))
     assert len(searched) == 2
@@ -193,7 +202,7 @@ def test_measuring_leaves_model_and_random_numbers_as_they_were(settle):
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
     torch.set_rng_state(before)
     weights = {name: tensor.clone() for name, tensor in probe.model.state_dict().items()}
-    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False)
+    rates = measure_speeds(probe, [8, 16], is_enough=lambda _: False).rates
     count_saved_bytes(probe, 8)
     assert rates.keys() == {8, 16}
     assert all(rate > 0 for rate in rates.values())
@@ -209,9 +218,9 @@ def test_a_size_that_does_not_fit_ends_the_measuring():
         return make_batch(num)
 
     probe = Probe(network(), nn.functional.cross_entropy, limited, training(), CPU)
-    assert measure_rates(probe, [8, 16, 32, 64], is_enough=lambda _: False).keys() == {8, 16}
+    assert measure_speeds(probe, [8, 16, 32, 64], is_enough=lambda _: False).rates.keys() == {8, 16}
     with pytest.raises(torch.OutOfMemoryError):
-        measure_rates(probe, [32], is_enough=lambda _: False)
+        measure_speeds(probe, [32], is_enough=lambda _: False)
 
 
 def test_a_model_whose_smallest_batch_does_not_fit_begins_with_it_and_is_searched_for_again(
@@ -236,12 +245,12 @@ def test_what_training_computes_again_is_not_counted():
         asked = training(gradient_checkpointing=kept)
         probe = Probe(deep, nn.functional.cross_entropy, make_batch, asked, CPU)
         counts[kept] = count_saved_bytes(probe, 64)
-        assert measure_rates(probe, [8], is_enough=lambda _: True).keys() == {8}
+        assert measure_speeds(probe, [8], is_enough=lambda _: True).rates.keys() == {8}
     assert counts["on"] < 0.5 * counts["off"]
 
 
 def test_a_slow_moment_does_not_decide_between_sizes(monkeypatch):
-    took = {8: [0.5, 0.5], 16: [0.10], 32: [0.22, 0.2, 0.16], 64: [0.38, 0.4, 0.36]}
+    took = {8: [0.5], 16: [0.10], 32: [0.2, 0.16], 64: [0.3, 0.9, 0.3]}
     timed = []
 
     def time_steps(_probe, _model, _optimizer, size):
@@ -249,10 +258,12 @@ def test_a_slow_moment_does_not_decide_between_sizes(monkeypatch):
         return took[size].pop(0) if len(took[size]) > 1 else took[size][0]
 
     monkeypatch.setattr(probing, "_time_steps", time_steps)
+    monkeypatch.setattr(probing, "MOST_TURNS", 5)
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
-    rates = measure_rates(probe, [8, 16, 32, 64], is_enough=lambda _: False, num_samples=10**9)
-    assert timed == [8, 16, 32, 64, 64, 32, 16, 64, 32, 16]
-    assert rates == {8: 16, 16: 160, 32: 200, 64: pytest.approx(64 / 0.36)}
+    speeds = measure_speeds(probe, [8, 16, 32, 64], is_enough=lambda _: False, num_samples=10**9)
+    assert timed == [8, 16, 32, 64, *4 * [64, 32, 16]]
+    assert speeds.rates == pytest.approx({8: 16, 16: 160, 32: 200, 64: 64 / 0.3})
+    assert speeds.doubt == 0.05
 
 
 def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
@@ -266,7 +277,7 @@ def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
 
     monkeypatch.setattr(probing, "_time_steps", time_steps)
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
-    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False)
+    rates = measure_speeds(probe, [8, 16], is_enough=lambda _: False).rates
     assert rates == {8: 100, 16: 100}
     assert calls == [8, 16, 16]
 
@@ -274,9 +285,9 @@ def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
 def test_measuring_ends_when_its_time_is_up(monkeypatch):
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
     monkeypatch.setattr(probing, "BUDGET_SECONDS", (0.0, 60.0))
-    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False)
+    rates = measure_speeds(probe, [8, 16], is_enough=lambda _: False).rates
     assert rates.keys() == {8}
-    rates = measure_rates(probe, [8, 16], is_enough=lambda _: False, num_samples=10**9)
+    rates = measure_speeds(probe, [8, 16], is_enough=lambda _: False, num_samples=10**9).rates
     assert rates.keys() == {8, 16}
 
 
