@@ -45,7 +45,7 @@ def _measure(model: str, *, epochs: int, seeds: Sequence[int]) -> Result:
     archive = DATA / ARCHIVE
     if not archive.exists():
         return info(name, float("nan"), "", f"not measured: {ARCHIVE} is missing")
-    ours, theirs, seconds = [], [], {"ours": 0.0, "theirs": 0.0}
+    ours, theirs, batches, seconds = [], [], [], {"ours": 0.0, "theirs": 0.0}
     for seed in seeds:
         start = time.perf_counter()
         training: dict[str, Any] = {"epochs": epochs, "seed": seed, "augment": AUGMENT}
@@ -54,13 +54,14 @@ def _measure(model: str, *, epochs: int, seeds: Sequence[int]) -> Result:
             dataset = archive_dataset(archive, Path(folder))
             trained = train_job({"dataset": dataset.name, **spec}, dataset, Path(folder))
         ours.append(trained.metrics["test/accuracy"])
+        batches.append(str(trained.training["batch_size"]))
         seconds["ours"] += time.perf_counter() - start
         start = time.perf_counter()
         theirs.append(_train_plain(archive, model=model, epochs=epochs, seed=seed))
         seconds["theirs"] += time.perf_counter() - start
     detail = (
         f"{_list(ours)} over {_list(theirs)}, seeds {list(seeds)}; batch "
-        f"{trained.training['batch_size']} in {trained.training['precision']}, export included "
+        f"{', '.join(batches)} in {trained.training['precision']}, export included "
         f"{seconds['ours']:.0f} s, the plain loop's {seconds['theirs']:.0f} s; {ARCHIVE}, "
         f"{describe_device()}"
     )
