@@ -123,8 +123,8 @@ class Schedule(Shorthand):
     )
     warmup_fraction: Auto | Annotated[float, Field(ge=0, le=0.9)] = Field(
         "auto",
-        description="Share of all steps in which the rate rises; `auto` is 0.1 for `cosine` and "
-        "`linear`, 0.3 for `one-cycle` and none for `constant`.",
+        description="Share of all steps in which the rate rises; `auto` is 0.3 for `one-cycle`, "
+        "0.1 for `cosine` and `linear` on images and texts, and else none.",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from redkiln.tasks.image_classification import ImageClassificationSpec, MemoryFormat
 from worker.trainer.precision import DeviceFacts, resolve_precision
 from worker.trainer.trials.batch_size import reference_batch_size
-from worker.trainer.updates.schedule import warmup_fraction
+from worker.trainer.updates.schedule import FALLING_WARMUP, warmup_fraction
 
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
@@ -52,7 +52,9 @@ def resolve_spec(
     resolved.model.options.channels = channels
     resolved.training.batch_size = "auto" if is_auto else batch_size
     resolved.training.accumulation = min(training.accumulation, batch_size)
-    resolved.training.schedule.warmup_fraction = warmup_fraction(training.schedule)
+    resolved.training.schedule.warmup_fraction = warmup_fraction(
+        training.schedule, falling=FALLING_WARMUP
+    )
     pixels = batch_size // resolved.training.accumulation * size**2
     resolved.training.precision = resolve_precision(
         training.precision, device=device, pixels=pixels

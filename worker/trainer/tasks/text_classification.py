@@ -37,7 +37,7 @@ from worker.trainer.trials.probing import Probe
 from worker.trainer.trials.remembered import Remembered
 from worker.trainer.trials.sizing import settle_batch_size
 from worker.trainer.updates.losses import Loss, build_classifier_loss
-from worker.trainer.updates.schedule import warmup_fraction
+from worker.trainer.updates.schedule import FALLING_WARMUP, warmup_fraction
 from worker.trainer.validation import build_evaluation, is_better_classifier
 from worker.trainer.work import Work
 
@@ -205,7 +205,7 @@ def _settle(
     make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
     asked = training.batch_size
     usual: int = reference_batch_size(num_train) if asked == "auto" else asked
-    training.schedule.warmup_fraction = warmup_fraction(training.schedule)
+    training.schedule.warmup_fraction = warmup_fraction(training.schedule, falling=FALLING_WARMUP)
     if training.compile == "auto":
         # Batches have many shapes, each of which would be compiled.
         training.compile = "off"

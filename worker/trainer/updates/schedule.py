@@ -12,12 +12,13 @@ ONE_CYCLE_START = 1 / 25
 ONE_CYCLE_END = ONE_CYCLE_START / 1e4
 """Source: the defaults of torch.optim.lr_scheduler.OneCycleLR, after Smith, arXiv:1708.07120."""
 FALLING_WARMUP = 0.1
-"""Of `cosine` and `linear`: a rate that begins at its highest costs accuracy for good, the more so
-the larger the batch.
+"""Of `cosine` and `linear`, on images and texts: a rate that begins at its highest costs accuracy
+for good, the more so the larger the batch. Not so on tables.
 
 Measured: amdnet on 9,000 images of CIFAR-10 for 10 epochs with AdamW, test accuracy without and
 with, means of 3 to 5 seeds: 0.636 and 0.652 at batch 32, 0.621 and 0.650 at 64, 0.586 and 0.641
-at 128, each with the rate that goes with its batch; a twentieth does as well as a tenth.
+at 128, each with the rate that goes with its batch; a twentieth does as well as a tenth. The MLP
+on the breast cancer table at batch 8, 6 seeds: 0.991 and 0.971.
 """
 
 
@@ -38,15 +39,20 @@ def learning_rate(schedule: Schedule, *, start: float, step: int, steps: int) ->
             return start * 0.5 * (1 + math.cos(math.pi * share))
 
 
-def warmup_fraction(schedule: Schedule) -> float:
-    """Share of all steps in which the rate rises."""
+def warmup_fraction(schedule: Schedule, *, falling: float = 0.0) -> float:
+    """Share of all steps in which the rate rises.
+
+    Args:
+        schedule: with its share or `auto`.
+        falling: what `auto` is for `cosine` and `linear`.
+    """
     if schedule.warmup_fraction != "auto":
         return schedule.warmup_fraction
     match schedule.name:
         case "one-cycle":
             return ONE_CYCLE_WARMUP
         case "cosine" | "linear":
-            return FALLING_WARMUP
+            return falling
         case "constant":
             return 0.0
 

@@ -46,6 +46,12 @@ def test_what_the_user_wrote_is_kept():
     assert resolved.training.precision == "bf16"
 
 
+def test_the_rate_rises_first_unless_told_otherwise():
+    assert resolve().training.schedule.warmup_fraction == 0.1
+    told = {"schedule": {"name": "linear", "warmup_fraction": 0.0}}
+    assert resolve({"training": told}).training.schedule.warmup_fraction == 0.0
+
+
 def test_channels_that_the_user_chose_decide_the_model():
     resolved = resolve({"model": {"options": {"channels": 1}}}, size=(28, 28), channels=3)
     assert resolved.model.name == "mnist-cnn"

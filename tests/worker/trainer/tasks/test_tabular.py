@@ -155,6 +155,7 @@ def test_auto_leaves_nothing_open(make_table_job, start):
     assert "auto" not in json.dumps(work.spec.model_dump(mode="json")["model"])
     assert work.spec.training.batch_size == 8
     assert work.spec.training.precision == "fp32"
+    assert work.spec.training.schedule.warmup_fraction == 0.0
 
 
 def test_a_table_has_more_epochs_than_images_unless_it_is_told(make_table_job, start):

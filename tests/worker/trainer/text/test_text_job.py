@@ -144,6 +144,7 @@ def test_all_that_was_auto_is_settled_and_stays_so(make_text_job, start):
     assert spec.training.batch_size == 8
     assert spec.training.precision in ("fp32", "bf16")
     assert "auto" not in spec.training.model_dump_json()
+    assert spec.training.schedule.warmup_fraction == 0.1
     again = make_text_job(
         "again",
         model=json.loads(spec.model.model_dump_json()),

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from redkiln.spec import Schedule
-from worker.trainer.updates.schedule import learning_rate
+from worker.trainer.updates.schedule import learning_rate, warmup_fraction
 
 
 def rates(schedule, *, steps=100, start=0.4):
@@ -10,19 +10,28 @@ def rates(schedule, *, steps=100, start=0.4):
 
 
 def test_cosine_falls_from_the_rate_to_zero():
-    values = rates(Schedule(warmup_fraction=0.0))
+    values = rates(Schedule())
     assert [values[0], values[50], values[100]] == pytest.approx([0.4, 0.2, 0.0])
 
 
 def test_linear_falls_evenly_to_zero():
-    values = rates(Schedule(name="linear", warmup_fraction=0.0))
+    values = rates(Schedule(name="linear"))
     assert [values[0], values[25], values[100]] == pytest.approx([0.4, 0.3, 0.0])
 
 
-@pytest.mark.parametrize("name", ["cosine", "linear"])
-def test_what_falls_rises_for_a_tenth_unless_told_otherwise(name):
-    assert rates(Schedule(name=name)) == rates(Schedule(name=name, warmup_fraction=0.1))
-    assert rates(Schedule(name=name)) != rates(Schedule(name=name, warmup_fraction=0.0))
+@pytest.mark.parametrize(
+    ("schedule", "share"),
+    [
+        ({"name": "cosine"}, 0.1),
+        ({"name": "linear"}, 0.1),
+        ({"name": "cosine", "warmup_fraction": 0.0}, 0.0),
+        ({"name": "linear", "warmup_fraction": 0.3}, 0.3),
+        ({"name": "constant"}, 0.0),
+        ({"name": "one-cycle"}, 0.3),
+    ],
+)
+def test_what_falls_rises_first_where_a_task_wants_that_and_nothing_else_is_said(schedule, share):
+    assert warmup_fraction(Schedule(**schedule), falling=0.1) == share
 
 
 def test_constant_stays():
