@@ -72,7 +72,7 @@ def test_one_odd_turn_changes_nothing_but_the_doubt():
     odd = compare_turns([*steady, {16: 360.0, 32: 320.0}])
     assert odd.rates == pytest.approx(compare_turns(steady).rates)
     assert compare_turns(steady).doubt == 0
-    assert 0 < odd.doubt <= 0.05
+    assert 0 < odd.doubt <= 0.02
 
 
 def test_more_turns_leave_less_doubt():

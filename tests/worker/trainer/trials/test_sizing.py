@@ -263,7 +263,7 @@ def test_a_slow_moment_does_not_decide_between_sizes(monkeypatch):
     speeds = measure_speeds(probe, [8, 16, 32, 64], is_enough=lambda _: False, num_samples=10**9)
     assert timed == [8, 16, 32, 64, *4 * [64, 32, 16]]
     assert speeds.rates == pytest.approx({8: 16, 16: 160, 32: 200, 64: 64 / 0.3})
-    assert speeds.doubt == 0.05
+    assert speeds.doubt == 0.02
 
 
 def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
