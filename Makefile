@@ -12,10 +12,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # -qq still prints errors; one -q repeats a warning for each package on some set-ups.
 INSTALL := $(PIP) install -qq -c constraints.txt
-CODE := redkiln service worker native docker tests bench examples
+CODE := redkiln service worker native docker tools tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration acceptance vision lint format types bench clean
+.PHONY: help setup dev demo up test unit integration acceptance vision lint format types messages bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ lint: $(VENV)/.dev  ## ruff and mypy
 format: $(VENV)/.dev  ## let ruff rewrite
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
+
+messages: $(VENV)/.venv  ## print every message that a user can read, with its place in the source
+	@$(BIN)/python -m tools.messages
 
 bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/latest.json
 	$(BIN)/python -m bench
