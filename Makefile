@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # -qq still prints errors; one -q repeats a warning for each package on some set-ups.
 INSTALL := $(PIP) install -qq -c constraints.txt
 CODE := redkiln service worker native docker tools tests bench examples
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo up test unit integration acceptance vision lint format types messages bench clean
@@ -44,14 +45,16 @@ acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engi
 vision: $(VISION)/.dev  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB)
 	$(VISION)/bin/python -m pytest -q -m vision tests/worker/trainer/models
 
-lint: $(VENV)/.dev  ## ruff and mypy
+lint: $(VENV)/.dev  ## check code with ruff and mypy, Markdown with mdformat
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mdformat --check $(PROSE)
 	$(BIN)/mypy
 
-format: $(VENV)/.dev  ## let ruff rewrite
+format: $(VENV)/.dev  ## format code with ruff, Markdown with mdformat
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/mdformat $(PROSE)
 
 messages: $(VENV)/.venv  ## print every message that a user can read, with its place in the source
 	@$(BIN)/python -m tools.messages
