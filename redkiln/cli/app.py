@@ -1,4 +1,4 @@
-"""The command `redkiln`: all its groups, and the options that come before them."""
+"""The command `redkiln`: all its command groups and the options that precede them."""
 
 import typer
 
@@ -30,15 +30,15 @@ _EPILOG = "\n\n".join(
             (
                 "redkiln train ~/flowers              # folder in, verified ONNX out",
                 "redkiln submit flowers.yaml --watch  # the same with a spec",
-                "redkiln jobs                         # what is going on",
+                "redkiln jobs                         # what is running and waiting",
             )
         )
         or "",
         f"[bold]Exit status[/bold]\n{_EXIT_STATUSES}",
         (
             "[bold]Environment[/bold]\n"
-            "  REDKILN_URL       address of the service, else http://127.0.0.1:8321\n"
-            "  REDKILN_KEY       API key; REDKILN_KEY_FILE names a file that holds it\n"
+            "  REDKILN_URL       address of the service (default http://127.0.0.1:8321)\n"
+            "  REDKILN_KEY       API key; REDKILN_KEY_FILE is the path of a file with the key\n"
             "  NO_COLOR          print without colours"
         ),
     )
@@ -46,7 +46,7 @@ _EPILOG = "\n\n".join(
 
 
 def build_app() -> typer.Typer:
-    """The whole command."""
+    """Build the whole command."""
     app = typer.Typer(
         name="redkiln",
         no_args_is_help=True,
@@ -70,14 +70,14 @@ def _root(
 ) -> None:
     """Train models on AMD GPUs and get verified ONNX back.
 
-    Every command takes --json for scripts, and --url and --key to speak to
-    another service than the one on this machine.
+    Every command accepts --json for use in scripts, and --url and --key to
+    talk to a service that is not on this machine.
     """
     context.obj = {"url": url, "key": key, "json_output": json_output}
 
 
 def version(session: Session) -> None:
-    """Print the version of this command, and whether the service is there."""
+    """Print the version of this command and of the service, if it can be reached."""
     try:
         health = session.client.health()
     except RedkilnError as error:

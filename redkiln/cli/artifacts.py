@@ -1,4 +1,4 @@
-"""Commands on what a job left: list and download its artifacts."""
+"""Commands on the files of a job: list and download its artifacts."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,13 +33,13 @@ def register(app: typer.Typer) -> None:
 
 
 def artifacts(session: Session, job: JobName) -> None:
-    """List the files that a job left."""
+    """List the files of a job."""
     listed = session.client.artifacts(find_job_id(session.client, job))
     if session.is_json:
         session.emit(listed)
         return
     if not listed:
-        session.note("No artifacts; a job publishes them when it has succeeded.")
+        session.note("No artifacts yet. A job publishes them when it succeeds.")
         return
     columns = (
         Column("name", when_narrow="cut"),
@@ -66,18 +66,18 @@ def download(
     job: JobName,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAMES]", help="Only these files.", show_default=False),
+        typer.Argument(metavar="[NAMES]", help="Download only these files.", show_default=False),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder; ./out/NAME of the job if not given.",
+        typer.Option("-o", "--output", help="Folder for the files (default ./out/JOB_NAME).",
                      show_default=False),
     ] = None,
 ) -> None:  # fmt: skip
-    """Download a job's files; goes on where it was broken off.
+    """Download the files of a job, resuming interrupted downloads.
 
-    Each file is checked against its sha256 before it gets its name. The exit
-    status is 5 when the model is unverified.
+    A file gets its final name only after its sha256 has been checked. The exit
+    status is 5 if the model is unverified.
     """
     found = session.client.job(find_job_id(session.client, job))
     listed = session.client.artifacts(found.id)
@@ -93,10 +93,10 @@ def download(
 
 
 def fetch(session: Session, job: JobView, chosen: list[ArtifactView], folder: Path) -> list[Path]:
-    """Download artifacts into a folder, with a bar for each.
+    """Download artifacts into a folder, with a progress bar for each.
 
     Raises:
-        TransferError: one has a name that would lead out of the folder, or cannot be written.
+        TransferError: A name leads out of the folder, or a file cannot be written.
     """
     paths = [place_artifact(folder, item.name) for item in chosen]
     mark_folder(folder, job)
@@ -115,11 +115,14 @@ def _select(
     listed: list[ArtifactView], names: list[str] | None, job: JobView
 ) -> list[ArtifactView]:
     if not listed:
-        raise UsageError(f"{job.name} ({job.id}) is {job.status} and has no artifacts")
+        raise UsageError(
+            f"{job.name} ({job.id}) has no artifacts. Its status is {job.status}; artifacts are "
+            "published when a job succeeds."
+        )
     known = {item.name: item for item in listed}
     for name in names or ():
         if name not in known:
-            raise UsageError(f"there is no {name!r} among: {', '.join(known)}")
+            raise UsageError(f"The job has no file {name!r}. Its files: {', '.join(known)}.")
     return [known[name] for name in names] if names else listed
 
 

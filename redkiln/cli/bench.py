@@ -1,4 +1,4 @@
-"""The command that measures: what a GPU can do, and what follows for training."""
+"""The command that benchmarks GPUs and recommends settings for training."""
 
 import importlib.util
 from pathlib import Path
@@ -29,9 +29,9 @@ def register(app: typer.Typer) -> None:
     command(app, "bench", rich_help_panel="Service", examples=(
         "redkiln bench                                # three minutes, everything",
         "redkiln bench --quick                        # half a minute, the essentials",
-        "redkiln bench --gpus 2 -o two-cards          # also the all-reduce",
-        "redkiln bench --set measure.seconds=600      # steadier numbers",
-        "redkiln bench --json > here.json             # for --compare, or a program",
+        "redkiln bench --gpus 2 -o two-cards          # includes the all-reduce",
+        "redkiln bench --set measure.seconds=600      # longer, for steadier numbers",
+        "redkiln bench --json > here.json             # for --compare or for a program",
         "redkiln bench --compare here.json there.json # two machines side by side",
     ))(bench)  # fmt: skip
 
@@ -39,34 +39,35 @@ def register(app: typer.Typer) -> None:
 def bench(
     session: Session,
     num_gpus: Annotated[
-        int, typer.Option("--gpus", min=1, max=64, help="GPUs of one worker, for the all-reduce.")
+        int, typer.Option("--gpus", min=1, max=64, help="Number of GPUs; 2 or more measure the "
+                          "all-reduce.")
     ] = 1,
     is_quick: Annotated[
-        bool, typer.Option("--quick", help="The essentials only, in half a minute.")
+        bool, typer.Option("--quick", help="Measure only the essentials, in half a minute.")
     ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--out",
-            help="Folder for JSON, picture and report; ./out/NAME of the job if not given.",
+            help="Folder for the JSON, the picture and the report (default ./out/JOB_NAME).",
             show_default=False,
         ),
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
-            "--compare", metavar="A.json B.json", help="Measure nothing; set two results side by "
-            "side.", show_default=False,
+            "--compare", metavar="A.json B.json", help="Measure nothing; print two earlier results "
+            "side by side.", show_default=False,
         ),
     ] = None,
     assignments: Assignments = None,
 ) -> None:  # fmt: skip
-    """Measure what a GPU can do, and say what follows for training.
+    """Measure what a GPU can do, and recommend settings for training.
 
-    Queues a benchmark as a job, so that nothing else runs beside it, shows
-    it live, prints its numbers with what follows from them, and downloads
-    them with a picture. Ctrl-C detaches: the job goes on.
+    Queues a benchmark as a job, so that nothing else runs on the GPU at the
+    same time, shows it live, prints the numbers and the recommendations, and
+    downloads both with a picture. Ctrl-C detaches; the job continues.
     """
     if compare is not None:
         _compare(session, *compare)
@@ -83,7 +84,7 @@ def bench(
 
 
 def build_spec(assignments: Assignments, num_gpus: int, *, is_quick: bool) -> SpecSource:
-    """The spec that the options stand for."""
+    """Build the benchmark's spec from the command's options."""
     spec: dict[str, Any] = {"task": NAME}
     if is_quick:
         spec["measure"] = dict(QUICK)
@@ -101,7 +102,7 @@ def _measure(session: Session, source: SpecSource, folder: Path | None) -> tuple
         ended = follow_job(session.client, job.id, screen_for(session.live))
     except KeyboardInterrupt:
         say_detached(session, job.id)
-        session.note(f"Its numbers, when it has ended: redkiln download {job.id}")
+        session.note(f"After it ends, download its numbers: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     if result.exit_code is not ExitCode.OK:

@@ -1,4 +1,4 @@
-"""A benchmark in a terminal: the numbers, what follows from them, and two machines side by side."""
+"""A benchmark in a terminal: numbers, recommendations, and two machines side by side."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,11 +19,11 @@ from redkiln.cli.tables import Column, print_table
 
 LOW_SHARE = 0.4
 EQUAL = 0.03
-"""Two machines that differ by less are the same."""
+"""Ratios that differ from 1 by less than this count as equal."""
 
 
 def print_benchmark(console: Console, result: BenchmarkResult) -> None:
-    """Print the numbers, then what follows from them."""
+    """Print the numbers, then the recommendations that follow from them."""
     _line(console, Text.assemble((_device(result), "bold"), f", {_versions(result)}"))
     for note in result.notes:
         _line(console, Text(note, style="yellow"))
@@ -34,7 +34,7 @@ def print_benchmark(console: Console, result: BenchmarkResult) -> None:
         Column("median", is_right=True),
         Column("spread", is_right=True),
         Column("n", is_right=True, when_narrow="drop"),
-        Column("of the peak", is_right=True),
+        Column("of peak", is_right=True),
     )
     print_table(console, columns, [_row(item) for item in measured])
     for comparison in result.comparisons:
@@ -42,14 +42,14 @@ def print_benchmark(console: Console, result: BenchmarkResult) -> None:
     _print_skipped(console, [m for m in result.measurements if m.rate is None])
     if result.recommendations:
         console.print()
-        _line(console, Text("What follows", style="bold"))
+        _line(console, Text("Recommendations", style="bold"))
         for item in result.recommendations:
             setting = Text(f"  {item.setting}" if item.setting else "", style="cyan")
             _line(console, Text(f"  {item.text}") + setting)
 
 
 def print_side_by_side(console: Console, first: BenchmarkResult, second: BenchmarkResult) -> None:
-    """Print two results side by side, with how much faster the second one is."""
+    """Print two results side by side, with the ratio of the second to the first."""
     for name, result in (("first ", first), ("second", second)):
         facts = f" {_device(result)} ({result.machine.hostname}, {result.at:%Y-%m-%d})"
         _line(console, Text.assemble((name, "bold"), facts))

@@ -1,4 +1,4 @@
-"""The columns of a table on the terminal: what each is used as, and what it holds."""
+"""The columns of a data set's table: what each column is used as and what it holds."""
 
 from rich.text import Text
 
@@ -8,12 +8,12 @@ from redkiln.cli.tables import Column, print_table
 from redkiln.dataset_view import ColumnView, DatasetView
 
 SHOWN = 60
-"""Columns that are listed; a wide table would scroll the rest away."""
+"""Columns that are listed; more would scroll everything else off the screen."""
 _STYLES = {"target": "bold green", "split": "green", "ignored": "dim"}
 
 
 def print_columns(session: Session, dataset: DatasetView) -> None:
-    """A table's columns, one a line."""
+    """Print the columns of a table, one a line."""
     heads = (
         Column("column", when_narrow="cut"),
         Column("used as"),
@@ -23,7 +23,7 @@ def print_columns(session: Session, dataset: DatasetView) -> None:
     session.say("")
     print_table(session.out, heads, [_row(column) for column in dataset.columns[:SHOWN]])
     if len(dataset.columns) > SHOWN:
-        rest = words.plural(len(dataset.columns) - SHOWN, "further column")
+        rest = words.plural(len(dataset.columns) - SHOWN, "more column")
         session.say(Text(f"and {rest}: redkiln datasets show {dataset.id} --json", "dim"))
     session.say("")
 
@@ -39,7 +39,7 @@ def _row(column: ColumnView) -> tuple[Text | str, ...]:
 
 
 def describe(column: ColumnView) -> str:
-    """What a column holds, in words."""
+    """Describe in words what a column holds."""
     if column.note:
         return column.note
     if column.minimum is not None and column.maximum is not None:

@@ -1,4 +1,4 @@
-"""How every command is made: `--url`, `--key` and `--json` on each, errors as exit statuses."""
+"""What all commands share: `--url`, `--key`, `--json`, and errors as exit statuses."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ from redkiln.errors import RedkilnError
 from redkiln.settings import resolve_settings
 
 PIPE_WIDTH = 200
-"""Columns where the output is no terminal: nothing is to be cut there."""
+"""Width of the output in columns where it is not a terminal, so that nothing is cut."""
 
 P = ParamSpec("P")
 
@@ -31,19 +31,19 @@ Url = Annotated[
 Key = Annotated[
     str | None, typer.Option("--key", help="API key.", show_default=False, metavar="KEY")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 _SHARED = {"url": (Url, None), "key": (Key, None), "json_output": (Json, False)}
 
 
 class Session:
-    """One run of the command: where it prints, and the service it speaks to.
+    """One run of a command: its output streams and its service.
 
     Attributes:
-        is_json: stdout is for a program.
-        out: results, for people.
-        notes: progress and errors, on stderr.
-        locate: where the user wrote what an error's pointer names.
+        is_json: Whether stdout is JSON for a program.
+        out: Console for results that people read (stdout).
+        notes: Console for progress and errors (stderr).
+        locate: Maps the JSON pointer of an error to the place where the user wrote the value.
     """
 
     def __init__(self, *, url: str | None, key: str | None, is_json: bool) -> None:
@@ -56,7 +56,7 @@ class Session:
 
     @cached_property
     def client(self) -> Client:
-        """The service's client, made when it is first needed."""
+        """The client of the service, created on first use."""
         try:
             return Client(self._url, self._key)
         except (ValueError, OSError) as error:
@@ -64,7 +64,7 @@ class Session:
 
     @property
     def own_key(self) -> str | None:
-        """The key that this command shows the service, if it has one."""
+        """The key that this command sends to the service, or None."""
         try:
             return resolve_settings(self._url, self._key).key
         except (ValueError, OSError) as error:
@@ -72,16 +72,16 @@ class Session:
 
     @property
     def live(self) -> Console:
-        """Where something that redraws itself goes: never among JSON."""
+        """The console for output that redraws itself: stderr if stdout is JSON."""
         return self.notes if self.is_json else self.out
 
     def say(self, text: str | Text) -> None:
-        """Print a line for people, long ones unbroken."""
+        """Print a line of the result, without wrapping it."""
         line = Text(text) if isinstance(text, str) else text
         self.out.print(line, soft_wrap=True)
 
     def note(self, text: str | Text) -> None:
-        """Print a line that is not the result."""
+        """Print a line that is not part of the result."""
         line = Text(text) if isinstance(text, str) else text
         self.notes.print(line, soft_wrap=True)
 
@@ -90,13 +90,13 @@ class Session:
         print_json(value, indent=2)
 
     def close(self) -> None:
-        """Close the connections, if there were any."""
+        """Close the client's connections, if there are any."""
         if "client" in self.__dict__:
             self.client.close()
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print models, or plain values that hold some, as one JSON document on stdout."""
+    """Print models, or plain values that contain models, as one JSON document on stdout."""
     text = json.dumps(value, default=_plain, indent=indent, ensure_ascii=False)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -108,10 +108,10 @@ def command(
     """Register a function as a command; it gets a `Session` before its own parameters.
 
     Args:
-        app: the group that it belongs to.
-        name: of the command.
-        examples: command lines for its help.
-        options: further ones of typer's.
+        app: Group that the command belongs to.
+        name: Name of the command.
+        examples: Command lines shown in the help.
+        options: Further options passed to typer.
     """
 
     def register(function: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
@@ -123,7 +123,7 @@ def command(
 
 
 def default_command(group: typer.Typer) -> Callable[[Callable[[Session], None]], None]:
-    """Register what a group does when no command of it is named, and as its `list`."""
+    """Register the function that runs for a group without a subcommand, also as `list`."""
 
     def register(function: Callable[[Session], None]) -> None:
         command(group, "list")(function)
@@ -133,7 +133,7 @@ def default_command(group: typer.Typer) -> Callable[[Callable[[Session], None]],
 
 
 def example_text(lines: Iterable[str]) -> str | None:
-    """Examples as the end of a help text."""
+    """Format examples as the last part of a help text."""
     listed = "\n".join(f"  {line}" for line in lines)
     return f"[bold]Examples[/bold]\n{listed}" if listed else None
 
@@ -143,7 +143,7 @@ def _with_session(function: Callable[Concatenate[Session, P], None]) -> Callable
     def run(*args: Any, **given: Any) -> None:
         context: typer.Context = given.pop("context")
         shared = context.find_root().ensure_object(dict)
-        # Said before the command, in its group or after it: the last one counts.
+        # The shared options may come before the command, in its group, or after it: the last wins.
         for name in _SHARED:
             shared[name] = given.pop(name) or shared.get(name)
         if context.invoked_subcommand is not None:
@@ -171,7 +171,7 @@ def _run(session: Session, function: Callable[[], None]) -> None:
 
 
 def _announce(run: Callable[..., None], function: Callable[..., None]) -> None:
-    """Show typer the function's own parameters and the shared ones, without the session."""
+    """Show typer the function's own parameters and the shared ones, but not the session."""
     hints = inspect.get_annotations(function)
     own = list(inspect.signature(function).parameters.values())[1:]
     keyword = inspect.Parameter.KEYWORD_ONLY

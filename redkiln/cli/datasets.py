@@ -36,7 +36,9 @@ STATUS_STYLES = {
 }
 SHOWN_CLASSES = 20
 
-DatasetName = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name (the newest one).")]
+DatasetName = Annotated[
+    str, typer.Argument(metavar="DATASET", help="Id or name; a name means the newest with it.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +72,7 @@ def list_datasets(session: Session) -> None:
         session.emit(listed)
         return
     if not listed:
-        session.note("No data sets. Push one: redkiln datasets push FOLDER or FILE")
+        session.note("No data sets yet. Push one: redkiln datasets push FOLDER_OR_FILE")
         return
     columns = (
         Column("name", when_narrow="cut"),
@@ -89,15 +91,16 @@ def push(
     path: Annotated[
         Path,
         typer.Argument(
-            help="A folder, zip or tar; or a table: CSV, TSV, JSON lines or Parquet, plain or .gz.",
+            help="A folder, a zip or tar, or a table: CSV, TSV, JSON lines or Parquet, plain or "
+            ".gz.",
             show_default=False,
         ),
     ],
     name: Annotated[
-        str | None, typer.Option("--name", help="Of the data set; the file's if not given.")
+        str | None, typer.Option("--name", help="Name of the data set (default: the file's name).")
     ] = None,
     is_awaited: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until it is validated.")
+        bool, typer.Option("--wait/--no-wait", help="Wait until the data set is validated.")
     ] = True,
     task: Task = None,
     target: Target = None,
@@ -111,12 +114,12 @@ def push(
 ) -> None:
     """Upload a folder, zip, tar or table as a data set.
 
-    A folder is packed as a tar on the way, the same files always to the same
-    bytes. What the service has already under this name is not sent again.
+    A folder is packed as a tar while it is sent; the same files always give the
+    same bytes. A data set that the service already has is not sent again.
 
-    Of a table, columns, types, target and task are inferred and shown, with
-    what was read as missing; say with the options below what was inferred
-    wrongly, and push it again.
+    For a table, the service infers columns, types, target and task, and this
+    command shows them with the words that were read as missing. If an inference
+    is wrong, correct it with the options below and push the table again.
     """
     options = collect_options(
         columns,
@@ -139,7 +142,7 @@ def push(
 
 
 def show(session: Session, dataset: DatasetName) -> None:
-    """Show a data set: classes, columns, counts, what was skipped or wrong."""
+    """Show a data set: its classes, columns, counts, and what was skipped or wrong."""
     found = find_dataset(session, dataset)
     if session.is_json:
         session.emit(found)
@@ -148,7 +151,7 @@ def show(session: Session, dataset: DatasetName) -> None:
 
 
 def delete(session: Session, dataset: DatasetName) -> None:
-    """Delete a data set; a folder registered in place stays where it is."""
+    """Delete a data set; a folder that was registered in place is kept."""
     found = find_dataset(session, dataset)
     session.client.delete_dataset(found.id)
     if session.is_json:
@@ -160,30 +163,30 @@ def delete(session: Session, dataset: DatasetName) -> None:
 def upload(
     session: Session, path: Path, name: str | None, options: dict[str, Any] | None = None
 ) -> DatasetView:
-    """Send a folder, archive or table, with a progress bar."""
+    """Upload a folder, archive or table, with a progress bar."""
     with upload_progress(session.notes, path.name or dataset_name(path)) as on_progress:
         return session.client.push_dataset(path, name, on_progress=on_progress, **(options or {}))
 
 
 def wait_until_ready(session: Session, dataset: DatasetView) -> DatasetView:
-    """Wait for a data set's validation, with a spinner."""
+    """Wait until a data set is validated, with a spinner."""
     with waiting(session.notes, f"validating {dataset.name}"):
         return session.client.wait_dataset(dataset.id)
 
 
 def find_dataset(session: Session, named: str) -> DatasetView:
-    """A data set by its id, else the newest one of this name."""
+    """Return the data set with this id, else the newest one with this name."""
     try:
         return session.client.dataset(named)
     except NotFound:
         newest = next(session.client.datasets(name=named), None)
     if newest is not None:
         return newest
-    raise UsageError(f"There is no data set {named!r}. See `redkiln datasets`.")
+    raise UsageError(f"There is no data set {named!r}. List them: redkiln datasets")
 
 
 def print_dataset(session: Session, dataset: DatasetView) -> None:
-    """A data set in full."""
+    """Print everything that is known about a data set."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -200,7 +203,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
                             list(dataset.image_sizes.items())[:5]) or None),
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
                             dataset.image_modes.items()) or None),
-        ("sha256", Text(dataset.sha256, style="dim") if dataset.sha256 else None),
+        ("options", _option_words(dataset)),
         ("said", _option_words(dataset)),
         ("missing", _missing_words(dataset)),
         ("skipped", skipped_words(dataset) if dataset.num_skipped else None),
@@ -221,7 +224,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
 
 
 def skipped_words(dataset: DatasetView) -> str:
-    """How many of what were left out."""
+    """Return the number of skipped rows or files, with its noun."""
     return words.plural(dataset.num_skipped, "row" if dataset.columns else "file")
 
 
@@ -239,13 +242,13 @@ def _row(item: DatasetView) -> tuple[Text | str, ...]:
 
 
 def _option_words(dataset: DatasetView) -> str | None:
-    said = [
+    given = [
         f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
         for name, value in dataset.options.items()
         if name != "columns"
     ]
-    said += [f"{name}={use}" for name, use in dataset.options.get("columns", {}).items()]
-    return ", ".join(said) or None
+    given += [f"{name}={use}" for name, use in dataset.options.get("columns", {}).items()]
+    return ", ".join(given) or None
 
 
 def _missing_words(dataset: DatasetView) -> str | None:

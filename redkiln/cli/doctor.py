@@ -1,4 +1,4 @@
-"""The command that asks the doctor: of the service and its workers, or of this machine."""
+"""The command `doctor`: diagnoses the service and its workers, or this machine."""
 
 import importlib.util
 import io
@@ -19,7 +19,7 @@ from redkiln.errors import ConnectionFailed
 from redkiln.redaction import redact
 
 LOCAL = "worker.hardware"
-"""The part of a worker that looks at the machine it runs on; a client alone does not have it."""
+"""The worker's module that examines this machine; an installation of the client lacks it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,22 +34,22 @@ def doctor(
     session: Session,
     bundle: Annotated[
         Path | None,
-        typer.Option("--bundle", help="Write a .tar.gz for a bug report, without secrets."),
+        typer.Option("--bundle", help="Also write a .tar.gz for a bug report, without secrets."),
     ] = None,
 ) -> None:
-    """Say what keeps jobs from running, what slows them, and what to type.
+    """Show what keeps jobs from running or slows them, and how to fix it.
 
-    Asks the service, which knows what its workers found. Where none answers and
-    this Python has a worker, this machine is looked at instead. The exit status
-    is 0 when nothing is in the way, 1 when something slows, 2 when something
-    blocks.
+    Asks the service for its own report and those of its workers. If the service
+    cannot be reached and this Python has the worker, this machine is examined
+    instead. The exit status is 0 if everything is fine, 1 if something slows
+    jobs, 2 if something blocks them.
     """
     try:
         diagnosis = session.client.doctor()
     except ConnectionFailed as error:
         if importlib.util.find_spec("worker") is None:
             raise
-        session.note(f"{error}\nThis machine is looked at instead.\n")
+        session.note(f"{error}\nExamining this machine instead.\n")
         raise typer.Exit(_run_here(session, bundle)) from None
     if session.is_json:
         session.emit(diagnosis)
@@ -57,15 +57,15 @@ def doctor(
         _print(session, diagnosis)
     if bundle is not None:
         write_bundle(bundle, diagnosis, own_key=session.own_key)
-        session.note(f"Wrote {bundle}: look through it before you send it.")
+        session.note(f"Wrote {bundle}. Read it before you send it.")
     raise typer.Exit(EXIT_STATUSES[diagnosis.verdict])
 
 
 def write_bundle(path: Path, diagnosis: Diagnosis, *, own_key: str | None) -> None:
-    """Write what the service told into a file for a bug report.
+    """Write the service's diagnosis into an archive for a bug report.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The archive cannot be written.
     """
     text = redact(diagnosis.model_dump_json(indent=2), known=[own_key] if own_key else [])
     content = text.encode()
@@ -91,9 +91,7 @@ def _print(session: Session, diagnosis: Diagnosis) -> None:
 def _print_worker(session: Session, worker: WorkerDoctor) -> None:
     name = f"worker {worker.hostname}"
     if worker.report is None:
-        line = Text.assemble(
-            (name, "bold"), "  its doctor has not looked yet: ask again in a minute"
-        )
+        line = Text.assemble((name, "bold"), "  no report yet: try again in a minute")
         session.say(line)
         return
     print_report(session.out, worker.report, name=f"{name}, {words.ago(worker.report.at)}")

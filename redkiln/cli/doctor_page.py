@@ -1,4 +1,4 @@
-"""A doctor's report on the terminal: what was seen, why it is so, and what to type."""
+"""A doctor's report on the terminal: what was seen, its cause, and how to fix it."""
 
 from collections.abc import Iterable
 
@@ -16,23 +16,23 @@ STYLES: dict[str, tuple[str, str]] = {
     "ok": ("✓", "green"),
 }
 VERDICTS: dict[DoctorVerdict, tuple[str, str]] = {
-    "blocked": ("something blocks", "bold red"),
-    "slow": ("works, and something slows it", "bold yellow"),
-    "ok": ("nothing is in the way", "bold green"),
+    "blocked": ("something blocks jobs", "bold red"),
+    "slow": ("works, but something slows it", "bold yellow"),
+    "ok": ("no problems found", "bold green"),
 }
 OVERVIEW = "gpus"
-"""The check that says what there is; it is a machine's title and no check."""
+"""The check that describes the machine; it is printed as a heading, not as a check."""
 
 _TITLE_WIDTH = 26
 
 
 def print_report(console: Console, report: DoctorReport, *, name: str | None = None) -> None:
-    """Print one machine's report.
+    """Print the report of one machine.
 
     Args:
-        console: where to.
-        report: as the doctor orders it.
-        name: what the machine is called, if not by its host name.
+        console: Console to print on.
+        report: Report with its checks in the order of the doctor.
+        name: Name of the machine, its host name by default.
     """
     words, style = VERDICTS[report.verdict]
     _line(console, Text.assemble((name or report.hostname, "bold"), "  ", (words, style)))
@@ -53,7 +53,7 @@ def print_report(console: Console, report: DoctorReport, *, name: str | None = N
 
 
 def kind_of(check: DoctorCheck) -> str:
-    """How a check is shown: by its severity when it is bad, else by its verdict."""
+    """Return the style of a check: its severity if it is bad, else its verdict."""
     return check.severity if check.verdict == "bad" else check.verdict
 
 
@@ -95,17 +95,17 @@ def _entry(console: Console, name: str, text: Text) -> None:
         grid.add_row(head, text)
         console.print(grid)
     else:
-        # What is to be copied is never broken over lines.
+        # A command to copy must not be broken over lines.
         _line(console, Text.assemble(head, text))
 
 
 def _severity_words(check: DoctorCheck) -> str:
-    return {"blocks": "blocks", "slows": "slows", "note": "to know"}[check.severity]
+    return {"blocks": "blocks", "slows": "slows", "note": "note"}[check.severity]
 
 
 def _versions(report: DoctorReport) -> str:
-    told: Iterable[tuple[str, str | None]] = report.versions.items()
-    return ", ".join(f"{name} {version}" for name, version in told if version)
+    versions: Iterable[tuple[str, str | None]] = report.versions.items()
+    return ", ".join(f"{name} {version}" for name, version in versions if version)
 
 
 def _line(console: Console, text: Text) -> None:

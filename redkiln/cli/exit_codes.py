@@ -1,4 +1,4 @@
-"""What the command's exit status says."""
+"""The exit statuses of the command."""
 
 from enum import IntEnum
 
@@ -28,19 +28,19 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "done; the job succeeded and its model, if it makes one, is verified",
+    ExitCode.OK: "success; the job succeeded and its model, if it has one, is verified",
     ExitCode.JOB_FAILED: "the job failed",
-    ExitCode.BAD_REQUEST: "wrong usage, a bad spec or data set, or refused by the service",
-    ExitCode.UNREACHABLE: "the service cannot be reached, or cannot do it now",
+    ExitCode.BAD_REQUEST: "wrong usage, an invalid spec or data set, or refused by the service",
+    ExitCode.UNREACHABLE: "the service cannot be reached, or is temporarily unavailable",
     ExitCode.JOB_CANCELLED: "the job was cancelled",
-    ExitCode.UNVERIFIED: "the job succeeded, but its model missed the check against torch",
-    ExitCode.TRANSFER_FAILED: "a download or upload arrived damaged or could not be written",
-    ExitCode.INTERRUPTED: "interrupted (Ctrl-C); a watched job goes on",
+    ExitCode.UNVERIFIED: "the job succeeded, but its model failed the check against torch",
+    ExitCode.TRANSFER_FAILED: "a download or upload was corrupted or could not be written",
+    ExitCode.INTERRUPTED: "interrupted (Ctrl-C); a watched job continues",
 }
 
 
 def exit_code_of_error(error: RedkilnError) -> ExitCode:
-    """The exit status for an error of the client."""
+    """Return the exit status for an error of the client."""
     if isinstance(error, ConnectionFailed | Unavailable | WaitTimeout):
         return ExitCode.UNREACHABLE
     if isinstance(error, TransferError) and not isinstance(error, ApiError):
@@ -49,7 +49,7 @@ def exit_code_of_error(error: RedkilnError) -> ExitCode:
 
 
 def exit_code_of_job(job: JobView, artifacts: list[ArtifactView]) -> ExitCode:
-    """The exit status for a job that has ended."""
+    """Return the exit status for a job that has ended."""
     if job.status is JobStatus.CANCELLED:
         return ExitCode.JOB_CANCELLED
     if job.status is not JobStatus.SUCCEEDED:
@@ -60,6 +60,6 @@ def exit_code_of_job(job: JobView, artifacts: list[ArtifactView]) -> ExitCode:
 
 
 def is_verified(artifacts: list[ArtifactView]) -> bool:
-    """Whether there is a model and every one passed its check."""
+    """Return whether there is a model and every model is verified."""
     models = [artifact for artifact in artifacts if artifact.kind == "model"]
     return bool(models) and all(model.verified for model in models)

@@ -1,4 +1,4 @@
-"""The command that lists GPUs: what they are, what they do, who uses them."""
+"""The command that lists GPUs: what they are, their load, and who uses them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from redkiln.hardware import GpuTelemetry, WorkerGpu
 
 REFRESH_SECONDS = 2.0
 HOT_CELSIUS = 95.0
-"""From about here on cards throttle; it is shown in red."""
+"""Temperature from which it is shown in red; about here cards begin to throttle."""
 
 _COLUMNS = (
     Column("gpu", when_narrow="cut"),
@@ -46,14 +46,17 @@ def register(app: typer.Typer) -> None:
 def gpus(
     session: Session,
     is_watched: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C; with --json a line a look.")
+        bool,
+        typer.Option("--watch", "-w", help="Refresh until Ctrl-C; with --json, one line a time."),
     ] = False,
     worker: Annotated[
-        str | None, typer.Option("--worker", help="Only this worker's, by its id.")
+        str | None, typer.Option("--worker", help="Only the GPUs of the worker with this id.")
     ] = None,
-    arch: Annotated[str | None, typer.Option("--arch", help="Only these, as gfx1100.")] = None,
+    arch: Annotated[
+        str | None, typer.Option("--arch", help="Only GPUs of this architecture, e.g. gfx1100.")
+    ] = None,
 ) -> None:
-    """List the GPUs of all live workers: what they do now, for which job, or why for none."""
+    """List the GPUs of all live workers: their load, their job, or why they are excluded."""
 
     def look() -> list[WorkerGpu]:
         return session.client.gpus(worker=worker, arch=arch)
@@ -81,15 +84,15 @@ def _watch(session: Session, look: Callable[[], list[WorkerGpu]]) -> None:
 
 
 class GpuTable:
-    """GPUs as a table, and below it why some are left alone."""
+    """GPUs as a table, followed by the reasons why some are excluded."""
 
     def __init__(self, listed: Sequence[WorkerGpu]) -> None:
         self._listed = listed
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What rich draws."""
+        """Yield what rich draws."""
         if not self._listed:
-            yield Text("No live worker has a GPU. redkiln workers lists who is there.")
+            yield Text("No live worker has a GPU. List the workers: redkiln workers")
             return
         rows = [_row(gpu, is_plain=options.ascii_only) for gpu in self._listed]
         table = build_table(_COLUMNS, rows, room=options.max_width)
@@ -124,7 +127,7 @@ def _say(sensor: str, value: float | None) -> str:
 
 
 def _memory(gpu: WorkerGpu, telemetry: GpuTelemetry) -> str:
-    """Used and all of it; an APU's is the host's."""
+    """Used and total memory; an APU uses the host's memory."""
     used = telemetry.gtt_used_bytes if gpu.facts.is_apu else telemetry.vram_used_bytes
     total = gpu.facts.vram_bytes
     if total is None:
@@ -134,7 +137,7 @@ def _memory(gpu: WorkerGpu, telemetry: GpuTelemetry) -> str:
 
 
 def _temperature(telemetry: GpuTelemetry, *, is_plain: bool) -> Text | str:
-    """The hottest place that the card tells of."""
+    """The highest of the card's temperatures."""
     known = (telemetry.junction_celsius, telemetry.edge_celsius, telemetry.memory_celsius)
     hottest = max((value for value in known if value is not None), default=None)
     if hottest is None:
@@ -147,7 +150,7 @@ def _use(gpu: WorkerGpu) -> Text:
     if gpu.job_id is not None:
         return Text(gpu.job_id, style="cyan")
     if gpu.excluded is not None:
-        return Text("left alone", style="yellow")
+        return Text("excluded", style="yellow")
     return Text("free", style="green")
 
 

@@ -1,7 +1,7 @@
-"""What lies at a path that somebody wants to train on, judged before anything is sent.
+"""Checks a path that the user wants to train on before anything is uploaded.
 
-The service looks at every file; here only the names are looked at, so that a wrong folder is
-refused at once and in words that fit it.
+The service examines every file. This looks at names only, so that a wrong folder is refused at
+once with a message that fits it.
 """
 
 from collections import Counter
@@ -20,37 +20,38 @@ IMAGE_SUFFIXES = frozenset(
 )
 SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 LOOKED_AT = 20_000
-"""Files that are looked at for a first opinion."""
+"""Files whose names are looked at, at most."""
 
-ACCEPTED = f"""Accepted are image folders, as they are or in a zip or tar:
-  PATH/<class>/*.png                    one folder a class
-  PATH/train/<class>/*.png              with a split of their own:
+ACCEPTED = f"""These can be trained on:
+  PATH/<class>/*.png                    images, one folder a class (or a zip or tar of them)
+  PATH/train/<class>/*.png              the same with your own split;
   PATH/test/<class>/*.png               the test split is optional
-tables (CSV, TSV, JSON lines, Parquet; plain, .gz, or train.* and test.* in a folder or archive)
-and built-in sets: {", ".join(f"builtin:{name}" for name in BUILTINS)}"""
+  tables                                CSV, TSV, JSON lines or Parquet, plain or .gz; or a folder
+                                        or archive with train.* and test.*
+  {", ".join(f"builtin:{name}" for name in BUILTINS)}"""
 
 
 def check_path(path: Path) -> None:
     """Refuse a path that cannot be a data set.
 
     Raises:
-        UsageError: says what was found.
-        PackingError: a file that is neither zip, tar nor table, or cannot be read.
+        UsageError: The path cannot be trained on; the message says what was found.
+        PackingError: The file is not a zip, tar or table, or cannot be read.
     """
     if not path.exists():
-        raise UsageError(f"There is nothing at {path}.\n{ACCEPTED}")
+        raise UsageError(f"There is no file or folder {path}.\n{ACCEPTED}")
     if path.is_dir():
         problem = judge_folder(path)
         if problem:
             raise UsageError(f"{path} {problem}\n{ACCEPTED}")
     elif path.suffix.lower() in SPEC_SUFFIXES:
-        raise UsageError(f"{path} is a spec, not data. Queue it: redkiln submit {path} --watch")
+        raise UsageError(f"{path} is a spec, not data. Submit it: redkiln submit {path} --watch")
     else:
         open_package(path)
 
 
 def judge_folder(path: Path) -> str:
-    """Why a folder is no data set, in words that go on after its name; empty if it may be."""
+    """Return why a folder is not a data set, as a predicate of its path; empty if it may be one."""
     files = list(islice(_visible_files(path), LOOKED_AT))
     if not files:
         return "is empty."
@@ -58,10 +59,10 @@ def judge_folder(path: Path) -> str:
     if not images and any(find_file_type(file.name) for file in files if file.suffix != ".txt"):
         return ""
     if not images:
-        return f"holds neither images nor tables, but {_kinds(files)}."
+        return f"has no images or tables, only {_kinds(files)}."
     if all(image.parent == path for image in images):
         amount = words.plural(len(images), "image")
-        return f"holds {amount} side by side: put those of each class into a folder named after it."
+        return f"has {amount} but no class folders. Put the images of each class into one folder."
     return ""
 
 
@@ -76,5 +77,5 @@ def _visible_files(path: Path) -> Iterator[Path]:
 
 
 def _kinds(files: list[Path]) -> str:
-    counts = Counter(file.suffix.lower() or "files without an ending" for file in files)
+    counts = Counter(file.suffix.lower() or "files without a suffix" for file in files)
     return ", ".join(f"{amount} {kind}" for kind, amount in counts.most_common(4))

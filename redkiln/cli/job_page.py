@@ -1,4 +1,4 @@
-"""A job in full, as one page of text."""
+"""Everything about a job, as one page of text."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ from redkiln.job import AttemptView, Estimates, JobView
 
 
 def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
-    """Print how a job stands, its attempts, its result and its spec."""
+    """Print a job's status, its attempts, its result and its spec."""
     job = result.job
     console.print(_facts(job, dataset_name))
     if job.attempts:
@@ -40,20 +40,20 @@ def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
 
 
 def spec_text(spec: dict[str, Any]) -> str:
-    """A spec as YAML that can be submitted again, without the fields that are not set."""
+    """Return a spec as YAML that can be submitted again, without unset fields."""
     return yaml.safe_dump(_without_nulls(spec), sort_keys=False, allow_unicode=True).rstrip()
 
 
 def estimate_lines(found: Estimates) -> list[str]:
-    """What a spec would take on each device, and what is not known, for people."""
+    """Say what a spec would take on each device, and what is not known."""
     lines = []
     for item in found.estimates:
         parts = [words.duration(item.seconds)] if item.seconds is not None else []
         parts += [words.size(item.memory_bytes)] if item.memory_bytes is not None else []
         if parts:
             took = ", ".join(parts)
-            lines.append(f"About {took} on {item.device}, by what {item.measured_by} took.")
-    return lines + [f"Not known: {text}." for text in found.unknown]
+            lines.append(f"About {took} on {item.device}, as measured by {item.measured_by}.")
+    return lines + [f"Unknown: {text}." for text in found.unknown]
 
 
 def _without_nulls(value: Any) -> Any:

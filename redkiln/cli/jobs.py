@@ -22,16 +22,14 @@ from redkiln.job import JobStatus, JobSummary
 
 JobName = Annotated[
     str,
-    typer.Argument(
-        metavar="JOB", help="Id, the beginning of one, name, or `last`.", show_default=False
-    ),
+    typer.Argument(metavar="JOB", help="Id or its beginning, name, or `last`.", show_default=False),
 ]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set a field of the spec, as in training.epochs=5; again for more.",
+        help="Set a field of the spec, e.g. training.epochs=5. Repeatable.",
         show_default=False,
     ),
 ]
@@ -42,7 +40,7 @@ def register(app: typer.Typer) -> None:
     command(app, "submit", rich_help_panel="Train", examples=(
         "redkiln submit examples/digits.yaml --watch",
         "redkiln submit flowers.yaml --set training.epochs=3 --set model=resnet18",
-        "redkiln submit flowers.yaml --dry-run        # check it, fill the defaults in",
+        "redkiln submit flowers.yaml --dry-run        # check it and fill in the defaults",
         "echo '{\"dataset\": \"builtin:digits\"}' | redkiln submit -",
     ))(submit)  # fmt: skip
     command(app, "watch", rich_help_panel="Train", examples=(
@@ -63,19 +61,19 @@ def submit(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="A YAML or JSON file; `-` is stdin.")],
     assignments: Assignments = None,
     is_watched: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show the job until it has ended.")
+        bool, typer.Option("--watch", "-w", help="Show the job live until it ends.")
     ] = False,
     is_dry: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Check the spec, print it with its defaults and what it will take."
+            "--dry-run", help="Check the spec; print it with its defaults and an estimate."
         ),
     ] = False,
 ) -> None:
     """Queue a job from a spec file.
 
-    The shortest spec names a data set: `dataset: flowers`. Everything else
-    has a default; `redkiln tasks show image-classification` lists them.
+    The shortest spec only names a data set: `dataset: flowers`. All other fields
+    have defaults; `redkiln tasks show image-classification` lists them.
     """
     source = read_spec(spec)
     source.assign(assignments or ())
@@ -100,9 +98,9 @@ def submit(
 
 
 def watch(session: Session, job: JobName) -> None:
-    """Show a job until it has ended; Ctrl-C detaches and the job goes on.
+    """Show a job live until it ends; Ctrl-C detaches and the job continues.
 
-    The exit status says how it ended: 0 verified, 1 failed, 4 cancelled,
+    The exit status says how the job ended: 0 verified, 1 failed, 4 cancelled,
     5 succeeded but unverified.
     """
     show_to_the_end(session, find_job_id(session.client, job))
@@ -116,24 +114,26 @@ def jobs(
     task: Annotated[str | None, typer.Option("--task", help="Only jobs of this task.")] = None,
     metadata: Annotated[
         list[str] | None,
-        typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Only jobs that carry this."),
+        typer.Option(
+            "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this. Repeatable."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most jobs to list.")] = 20,
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, newest first."""
     filters = dict(_pair(item) for item in metadata or ())
     found = session.client.jobs(status=status, task=task, metadata=filters, limit=min(limit, 100))
     listed = list(itertools.islice(found, limit))
     if session.is_json:
         session.emit(listed)
     elif not listed:
-        session.note("No jobs. Make one: redkiln train builtin:digits")
+        session.note("No jobs. Start one: redkiln train builtin:digits")
     else:
         _print_jobs(session, listed)
 
 
 def job(session: Session, job: JobName) -> None:
-    """Show a job: how it stands, its attempts, its results, its spec."""
+    """Show a job: its status, attempts, results and spec."""
     found = session.client.job(find_job_id(session.client, job))
     if session.is_json:
         session.emit(found)
@@ -153,14 +153,14 @@ def delete(session: Session, job: JobName) -> None:
 
 
 def read_spec(named: str) -> SpecSource:
-    """A spec from a file, or from stdin for `-`."""
+    """Read a spec from a file, or from stdin for `-`."""
     if named == "-":
         return parse_spec_text(sys.stdin.read(), name="stdin")
     return load_spec_file(Path(named))
 
 
 def show_to_the_end(session: Session, job_id: str) -> None:
-    """Watch a job in the way that the output asks for, and exit by how it ended."""
+    """Watch a job until it ends and exit with the matching status."""
     screen = JsonScreen() if session.is_json else screen_for(session.out)
     try:
         ended = follow_job(session.client, job_id, screen)
@@ -174,8 +174,8 @@ def show_to_the_end(session: Session, job_id: str) -> None:
 
 
 def say_detached(session: Session, job_id: str) -> None:
-    """Tell how to come back to a job that goes on without being watched."""
-    session.note(f"Detached; the job goes on. Come back: redkiln watch {job_id}")
+    """Say how to return to a job that continues unwatched."""
+    session.note(f"Detached; the job continues. Watch it again: redkiln watch {job_id}")
     session.note(f"Stop it: redkiln cancel {job_id}")
 
 

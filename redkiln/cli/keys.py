@@ -1,4 +1,4 @@
-"""Commands on API keys: list, show, create, revoke; they need an admin key."""
+"""Commands on API keys: list, show, create, revoke. They need an admin key."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
     group = typer.Typer(
         rich_markup_mode="rich",
-        help="List, create and revoke API keys (with an admin key).",
+        help="List, create and revoke API keys (needs an admin key).",
         epilog=example_text((
             "redkiln keys",
             "redkiln keys create anna",
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_keys(session: Session) -> None:
-    """List API keys; never their secrets."""
+    """List API keys, without their secrets."""
     _print_keys(session, session.client.keys())
 
 
@@ -52,9 +52,10 @@ def show(
         str | None, typer.Argument(metavar="[KEY]", help="Id or name.", show_default=False)
     ] = None,
 ) -> None:
-    """Print the key that this command uses, or show another one without its secret.
+    """Print the key that this command uses, or show another key without its secret.
 
-    On the service's own machine, or in its container, that is the admin key.
+    On the service's own machine, or in its container, the key that this command
+    uses is the admin key.
     """
     if key_name is None:
         _print_own_key(session)
@@ -68,25 +69,27 @@ def show(
 
 def create(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
-    scope: Annotated[Scope, typer.Option("--scope", help="What it may do.")] = Scope.USER,
+    name: Annotated[
+        str, typer.Argument(help="The person or machine that the key is for.", show_default=False)
+    ],
+    scope: Annotated[Scope, typer.Option("--scope", help="What the key may do.")] = Scope.USER,
 ) -> None:
-    """Make an API key and print it, once.
+    """Create an API key and print it, once.
 
-    The secret alone is on stdout, so that it can be put into a file.
+    Only the secret goes to stdout, so that it can be redirected into a file.
     """
     created = session.client.create_key(name, scope.value)
     if session.is_json:
         session.emit(created)
         return
-    session.note(f"{created.scope} key {created.name} ({created.id}); shown this once:")
+    session.note(f"{created.scope} key {created.name} ({created.id}), shown only once:")
     session.say(created.secret)
 
 
 def revoke(
     session: Session, key_name: Annotated[str, typer.Argument(metavar="KEY", help="Id or name.")]
 ) -> None:
-    """Make an API key useless from now on."""
+    """Revoke an API key; it stops working at once."""
     found = _find_key(session, key_name)
     session.client.revoke_key(found.id)
     if session.is_json:
@@ -97,7 +100,10 @@ def revoke(
 
 def _print_own_key(session: Session) -> None:
     if session.own_key is None:
-        raise UsageError("There is no key here. Name one that the service has: redkiln keys")
+        raise UsageError(
+            "This command has no key. Give one with --key, REDKILN_KEY or REDKILN_KEY_FILE, or "
+            "list the service's keys: redkiln keys"
+        )
     if session.is_json:
         session.emit({"secret": session.own_key})
     else:
@@ -113,8 +119,10 @@ def _find_key(session: Session, named: str) -> KeyView:
     if len(same_name) == 1:
         return same_name[0]
     if same_name:
-        raise UsageError(f"{len(same_name)} keys are named {named!r}; give an id: redkiln keys")
-    raise UsageError(f"There is no key {named!r}. See `redkiln keys`.")
+        raise UsageError(
+            f"{len(same_name)} keys are named {named!r}. Give an id, as listed by: redkiln keys"
+        )
+    raise UsageError(f"There is no key {named!r}. List them: redkiln keys")
 
 
 def _print_keys(session: Session, listed: list[KeyView]) -> None:

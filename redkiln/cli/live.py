@@ -1,4 +1,4 @@
-"""Watching a job: a live panel in a terminal, plain lines anywhere else."""
+"""Watching a job: a live panel in a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -23,29 +23,29 @@ from redkiln.watching import ask_patiently
 QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
 NOTABLE_WAIT = 0.05
-"""Share of the time that steps wait for their batches, from which on a line says it."""
+"""Share of the time spent waiting for batches from which a line mentions it."""
 
 
 DETACHES = "detaches"
-"""What Ctrl-C does where a job is only watched."""
+"""What Ctrl-C does when a job is only watched."""
 
 
 def watch_job(
     client: Client, job_id: str, console: Console, *, interrupt_means: str = DETACHES
 ) -> JobView:
-    """Show a job on the console until it has ended, and return it as it ended.
+    """Show a job on the console until it ends, and return its last state.
 
     Ctrl-C (KeyboardInterrupt) ends the watching, never the job.
 
     Args:
-        client: of the service.
-        job_id: of the job.
-        console: a terminal gets a live panel, anything else a line an event.
-        interrupt_means: what the panel says that Ctrl-C does.
+        client: Client of the service.
+        job_id: Id of the job.
+        console: A terminal gets a live panel, anything else one line an event.
+        interrupt_means: What the panel says Ctrl-C does.
 
     Raises:
-        ApiError: the service refused, or does not know the job.
-        ConnectionFailed: the service was away for ten minutes.
+        ApiError: The service refused, or has no such job.
+        ConnectionFailed: The service was away for ten minutes.
     """
     return follow_job(client, job_id, screen_for(console, interrupt_means=interrupt_means))
 
@@ -54,14 +54,14 @@ class Screen(Protocol):
     """Where a watched job is shown."""
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
-        """Begin to show it."""
+        """Start showing the job."""
 
     def show(self, update: Update | None, lines: list[Line], /) -> None:
-        """Something has changed; `lines` say what, for people."""
+        """Show a change; `lines` describe it for people."""
 
 
 def screen_for(console: Console, *, interrupt_means: str = DETACHES) -> Screen:
-    """The screen that suits a console."""
+    """Return the screen that suits a console."""
     is_lively = console.is_terminal and not console.is_dumb_terminal
     if is_lively:
         return PanelScreen(console, interrupt_means=interrupt_means)
@@ -69,7 +69,7 @@ def screen_for(console: Console, *, interrupt_means: str = DETACHES) -> Screen:
 
 
 def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
-    """Keep a screen up to date with a job until it has ended; see `watch_job`."""
+    """Keep a screen up to date with a job until the job ends; see `watch_job`."""
     job = client.job(job_id)
     watched = Watched(job, dataset_name=find_dataset_name(client, job))
 
@@ -82,7 +82,7 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
 
     with screen.open(watched), _feed(client, watched, screen):
         polls = 0
-        while watched.status == JobStatus.QUEUED:  # the stream says nothing of the position
+        while watched.status == JobStatus.QUEUED:  # the stream does not carry the queue position
             time.sleep(QUEUE_POLL_SECONDS[min(polls, len(QUEUE_POLL_SECONDS) - 1)])
             polls += 1
             refresh()
@@ -93,7 +93,7 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
 
 
 def _feed(client: Client, watched: Watched, screen: Screen) -> AbstractContextManager[object]:
-    """What keeps the sensors up to date, where they are shown."""
+    """Return what keeps the sensors up to date, if the screen shows them."""
     if not isinstance(screen, PanelScreen):
         return nullcontext()
     job_id = watched.job.id
@@ -104,24 +104,24 @@ def _feed(client: Client, watched: Watched, screen: Screen) -> AbstractContextMa
 
 
 class PanelScreen:
-    """A panel that redraws itself, and goes when the watching ends."""
+    """A panel that redraws itself and disappears when the watching ends."""
 
     def __init__(self, console: Console, *, interrupt_means: str = DETACHES) -> None:
         self._console = console
         self._interrupt_means = interrupt_means
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
-        """Begin to draw."""
+        """Start drawing."""
         panel = JobPanel(watched, interrupt_means=self._interrupt_means)
-        # Redrawn by rich's own thread, so that times go on between two updates.
+        # rich's own thread redraws it, so that times advance between two updates.
         return Live(panel, console=self._console, refresh_per_second=8, transient=True)
 
     def show(self, _update: Update | None, _lines: list[Line], /) -> None:
-        """The next drawing shows it."""
+        """Do nothing: the next redraw shows the change."""
 
 
 class LineScreen:
-    """A line for each event, and one for the progress every few seconds."""
+    """One line for each event, and one for the progress every few seconds."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -134,7 +134,7 @@ class LineScreen:
         self._said_phases: set[str] = set()
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
-        """Say what is watched."""
+        """Print which job is watched."""
         self._watched = watched
         self._print(f"{watched.job.name} ({watched.job.id}): {watched.status}")
         self._said_at = self._clock()
@@ -149,10 +149,10 @@ class LineScreen:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
     def show(self, update: Update | None, lines: list[Line], /) -> None:
-        """Print what is new."""
+        """Print what has changed."""
         if isinstance(update, EventView) and update.kind == "started":
             self._said_phases.clear()
         for line in lines:
@@ -167,7 +167,7 @@ class LineScreen:
             self._show_progress(self._watched)
 
     def _show_line(self, line: Line) -> None:
-        """Print a line, unless it would come with every epoch."""
+        """Print a line, unless it would repeat with every epoch."""
         if line.tone == "phase":
             if line.text in self._said_phases:
                 return
@@ -193,7 +193,7 @@ class LineScreen:
 
 
 def progress_words(watched: Watched) -> str:
-    """Progress in one line."""
+    """Describe the progress in one line."""
     progress = watched.progress
     assert progress is not None
     eta = watched.eta_seconds()
@@ -219,13 +219,13 @@ class JsonScreen:
     """One JSON object a line on stdout, each with its `type`."""
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
-        """Begin with the job as it is."""
+        """Print the job in its present state."""
         self._watched = watched
         print_json({"type": "job", "job": watched.job})
         return nullcontext()
 
     def show(self, update: Update | None, _lines: list[Line], /) -> None:
-        """Print the update; without one, the job."""
+        """Print the update, or the job if there is no update."""
         match update:
             case EventView():
                 print_json({"type": "event", "event": update})

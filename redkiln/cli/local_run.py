@@ -1,4 +1,4 @@
-"""`redkiln run --local`: a script handed to the worker's own code, without a queue."""
+"""`redkiln run --local`: runs a script with the worker's own code, without the queue."""
 
 import importlib.util
 import json
@@ -18,48 +18,48 @@ from redkiln.cli.specfile import SpecSource
 from redkiln.tasks import SpecError, parse_spec
 
 LOCAL_MODULE = "worker.script"
-"""Runs a script without a queue; it lies beside this package in a checkout and in the images."""
+"""Module that runs a script without the queue; a checkout and the images have it."""
 USED = ("task", "name", "script.command", "script.env", "script.requirements", "resources.device",
         "resources.gpus")  # fmt: skip
-"""Fields of a spec that mean something without a queue."""
+"""Fields of a spec that also apply without the queue."""
 
 
 def run_here(
     session: Session, source: SpecSource, *, data: Path | None, code: Path, folder: Path | None
 ) -> int:
-    """Run a script here and now; its own exit status.
+    """Run a script on this machine and return its exit status.
 
-    Ctrl-C and SIGTERM are for the script, which ends when it has saved what it wants to.
+    Ctrl-C and SIGTERM reach the script, which ends once it has saved its state.
 
     Args:
-        session: says what of the spec is not used here.
-        source: the spec as it would be queued, without code and data set.
-        data: what stands for {data}.
-        code: the folder that it starts in.
-        folder: for the results; `out/NAME` of the job if it is None.
+        session: Session that prints which fields of the spec are not used here.
+        source: Spec as it would be queued, without code and data set.
+        data: Path that replaces {data}.
+        code: Folder that the script starts in.
+        folder: Folder for the results; `out/NAME` of the job if it is None.
 
     Raises:
-        UsageError: the spec or a path is wrong, or this installation has no worker.
+        UsageError: The spec or a path is wrong, or this installation has no worker.
     """
     package = LOCAL_MODULE.partition(".")[0]
     found = importlib.util.find_spec(package)
     if found is None or importlib.util.find_spec(LOCAL_MODULE) is None:
         raise UsageError(
-            "--local needs the worker beside this command: run it from a checkout of Redkiln, or "
-            "in the worker's container. Without --local it goes to the queue"
+            "--local needs Redkiln's worker, which this installation lacks. Run the command in a "
+            "checkout of Redkiln or in the worker's container, or drop --local to use the queue."
         )
     _check(source)
     if not code.is_dir():
-        raise UsageError(f"--code {code}: there is no such folder")
+        raise UsageError(f"--code {code}: there is no such folder.")
     if data is not None:
         data = data.expanduser()
         if not data.exists():
             raise UsageError(
-                f"--dataset {data}: there is no such file or folder here. --local reads data where "
-                "it lies, and knows no data sets of the service"
+                f"--dataset {data}: there is no such file or folder. With --local, give a path on "
+                "this machine; data sets of the service cannot be used."
             )
     if unused := sorted(_find_unused(source.value)):
-        session.note(Text(f"not used without the queue: {', '.join(unused)}", style="yellow"))
+        session.note(Text(f"ignored by --local: {', '.join(unused)}", style="yellow"))
     out = folder or Path("out") / str(source.value.get("name") or "local")
     command = [sys.executable, "-m", LOCAL_MODULE, "local", "--out", str(out), "--code", str(code)]
     given = ["--spec", json.dumps(source.value), *(["--data", str(data)] if data else [])]
@@ -96,7 +96,10 @@ def _find_unused(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 @contextmanager
 def _interrupts_left_to_the_child() -> Iterator[None]:
-    """The terminal sends Ctrl-C to the child, too; it inherits SIG_IGN, but no handler."""
+    """Ignore Ctrl-C here: the terminal also sends it to the child.
+
+    A handler, unlike SIG_IGN, is not inherited by the child.
+    """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -106,7 +109,7 @@ def _interrupts_left_to_the_child() -> Iterator[None]:
 
 @contextmanager
 def _passing_on(number: signal.Signals, child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """What is sent to this process the child gets, once."""
+    """Forward the first signal of this number to the child, and ignore later ones."""
 
     def pass_on(*_: object) -> None:
         signal.signal(number, signal.SIG_IGN)

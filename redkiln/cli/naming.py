@@ -1,4 +1,4 @@
-"""Which job a person means: its id, the beginning of one, its name, or `last`."""
+"""Finds the job that the user means: by id, the beginning of an id, name, or `last`."""
 
 import itertools
 from collections.abc import Iterable
@@ -9,15 +9,15 @@ from redkiln.errors import NotFound
 from redkiln.job import JobSummary, JobView
 
 SEARCHED_JOBS = 1000
-"""How many of the newest jobs are looked through for a name."""
+"""Number of the newest jobs that are searched for a name."""
 SHORTEST_PREFIX = 4
 
 
 def find_job_id(client: Client, named: str) -> str:
-    """The id of the job that was named.
+    """Return the id of the job that the user named.
 
     Raises:
-        UsageError: none or several are.
+        UsageError: No job or several jobs match.
     """
     if named.startswith("job_"):
         try:
@@ -27,13 +27,13 @@ def find_job_id(client: Client, named: str) -> str:
     if named == "last":
         newest = next(client.jobs(limit=1), None)
         if newest is None:
-            raise UsageError("There is no job yet. Make one: redkiln train builtin:digits")
+            raise UsageError("There are no jobs yet. Start one: redkiln train builtin:digits")
         return newest.id
     return choose_job(named, itertools.islice(client.jobs(), SEARCHED_JOBS)).id
 
 
 def find_dataset_name(client: Client, job: JobView) -> str:
-    """The name of a job's data set, also when it is deleted; empty where it reads none."""
+    """Return the name of a job's data set, even if deleted; empty if the job reads none."""
     if job.dataset_id is None:
         return ""
     try:
@@ -43,14 +43,14 @@ def find_dataset_name(client: Client, job: JobView) -> str:
 
 
 def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:
-    """The newest job with this name, else the only one whose id begins so.
+    """Return the newest job with this name, else the only job whose id starts with it.
 
     Args:
-        named: by the user.
-        jobs: the newest first.
+        named: Name, id or beginning of an id, as the user wrote it.
+        jobs: Jobs, newest first.
 
     Raises:
-        UsageError: none or several are.
+        UsageError: No job or several jobs match.
     """
     beginning: list[JobSummary] = []
     for job in jobs:
@@ -62,8 +62,13 @@ def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:
         return beginning[0]
     if beginning:
         listed = ", ".join(job.id for job in beginning[:3])
-        raise UsageError(f"{len(beginning)} jobs begin with {named!r} ({listed}, …); say more")
-    raise UsageError(f"There is no job {named!r}. See `redkiln jobs`; `last` names the newest.")
+        raise UsageError(
+            f"The ids of {len(beginning)} jobs start with {named!r} ({listed}, …). Give more "
+            "characters."
+        )
+    raise UsageError(
+        f"There is no job {named!r}. List the jobs: redkiln jobs (`last` means the newest)"
+    )
 
 
 def _begins(job_id: str, named: str) -> bool:

@@ -10,7 +10,7 @@ from redkiln.result_folder import find_owner
 
 
 def choose_folder(parent: Path, job: JobView) -> Path:
-    """A folder named after the job; another job's results are never mixed in."""
+    """Return a folder named after the job, never one that holds another job's results."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", job.name).strip("-.") or job.id
     folder = parent / name
     if not folder.exists() or find_owner(folder) == job.id:
@@ -19,10 +19,10 @@ def choose_folder(parent: Path, job: JobView) -> Path:
 
 
 def mark_folder(folder: Path, job: JobView) -> None:
-    """Make the folder and leave the job's description in it.
+    """Create the folder and write the job's description into it.
 
     Raises:
-        TransferError: it cannot be written.
+        TransferError: The folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

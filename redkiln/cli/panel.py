@@ -1,4 +1,4 @@
-"""The live view's drawing: a watched job as one panel of 80 columns."""
+"""Draws the live view: a watched job as one panel of up to 100 columns."""
 
 from datetime import UTC, datetime
 
@@ -52,11 +52,11 @@ _SPARK_WIDTH = 24
 
 
 class JobPanel:
-    """Draws a watched job as it is at the moment of drawing.
+    """Draws a watched job in its state at the time of drawing.
 
     Args:
-        watched: the job.
-        interrupt_means: what Ctrl-C does, for the footer.
+        watched: State of the job.
+        interrupt_means: What Ctrl-C does, for the footer.
     """
 
     def __init__(self, watched: Watched, *, interrupt_means: str) -> None:
@@ -64,9 +64,9 @@ class JobPanel:
         self._interrupt_means = interrupt_means
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What rich draws."""
+        """Yield what rich draws."""
         is_plain = options.ascii_only
-        # Room for the terminal's own ^C: a wrapped line would spoil the clearing of the panel.
+        # Leave room for the ^C that the terminal prints: a wrapped line would break the redraw.
         width = min(options.max_width - 3, MAX_WIDTH)
         watched = self._watched
         rows: list[RenderableType] = [
@@ -94,7 +94,7 @@ class JobPanel:
         )
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """As wide as the terminal, up to a limit."""
+        """Return the width: that of the terminal, up to a limit."""
         return Measurement(40, min(options.max_width, MAX_WIDTH))
 
 
@@ -106,7 +106,7 @@ def _title(watched: Watched) -> Text:
 
 
 def status_text(status: str) -> Text:
-    """A status in its colour."""
+    """Return a status in its colour."""
     styles: dict[str, str] = {str(known): style for known, style in STATUS_STYLES.items()}
     return Text(status, style=styles.get(status, ""))
 
@@ -121,11 +121,11 @@ def _head(watched: Watched) -> RenderableType:
     left = status_text(watched.status)
     left.stylize("bold")
     if watched.lost_connection:
-        left.append("  service away, trying again", style="yellow")
+        left.append("  service unreachable, retrying", style="yellow")
     elif watched.status == JobStatus.QUEUED:
         left.append(f"  {queue_words(watched)}", style="dim")
     elif watched.status == JobStatus.PAUSED:
-        left.append(f"  let it go on: redkiln resume {watched.job.id}", style="dim")
+        left.append(f"  resume it: redkiln resume {watched.job.id}", style="dim")
     elif watched.phase is not None:
         left.append(f"  {watched.phase}")
     right = Text(words.duration(watched.elapsed_seconds(datetime.now(UTC))), style="dim")
@@ -133,7 +133,7 @@ def _head(watched: Watched) -> RenderableType:
 
 
 def queue_words(watched: Watched) -> str:
-    """Why a queued job waits."""
+    """Say why a queued job waits."""
     job = watched.job
     position = f"position {position_words(job.queue_position)}" if job.queue_position else ""
     reason = job.reason.message if job.reason else ""
@@ -141,7 +141,7 @@ def queue_words(watched: Watched) -> str:
 
 
 def position_words(position: int) -> str:
-    """A place in the queue; it is not counted to its end."""
+    """Return a position in the queue; the service counts positions only up to a limit."""
     return words.count(position) + (" or later" if position >= MAX_QUEUE_POSITION else "")
 
 
@@ -185,7 +185,7 @@ def _bar(watched: Watched) -> RenderableType:
 def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     progress = watched.progress
     if progress is None or progress.steps == 0:
-        return Text(preparing_words(watched) or "no step yet", style="dim")
+        return Text(preparing_words(watched) or "no steps yet", style="dim")
     if progress.activity is not None:
         done = f"{words.count(progress.step)} of {words.count(progress.steps)} done, now "
         return Text.assemble((done, "dim"), progress.activity)
@@ -224,7 +224,7 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
 
 
 def memory_words(progress: Progress) -> str:
-    """What training takes of the memory that it may: `1.2 of 23.5 GiB`."""
+    """Return used and allowed memory of the training: `1.2 of 23.5 GiB`."""
     assert progress.memory_used_bytes is not None
     used = words.memory(progress.memory_used_bytes)
     if progress.memory_total_bytes is None:
@@ -235,7 +235,7 @@ def memory_words(progress: Progress) -> str:
 
 
 def preview_words(job_id: str, note: PreviewNote) -> str:
-    """Where to look at sample predictions."""
+    """Say how to look at sample predictions."""
     right = "" if note.num_right is None else f", {note.num_right} of {note.num} right"
     return f"sample predictions at step {words.count(note.step)}{right}: redkiln preview {job_id}"
 
@@ -247,11 +247,11 @@ _SENSORS = (
     ("junction_celsius", "edge_celsius"),
     ("core_clock_hz",),
 )
-"""What is shown of each GPU and of the host, from the left: of each entry the first there is."""
+"""Sensors shown for each GPU and for the host, left to right: of each tuple the first known one."""
 
 
 def _hardware(sensors: Sensors, *, is_plain: bool) -> RenderableType:
-    """A line for each GPU of the job, and one for its processes."""
+    """Return a line for each GPU of the job, and one for its processes."""
     current = sensors.current()
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -275,12 +275,12 @@ def _sensor(current: dict[str, float], place: str, names: tuple[str, ...]) -> st
 
 
 def plain_words(text: str, *, is_plain: bool) -> str:
-    """A reading as a terminal without unicode can show it: `71 C`."""
+    """Return a reading as a terminal without Unicode can show it: `71 C`."""
     return text.replace("°", "") if is_plain else text
 
 
 def preparing_words(watched: Watched) -> str:
-    """How far the data set is decoded or tokenised, before there are steps."""
+    """Say how much of the data set is decoded or tokenised, before the first step."""
     metrics = watched.progress.metrics if watched.progress else {}
     for (kind, noun), verb in _PREPARED.items():
         if (done := metrics.get(f"{kind}/{noun}")) is not None:
@@ -290,26 +290,26 @@ def preparing_words(watched: Watched) -> str:
 
 
 _PREPARED = {("decode", "images"): "decoded", ("tokenize", "texts"): "tokenised"}
-"""What is counted before there are steps, by its series `KIND/NOUN` and `KIND/total`."""
+"""Series that count the preparation before the first step: `KIND/NOUN`, of `KIND/total`."""
 _PREPARING_METRICS = frozenset(
     f"{kind}/{name}" for kind, noun in _PREPARED for name in (noun, "total")
 )
 
 HEADLINES = ("val/accuracy", "val/rmse")
-"""What a model is judged by, whichever of them its task has."""
+"""The metrics by which models are judged; which one depends on the task."""
 _FIRST_METRICS = ("train/loss", *HEADLINES, "val/macro_f1", "val/loss", "train/accuracy")
 
 
 def shown_metrics(metrics: dict[str, float]) -> list[tuple[str, float]]:
-    """The metrics, those that people ask for first in front; `lr` has a place of its own."""
+    """Return the metrics, the most important ones first; `lr` is shown elsewhere."""
     first = [name for name in _FIRST_METRICS if name in metrics]
-    untold = {*_FIRST_METRICS, *_PREPARING_METRICS, "lr"}
-    rest = [name for name in sorted(metrics) if name not in untold]
+    elsewhere = {*_FIRST_METRICS, *_PREPARING_METRICS, "lr"}
+    rest = [name for name in sorted(metrics) if name not in elsewhere]
     return [(name, metrics[name]) for name in (*first, *rest)]
 
 
 def metric_words(name: str) -> str:
-    """A metric's name: `val/accuracy` is `val accuracy`, `train/loss` is `loss`."""
+    """Return a metric's name for people: `val/accuracy` is `val accuracy`, `train/loss` `loss`."""
     return name.removeprefix("train/").replace("/", " ").replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""`preview`: what a job's model makes of a few samples, as a picture or a table."""
+"""`preview`: a model's predictions for a few samples, as a picture or a table."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,18 +25,18 @@ def preview(
     job: JobName,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="File; NAME-preview.png here if not given.",
+        typer.Option("-o", "--output", help="File (default ./JOB_NAME-preview.png for images).",
                      show_default=False),
     ] = None,
 ) -> None:  # fmt: skip
     """Show a job's newest sample predictions.
 
-    Images become a file, right and wrong ones marked; texts and tables are
-    printed, or written where a file is given.
+    Images are saved as a picture with right and wrong predictions marked; texts
+    and tables are printed, or saved if you give a file.
     """
     found = session.client.job(find_job_id(session.client, job))
     newest = session.client.preview(found.id)
-    assert newest is not None, "asked without an etag, there is one or an error"
+    assert newest is not None, "without an etag the answer is a preview or an error"
     is_picture = newest.media_type == "image/png"
     path = output or (Path(f"{_plain(found.name)}-preview.png") if is_picture else None)
     if path is not None:
@@ -60,7 +60,7 @@ def preview(
 
 
 def preview_words(job: JobView, step: int) -> str:
-    """What a preview is, in a few words."""
+    """Describe a preview in a few words."""
     note = job.progress.preview if job.progress else None
     known = f", {note.num_right} of {note.num} right" if note and note.num_right is not None else ""
     is_same = note is not None and note.step == step

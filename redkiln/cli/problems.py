@@ -1,4 +1,4 @@
-"""Errors on the terminal: the service's own words, and where in the user's file they belong."""
+"""Prints errors: the service's message and the place in the user's file that it is about."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,17 +11,17 @@ from redkiln.dataset_view import DatasetView
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
 
 Locate = Callable[[str], str | None]
-"""JSON pointer -> where the user wrote it (`flowers.yaml:7`), if that is known."""
+"""Maps a JSON pointer to the place where the user wrote the value (`flowers.yaml:7`), or None."""
 
 MAX_FILES = 20
 
 
 class UsageError(RedkilnError):
-    """What the user named is not there, or cannot be used as it is; the text says what can."""
+    """What the user named is missing or cannot be used; the message says what to do instead."""
 
 
 def print_error(console: Console, error: RedkilnError, *, locate: Locate | None = None) -> None:
-    """Say what went wrong, in full sentences, without a traceback."""
+    """Print what went wrong, in full sentences and without a traceback."""
     if isinstance(error, ApiError):
         _print_problem(console, error, locate or (lambda _pointer: None))
     elif isinstance(error, DatasetInvalid):
@@ -31,7 +31,7 @@ def print_error(console: Console, error: RedkilnError, *, locate: Locate | None 
 
 
 def error_document(error: RedkilnError) -> dict[str, Any]:
-    """The error as `--json` prints it."""
+    """Return the error as `--json` prints it."""
     document: dict[str, Any] = {
         "exit_code": int(exit_code_of_error(error)),
         "message": str(error),
@@ -44,7 +44,7 @@ def error_document(error: RedkilnError) -> dict[str, Any]:
 
 
 def print_invalid_dataset(console: Console, dataset: DatasetView) -> None:
-    """Why a data set was refused, file by file."""
+    """Print why a data set was refused, file by file."""
     head = Text.assemble(("Error: ", "bold red"), f"data set {dataset.name} is invalid")
     _print(console, head)
     for item in dataset.errors[:MAX_FILES]:
@@ -59,7 +59,7 @@ def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:
     title = error.title or "Refused"
     head = Text.assemble(("Error: ", "bold red"), (title, "bold"), (f" ({error.status})", "dim"))
     detail = error.detail or ""
-    # The service may sum the errors up in the detail; said once, with their places, is enough.
+    # The detail may only repeat the errors, which are printed below with their places.
     if detail and not (error.errors and all(item.message in detail for item in error.errors)):
         head.append(f": {detail}")
     _print(console, head)
@@ -81,7 +81,7 @@ def _hint(error: ApiError) -> str:
     if error.status == 401:
         return "Give a key with --key, REDKILN_KEY or REDKILN_KEY_FILE."
     if error.status == 403 and error.code in ("forbidden", "missing_scope"):
-        return "Keys and their scopes: redkiln keys (with an admin key)."
+        return "List the keys and their scopes: redkiln keys (needs an admin key)"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Commands on what a job wrote down: logs, events, metrics."""
+"""Commands on a job's records: logs, events, metrics."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from redkiln.job import EventView, Series, TelemetrySeries
 
 _SPARK_WIDTH = 20
 Say = Callable[[str, float], str]
-"""A value in words, by the name of its series."""
+"""Formats a value, given the name of its series."""
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     command(app, "metrics", rich_help_panel="Jobs", examples=(
         "redkiln metrics last",
         "redkiln metrics last --name val/accuracy --json",
-        "redkiln metrics last --telemetry             # GPUs, processor, memory",
+        "redkiln metrics last --telemetry             # GPUs, CPU, memory",
     ))(metrics)  # fmt: skip
 
 
@@ -44,16 +44,16 @@ def logs(
     session: Session,
     job: JobName,
     is_followed: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
+        bool, typer.Option("--follow", "-f", help="Continue until the job ends.")
     ] = False,
     tail: Annotated[
-        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")
+        int | None, typer.Option("--tail", "-n", min=0, help="Print only the last N lines.")
     ] = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", min=1, help="Its number; the newest if not given.")
+        int | None, typer.Option("--attempt", min=1, help="Attempt number (default: the newest).")
     ] = None,
 ) -> None:
-    """Print what a job's trainer wrote (stdout and stderr)."""
+    """Print what a job's trainer wrote to stdout and stderr."""
     job_id = find_job_id(session.client, job)
     for chunk in session.client.logs(job_id, tail=tail, attempt=attempt, follow=is_followed):
         if session.is_json:
@@ -67,13 +67,15 @@ def events(
     session: Session,
     job: JobName,
     is_followed: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
+        bool, typer.Option("--follow", "-f", help="Continue until the job ends.")
     ] = False,
-    after_seq: Annotated[int, typer.Option("--after", min=0, help="Only later ones.")] = 0,
+    after_seq: Annotated[
+        int, typer.Option("--after", min=0, help="Only events after this sequence number.")
+    ] = 0,
 ) -> None:
-    """List what happened to a job, in order.
+    """List a job's events in order.
 
-    With --json one event a line.
+    With --json, prints one event a line.
     """
     job_id = find_job_id(session.client, job)
     if not is_followed:
@@ -84,25 +86,25 @@ def events(
         if isinstance(update, EventView):
             _print_event(session, update)
         elif isinstance(update, Disconnected):
-            session.note(f"connection lost ({update.reason}), trying again")
+            session.note(f"connection lost ({update.reason}), reconnecting")
         elif isinstance(update, Reconnected):
-            session.note("connected again")
+            session.note("reconnected")
 
 
 def metrics(
     session: Session,
     job: JobName,
     names: Annotated[
-        list[str] | None, typer.Option("--name", help="Only this series; again for more.")
+        list[str] | None, typer.Option("--name", help="Only this series. Repeatable.")
     ] = None,
     max_points: Annotated[
-        int, typer.Option("--points", min=3, help="Thin each series to so many points.")
+        int, typer.Option("--points", min=3, help="Most points to fetch for each series.")
     ] = 500,
     is_telemetry: Annotated[
-        bool, typer.Option("--telemetry", help="What GPUs and host did, instead of the metrics.")
+        bool, typer.Option("--telemetry", help="Show GPU and host sensors instead of metrics.")
     ] = False,
 ) -> None:
-    """Show the course of a job's metrics, or of its hardware with --telemetry."""
+    """Show how a job's metrics developed, or its hardware sensors with --telemetry."""
     job_id = find_job_id(session.client, job)
     series: Sequence[Series | TelemetrySeries] = (
         session.client.telemetry(job_id, names=names, max_points=max_points)

@@ -1,4 +1,4 @@
-"""How a job ended, in the last lines that a person reads."""
+"""Prints how a job ended: the last lines that a user reads."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ from redkiln.tasks import exports_model
 from redkiln.watching import Outage, ask_patiently
 
 RESULT_PATIENCE_SECONDS = 60.0
-"""A service that restarts just when a job ends must not cost its result."""
+"""Time for the service to return if it restarts just when a job ends."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A job that has ended, with what it left.
+    """A job that has ended, with its results.
 
     Attributes:
-        outcome: data of its `result` event (`metrics`, `verified`, `timings`).
+        outcome: Data of its `result` event (`metrics`, `verified`, `timings`).
     """
 
     job: JobView
@@ -36,17 +36,17 @@ class Result:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with."""
+        """The exit status of the command."""
         return exit_code_of_job(self.job, self.artifacts)
 
 
 def load_result(client: Client, job: JobView) -> Result:
-    """Ask the service for what a job that has ended left."""
+    """Fetch the results of a job that has ended."""
     if not job.is_terminal:
         return Result(job)
 
     def ask() -> Result:
-        artifacts = client.artifacts(job.id)  # a script's are kept however it ended
+        artifacts = client.artifacts(job.id)  # a script's are kept even if it failed
         if job.status is not JobStatus.SUCCEEDED:
             return Result(job, artifacts)
         return Result(job, artifacts, find_outcome(client.events(job.id)))
@@ -55,18 +55,18 @@ def load_result(client: Client, job: JobView) -> Result:
 
 
 def find_outcome(events: Iterable[EventView]) -> dict[str, Any]:
-    """The data of the last `result` event."""
+    """Return the data of the last `result` event."""
     found = [event.data for event in events if event.kind == EventKind.RESULT]
     return found[-1] if found else {}
 
 
 def print_result(console: Console, result: Result, *, folder: Path | None = None) -> None:
-    """Say how a job ended, how good the model is, and where the files are.
+    """Print how a job ended, how good the model is, and where the files are.
 
     Args:
-        console: where to.
-        result: of the job.
-        folder: where the artifacts were put; None says how to get them.
+        console: Console to print on.
+        result: Result of the job.
+        folder: Folder with the downloaded artifacts; None prints how to download them.
     """
     job = result.job
     console.print(_headline(result), soft_wrap=True)
@@ -82,7 +82,7 @@ def print_result(console: Console, result: Result, *, folder: Path | None = None
 
 
 def test_metrics(outcome: dict[str, Any]) -> dict[str, float]:
-    """The metrics of the test split; all that there are where none is called so."""
+    """Return the metrics of the test split, or all metrics if none is named `test/...`."""
     numbers = {
         name: value
         for name, value in (outcome.get("metrics") or {}).items()
@@ -119,7 +119,7 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
         facts.append((metric_words(name), Text(words.metric(name, value), style="bold")))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
     for model in models:
-        verdict = "verified against torch" if model.verified else "missed the check against torch"
+        verdict = "verified against torch" if model.verified else "failed the check against torch"
         facts.append(("model", f"{model.name}, {words.size(model.size_bytes)}, {verdict}"))
     if folder is not None:
         facts.append(("files", f"{folder}/"))

@@ -1,4 +1,4 @@
-"""`redkiln run`: a program of the user's own, on the queue or right here."""
+"""`redkiln run`: runs the user's own program, on the queue or on this machine."""
 
 import os
 import sys
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
             "redkiln run -- python train.py --data {data} --out {out}",
             "redkiln run --gpus 2 --dataset flowers -r requirements.txt -- python train.py",
             "redkiln run --env WANDB_MODE=offline --set script.limits.processes=64 -- bash all.sh",
-            "redkiln run --local -- python train.py --out {out}    # here, without the queue",
+            "redkiln run --local -- python train.py --out {out}    # on this machine, no queue",
         ),
         context_settings={"allow_interspersed_args": False},
     )(run)
@@ -58,55 +58,55 @@ def run(
         list[str],
         typer.Argument(
             metavar="-- PROGRAM [ARGUMENTS]",
-            help="What to run, after --. {data}, {out} and {checkpoints} become folders.",
+            help="What to run, after --. {data}, {out} and {checkpoints} are replaced by folders.",
             show_default=False,
         ),
     ],
     gpus: Annotated[
         int | None,
-        typer.Option("--gpus", min=0, help="GPUs at once; 0 runs on the processor.",
+        typer.Option("--gpus", min=0, help="Number of GPUs; 0 runs on the CPU.",
                      show_default=False),
     ] = None,
     dataset: Annotated[
         str | None,
         typer.Option("--dataset", "-d", metavar="D", show_default=False,
-                     help="A data set's name or id, or a file or folder, which is sent first "
-                     "(with --local: read where it is)."),
+                     help="Name or id of a data set, or a path to upload first "
+                     "(with --local: a path to read in place)."),
     ] = None,
     requirements: Annotated[
         Path | None,
         typer.Option("--requirements", "-r", metavar="FILE", show_default=False,
-                     help="Further packages; torch is never replaced."),
+                     help="Additional packages; torch is never replaced."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of the job.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job.")] = None,
     variables: Annotated[
         list[str] | None,
         typer.Option("--env", "-e", metavar="KEY=VALUE", show_default=False,
-                     help="A variable of the environment; again for more. No place for secrets."),
+                     help="An environment variable. Repeatable. Not a place for secrets."),
     ] = None,
     code: Annotated[
-        Path, typer.Option("--code", metavar="FOLDER", help="The folder that is sent.")
+        Path, typer.Option("--code", metavar="FOLDER", help="Folder with the code to send.")
     ] = Path(),
     assignments: Assignments = None,
     folder: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FOLDER", show_default=False,
-                     help="For the results; ./out/NAME of the job if not given."),
+                     help="Folder for the results (default ./out/JOB_NAME)."),
     ] = None,
     is_detached: Annotated[
-        bool, typer.Option("--detach", help="Queue it, and do not wait for it.")
+        bool, typer.Option("--detach", help="Queue the job and return at once.")
     ] = False,
     is_local: Annotated[
-        bool, typer.Option("--local", help="Run it here and now, with the same folders and the "
-                           "patches for this machine's GPUs, without the queue.")
+        bool, typer.Option("--local", help="Run on this machine without the queue, with the same "
+                           "folders and the patches for its GPUs.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Run a program of yours on the queue: on a leased GPU, watched, its files kept.
+    """Run your own program on the queue, with leased GPUs, and download its files.
 
-    Sends this folder's code (not what .gitignore names; nothing if it was
-    sent before), shows the output live and downloads what the program
-    leaves in {out}. Ctrl-C detaches: the job goes on. The exit status is 1
-    if the program fails.
+    Sends the code in this folder (except what .gitignore excludes, and nothing
+    if it has not changed), shows the output live, and downloads what the
+    program writes to {out}. Ctrl-C detaches; the job continues. The exit status
+    is 1 if the program fails.
     """
     source = _build_spec(program, gpus=gpus, requirements=requirements, variables=variables)
     if name is not None:
@@ -127,7 +127,7 @@ def run(
         ended = _follow(session, job)
     except KeyboardInterrupt:
         say_detached(session, job.id)
-        session.note(f"Its files, when it has ended: redkiln download {job.id}")
+        session.note(f"After it ends, download its files: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     _leave_files(session, load_result(session.client, ended), folder)
 
@@ -159,7 +159,7 @@ def _read_requirements(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(f"--requirements {path}: cannot be read: {reason}") from error
+        raise UsageError(f"--requirements {path} cannot be read: {reason}") from error
     stripped = [line.partition(" #")[0].strip() for line in lines]
     return [line for line in stripped if line and not line.startswith("#")]
 
@@ -167,7 +167,7 @@ def _read_requirements(path: Path) -> list[str]:
 def _split_variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"--env {text}: write KEY=VALUE")
+        raise UsageError(f"--env {text}: write it as KEY=VALUE.")
     return name, value
 
 
@@ -183,7 +183,7 @@ def _send_code(session: Session, code: Path) -> str:
 
 
 def describe_bundle(bundle: Bundle) -> list[str]:
-    """What goes into a bundle, and what does not, in words."""
+    """Describe what is in a bundle and what was left out."""
     size = words.size(bundle.package.size_bytes)
     lines = [f"code: {words.plural(bundle.num_files, 'file')}, {size}"]
     if bundle.left_out:
@@ -198,15 +198,15 @@ def _name(item: LeftOut) -> str:
 
 
 def _find_dataset(session: Session, named: str) -> str:
-    """A data set's own reference; what lies at a path is sent and waited for.
+    """Return a reference to a data set; upload it and wait for it if it is a path.
 
-    A word that is both a folder here and a data set of the service's is the data set.
+    If a folder here and a data set of the service have the same name, the data set is used.
     """
     path = Path(named).expanduser()
     if not path.exists():
         return named
     if os.sep not in named and path.is_dir() and _is_known(session, named):
-        session.note(f"--dataset {named}: the data set of that name; ./{named} means the folder")
+        session.note(f"--dataset {named}: using the data set; write ./{named} for the folder")
         return named
     check_path(path)
     return wait_until_ready(session, upload(session, path, None)).id
@@ -225,11 +225,11 @@ def _say_queued(session: Session, job: JobView) -> None:
         session.emit(job)
         return
     session.say(Text.assemble("queued ", (job.name, "bold"), f" as {job.id}"))
-    session.note(Text(f"Its output: redkiln logs {job.id} -f", style="dim"))
+    session.note(Text(f"Show its output: redkiln logs {job.id} -f", style="dim"))
 
 
 def _follow(session: Session, job: JobView) -> JobView:
-    """Show a job's output as it comes, and what happens to it beside, until it has ended."""
+    """Show a job's output and its other events as they come, until it ends."""
     if session.is_json:
         return follow_job(session.client, job.id, JsonScreen())
     session.note(Text(f"{job.name} ({job.id})", style="dim"))
@@ -249,11 +249,11 @@ def _tell_events(session: Session, job_id: str) -> None:
                 for line in describe_event(update):
                     session.note(Text(f"[{line.text}]", style=STYLES[line.tone]))
             elif isinstance(update, Disconnected):
-                session.note(Text(f"[connection lost ({update.reason}), trying again]", "yellow"))
+                session.note(Text(f"[connection lost ({update.reason}), reconnecting]", "yellow"))
             elif isinstance(update, Reconnected):
-                session.note(Text("[connected again]", style="green"))
+                session.note(Text("[reconnected]", style="green"))
     except RedkilnError as error:
-        session.note(Text(f"[what happens beside is not shown: {error}]", style="yellow"))
+        session.note(Text(f"[events of the job are no longer shown: {error}]", style="yellow"))
 
 
 _UNTOLD = frozenset({EventKind.PROGRESS, EventKind.METRICS, EventKind.RESULT, "submitted"})

@@ -1,4 +1,4 @@
-"""What a watched job's hardware does now, asked for beside its stream."""
+"""The present readings of a watched job's hardware, polled next to its event stream."""
 
 import threading
 import time
@@ -13,18 +13,18 @@ from redkiln.job import TelemetrySeries
 ASK_SECONDS = 3.0
 MAX_POINTS = 60
 STALE_SECONDS = 90.0
-"""Without a new point for so long nothing is shown; of long trainings one comes once a minute."""
+"""Readings are hidden when the newest is older; a long training reports one a minute."""
 
 Ask = Callable[[int | None], Sequence[TelemetrySeries]]
-"""Asks for what is newer than a time in milliseconds since 1970."""
+"""Fetches the points newer than a time in milliseconds since 1970."""
 
 
 @dataclass
 class Sensors:
-    """The newest value of each series, and its course.
+    """The newest value of each series, and its recent values.
 
     Attributes:
-        courses: the last values by name, oldest first.
+        courses: Last values by series name, oldest first.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -33,8 +33,8 @@ class Sensors:
     _heard_at: float = -float("inf")
 
     def take(self, series: Sequence[TelemetrySeries]) -> None:
-        """Add what is new."""
-        courses = dict(self.courses)  # another thread may be drawing the old ones
+        """Add new points."""
+        courses = dict(self.courses)  # another thread may be drawing the old one
         for item in series:
             values = [value for value in item.values if value is not None]
             if item.at_ms:
@@ -44,14 +44,14 @@ class Sensors:
         self.courses = courses
 
     def current(self) -> dict[str, float]:
-        """The newest values; none when they are too old to be called so."""
+        """Return the newest values, or nothing if they are too old."""
         if self.clock() - self._heard_at > STALE_SECONDS:
             return {}
         return {name: course[-1] for name, course in self.courses.items() if course}
 
 
 class SensorFeed:
-    """Keeps `sensors` up to date from `with` to its end; a service that cannot tell is let be."""
+    """Keeps `sensors` up to date inside a `with` block, as long as the service supports it."""
 
     def __init__(self, sensors: Sensors, ask: Ask, *, pause_seconds: float = ASK_SECONDS) -> None:
         self._sensors = sensors
@@ -61,7 +61,7 @@ class SensorFeed:
         self._thread = threading.Thread(target=self._run, name="sensors", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to ask."""
+        """Start polling."""
         self._thread.start()
         return self
 
@@ -71,7 +71,7 @@ class SensorFeed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ask no more; an answer that is on its way is not waited for."""
+        """Stop polling, without waiting for an outstanding answer."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -80,11 +80,11 @@ class SensorFeed:
                 return
 
     def _ask_once(self) -> bool:
-        """Ask; whether it makes sense to ask again."""
+        """Poll once, and return whether to poll again."""
         try:
             self._sensors.take(self._ask(self._sensors.newest_ms))
         except (ConnectionFailed, Unavailable):
-            return True  # the stream of events says so where people see it
+            return True  # the event stream already shows people that the connection is lost
         except (RedkilnError, RuntimeError):
-            return False  # an older service, a job that is gone, or a client that was closed
+            return False  # an older service, a job that is gone, or a closed client
         return True

@@ -1,7 +1,7 @@
 """Spec files: YAML or JSON read with line numbers, and `--set key=value` on top.
 
-YAML is read by its 1.2 core schema, so that `1e-3` is a number, `no` a word and `2026-01-01` a
-name; a key given twice is an error.
+YAML is read with the core schema of version 1.2, so that `1e-3` is a number and `no` and
+`2026-01-01` are strings. A duplicate key is an error.
 """
 
 import difflib
@@ -19,10 +19,10 @@ from redkiln.tasks import TASKS
 
 @dataclass
 class SpecSource:
-    """A spec as a user wrote it, and where each part of it stands.
+    """A spec as the user wrote it, and the place of each of its parts.
 
     Attributes:
-        value: the decoded document.
+        value: Decoded document.
         places: JSON pointer -> `flowers.yaml:7` or `--set training.epochs=5`.
     """
 
@@ -30,7 +30,7 @@ class SpecSource:
     places: dict[str, str] = field(default_factory=dict)
 
     def locate(self, pointer: str) -> str | None:
-        """Where a part stands; for one that is not there, where its parent does."""
+        """Return the place of a part, or that of its nearest parent if the part is missing."""
         while pointer:
             if pointer in self.places:
                 return self.places[pointer]
@@ -38,10 +38,10 @@ class SpecSource:
         return None
 
     def assign(self, assignments: Iterable[str]) -> None:
-        """Apply `a.b=value` assignments, whose values are read as YAML.
+        """Apply `a.b=value` assignments; the values are read as YAML.
 
         Raises:
-            UsageError: one is not of this form, or leads through a value.
+            UsageError: An assignment has another form, or one of its keys holds a plain value.
         """
         for assignment in assignments:
             _assign(self, assignment)
@@ -51,21 +51,25 @@ def load_spec_file(path: Path) -> SpecSource:
     """Read a spec from a YAML or JSON file.
 
     Raises:
-        UsageError: it cannot be read, is neither, or is no mapping; with the line.
+        UsageError: The file cannot be read, or is not a YAML or JSON mapping; with the line.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(f"{path}: cannot be read: {reason}") from error
+        raise UsageError(f"{path} cannot be read: {reason}") from error
     return parse_spec_text(text, name=path.name)
 
 
 def parse_spec_text(text: str, *, name: str) -> SpecSource:
-    """Read a spec from text; `name` stands for the file in messages.
+    """Read a spec from text.
+
+    Args:
+        text: YAML or JSON.
+        name: Name of the file, for messages.
 
     Raises:
-        UsageError: it is neither YAML nor JSON, or no mapping; with the line.
+        UsageError: The text is not a YAML or JSON mapping; with the line.
     """
     loader = _Loader(text)
     try:
@@ -74,19 +78,19 @@ def parse_spec_text(text: str, *, name: str) -> SpecSource:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        raise UsageError(f"{place}: {error.problem or 'is not YAML'}") from error
+        raise UsageError(f"{place}: {error.problem or 'this is not YAML'}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{name}: is not YAML: {error}") from error
+        raise UsageError(f"{name}: this is not YAML: {error}") from error
     finally:
         loader.dispose()
     if not isinstance(value, dict):
-        raise UsageError(f"{name}: a spec is a mapping, such as `dataset: flowers`")
+        raise UsageError(f"{name}: a spec must be a mapping of fields, such as `dataset: flowers`.")
     lines = _lines(node, "", set())
     return SpecSource(value, {pointer: f"{name}:{line}" for pointer, line in lines})
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML with the scalars of version 1.2."""
+    """Safe YAML loader with the scalars of version 1.2."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own way to be configured
 
@@ -115,7 +119,7 @@ def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
             raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} is not a word", key_node.start_mark
+                None, None, f"the key {key!r} is not a string", key_node.start_mark
             )
         if key in seen:
             raise yaml.constructor.ConstructorError(
@@ -131,7 +135,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 
 
 def _lines(node: yaml.Node | None, pointer: str, seen: set[int]) -> Iterator[tuple[str, int]]:
-    if node is None or id(node) in seen:  # an alias: its own lines are where its anchor is
+    if node is None or id(node) in seen:  # an alias; its lines are those of its anchor
         return
     seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
@@ -149,17 +153,17 @@ def _assign(source: SpecSource, assignment: str) -> None:
     key, equals, text = assignment.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise UsageError(f"--set {assignment}: write it as key=value, as in training.epochs=5")
+        raise UsageError(f"--set {assignment}: write it as key=value, e.g. training.epochs=5.")
     _check_root(parts, assignment)
     target = source.value
     for part in parts[:-1]:
         inner = target.get(part)
-        if isinstance(inner, str):  # the short form of a part that has a name
+        if isinstance(inner, str):  # the short form of a group with a name
             inner = {"name": inner}
         elif inner is None:
             inner = {}
         elif not isinstance(inner, dict):
-            raise UsageError(f"--set {assignment}: {part!r} is a value, not a group of fields")
+            raise UsageError(f"--set {assignment}: {part!r} is a value, not a group of fields.")
         target[part] = dict(inner)
         target = target[part]
     target[parts[-1]] = _value(text, assignment)
@@ -171,13 +175,13 @@ def _value(text: str, assignment: str) -> Any:
     try:
         return loader.get_single_data()
     except (yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"--set {assignment}: the value is not YAML") from error
+        raise UsageError(f"--set {assignment}: the value is not valid YAML.") from error
     finally:
         loader.dispose()
 
 
 def _check_root(parts: list[str], assignment: str) -> None:
-    """Help with `epochs=3`, which every newcomer tries; all else is judged by the service."""
+    """Suggest the full path for `epochs=3`, a common first try; the service checks the rest."""
     if parts[0] in _paths_by_depth(1):
         return
     near = [path for path in _all_paths() if path.split(".")[-len(parts) :] == parts]
@@ -186,7 +190,7 @@ def _check_root(parts: list[str], assignment: str) -> None:
     if near:
         _, _, text = assignment.partition("=")
         choices = " or ".join(f"--set {path}={text}" for path in near[:3])
-        raise UsageError(f"--set {assignment}: no such field; did you mean {choices}?")
+        raise UsageError(f"--set {assignment}: there is no such field. Did you mean {choices}?")
 
 
 def _paths_by_depth(depth: int) -> set[str]:

@@ -1,4 +1,4 @@
-"""Commands that steer a job: cancel, pause, resume, retry, and what it can be retried from."""
+"""Commands that steer a job: cancel, pause, resume, retry, and list its checkpoints."""
 
 from typing import Annotated
 
@@ -19,15 +19,15 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
     command(app, "cancel", rich_help_panel="Jobs", examples=("redkiln cancel last",))(cancel)
     command(app, "pause", rich_help_panel="Jobs", examples=(
-        "redkiln pause last      # give me my GPU",
-        "redkiln resume last     # an hour later, from the same step",
+        "redkiln pause last      # free the GPU for something else",
+        "redkiln resume last     # later, from the same step",
     ))(pause)  # fmt: skip
     command(app, "resume", rich_help_panel="Jobs", examples=("redkiln resume last",))(resume)
     command(app, "retry", rich_help_panel="Jobs", examples=(
         "redkiln retry last                  # from its newest checkpoint",
         "redkiln retry last --from best",
-        "redkiln retry last --from 1200      # a step that `redkiln checkpoints last` lists",
-        "redkiln retry last --from start     # anew",
+        "redkiln retry last --from 1200      # a step listed by `redkiln checkpoints last`",
+        "redkiln retry last --from start     # from the beginning",
     ))(retry)  # fmt: skip
     command(app, "checkpoints", rich_help_panel="Jobs", examples=("redkiln checkpoints last",))(
         checkpoints
@@ -40,18 +40,18 @@ def cancel(session: Session, job: JobName) -> None:
 
 
 def pause(session: Session, job: JobName) -> None:
-    """Pause a job: it puts a checkpoint away and frees its GPU.
+    """Pause a job: it saves a checkpoint and frees its GPU.
 
-    A job that waits is paused at once; `redkiln resume` lets it go on.
+    A queued job is paused at once. `redkiln resume` continues either.
     """
     paused = session.client.pause(find_job_id(session.client, job))
     _tell(session, paused)
     if not session.is_json and paused.status == JobStatus.PAUSED:
-        session.note(Text(f"Let it go on: redkiln resume {paused.id}", style="dim"))
+        session.note(Text(f"Resume it: redkiln resume {paused.id}", style="dim"))
 
 
 def resume(session: Session, job: JobName) -> None:
-    """Let a paused job go on, from the step at which it was paused."""
+    """Resume a paused job from the step at which it was paused."""
     _tell(session, session.client.resume(find_job_id(session.client, job)))
 
 
@@ -65,26 +65,26 @@ def retry(
         ),
     ] = "newest",
 ) -> None:
-    """Run a job again that failed or was cancelled, from one of its checkpoints.
+    """Run a failed or cancelled job again, from one of its checkpoints.
 
-    What it had made behind that checkpoint is made anew. Checkpoints are
-    kept for a week (REDKILN_KEEP_CHECKPOINTS_HOURS of the service).
+    Everything after that checkpoint is computed again. Checkpoints are kept for
+    a week (REDKILN_KEEP_CHECKPOINTS_HOURS of the service).
     """
     if start not in PLACES and not start.isdecimal():
-        message = f"{start!r} is none of {', '.join(PLACES)}, nor a step"
+        message = f"give {', '.join(PLACES)} or a step, not {start!r}"
         raise typer.BadParameter(message, param_hint="--from")
     place = int(start) if start.isdecimal() else start
     _tell(session, session.client.retry(find_job_id(session.client, job), start=place))
 
 
 def checkpoints(session: Session, job: JobName) -> None:
-    """List what a job can go on from, the newest first."""
+    """List the checkpoints that a job can restart from, newest first."""
     listed = session.client.checkpoints(find_job_id(session.client, job))
     if session.is_json:
         session.emit(listed)
         return
     if not listed:
-        session.note("No checkpoints: none was made yet, or the job has succeeded.")
+        session.note("No checkpoints: the job has not saved one yet, or it has succeeded.")
         return
     columns = (
         Column("step", is_right=True),

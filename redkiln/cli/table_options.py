@@ -1,4 +1,4 @@
-"""What the command line says about a table: the same options for `push` and `train`."""
+"""Options that describe a table, shared by `push` and `train`."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, get_args
@@ -8,7 +8,7 @@ import typer
 from redkiln.cli.problems import UsageError
 from redkiln.tables import MISSING_WORDS, ColumnUse, TableTask
 
-_PANEL = "Tables (CSV, TSV, JSON lines, Parquet); what is left out is inferred"
+_PANEL = "Tables (CSV, TSV, JSON lines, Parquet); what you do not give is inferred"
 TABLE_TYPES = ", ".join(get_args(ColumnUse))
 
 Task = Annotated[
@@ -24,14 +24,14 @@ Target = Annotated[
 TextColumn = Annotated[
     str | None,
     typer.Option(
-        "--text", help="Column of the text to classify.", rich_help_panel=_PANEL, metavar="COLUMN"
+        "--text", help="Column with the text to classify.", rich_help_panel=_PANEL, metavar="COLUMN"
     ),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
-        help=f"What a column is: {TABLE_TYPES}. Repeatable.",
+        help=f"Use a column as: {TABLE_TYPES}. Repeatable.",
         rich_help_panel=_PANEL,
         metavar="NAME=TYPE",
     ),
@@ -49,7 +49,7 @@ Delimiter = Annotated[
     str | None,
     typer.Option(
         "--delimiter",
-        help="Between the fields of a CSV: one character, or `tab`.",
+        help="Separator between the fields of a CSV: one character, or `tab`.",
         rich_help_panel=_PANEL,
         metavar="CHAR",
     ),
@@ -58,7 +58,7 @@ Decimal = Annotated[
     str | None,
     typer.Option(
         "--decimal",
-        help="Before the decimals of numbers: . or , (the other may separate thousands).",
+        help="Decimal mark of numbers: . or , (the other may separate thousands).",
         rich_help_panel=_PANEL,
         metavar="CHAR",
     ),
@@ -67,8 +67,8 @@ Missing = Annotated[
     list[str] | None,
     typer.Option(
         "--missing",
-        help=f"What stands for no value, instead of {', '.join(MISSING_WORDS)}; '' for nothing "
-        "else than an empty field. Repeatable.",
+        help=f"Words that mean 'no value', instead of {', '.join(MISSING_WORDS)}; '' if only "
+        "empty fields do. Repeatable.",
         rich_help_panel=_PANEL,
         metavar="WORD",
     ),
@@ -77,7 +77,7 @@ Classes = Annotated[
     list[str] | None,
     typer.Option(
         "--class",
-        help="A class of the target, in the order of their labels; all or none. Repeatable.",
+        help="A class of the target, in the order of labels; give all or none. Repeatable.",
         rich_help_panel=_PANEL,
         metavar="NAME",
     ),
@@ -89,25 +89,27 @@ def collect_options(
     *,
     missing: Sequence[str] | None,
     classes: Sequence[str] | None,
-    **said: Any,
+    **others: Any,
 ) -> dict[str, Any]:
-    """The options that were given, as `Client.push_dataset` takes them.
+    """Return the options that the user gave, as `Client.push_dataset` takes them.
 
     Args:
-        columns: `NAME=TYPE` each.
-        missing: words; empty ones say that there are no others.
-        classes: names; none of them leaves the classes to be inferred.
-        said: the others by name; None for what was not given.
+        columns: Assignments `NAME=TYPE`.
+        missing: Words for missing values; empty strings mean that there are none.
+        classes: Class names by label; None or empty to infer them.
+        others: Other options by name; None for those not given.
 
     Raises:
-        UsageError: a column is not written like this.
+        UsageError: An item of `columns` is not of the form NAME=TYPE.
     """
-    options = {name: value for name, value in said.items() if value is not None}
+    options = {name: value for name, value in others.items() if value is not None}
     uses: dict[str, str] = {}
     for column in columns or ():
         name, mark, use = column.rpartition("=")
         if not (name and mark):
-            raise UsageError(f"--column {column}: write NAME=TYPE; types are {TABLE_TYPES}.")
+            raise UsageError(
+                f"--column {column}: write it as NAME=TYPE, with a type of {TABLE_TYPES}."
+            )
         uses[name] = use
     if uses:
         options["columns"] = uses

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: what identifies and what counts is never cut."""
+"""Tables that fit the terminal without cutting identifiers and numbers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 GAP_COLUMNS = 3
-"""Room between two columns of the table."""
+"""Width of the gap between two columns of a table, in characters."""
 
 NARROWEST = 10
-"""A column is not cut to less than this."""
+"""A column is never cut to fewer characters than this."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column and what happens to it where there is too little room.
+    """A column, and what happens to it if there is too little room.
 
     Attributes:
-        head: its name.
-        is_right: whether it is aligned to the right, as numbers are.
+        head: Its heading.
+        is_right: Whether it is right-aligned, as numbers are.
         when_narrow: `keep` it whole, `cut` it, `fold` it over lines, or `drop` it.
     """
 
@@ -34,14 +34,14 @@ class Column:
 def print_table(
     console: Console, columns: Sequence[Column], rows: Iterable[Sequence[Text | str]]
 ) -> None:
-    """Print a table with a rule under its heads and nothing else."""
+    """Print a table with a rule under its headings and no other lines."""
     console.print(build_table(columns, rows, room=console.width))
 
 
 def build_table(
     columns: Sequence[Column], rows: Iterable[Sequence[Text | str]], *, room: int
 ) -> Table:
-    """The table that `print_table` prints, for a given number of terminal columns."""
+    """Build the table that `print_table` prints, for a width of `room` characters."""
     listed = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
     widths = [
         max([len(column.head), *(row[index].cell_len for row in listed)])
@@ -66,12 +66,12 @@ def build_table(
 
 
 def choose_columns(columns: Sequence[Column], widths: Sequence[int], *, room: int) -> list[int]:
-    """Indices of the columns that are shown: those to be dropped go, from the right, until it fits.
+    """Return the indices of the columns to show, dropping `drop` ones from the right until it fits.
 
     Args:
-        columns: of the table.
-        widths: of their widest cells.
-        room: columns of the terminal.
+        columns: Columns of the table.
+        widths: Width of each column's widest cell.
+        room: Width of the terminal.
     """
     shown = list(range(len(columns)))
     droppable = [index for index in reversed(shown) if columns[index].when_narrow == "drop"]
@@ -85,13 +85,13 @@ def choose_columns(columns: Sequence[Column], widths: Sequence[int], *, room: in
 def share_room(
     columns: Sequence[Column], widths: Sequence[int], shown: Sequence[int], *, room: int
 ) -> dict[int, int]:
-    """The width of each shown column: what is too much is taken from those that may be cut.
+    """Return the width of each shown column, narrowing those that may be folded or cut.
 
     Args:
-        columns: of the table.
-        widths: of their widest cells.
-        shown: indices of the columns that are shown.
-        room: columns of the terminal.
+        columns: Columns of the table.
+        widths: Width of each column's widest cell.
+        shown: Indices of the columns that are shown.
+        room: Width of the terminal.
     """
     given = {index: widths[index] for index in shown}
     excess = _excess(widths, shown, room)

@@ -1,4 +1,4 @@
-"""Commands on tasks: what a job can do, and every field of its spec."""
+"""Commands on tasks: what jobs can do, and the fields of their specs."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ REQUIRED = "required"
 
 @dataclass(frozen=True)
 class SchemaField:
-    """One field of a spec: its path, what may stand there, its default, what it means."""
+    """One field of a spec: its path, allowed values, default and meaning."""
 
     path: str
     kind: str
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
     group = typer.Typer(
         rich_markup_mode="rich",
-        help="List the tasks, and the fields of their specs.",
+        help="List the tasks and the fields of their specs.",
         epilog=example_text((
             "redkiln tasks",
             "redkiln tasks show image-classification",
@@ -57,19 +57,21 @@ def list_tasks(session: Session) -> None:
 
 def show(
     session: Session,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="Its name.")] = "image-classification",
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="Name of the task.")
+    ] = "image-classification",
 ) -> None:
-    """Show every field of a task's spec, with its default."""
+    """Show every field of a task's spec with its default."""
     schema = session.client.task_schema(task)
     if session.is_json:
         session.emit(schema)
     else:
-        session.out.print(Text("field  = default  what may stand there", style="dim"))
+        session.out.print(Text("field  = default  allowed values", style="dim"))
         _print_fields(session.out, list(schema_fields(schema)))
 
 
 def schema_fields(schema: dict[str, Any]) -> Iterator[SchemaField]:
-    """The fields of a JSON Schema, depth first in their order, each by its dotted path."""
+    """Yield the fields of a JSON Schema, depth first and in order, by their dotted paths."""
     yield from _fields(schema, schema.get("$defs", {}), "")
 
 

@@ -1,4 +1,4 @@
-"""The one-liner: from a folder of images or a table to a verified ONNX."""
+"""`redkiln train`: from a folder of images or a table to a verified ONNX in one command."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,20 +54,18 @@ def train(
         str,
         typer.Argument(
             metavar="PATH",
-            help="An image folder, a zip or tar of one, a table (CSV, TSV, JSON lines, Parquet), "
-            "or builtin:digits and the like.",
+            help="An image folder or a zip or tar of one, a table (CSV, TSV, JSON lines, Parquet), "
+            "or a built-in set such as builtin:digits.",
             show_default=False,
         ),
     ],
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Network; `redkiln tasks show` lists them.")
+        str | None, typer.Option("--model", "-m", help="Model; `redkiln tasks show` lists them.")
     ] = None,
     assignments: Assignments = None,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", help="Folder for the results; ./out/NAME of the job if not given."
-        ),
+        typer.Option("-o", "--output", help="Folder for the results (default ./out/JOB_NAME)."),
     ] = None,
     task: Task = None,
     target: Target = None,
@@ -79,11 +77,11 @@ def train(
     missing: Missing = None,
     classes: Classes = None,
 ) -> None:
-    """Train on a folder of images or a table and leave a verified ONNX in ./out.
+    """Train on a folder of images or a table, and download a verified ONNX model.
 
     Registers the data, waits until it is validated, queues a job with
-    defaults, shows it live, and downloads everything it leaves. Ctrl-C
-    detaches: the job goes on.
+    defaults, shows it live, and downloads all of its files. Ctrl-C detaches;
+    the job continues.
     """
     source = SpecSource({"dataset": ""}, {"/dataset": "PATH", "/model": "--model"})
     if model is not None:
@@ -110,7 +108,7 @@ def train(
         )
     except KeyboardInterrupt:
         say_detached(session, job.id)
-        session.note(f"Its files, when it has ended: redkiln download {job.id}")
+        session.note(f"After it ends, download its files: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     _leave_files(session, result, folder)
@@ -118,12 +116,12 @@ def train(
 
 
 def _dataset_of(session: Session, path: str, options: dict[str, Any]) -> str:
-    """Register what lies at the path, wait until it is ready, and name it for a spec."""
+    """Register the data at a path, wait until it is ready, and return its reference for a spec."""
     if path.startswith(BUILTIN):
         if options:
             flags = {"columns": "column", "classes": "class"}
-            said = ", ".join(f"--{flags.get(name, name)}" for name in options)
-            raise UsageError(f"{path} is built in, with its columns; leave {said} away.")
+            given = ", ".join(f"--{flags.get(name, name)}" for name in options)
+            raise UsageError(f"{path} is a built-in data set with fixed columns. Remove {given}.")
         return path
     local = Path(path).expanduser()
     check_path(local)
@@ -148,12 +146,12 @@ def _describe(dataset: DatasetView) -> str:
 
 
 def _register(session: Session, path: Path, options: dict[str, Any]) -> DatasetView:
-    """In place where the service can read the folder itself, else by uploading it."""
+    """Register a folder in place if the service can read it, else upload it."""
     if path.is_dir() and session.client.is_local:
         try:
             return session.client.register_folder(path, **options)
         except (Rejected, NotAuthorized, NotFound):
-            pass  # not under one of the service's data roots; it can still be sent
+            pass  # not below one of the service's data roots, so it is uploaded
     return upload(session, path, dataset_name(path), options)
 
 

@@ -23,7 +23,7 @@ _STAGES: dict[Stage, str] = {"reading": "reading", "uploading": "uploading"}
 
 
 def transfer_bars(console: Console) -> Progress:
-    """Bars that count bytes; nothing where the console is no terminal."""
+    """Return progress bars that count bytes; they are hidden if the console is not a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
@@ -38,7 +38,7 @@ def transfer_bars(console: Console) -> Progress:
 
 @contextmanager
 def upload_progress(console: Console, name: str) -> Iterator[OnUpload]:
-    """A bar for each stage of an upload."""
+    """Show a bar for each stage of an upload."""
     with transfer_bars(console) as bars:
         tasks: dict[Stage, TaskID] = {}
 
@@ -54,7 +54,7 @@ def upload_progress(console: Console, name: str) -> Iterator[OnUpload]:
 
 
 def download_counter(bars: Progress, name: str, total: int) -> OnBytes:
-    """A bar for one file, and what moves it."""
+    """Add a bar for one file and return the function that advances it."""
     task = bars.add_task(name, total=total)
 
     def count(num_bytes: int) -> None:
@@ -65,7 +65,7 @@ def download_counter(bars: Progress, name: str, total: int) -> OnBytes:
 
 @contextmanager
 def waiting(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with a text that can be changed; nothing where the console is no terminal."""
+    """Show a spinner with a text that can change; hidden if the console is not a terminal."""
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

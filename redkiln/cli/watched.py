@@ -1,4 +1,4 @@
-"""What a watcher knows of a job: updates of its stream folded into one state."""
+"""The state of a watched job: the updates of its stream folded into one object."""
 
 import time
 from collections import deque
@@ -14,7 +14,7 @@ from redkiln.events import EventKind
 from redkiln.job import EventView, JobView, Phase, Progress
 
 NUM_LINES = 6
-"""Messages that are kept to be shown."""
+"""Number of recent messages that are kept for display."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Line:
     """One message for people.
 
     Attributes:
-        tone: how it is meant (a key of `panel.STYLES`).
-        topic: a line replaces the one before it on the same topic.
+        tone: Key of `panel.STYLES`.
+        topic: A line replaces the line before it if both have the same topic.
     """
 
     at: datetime
@@ -34,14 +34,14 @@ class Line:
 
 @dataclass
 class Watched:
-    """A job as the stream tells it.
+    """A job as its stream reports it.
 
     Attributes:
-        losses: training losses as they were heard, oldest first.
-        lines: the newest messages.
-        result: data of the last `result` event.
-        lost_connection: why the stream is broken at the moment.
-        sensors: what its hardware does.
+        losses: Training losses received so far, oldest first.
+        lines: Newest messages.
+        result: Data of the last `result` event.
+        lost_connection: Why the stream is interrupted now, or None.
+        sensors: Readings of the job's hardware.
     """
 
     job: JobView
@@ -62,7 +62,7 @@ class Watched:
         self.refresh(self.job)
 
     def refresh(self, job: JobView) -> None:
-        """Take over what the service says of the job now."""
+        """Take over the job's present state from the service."""
         self.job = job
         self.status = str(job.status)
         self._enter(job.phase)
@@ -70,7 +70,7 @@ class Watched:
             self._advance(job.progress)
 
     def apply(self, update: Update) -> list[Line]:
-        """Fold one update in, and return what a person should be told of it."""
+        """Fold in one update, and return the lines that describe it for people."""
         lines = self._fold(update)
         for line in lines:
             if line.tone == "phase":  # shown in its own place
@@ -81,12 +81,12 @@ class Watched:
         return lines
 
     def elapsed_seconds(self, now: datetime) -> float:
-        """Since it started, or since it was queued, up to its end."""
+        """Return the time since the job started (or was queued), up to its end."""
         began = self.job.started_at or self.job.created_at
         return max(0.0, ((self.job.finished_at or now) - began).total_seconds())
 
     def eta_seconds(self) -> float | None:
-        """Of the training, counting down since it was last said."""
+        """Return the time left for training, counting down since the last report."""
         if self.progress is None or self.progress.eta_seconds is None:
             return None
         return max(0.0, self.progress.eta_seconds - (self.clock() - self.progress_at))
@@ -109,10 +109,10 @@ class Watched:
                 return []
             case Disconnected(reason):
                 self.lost_connection = reason
-                return [Line(now, f"connection lost ({reason}), trying again", "warning")]
+                return [Line(now, f"connection lost ({reason}), reconnecting", "warning")]
             case Reconnected():
                 self.lost_connection = None
-                return [Line(now, "connected again", "good")]
+                return [Line(now, "reconnected", "good")]
             case EventView():
                 self._note(update)
                 return describe_event(update)
@@ -138,7 +138,7 @@ class Watched:
 
 
 def describe_event(event: EventView) -> list[Line]:
-    """An event in words; nothing for what the view shows in its own place."""
+    """Describe an event in words; nothing for events that the view shows elsewhere."""
     text, tone = _describe(event.kind, event.data)
     topic = "checkpoint" if event.kind in (EventKind.CHECKPOINT, "committed") else None
     return [Line(event.at, text, tone, topic)] if text else []
@@ -173,11 +173,11 @@ _STATUS_TONES = {
 
 
 def _describe_other(kind: str, data: dict[str, Any]) -> tuple[str, str]:
-    """An event of the service itself, or of a kind that is newer than this client."""
+    """Describe an event of the service itself, or of a kind newer than this client."""
     if kind == "started" and "number" in data:
         return f"attempt {data['number']} started", "quiet"
     if kind == "committed" and "step" in data:
-        return f"checkpoint of step {words.count(data['step'])} is safe with the service", "quiet"
+        return f"checkpoint of step {words.count(data['step'])} is uploaded", "quiet"
     reason = data.get("reason") or {}
     message = data.get("message") or (reason.get("message") if isinstance(reason, dict) else reason)
     details = ", ".join(
@@ -209,4 +209,4 @@ def _phase_of(value: Any) -> Phase | None:
     try:
         return Phase(value)
     except ValueError:
-        return None  # a newer service's; shown as a line all the same
+        return None  # a phase of a newer service; it is still shown as a line

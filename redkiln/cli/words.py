@@ -1,4 +1,4 @@
-"""Times, sizes, rates and numbers as people say them."""
+"""Formats times, sizes, rates and numbers for people."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def duration(seconds: float) -> str:
-    """`0.8 s`, `42 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`."""
+    """Format a duration: `0.8 s`, `42 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s"
     whole = round(seconds)
@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
 
 
 def size(num_bytes: int) -> str:
-    """`512 B`, `1.2 MB`, `34 GB` (powers of 1000)."""
+    """Format a size in powers of 1000: `512 B`, `1.2 MB`, `34 GB`."""
     value = float(num_bytes)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(value) < 999.5 or unit == "TB":
@@ -37,7 +37,7 @@ def count(number: int | float) -> str:
 
 
 def number(value: float) -> str:
-    """Four significant digits: `0.1234`, `12.35`, `3.2e-05`."""
+    """Format a number with four significant digits: `0.1234`, `12.35`, `3.2e-05`."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         text = f"{value:.4g}"
         return count(value) if "e" in text else text
@@ -50,19 +50,19 @@ def percent(fraction: float) -> str:
 
 
 def metric(name: str, value: float) -> str:
-    """A metric's value; shares (accuracies) in percent."""
+    """Format the value of a metric; accuracies in percent."""
     return percent(value) if "accuracy" in name else number(value)
 
 
 def memory(num_bytes: float) -> str:
-    """Memory as cards are sold by it: `310 MiB`, `23.5 GiB` (powers of 1024)."""
+    """Format memory in powers of 1024, as on GPUs: `310 MiB`, `23.5 GiB`."""
     if num_bytes < 2**30:
         return f"{num_bytes / 2**20:.0f} MiB"
     return f"{num_bytes / 2**30:.1f} GiB"
 
 
 def reading(name: str, value: float) -> str:
-    """What a sensor says, by the unit in its name: `97 %`, `212 W`, `71 °C`, `2.40 GHz`."""
+    """Format a sensor's reading by the unit in its name: `97 %`, `212 W`, `71 °C`, `2.40 GHz`."""
     match name.rpartition("_")[2]:
         case "ratio":
             return f"{100 * value:.0f} %"
@@ -78,7 +78,7 @@ def reading(name: str, value: float) -> str:
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
-    """`just now`, `5 min ago`, `3 h ago`, `2 d ago`, then the date."""
+    """Format a past time: `just now`, `5 min ago`, `3 h ago`, `2 d ago`, then the date."""
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
     if seconds < 10:
         return "just now"
@@ -94,7 +94,7 @@ def ago(moment: datetime, now: datetime | None = None) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The course of a value as `width` bars at most, its lowest and highest at the ends."""
+    """Draw the course of a value in at most `width` bars, from its lowest to its highest."""
     finite = [value for value in values if value == value and abs(value) != float("inf")]
     if len(finite) < 2 or width < 1:
         return ""
@@ -108,7 +108,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def plural(amount: int, noun: str) -> str:
-    """`1 class`, `2 classes`, `1,797 images`."""
+    """Format a count with its noun: `1 class`, `2 classes`, `1,797 images`."""
     if amount == 1:
         return f"1 {noun}"
     ending = "es" if noun.endswith(("s", "ch", "x")) else "s"

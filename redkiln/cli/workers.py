@@ -17,18 +17,18 @@ def register(app: typer.Typer) -> None:
 
 
 def workers(session: Session) -> None:
-    """List the workers: whether they live, what they have, what they do."""
+    """List the workers: whether they are live, their hardware, their load."""
     listed = session.client.workers()
     if session.is_json:
         session.emit(listed)
         return
     if not listed:
-        session.note("No worker has ever said hello. Start one: ./up (containers), or make up")
+        session.note("No worker has connected yet. Start one: ./up (containers) or make up")
         return
     columns = (
         Column("host", when_narrow="cut"),
         Column("live"),
-        Column("heard of"),
+        Column("last seen"),
         Column("slots", is_right=True),
         Column("busy", is_right=True),
         Column("hardware", when_narrow="fold"),
@@ -58,7 +58,7 @@ def _hardware(worker: WorkerView) -> str:
 
 def _gpu(gpu: GpuView) -> str:
     text = f"{gpu.name} ({gpu.arch})" if gpu.arch else gpu.name
-    return text if gpu.excluded is None else f"{text}, left alone: {gpu.excluded.code}"
+    return text if gpu.excluded is None else f"{text}, excluded: {gpu.excluded.code}"
 
 
 def _doctor(worker: WorkerView) -> Text:

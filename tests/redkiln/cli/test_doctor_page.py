@@ -48,7 +48,7 @@ def shown(*checks, **options):
 def test_a_fault_is_shown_with_what_was_seen_its_cause_and_its_fix():
     text = shown(GPUS, BLOCKS, UNKNOWN, FINE)
     lines = text.splitlines()
-    assert lines[0] == "station  something blocks"
+    assert lines[0] == "station  something blocks jobs"
     assert lines[1:3] == ["torch 2.13", "gfx1100 at 0000:03"]
     assert "✗ permission on the nodes  blocks  row 4" in lines
     for part in (BLOCKS.evidence, BLOCKS.cause):
@@ -70,7 +70,7 @@ def test_what_is_not_known_says_how_it_could_be():
     text = shown(UNKNOWN)
     assert "? hangs" in text
     assert "sudo dmesg" in text
-    assert "nothing is in the way" in text
+    assert "no problems found" in text
 
 
 def test_checks_of_the_service_are_shown_beside_no_row():

@@ -171,7 +171,7 @@ def test_a_waiting_job_says_where_and_why():
     waiting = job(status="queued", started_at=None, queue_position=3, reason=reason)
     drawn = draw(Watched(waiting))
     assert "position 3, no worker is live" in drawn
-    assert "no step yet" in drawn
+    assert "no steps yet" in drawn
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,10 @@ def test_a_regression_shows_what_its_best_is_chosen_by():
 
 def test_an_outage_is_seen_until_it_is_over(watched):
     watched.apply(Disconnected("connection refused"))
-    assert "service away, trying again" in draw(watched)
+    assert "service unreachable, retrying" in draw(watched)
     watched.apply(Reconnected())
-    assert "service away" not in draw(watched)
-    assert "connected again" in draw(watched)
+    assert "service unreachable" not in draw(watched)
+    assert "reconnected" in draw(watched)
 
 
 def test_checkpoints_take_one_line(watched):
@@ -250,7 +250,7 @@ def test_words_of_users_are_never_markup(watched):
         (
             "committed",
             {"step": 1500, "size_bytes": 1},
-            "checkpoint of step 1,500 is safe with the service",
+            "checkpoint of step 1,500 is uploaded",
             "quiet",
         ),
         ("newly_invented", {"amount": 3}, "newly invented: amount 3", "quiet"),

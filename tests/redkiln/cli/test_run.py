@@ -162,7 +162,7 @@ def test_a_word_that_is_both_is_the_data_set_and_that_is_said(redkiln, fake, pro
     done = redkiln("run", "-d", "flowers", "--", "x")
     assert spec_of(fake)["dataset"] == "flowers"
     assert fake.uploads == []
-    assert "./flowers means the folder" in done.err
+    assert "write ./flowers for the folder" in done.err
     fake.submitted.clear()
     redkiln("run", "-d", "./flowers", "--", "x")
     assert len(fake.uploads) == 1
@@ -204,14 +204,14 @@ def test_without_a_queue_the_program_runs_here_with_its_folders(redkiln, fake, a
         "A": "1",
         "B": "two",
     }
-    assert "not used without the queue: script.limits" in done.err
+    assert "ignored by --local: script.limits" in done.err
     assert fake.requests == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("-d", "flowers"), "--dataset flowers: there is no such file or folder here"),
+        (("-d", "flowers"), "--dataset flowers: there is no such file or folder"),
         (("--code", "nothing"), "--code nothing: there is no such folder"),
         (("--set", "script.limits.processes=1"), "--set script.limits.processes=1"),
         (("--set", "script.comand=x"), "did you mean 'command'"),

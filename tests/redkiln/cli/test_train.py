@@ -52,10 +52,10 @@ def test_a_refused_data_set_is_told_file_by_file(redkiln, fake, image_folder):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda p: None, "There is nothing at thing."),
+        (lambda p: None, "There is no file or folder thing."),
         (lambda p: p.mkdir(), "is empty."),
-        (lambda p: (p.mkdir(), (p / "a.pdf").touch()), "neither images nor tables, but 1 .pdf."),
-        (lambda p: (p.mkdir(), (p / "a.png").touch()), "holds 1 image side by side"),
+        (lambda p: (p.mkdir(), (p / "a.pdf").touch()), "no images or tables, only 1 .pdf."),
+        (lambda p: (p.mkdir(), (p / "a.png").touch()), "has 1 image but no class folders"),
         (lambda p: p.write_text("x"), "neither a zip nor a tar"),
     ],
 )
@@ -134,4 +134,4 @@ def test_a_table_is_sent_with_what_is_said_of_it(redkiln, fake):
     wrong = redkiln("train", "houses.csv", "--column", "rooms")
     assert (wrong.code, "NAME=TYPE" in wrong.err) == (2, True)
     builtin = redkiln("train", "builtin:iris", "--target", "species")
-    assert "leave --target away" in builtin.err
+    assert "Remove --target" in builtin.err

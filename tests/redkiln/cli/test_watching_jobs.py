@@ -47,7 +47,7 @@ def test_a_broken_stream_is_told_and_taken_up_again(redkiln, fake):
     done = redkiln("watch", "last")
     assert done.code == 0
     assert "connection lost" in done.out
-    assert "connected again" in done.out
+    assert "reconnected" in done.out
     assert done.out.count("rehearsed the export") == 1
 
 
