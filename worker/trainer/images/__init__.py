@@ -1,1 +1,1 @@
-"""The images of a job: where they come from, and the batches that are drawn from them."""
+"""The images of a job: where they come from, and the batches drawn from them."""

@@ -1,7 +1,7 @@
-"""Arrays of images (IDX, NPY, NPZ) of a data set, brought into a folder of plain arrays.
+"""Unpacks the image arrays (IDX, NPY, NPZ) of a data set into a folder of plain arrays.
 
-Each becomes one NPY file that every process can map, whatever it was packed in: `arrays.json` in
-the folder says which is which. Nothing is unpickled; the array's head is written anew.
+Each array becomes one NPY file that every process can map, however it was packed. `arrays.json` in
+the folder lists which file holds which array. Nothing is unpickled; each array gets a new header.
 """
 
 import contextlib
@@ -28,21 +28,21 @@ _CHUNK_BYTES = 4 * 2**20
 
 
 def is_made_of_arrays(index: DatasetIndex) -> bool:
-    """Whether the samples are rows of arrays."""
+    """Return whether the samples are rows of arrays."""
     return index.splits["train"][0].row is not None
 
 
 def unpack_arrays(source_path: Path, index: DatasetIndex, folder: Path) -> Path:
-    """Write the arrays that an index names.
+    """Write the arrays that an index names and return their folder.
 
     Args:
-        source_path: of the data set: a zip, a plain tar, or a folder.
-        index: whose samples have rows.
-        folder: is made, and given back.
+        source_path: The data set: a zip, a plain tar, or a folder.
+        index: Index whose samples have row numbers.
+        folder: Folder for the arrays; must not exist yet.
 
     Raises:
-        BadSampleError: an array is gone, has changed, or is not what was registered.
-        OSError: the disk is full.
+        BadSampleError: an array is missing, has changed, or differs from what was registered.
+        OSError: the disk is full, for example.
     """
     folder.mkdir()
     samples = (sample for split in index.splits.values() for sample in split)
@@ -63,7 +63,7 @@ def unpack_arrays(source_path: Path, index: DatasetIndex, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _open_array(source_path: Path, sample: Sample) -> Iterator[IO[bytes]]:
-    """The bytes of an array's own file, unpacked from all that it lies in."""
+    """Open an array's bytes, unpacked from every archive and compression around them."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(_open_member(source_path, sample))
         if sample.array is not None:
@@ -80,7 +80,7 @@ def _open_member(source_path: Path, sample: Sample) -> Iterator[IO[bytes]]:
         try:
             yield _find_member(source_path, sample, stack)
         except (KeyError, FileNotFoundError):
-            raise BadSampleError(sample.path, "is not there any more", is_gone=True) from None
+            raise BadSampleError(sample.path, "no longer exists", is_gone=True) from None
 
 
 def _find_member(source_path: Path, sample: Sample, stack: contextlib.ExitStack) -> IO[bytes]:
@@ -111,16 +111,16 @@ def _write_plain(file: IO[bytes], path: Path, sample: Sample) -> None:
         shutil.copyfileobj(file, out, _CHUNK_BYTES)
         found, expected = out.tell() - start, int(np.prod(shape))
     if found != expected:
-        reason = f"holds {found} bytes of pixels where {shape} are {expected}; it is cut off"
+        reason = f"holds {found} bytes of pixels but {shape} needs {expected}; it is truncated"
         raise BadSampleError(sample.path, reason, is_gone=False)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """The array in a gzipped IDX file.
+    """Read the array in a gzipped IDX file.
 
     Raises:
-        OSError: it is not there.
-        ValueError: it is damaged.
+        OSError: the file does not exist or cannot be read.
+        ValueError: the file is damaged.
     """
     try:
         with gzip.open(path, "rb") as packed:
@@ -132,15 +132,15 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def read_head(file: IO[bytes]) -> tuple[int, ...]:
-    """The shape of an array of bytes; the file is then at its first element.
+    """Read an array's shape and leave the file at its first element.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the file is neither IDX nor NPY, or its elements are not uint8 in C order.
     """
     magic = file.read(4)
     if magic[:2] == b"\0\0" and len(magic) == 4:
         if magic[2] != _UBYTE:
-            raise ValueError(f"elements of type {magic[2]:#x}")
+            raise ValueError(f"its elements have type {magic[2]:#x} but must be unsigned bytes")
         sizes = file.read(4 * magic[3])
         return tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
     file.seek(0)
@@ -150,8 +150,8 @@ def read_head(file: IO[bytes]) -> tuple[int, ...]:
         (2, 0): np.lib.format.read_array_header_2_0,
     }.get(version)
     if read is None:
-        raise ValueError(f"NPY version {version}")
+        raise ValueError(f"its NPY version {version} is not supported; save it as 1.0 or 2.0")
     shape, is_fortran, dtype = read(file)
     if dtype != np.uint8 or is_fortran:
-        raise ValueError(f"elements of {dtype}, not uint8 in C order")
+        raise ValueError(f"its elements are {dtype} but must be uint8 in C order")
     return tuple(shape)

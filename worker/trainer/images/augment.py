@@ -1,10 +1,11 @@
-"""Random changes of whole batches of images, each sample with its own.
+"""Random changes to whole batches of images, drawn separately for each sample.
 
-All that moves pixels (flip, rotation, scale, shear, shift) is one affine map a sample, so that they
-are interpolated once; all that changes colours is one linear map of the channels a sample. The
-changes of an epoch are drawn in one go and belong to places in its order, not to samples.
+All changes that move pixels (flip, rotation, scale, shear, shift) form one affine map per sample,
+so pixels are interpolated once. All changes of colour form one linear map of the channels per
+sample. The changes of an epoch are drawn at once and belong to positions in its order, not to
+samples.
 
-Legend of shapes: N places in an epoch, B batch, C channels, S side in pixels.
+Shapes: N positions in an epoch, B batch, C channels, S side in pixels.
 """
 
 from dataclasses import dataclass, replace
@@ -21,11 +22,11 @@ from worker.trainer.seeds import build_generator
 
 @dataclass(frozen=True)
 class Transforms:
-    """The changes of an epoch, or of a batch of it; what is None is not asked for.
+    """The changes for an epoch, or for one batch of it; a change that is off is None.
 
     Attributes:
-        maps: (N, 2, 3) float32 from output to input places in [-1, 1].
-        is_smooth: places fall between pixels, so pixels are interpolated.
+        maps: (N, 2, 3) float32, from output to input coordinates in [-1, 1].
+        is_smooth: Whether coordinates fall between pixels, so that pixels are interpolated.
         colours: (N, C, C + 1) float32, see `worker.trainer.images.colour`.
         boxes: (N, 4) float32, see `worker.trainer.images.erasing`.
     """
@@ -36,7 +37,7 @@ class Transforms:
     boxes: torch.Tensor | None = None
 
     def slice(self, start: int, stop: int) -> "Transforms":
-        """The changes of some places."""
+        """Return the changes of positions `start` to `stop`."""
         return replace(
             self,
             maps=None if self.maps is None else self.maps[start:stop],
@@ -55,9 +56,9 @@ def draw_transforms(
     device: torch.device,
     channels: int = 3,
 ) -> Transforms:
-    """The changes of the `num` places of an epoch of images of side `size`.
+    """Draw the changes for an epoch of `num` images of side `size`.
 
-    Each kind has a generator of its own: asking for colours leaves the maps what they were.
+    Each kind of change has its own generator, so turning on colours does not alter the maps.
     """
 
     def generator(purpose: str) -> torch.Generator:
@@ -72,11 +73,11 @@ def draw_transforms(
 
 
 def apply_transforms(images: torch.Tensor, transforms: Transforms) -> torch.Tensor:
-    """Change a batch; what comes from outside an image is black (0), and so is what is erased.
+    """Change a batch. Pixels from outside an image, and erased ones, become black (0).
 
     Args:
-        images: (B, C, S, S) float32 from 0 to 255, in any layout; they may be overwritten.
-        transforms: of the batch's B places.
+        images: (B, C, S, S) float32 from 0 to 255, in any layout; may be overwritten.
+        transforms: Changes for the batch's B positions.
     """
     if transforms.maps is not None:
         images = _move(images, transforms.maps, is_smooth=transforms.is_smooth)
@@ -90,8 +91,8 @@ def apply_transforms(images: torch.Tensor, transforms: Transforms) -> torch.Tens
 def _move(images: torch.Tensor, maps: torch.Tensor, *, is_smooth: bool) -> torch.Tensor:
     num, size = len(maps), images.shape[-1]
     centres = (torch.arange(size, device=images.device) * 2 + 1) / size - 1
-    # x and y by the column, then what the row adds: a quarter of the time of two products of
-    # planes, which is a fifth of affine_grid's, on a CPU.
+    # Compute x and y by column, then add each row's part: on a CPU this takes a quarter of the time
+    # of two matrix products per plane, which in turn take a fifth of affine_grid's time.
     rows = maps.reshape(2 * num, 3)
     by_column = torch.addcmul(rows[:, 2:], rows[:, :1], centres)  # (2B, S)
     by_row = rows[:, 1:2] * centres  # (2B, S)

@@ -1,4 +1,4 @@
-"""The batches that training draws from a job's images, epoch after epoch."""
+"""Draws the training batches from a job's images, epoch after epoch."""
 
 import math
 import time
@@ -19,16 +19,16 @@ from worker.trainer.seeds import build_generator
 
 BYTES_AT_ONCE = 8 << 20
 MOST_AT_ONCE = 8
-"""Small batches are read and made several at a time, for an operator between two steps costs more
-than its work: 64 resident images of 32 pixels took 1.07 ms one by one and 0.6 ms of eight (two
-cores of a Xeon, amdnet's steps between them, November 2026)."""
+"""Small batches are read and prepared several at a time, because launching an operator between two
+steps costs more than its work: 64 resident images of 32 pixels took 1.07 ms one batch at a time and
+0.6 ms in groups of eight (two cores of a Xeon, between amdnet's steps, November 2026)."""
 FLOAT_BYTES = 4
 
 
 def draw_order(rows: torch.Tensor, *, seed: int, epoch: int) -> torch.Tensor:
-    """The rows of a split in the order of an epoch.
+    """Return the rows of a split in the order of an epoch.
 
-    On the host, whatever the device: images that are read from the disk come in the same order.
+    Drawn on the host, whatever the device, so that images read from disk come in the same order.
     """
     generator = build_generator(seed, "order", epoch, device=torch.device("cpu"))
     return rows[torch.randperm(len(rows), generator=generator)]
@@ -43,7 +43,7 @@ class _Epoch:
 
 @dataclass(frozen=True)
 class _Group:
-    """Neighbouring batches of an epoch that were made in one go."""
+    """Consecutive batches of an epoch that were prepared together."""
 
     epoch: int
     places: range
@@ -58,20 +58,21 @@ class _Group:
 class TrainBatches:
     """Shuffled, augmented batches of the train split, each a function of (seed, epoch, place).
 
-    What does not fill a batch is left out of an epoch; another order leaves others out.
+    Samples that do not fill a last batch are left out of the epoch; another epoch's order leaves
+    out other samples.
 
     Attributes:
-        pace: of the host, which makes the batches.
-        ranks: that share each batch.
-        read_ahead: how much is read ahead, where images are not resident.
+        pace: Measures the host's time for preparing batches.
+        ranks: Ranks that share each batch.
+        read_ahead: Chooses how many batches are read ahead, if images are not resident.
 
     Args:
-        images: that they are made of.
-        batch_size: samples in each.
-        augment: of the spec.
-        seed: of the order and of what is drawn.
-        depth: batches that are read ahead at first.
-        on_depth: told how many it has come to.
+        images: The job's images.
+        batch_size: Samples per batch.
+        augment: Augmentation from the spec.
+        seed: Seed of the order and of the random changes.
+        depth: Initial number of batches read ahead.
+        on_depth: Called with the number of batches read ahead once it has been chosen.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class TrainBatches:
         self.read_ahead = ReadAhead(depth, most=most, on_settled=on_depth)
 
     def get(self, epoch: int, place: int) -> Batch:
-        """Batch `place` of epoch `epoch`, both counted from 0.
+        """Return batch `place` of epoch `epoch`, both counted from 0.
 
         Raises:
             TrainingFailed: an image could not be read.
@@ -108,14 +109,14 @@ class TrainBatches:
         with self.pace.making():
             group, memory_format = self._group, self._images.memory_format
             if group is None or not group.has(epoch, place, memory_format):
-                group = self._group = None  # its memory is for the next one
+                group = self._group = None  # frees its memory for the next group
                 group = self._make(epoch, self._find_places(place))
-            # Nothing is kept that will not be asked for again.
+            # Drop a group as soon as its last batch has been taken.
             self._group = group if place < group.places[-1] else None
             return group.batches[place - group.places.start]
 
     def close(self) -> None:
-        """End reading, and what decodes; what is asked for afterwards begins anew."""
+        """Stop reading and decoding; a later `get` starts both again."""
         self._group = None
         self._stop_reading()
         self._images.close()
@@ -139,7 +140,7 @@ class TrainBatches:
         return _Group(epoch, places, images.memory_format, list(zip(*parts, strict=True)))
 
     def _find_places(self, place: int) -> range:
-        """Those that are made together with one, whichever of them is asked for first."""
+        """Return the places prepared together with `place`; the same for all of them."""
         first = place - place % self._num_at_once
         return range(first, min(first + self._num_at_once, self.num_batches))
 
@@ -151,14 +152,14 @@ class TrainBatches:
         return max(1, min(MOST_AT_ONCE, BYTES_AT_ONCE // batch_bytes))
 
     def _span(self, place: int) -> tuple[int, int]:
-        """Where this rank's part of a batch begins and ends in the order of its epoch."""
+        """Return the bounds of this rank's part of a batch in its epoch's order."""
         return self.ranks.share(place * self.batch_size, (place + 1) * self.batch_size)
 
     def _span_of(self, places: range) -> tuple[int, int]:
         return self._span(places[0])[0], self._span(places[-1])[1]
 
     def _take(self, epoch: int, places: range, rows: torch.Tensor) -> Batch:
-        """Planes and labels of some places, of images that are not resident."""
+        """Return planes and labels for some places when images are not resident."""
         place = places[0]
         if self._ahead is None or self._next != (epoch, place):
             self._stop_reading()
@@ -182,7 +183,7 @@ class TrainBatches:
         return planes, self._images.select_labels(rows)
 
     def _requests(self, epoch: int, place: int) -> Iterator[Request]:
-        """From a place on, epoch after epoch; taken in the reading thread."""
+        """Yield requests from a place onwards, epoch after epoch; runs in the reading thread."""
         while True:
             order = draw_order(self._images.rows["train"], seed=self._seed, epoch=epoch)
             while place < self.num_batches:

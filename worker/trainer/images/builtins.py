@@ -1,4 +1,4 @@
-"""Built-in data sets, made once from a library or fetched files, kept in the worker's cache."""
+"""Built-in data sets, created once from a library or downloaded files, kept in the cache."""
 
 import errno
 import os
@@ -30,19 +30,19 @@ INDEX = "index.json"
 
 
 def open_builtin(name: str, *, cache_dir: Path, files_dir: Path | None = None) -> Path:
-    """The folder of a built-in set (its array and `index.json`), made if it is not there.
+    """Return the folder of a built-in set (its array and `index.json`), creating it if needed.
 
     Args:
-        name: of the set.
-        cache_dir: that the folder is in.
-        files_dir: with the files of a public set.
+        name: Name of the set, without `builtin:`.
+        cache_dir: The worker's cache.
+        files_dir: Folder with the downloaded files of a public set.
 
     Raises:
-        TrainingFailed: no such set, or its files are not there or damaged.
+        TrainingFailed: there is no such set, or its files are missing or damaged.
     """
     if name not in BUILTIN_IMAGES:
         known = ", ".join(BUILTIN_IMAGES)
-        message = f"no built-in data set {name!r}; known: {known}"
+        message = f"there is no built-in data set {name!r}; use one of: {known}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
     folder = cache_dir / "builtin" / name
     if not (folder / INDEX).exists():
@@ -51,19 +51,19 @@ def open_builtin(name: str, *, cache_dir: Path, files_dir: Path | None = None) -
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise
-            message = f"the files of {name} cannot be read: {error}"
+            message = f"the files of built-in data set {name} cannot be read: {error}"
             raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message) from error
     return folder
 
 
 def split_index(labels: list[int], *, name: str, num_train: int | None = None) -> DatasetIndex:
-    """The index of a built-in set.
+    """Build the index of a built-in set.
 
     Args:
         labels: (N,) class of each row.
-        name: which set, for its classes and shape.
-        num_train: rows before the set's own test split; None: the first tenth of each class in its
-            frozen order is tested on.
+        name: Name of the set, which gives its classes and shape.
+        num_train: Rows before the set's own test split. None: the first tenth of each class in its
+            frozen order becomes the test split.
     """
     facts = BUILTIN_IMAGES[name]
     if num_train is not None:
@@ -130,14 +130,14 @@ def _write_array(name: str, path: Path, *, files_dir: Path | None) -> DatasetInd
         np.save(path, images)
         return split_index(labels, name=name)
     if files_dir is None:
-        raise ValueError("the worker gave no folder with them")
+        raise ValueError("the worker did not provide the downloaded files")
     found = LOADERS[name](files_dir)
     np.save(path, found.images)
     return split_index(found.labels, name=name, num_train=found.num_train)
 
 
 def _load_digits() -> tuple[np.ndarray, list[int]]:
-    # Importing scikit-learn takes over a second, once per cache.
+    # Importing scikit-learn takes over a second; this happens once per cache.
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

@@ -1,9 +1,11 @@
-"""Random colours: brightness, contrast, saturation and hue as one linear map a sample.
+"""Random colours: brightness, contrast, saturation and hue as one linear map per sample.
 
-With m the mean grey value of a sample, each of its pixels p (a value a channel) becomes A p + b m,
-limited to what a pixel can be: A is (C, C) and b a column. Hue turns p about the grey axis,
-saturation blends it with its grey value, contrast blends it with m, and brightness multiplies. The
-limit comes once, after all of them, so that a batch takes one product of matrices.
+With m the mean grey value of a sample, each of its pixels p (one value per channel) becomes
+A p + b m, clamped to the range of a pixel: A is (C, C) and b is a column. Hue rotates p about the
+grey axis, saturation blends p with its grey value, contrast blends p with m, and brightness
+multiplies. Values are clamped once, after all of these, so a batch takes one matrix product.
+
+Shapes: N positions in an epoch, B batch, C channels, S side in pixels.
 
 Source: the grey value is that of ITU-R BT.601; hue as a rotation of colour space about its diagonal
 is P. Haeberli, "Matrix Operations for Image Processing", 1993.
@@ -22,13 +24,13 @@ WHITE = 255.0
 def draw_colours(
     augment: Augment, *, num: int, channels: int, generator: torch.Generator
 ) -> torch.Tensor | None:
-    """The maps of `num` places, (N, C, C + 1) float32: A and b beside each other.
+    """Draw the colour maps of `num` positions, (N, C, C + 1) float32: A and b side by side.
 
-    Each factor is uniform within its share of 1 to either side, a hue within its share of the
-    colour circle. Grey images have no saturation and no hue.
+    Each factor is uniform in 1 plus or minus its setting, and hue is uniform within its share of
+    the colour circle in both directions. Grey images have no saturation and no hue.
 
     Returns:
-        None where no colour changes.
+        None if no colour changes.
     """
     coloured = channels == 3
     has_tone = augment.brightness > 0 or augment.contrast > 0
@@ -55,13 +57,13 @@ def apply_colours(images: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
 
     Args:
         images: (B, C, S, S) float32, from 0 to 255.
-        colours: of the B places, (B, C, C + 1).
+        colours: (B, C, C + 1) float32, the maps of the B positions.
     """
     channels, shape = images.shape[1], images.shape
-    # Planes, whatever the layout was: sums follow from the order of what is added.
+    # Use planes whatever the layout was: a sum depends on the order of its terms.
     pixels = images.contiguous().flatten(2) / WHITE  # (B, C, S * S) in [0, 1]
     grey = torch.tensor(GREY if channels == 3 else (1.0,), device=images.device)
-    # Not a matrix product: its sums would follow from how many images are changed together.
+    # Not a matrix product: its sums would depend on how many images are changed together.
     means = (pixels.mean(dim=2) * grey).sum(dim=1)  # (B,)
     offset = colours[:, :, channels] * means[:, None]  # (B, C)
     changed = torch.baddbmm(offset[:, :, None], colours[:, :, :channels], pixels)
@@ -69,7 +71,7 @@ def apply_colours(images: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
 
 
 def _turn(angle: torch.Tensor) -> torch.Tensor:
-    """Rotations about the grey axis, (N, 3, 3)."""
+    """Return rotations about the grey axis, (N, 3, 3)."""
     cosine, sine = angle.cos()[:, None, None], angle.sin()[:, None, None]
     third, root = 1 / 3, math.sqrt(1 / 3)
     cross = torch.tensor([[0, -root, root], [root, 0, -root], [-root, root, 0]])

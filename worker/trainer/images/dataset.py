@@ -1,4 +1,4 @@
-"""Opens the data set of an order: its index, and its decoded pixels in the resolved format."""
+"""Opens the data set of an order: its index, and its pixels decoded to the resolved format."""
 
 import time
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from worker.trainer.report import Report
 
 @dataclass(frozen=True)
 class LocatedDataset:
-    """A data set on this host, its index read."""
+    """A data set on this host with its index."""
 
     index: DatasetIndex
     index_path: Path
@@ -34,7 +34,7 @@ def locate_dataset(order: Order) -> LocatedDataset:
     """Find an order's data set and read its index.
 
     Raises:
-        TrainingFailed: they are not there.
+        TrainingFailed: the data set or its index cannot be read.
     """
     dataset, cache_dir = order.required_dataset, Path(order.cache_dir)
     if dataset.kind == "builtin":
@@ -59,7 +59,7 @@ def locate_dataset(order: Order) -> LocatedDataset:
 
 
 def pixel_format_of(options: Options) -> PixelFormat:
-    """The pixels that a resolved model is given."""
+    """Return the pixel format that a resolved model takes."""
     assert options.image_size != "auto"
     assert options.channels != "auto"
     return PixelFormat(size=options.image_size, channels=options.channels, resize=options.resize)
@@ -68,10 +68,10 @@ def pixel_format_of(options: Options) -> PixelFormat:
 def decode_dataset(
     located: LocatedDataset, pixel_format: PixelFormat, *, report: Report
 ) -> DecodedImages:
-    """The decoded set, from the cache or made now, which the report then says.
+    """Return the decoded set, from the cache or decoded now, and report the time it took.
 
     Raises:
-        TrainingFailed: a file is gone, has changed, or cannot be decoded.
+        TrainingFailed: a file is missing, has changed, or cannot be decoded.
     """
     started = time.perf_counter()
     num_decoded = 0
@@ -107,8 +107,8 @@ def _explain_packed(
     size_gb = decoded.facts.num_rows * pixel_format.num_bytes / 1e9
     rate = decoded.facts.images_per_second
     return (
-        f"decoded, the images would take {size_gb:.1f} GB: more than REDKILN_DECODED_BYTES "
-        f"({located.decoded_bytes / 1e9:.1f} GB) or the free disk of the worker allow. So they are "
-        "decoded while training, in every epoch anew, by all cores: that goes no faster than "
-        f"{rate or 0:,.0f} images/s here"
+        f"the decoded images would take {size_gb:.1f} GB, more than REDKILN_DECODED_BYTES "
+        f"({located.decoded_bytes / 1e9:.1f} GB) or the worker's free disk space allows; all cores "
+        "decode them again in every epoch instead, which limits training to "
+        f"{rate or 0:,.0f} images/s on this worker"
     )

@@ -1,13 +1,15 @@
-"""The decoded data set: one uint8 array on disk, made once and read by every job.
+"""The decoded data set: one uint8 array on disk, created once and read by every job.
 
     <cache>/decoded/<key>/images.npy   (N, C, S, S) uint8: the train split's samples, then test's
     <cache>/decoded/<key>/facts.json   DecodedFacts
-    <cache>/decoded/<key>-packed/      facts.json alone (and what cannot be read as it is) of a set
-                                       that is too large for the disk: see `decode_ahead`
+    <cache>/decoded/<key>-packed/      for a set too large for the disk: facts.json, and the files
+                                       unpacked if they cannot be read in place; see `decode_ahead`
 
 The key is a digest of the data set's fingerprint and the pixel format. A folder appears by one
-rename, so two jobs may decode the same set at once and one result stays; a folder that a job reads
-is held, and not removed to make room.
+rename, so two jobs may decode the same set at once and one result stays. A folder that a job reads
+is held, so it is not removed to make room.
+
+Shapes: N images, C channels, S side in pixels.
 """
 
 import hashlib
@@ -47,18 +49,18 @@ from worker.trainer.images.readable_source import UNPACKED, make_readable, requi
 from worker.trainer.images.room import may_be_stored
 
 VERSION = 2
-"""Part of the key; rises whenever the same image would decode to other pixels or facts."""
+"""Part of the key; increase it when the same image would decode to other pixels or facts."""
 
 
 class Pixels(Protocol):
-    """Images by row, as an array (N, S, S, C) uint8 has them."""
+    """Images by row, indexed like an array (N, S, S, C) uint8."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(N, S, S, C)."""
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The images of some rows."""
+        """Return the images of some rows."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,11 @@ class DecodedImages:
     """A decoded set.
 
     Attributes:
-        images: (N, S, S, C) uint8, memory-mapped copy-on-write where it is stored.
-        open_rows: opens a reader of rows that costs no memory; None: the images are in memory.
-        is_stored: the pixels are on disk; else each is decoded when it is asked for.
-        hold: keeps what is on disk.
-        close: ends what decodes images that are asked for; the next one begins it anew.
+        images: (N, S, S, C) uint8, memory-mapped copy-on-write if stored.
+        open_rows: Opens a reader of rows that costs no memory. None: the images are in memory.
+        is_stored: Whether the pixels are on disk; otherwise each image is decoded on access.
+        hold: Keeps the files on disk from being removed.
+        close: Stops the decoding processes; the next access starts them again.
     """
 
     images: Pixels
@@ -94,11 +96,18 @@ def open_decoded(
 ) -> DecodedImages:
     """Open the decoded set, decoding it first if it is not in the cache and the disk has room.
 
-    While it decodes, `on_progress` is called with rows done and rows in all. `budget_bytes` is that
-    of all decoded sets on this worker.
+    Args:
+        source_path: The data set's files.
+        index_path: The index as a file, which decoding processes read.
+        index: The same index, parsed.
+        fingerprint: Fingerprint of the data set.
+        pixel_format: Pixels that images are decoded to.
+        cache_dir: The worker's cache.
+        on_progress: Called during decoding with rows done and rows in total.
+        budget_bytes: Disk space for all decoded sets on this worker.
 
     Raises:
-        TrainingFailed: a file is gone, has changed, or cannot be decoded.
+        TrainingFailed: a file is missing, has changed, or cannot be decoded.
         OSError: the disk is full.
     """
     parts = [VERSION, fingerprint, pixel_format.model_dump()]
@@ -118,7 +127,7 @@ def open_decoded(
         packed = _Packed(source_path, index_path, index, pixel_format)
         return _open_packed(folder.with_name(f"{key}-packed"), packed, on_progress)
     free_bytes = shutil.disk_usage(folder.parent).free
-    # Room is made before, because it may be the disk rather than the budget that is short.
+    # Make room first: the disk may be what is short, not the budget.
     prune(folder.parent, keep=folder, free_bytes=free_bytes, wanted_bytes=size_bytes)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".decoding-"))
     try:
@@ -132,11 +141,11 @@ def open_decoded(
 
 
 def _load(folder: Path) -> DecodedImages:
-    # Held before it is looked into: what is found is then whole, and stays.
+    # Hold the folder before reading it, so that its files are complete and stay.
     hold = Hold(folder)
     facts = DecodedFacts.model_validate_json((folder / "facts.json").read_bytes())
     path = folder / "images.npy"
-    # Copy-on-write, because torch wants memory that it could write to.
+    # Copy-on-write, because torch expects writable memory.
     images = np.load(path, mmap_mode="c").transpose(0, 2, 3, 1)
     os.utime(folder)
     return DecodedImages(images, facts, open_rows=partial(FileRows, path), hold=hold)
@@ -156,7 +165,7 @@ def _decode(
     mapped = np.lib.format.open_memmap(images_path, mode="w+", dtype=np.uint8, shape=shape)
     offset: int = mapped.offset
     del mapped
-    # A full disk must be an error here rather than in the middle of decoding.
+    # Allocate the file now, so that a full disk is an error here and not halfway through decoding.
     with images_path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, images_path.stat().st_size)
     require_source(source_path)
@@ -177,10 +186,10 @@ def _decode(
 
 @dataclass(frozen=True)
 class _Packed:
-    """A set whose files stay as they are.
+    """A set whose files stay packed.
 
     Attributes:
-        hold: keeps what was unpacked.
+        hold: Keeps the unpacked files from being removed.
     """
 
     source_path: Path
@@ -190,7 +199,7 @@ class _Packed:
     hold: Hold | None = field(default=None, compare=False)
 
     def open_rows(self) -> Rows:
-        """The processes are the same for all who read: they take longer to start than to answer."""
+        """Return a reader that shares the processes: starting them takes longer than reading."""
         return LentRows(self._reader)
 
     @property
@@ -205,7 +214,7 @@ class _Packed:
         return planes.transpose(0, 2, 3, 1)
 
     def close(self) -> None:
-        """End the processes, once nobody reads."""
+        """Stop the decoding processes. No reader may be in use."""
         reader = self.__dict__.pop("_reader", None)
         if reader is not None:
             reader.close()
@@ -258,7 +267,7 @@ def _measure_packed(packed: _Packed, on_progress: Callable[[int, int], None]) ->
     num_train = len(packed.index.splits["train"])
     total = len(choose_facts_rows(num_train, num_bytes=packed.pixel_format.num_bytes))
     with closing(packed.open_rows()) as rows:
-        # The processes start within the first row, which is not counted.
+        # Reading the first row starts the processes, which must not count.
         rows.read([0], np.empty((1, *packed.pixel_format.shape), dtype=np.uint8))
         began = time.perf_counter()
         facts = measure_facts(

@@ -1,4 +1,4 @@
-"""Decoding images while training, by one process a core, for sets too large for the disk."""
+"""Decodes images during training, one process per core, for sets too large for the disk."""
 
 import contextlib
 import os
@@ -21,15 +21,15 @@ from worker.trainer.images.pixels import PixelFormat
 class DecodingRows:
     """Rows that are decoded when they are read (a `worker.trainer.images.pixel_rows.Rows`).
 
-    Several threads may read: they take turns, 256 rows at a time. The children end with the thread
-    that makes this, so that has to be the one that lives on.
+    Several threads may read; they alternate after every 256 rows. The children die with the thread
+    that creates this object, so create it in the thread that lives longest.
     """
 
     def __init__(
         self, source_path: Path, index_path: Path, pixel_format: PixelFormat, *, processes: int
     ) -> None:
         self._shape = pixel_format.shape
-        # As a file in memory, so that its pages are one copy for all.
+        # A file in memory, so that all processes share one copy of its pages.
         self._descriptor = os.memfd_create("redkiln-decoding")
         os.ftruncate(self._descriptor, BLOCK_ROWS * pixel_format.num_bytes)
         self._block = map_block(self._descriptor, self._shape)
@@ -42,11 +42,11 @@ class DecodingRows:
         self._children = [self._start(assignment) for _ in range(processes)]
 
     def read(self, rows: Sequence[int], out: NDArray[np.uint8]) -> None:
-        """Decode the rows' planes into `out`, (B, C, S, S).
+        """Decode the rows' planes into `out`, (B, C, S, S) uint8.
 
         Raises:
-            TrainingFailed: an image is gone, has changed, or cannot be decoded.
-            RuntimeError: a process has ended.
+            TrainingFailed: an image is missing, has changed, or cannot be decoded.
+            RuntimeError: a decoding process ended.
         """
         for start in range(0, len(rows), BLOCK_ROWS):
             some = rows[start : start + BLOCK_ROWS]
@@ -54,7 +54,7 @@ class DecodingRows:
                 self._read_block(some, out[start : start + len(some)])
 
     def close(self) -> None:
-        """End the children."""
+        """Stop the children."""
         for child in self._children:
             child.kill()
         for child in self._children:
@@ -81,7 +81,7 @@ class DecodingRows:
             env={**os.environ, "REDKILN_PARENT_PID": str(os.getpid())},
             cwd=Path(__file__).parents[3],
             pass_fds=[self._descriptor],
-            # SIGTERM to the trainer's group asks for a checkpoint, for which batches are needed.
+            # A SIGTERM to the trainer's group requests a checkpoint, which still needs batches.
             process_group=0,
         )
         _write(child, assignment)
@@ -118,4 +118,4 @@ def _read_answer(child: "subprocess.Popen[bytes]") -> SampleProblem | None:
 
 
 def _ended(child: "subprocess.Popen[bytes]") -> RuntimeError:
-    return RuntimeError(f"a decoding process has ended with status {child.wait()}")
+    return RuntimeError(f"a process that decodes images ended with status {child.wait()}")

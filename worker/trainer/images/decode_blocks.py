@@ -1,7 +1,7 @@
-"""Decodes rows of a data set into the shared array: `... decode_blocks WORK.json NUMBER`.
+"""Decodes rows of a data set into a shared array: `... decode_blocks WORK.json NUMBER`.
 
-Several processes do it at once, each taking a block of rows when it is done with its last; what
-came of it lies in `outcome-NUMBER.json` then. It imports no torch, so it starts in a fraction of a
+Several processes run it at once; each takes a block of rows when it has finished its last one and
+writes its result to `outcome-NUMBER.json`. It imports no torch, so it starts in a fraction of a
 second.
 """
 
@@ -26,17 +26,17 @@ from worker.trainer.lifetime import die_with_parent
 
 BLOCK_ROWS = 100
 SYSTEM_ERROR = 100
-"""Exit status, plus the error's number, of a helper that the system denied something: a full disk
-may leave no room to write it down."""
+"""Exit status for an OSError in a helper, plus its errno: a full disk may leave no room to write
+the error to a file."""
 
 
 class Work(BaseModel):
-    """What is decoded by all together.
+    """The work that all processes share.
 
     Attributes:
-        folder: where the processes leave word to each other.
-        images_path: of the array (N, C, S, S), its rows in the order train, test.
-        offset: of row 0 in that file.
+        folder: Folder for messages between the processes.
+        images_path: File of the array (N, C, S, S) uint8, its rows in the order train, test.
+        offset: Position of row 0 in that file, in bytes.
     """
 
     folder: str
@@ -48,13 +48,13 @@ class Work(BaseModel):
 
 
 class Outcome(BaseModel):
-    """What came of one process's share.
+    """The result of one process's share of the rows.
 
     Attributes:
-        problem: of the first sample that it could not use.
-        row: that sample's.
-        levels: (C, 256), how often each grey level occurs in those of its rows that mean and spread
-            are computed of.
+        problem: The first sample that it could not use.
+        row: That sample's row.
+        levels: (C, 256), how often each grey level occurs in its rows that count towards mean and
+            standard deviation.
     """
 
     problem: SampleProblem | None = None
@@ -63,12 +63,13 @@ class Outcome(BaseModel):
 
 
 class BlockQueue:
-    """Blocks of rows that several processes share out among themselves, each block once.
+    """Blocks of rows that several processes divide among themselves.
 
-    How many were taken is a number in a locked file; how many are done is another file's size.
+    A locked file holds the number of rows taken; the size of another file is the number of blocks
+    done.
 
     Attributes:
-        has_locks: whether the file system knows locks; without them one process works alone.
+        has_locks: Whether the file system supports locks; without them one process works alone.
     """
 
     def __init__(self, folder: Path, num_rows: int) -> None:
@@ -85,7 +86,7 @@ class BlockQueue:
         os.close(self._done)
 
     def take(self) -> range:
-        """Rows that nobody has taken yet; none when there are none left."""
+        """Return rows that no process has taken yet, or an empty range if none are left."""
         with self._locked():
             start = min(int.from_bytes(os.pread(self._taken, 8, 0), "little"), self._num_rows)
             rows = range(start, min(start + BLOCK_ROWS, self._num_rows))
@@ -93,16 +94,16 @@ class BlockQueue:
         return rows
 
     def take_all(self) -> None:
-        """Leave nothing for anybody."""
+        """Take all remaining rows, so that every process stops after its block."""
         with self._locked():
             os.pwrite(self._taken, self._num_rows.to_bytes(8, "little"), 0)
 
     def mark_done(self) -> None:
-        """One more block is."""
+        """Count one more block as done."""
         os.write(self._done, b".")
 
     def num_done(self) -> int:
-        """Rows of the blocks that are done, by whomever."""
+        """Return the number of rows in finished blocks, by any process."""
         return min(os.fstat(self._done).st_size * BLOCK_ROWS, self._num_rows)
 
     def _try_lock(self) -> bool:
@@ -131,17 +132,17 @@ def decode_blocks(
 ) -> Outcome:
     """Decode blocks of rows into the array until none are left.
 
-    At a sample that cannot be used it ends, and so do the others after their blocks.
+    A sample that cannot be used ends the work; other processes stop after their blocks.
 
     Raises:
-        OSError: the disk is full, say.
+        OSError: the disk is full, for example.
     """
     samples = index.splits["train"] + index.splits["test"]
     pixel_format = work.pixel_format
     num_train = len(index.splits["train"])
     counted = set(choose_facts_rows(num_train, num_bytes=pixel_format.num_bytes))
     levels = no_levels(pixel_format)
-    # Written block by block: pages of a mapped file would count as this process's memory.
+    # Write block by block: pages of a mapped file would count as this process's memory.
     block = np.empty((BLOCK_ROWS, *pixel_format.shape), dtype=np.uint8)
     try:
         source = open_source(Path(work.source_path))
@@ -167,10 +168,10 @@ def decode_blocks(
 
 
 def main(path: Path, number: int) -> int:
-    """Help with the work that a file describes.
+    """Decode a share of the work that a file describes.
 
     Returns:
-        The exit status: 0, or what the system denied; anything else is a fault of the code.
+        The exit status: 0, or SYSTEM_ERROR plus an errno. Any other status is a bug.
     """
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
@@ -190,7 +191,7 @@ def _help(work: Work, number: int) -> None:
 
 
 def outcome_path(work: Work, number: int) -> Path:
-    """Where a helper leaves its outcome."""
+    """Return where a helper writes its outcome."""
     return Path(work.folder) / f"outcome-{number}.json"
 
 

@@ -1,8 +1,8 @@
-"""A process that decodes images while training: `... decode_child DESCRIPTOR`.
+"""A process that decodes images during training: `... decode_child DESCRIPTOR`.
 
-It shares a block of memory with the trainer (a descriptor, never a name) and reads an `Assignment`
-and then `Request`s, a line each, on stdin. The answer to each request is a line on stdout: empty,
-or a `SampleProblem`. It imports no torch, so it starts in a fraction of a second.
+It shares a block of memory with the trainer (as a descriptor, never by name) and reads an
+`Assignment` and then `Request`s from stdin, one per line. It answers each request with one line on
+stdout: empty, or a `SampleProblem`. It imports no torch, so it starts in a fraction of a second.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ from worker.trainer.images.sources import open_source
 from worker.trainer.lifetime import die_with_parent
 
 BLOCK_ROWS = 256
-"""Rows that are decoded at once; more are asked for in several goes."""
+"""Rows decoded at once; a larger read takes several requests."""
 
 
 class Assignment(BaseModel):
-    """What a child decodes from, told once."""
+    """The data set that a child decodes, sent once."""
 
     source_path: str
     index_path: str
@@ -34,14 +34,14 @@ class Assignment(BaseModel):
 
 
 class Request(BaseModel):
-    """Rows of the set, and where in the block the first one goes."""
+    """Rows of the set, and the position in the block of the first one."""
 
     place: int
     rows: list[int]
 
 
 def map_block(descriptor: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The shared block, (BLOCK_ROWS, C, S, S)."""
+    """Map the shared block, (BLOCK_ROWS, C, S, S) uint8."""
     mapped = mmap.mmap(descriptor, 0)
     return np.frombuffer(mapped, dtype=np.uint8).reshape(BLOCK_ROWS, *shape)
 
@@ -58,7 +58,7 @@ def main(descriptor: int) -> int:
     try:
         source = open_source(source_path)
     except (OSError, ValueError) as error:
-        # Told as the answer to the first request.
+        # Report it as the answer to the first request.
         sys.stdin.buffer.readline()
         _answer(SampleProblem(path=source_path.name, reason=str(error), is_gone=True))
         return 0

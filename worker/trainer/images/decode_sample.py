@@ -1,4 +1,4 @@
-"""One sample of a data set decoded into planes, or what is wrong with it."""
+"""Decodes one sample of a data set into planes, or reports what is wrong with it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ class SampleProblem(BaseModel):
     """A sample that cannot be used.
 
     Attributes:
-        is_gone: its file is; else its content is at fault.
+        is_gone: Whether its file is missing; otherwise its content is unusable.
     """
 
     path: str
@@ -25,10 +25,10 @@ class SampleProblem(BaseModel):
 def decode_sample(
     sample: Sample, source: Source, planes: NDArray[np.uint8], pixel_format: PixelFormat
 ) -> SampleProblem | None:
-    """Decode one sample into `planes`, (C, S, S).
+    """Decode one sample into `planes`, (C, S, S) uint8.
 
     Returns:
-        What was wrong with it.
+        The problem with the sample, or None.
     """
     try:
         planes[:] = to_pixels(source.open_image(sample), pixel_format).transpose(2, 0, 1)

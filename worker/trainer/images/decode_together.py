@@ -1,7 +1,7 @@
-"""Decoding a whole data set by all cores.
+"""Decodes a whole data set on all cores.
 
-This process begins at once; a helper for each further core joins in as soon as it has started.
-Processes rather than threads: Pillow's only get in each other's way on small images.
+This process begins at once; one helper for each further core joins as soon as it has started.
+These are processes because Pillow's threads slow each other down on small images.
 """
 
 import os
@@ -30,23 +30,25 @@ from worker.trainer.images.decode_blocks import (
 from worker.trainer.images.decoded_facts import count_rows
 
 ROWS_A_HELPER = 500
-"""Fewer rows for each are decoded before a helper would have started."""
+"""Rows per helper below which decoding is done before a helper would have started."""
 TELL_SECONDS = 0.1
-"""Between two signs of life."""
+"""Interval between two progress reports."""
 
 
 def decode_together(
     work: Work, index: DatasetIndex, *, cores: int, on_progress: Callable[[int, int], None]
 ) -> NDArray[np.int64]:
-    """Decode all rows; `on_progress` is called with rows done and rows in all.
+    """Decode all rows; `on_progress` is called with rows done and rows in total.
 
     Returns:
-        (C, 256), how often each grey level occurs in the rows that mean and spread are computed of.
+        (C, 256), how often each grey level occurs in the rows that count towards mean and standard
+        deviation.
 
     Raises:
-        TrainingFailed: a file is gone, has changed, or cannot be decoded; or a helper was killed.
-        OSError: the disk is full, say.
-        RuntimeError: a helper has ended otherwise.
+        TrainingFailed: a file is missing, has changed, or cannot be decoded; or a helper was
+            killed.
+        OSError: the disk is full, for example.
+        RuntimeError: a helper ended with another status.
     """
     num_rows = count_rows(index)
     with BlockQueue(Path(work.folder), num_rows) as queue:
@@ -77,7 +79,7 @@ def decode_together(
 
 
 def num_helpers(num_rows: int, *, cores: int) -> int:
-    """Processes that are worth starting beside this one."""
+    """Return how many processes are worth starting in addition to this one."""
     return max(0, min(cores, num_rows // ROWS_A_HELPER) - 1)
 
 
@@ -91,7 +93,7 @@ def _started(work: Work, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     helpers: list[subprocess.Popen[bytes]] = []
     try:
         for number in range(count):
-            helpers.append(  # noqa: PERF401 - one that was started has to be known to be ended
+            helpers.append(  # noqa: PERF401 - a helper must be in the list to be stopped
                 subprocess.Popen([*command, str(number)], env=environment, cwd=checkout)
             )
         yield helpers
@@ -107,12 +109,12 @@ def _raise_ended(helpers: list[subprocess.Popen[bytes]]) -> None:
         status = helper.poll()
         if status == -signal.SIGKILL:
             message = (
-                "a process that decodes images was killed, as the kernel does where memory runs "
-                "out; free some, or run fewer jobs at once"
+                "a process that decodes images was killed, most likely because the host ran out of "
+                "memory; free some memory or run fewer jobs at once"
             )
             raise TrainingFailed(FailureCode.KILLED, message)
         if status is not None and status > SYSTEM_ERROR:
             number = status - SYSTEM_ERROR
             raise OSError(number, os.strerror(number))
         if status:
-            raise RuntimeError(f"a decoding process has ended with status {status}")
+            raise RuntimeError(f"a process that decodes images ended with status {status}")

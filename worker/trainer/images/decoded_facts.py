@@ -1,4 +1,4 @@
-"""What is known of a decoded set of images beside its pixels."""
+"""Facts about a decoded set of images, such as its mean and standard deviation."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from worker.trainer.images.pixel_rows import Rows
 
 FACTS_ROWS = 16384
-"""Training rows that mean and spread are computed of, evenly spaced: all of a smaller set. The same
-ones whether a set is decoded at once or while it trains, so that both train alike."""
+"""Most training rows that mean and standard deviation are computed from, evenly spaced. They are
+the same rows whether a set is decoded in advance or during training, so both train identically."""
 FACTS_VALUES = 2**27
-"""Pixel values that they are computed of at most: a third of a second for one core."""
+"""Most pixel values that they are computed from: a third of a second for one core."""
 FACTS_BLOCK = 256
 COUNTED_BYTES = 2**20
-"""Pixels that are counted at once, which takes four times their memory; fewer cost time."""
+"""Pixels counted at once, which takes four times their memory; fewer would be slower."""
 
 
 class DecodedFacts(BaseModel):
-    """What is known of a decoded set beside its pixels.
+    """Facts about a decoded set.
 
     Attributes:
-        mean: of each channel over the train split, in [0, 1].
-        std: likewise; at least one grey level, so that dividing by it is safe.
-        images_per_second: that all cores decode, of a set that is decoded while it trains.
+        mean: Mean of each channel over the train split, in [0, 1].
+        std: Standard deviation likewise; at least one grey level, so that dividing by it is safe.
+        images_per_second: Rate at which all cores decode, if the set is decoded during training.
     """
 
     num_rows: int
@@ -46,7 +46,7 @@ def measure_facts(
     *,
     on_block: Callable[[int], None],
 ) -> DecodedFacts:
-    """Mean and spread of the training images; `on_block` is told how many were read so far."""
+    """Compute the facts from training images; `on_block` is called with the rows read so far."""
     chosen = choose_facts_rows(len(index.splits["train"]), num_bytes=pixel_format.num_bytes)
     levels = no_levels(pixel_format)
     block = np.empty((FACTS_BLOCK, *pixel_format.shape), dtype=np.uint8)
@@ -59,9 +59,9 @@ def measure_facts(
 
 
 def facts_of(levels: NDArray[np.int64], index: DatasetIndex) -> DecodedFacts:
-    """The facts by how often each grey level occurs, (C, 256).
+    """Return the facts for the number of times each grey level occurs, (C, 256).
 
-    Exact, and the same however the rows were shared out.
+    The result is exact, and the same however the rows were divided among processes.
     """
     shares = levels / levels.sum(axis=1, keepdims=True)
     greys = np.arange(256, dtype=np.float64)
@@ -75,23 +75,23 @@ def facts_of(levels: NDArray[np.int64], index: DatasetIndex) -> DecodedFacts:
 
 
 def choose_facts_rows(num_train: int, *, num_bytes: int) -> list[int]:
-    """Training rows, evenly spaced, that mean and spread are computed of.
+    """Return evenly spaced training rows from which mean and standard deviation are computed.
 
     Args:
-        num_train: rows there are.
-        num_bytes: of each.
+        num_train: Rows in the train split.
+        num_bytes: Size of one image.
     """
     count = min(num_train, FACTS_ROWS, max(FACTS_BLOCK, FACTS_VALUES // num_bytes))
     return [number * num_train // count for number in range(count)]
 
 
 def no_levels(pixel_format: PixelFormat) -> NDArray[np.int64]:
-    """Counts of grey levels, (C, 256), before anything was counted."""
+    """Return counts of grey levels, (C, 256), all zero."""
     return np.zeros((pixel_format.channels, 256), dtype=np.int64)
 
 
 def count_levels(planes: NDArray[np.uint8], rows: Sequence[int]) -> NDArray[np.int64]:
-    """How often each grey level occurs, (C, 256), in some rows of images (B, C, S, S)."""
+    """Count how often each grey level occurs, (C, 256), in some rows of images (B, C, S, S)."""
     channels = planes.shape[1]
     levels = np.zeros((channels, 256), dtype=np.int64)
     at_once = max(1, COUNTED_BYTES // math.prod(planes.shape[1:]))
@@ -104,12 +104,12 @@ def count_levels(planes: NDArray[np.uint8], rows: Sequence[int]) -> NDArray[np.i
 def _count(values: NDArray[np.uint8]) -> NDArray[np.int64]:
     if len(values) % 2:
         return np.bincount(values, minlength=256)
-    # In pairs, which takes half of the time.
+    # Counting pairs of values takes half of the time.
     pairs = np.bincount(values.view(np.uint16), minlength=2**16).reshape(256, 256)
     counts: NDArray[np.int64] = pairs.sum(axis=0) + pairs.sum(axis=1)
     return counts
 
 
 def count_rows(index: DatasetIndex) -> int:
-    """Images of both splits."""
+    """Return the number of images in both splits."""
     return len(index.splits["train"]) + len(index.splits["test"])

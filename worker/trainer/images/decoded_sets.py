@@ -1,4 +1,4 @@
-"""The folder of all decoded sets: how one appears in it, and which make room for others."""
+"""The folder of all decoded sets: how sets are added, and which are removed to make room."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from worker.trainer.images.room import DISK_RESERVE_BYTES
 
 
 def publish(staging: Path, folder: Path) -> None:
-    """Give a set its place by one rename, with only what is to stay; a set that is there stays."""
+    """Move a set into place by one rename, without temporary files; an existing set stays."""
     for path in staging.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -30,9 +30,16 @@ def prune(
     free_bytes: float = float("inf"),
     wanted_bytes: int = 0,
 ) -> None:
-    """Remove the least recently used sets: those above the budget, and for what is wanted.
+    """Remove the least recently used sets to meet the budget and to make room.
 
-    Sets that are being read stay, even if there are too many of them.
+    Sets that are being read stay, even if they exceed the budget.
+
+    Args:
+        parent: Folder of all decoded sets.
+        keep: A set that must stay.
+        budget_bytes: Space for all sets together.
+        free_bytes: Free disk space.
+        wanted_bytes: Space that the next set needs.
     """
     folders = _list_sets(parent)
     sizes = {path: _size_bytes(path) for path in folders}
@@ -49,7 +56,7 @@ def prune(
 
 
 def removable_bytes(parent: Path) -> int:
-    """What all sets take that nobody reads."""
+    """Return the size of all sets that no job reads."""
     total = 0
     for path in _list_sets(parent):
         with unheld(path) as is_unheld:

@@ -1,5 +1,7 @@
 """Random erasing: a black box in some of the images.
 
+Shapes: N positions in an epoch, B batch, C channels, S side in pixels.
+
 Source: Zhong et al., "Random Erasing Data Augmentation", arXiv:1708.04896.
 """
 
@@ -10,25 +12,25 @@ import torch
 from redkiln.tasks.image_classification import Augment
 
 AREA = (0.02, 0.33)
-"""Smallest and largest share of an image that is erased; of the paper."""
+"""Smallest and largest share of an image that is erased; from the paper."""
 ASPECT = 3.3
-"""A box is at most so many times as long as it is wide; of the paper."""
+"""Largest ratio of a box's sides; from the paper."""
 
 
 def draw_boxes(augment: Augment, *, num: int, generator: torch.Generator) -> torch.Tensor | None:
-    """The boxes of `num` places, (N, 4) float32: left, top, right and bottom as shares of the side.
+    """Draw the boxes of `num` positions, (N, 4) float32: left, top, right, bottom in [0, 1].
 
-    A place without one has an empty box.
+    A position without a box gets an empty one.
 
     Returns:
-        None where nothing is erased.
+        None if nothing is erased.
     """
     if not augment.erase:
         return None
     draws = torch.rand(5, num, generator=generator, device=generator.device)
     area = AREA[0] + (AREA[1] - AREA[0]) * draws[0]
     aspect = torch.exp((2 * draws[1] - 1) * math.log(ASPECT))
-    # A long box is cut where it would be larger than the image.
+    # Clamp a long box to the image's side.
     width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
     left, top = draws[2] * (1 - width), draws[3] * (1 - height)
     is_erased = draws[4] < augment.erase
@@ -37,11 +39,11 @@ def draw_boxes(augment: Augment, *, num: int, generator: torch.Generator) -> tor
 
 
 def erase_boxes(images: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
-    """Black what lies in each image's box, in place.
+    """Paint each image's box black, in place.
 
     Args:
         images: (B, C, S, S) float32.
-        boxes: of the B places, (B, 4).
+        boxes: (B, 4) float32, the boxes of the B positions.
     """
     size = images.shape[-1]
     centres = (torch.arange(size, device=images.device) + 0.5) / size

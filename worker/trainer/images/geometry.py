@@ -1,4 +1,4 @@
-"""Where pixels come from: flip, rotation, scale, shear and shift as one affine map a sample."""
+"""Where pixels come from: flip, rotation, scale, shear and shift as one affine map per sample."""
 
 import math
 from collections.abc import Callable
@@ -9,35 +9,35 @@ from redkiln.tasks.image_classification import Augment
 
 
 def is_smooth(augment: Augment) -> bool:
-    """Whether places fall between pixels."""
+    """Return whether any change maps pixels to coordinates between pixels."""
     return bool(
         augment.rotate_degrees or augment.scale or augment.shear_degrees or augment.translate
     )
 
 
 def max_shift_pixels(augment: Augment, *, size: int) -> int:
-    """The largest shift in whole pixels."""
+    """Return the largest shift in whole pixels."""
     return math.floor(augment.crop * size + 1e-6)
 
 
 def draw_maps(
     augment: Augment, *, num: int, size: int, generator: Callable[[str], torch.Generator]
 ) -> torch.Tensor | None:
-    """The maps of `num` places, (N, 2, 3) float32 from output to input places in [-1, 1].
+    """Draw the maps of `num` positions, (N, 2, 3) float32 from output to input in [-1, 1].
 
-    A rotation is uniform within `rotate_degrees` to either side, a crop uniform in whole pixels
-    within its share of the side in each direction, and a flip mirrors with a chance of one half.
-    A scale's logarithm is uniform, so that enlarging and shrinking are alike; each direction has a
-    shear and a further shift of its own, by parts of a pixel.
+    A rotation is uniform within `rotate_degrees` in both directions, a crop is uniform in whole
+    pixels within its share of the side in each direction, and a flip mirrors with probability one
+    half. The logarithm of the scale is uniform, so enlarging and shrinking are equally likely. Each
+    direction has its own shear and its own further shift by fractions of a pixel.
 
     Args:
-        augment: what is asked for.
-        num: places.
-        size: of the images.
-        generator: makes one for a purpose.
+        augment: Augmentation from the spec.
+        num: Positions in the epoch.
+        size: Side of the images in pixels.
+        generator: Builds the random generator for a purpose.
 
     Returns:
-        None where nothing moves.
+        None if nothing moves.
     """
     reach = max_shift_pixels(augment, size=size)
     moves = augment.flip or is_smooth(augment) or reach
@@ -62,7 +62,7 @@ def draw_maps(
 
 def _bend(maps: torch.Tensor, augment: Augment, generator: torch.Generator) -> torch.Tensor:
     draws = 2 * torch.rand(5, len(maps), generator=generator, device=generator.device) - 1
-    zoom = torch.exp(-draws[0] * math.log1p(augment.scale))  # of input places: the inverse
+    zoom = torch.exp(-draws[0] * math.log1p(augment.scale))  # of input coordinates: the inverse
     shear = torch.tan(draws[1:3] * math.radians(augment.shear_degrees))  # (2, N)
     one = torch.ones_like(zoom)
     bend = zoom * torch.stack([torch.stack([one, shear[0]]), torch.stack([shear[1], one])])

@@ -1,4 +1,4 @@
-"""Keeping a folder of the cache from being removed while it is read, in this process or another."""
+"""Keeps a folder of the cache from being removed while this or another process reads it."""
 
 import contextlib
 import fcntl
@@ -9,23 +9,23 @@ from pathlib import Path
 
 
 class Hold:
-    """Keeps a folder for as long as this object lives; the end of the process ends it too.
+    """Keeps a folder for as long as this object, or the process, lives.
 
     Raises:
-        FileNotFoundError: the folder is not there.
+        FileNotFoundError: the folder does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, descriptor)
-        # File systems without locks do not say who reads; the folder is used all the same.
+        # A file system without locks cannot record readers; the folder is used without one.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 @contextlib.contextmanager
 def unheld(folder: Path) -> Iterator[bool]:
-    """Whether nobody holds a folder; if so, nobody begins to within this."""
+    """Yield whether nobody holds a folder; if so, nobody can take hold of it inside the block."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,10 +1,10 @@
-"""The images of a job: where their pixels lie, and how some of them become a network's inputs.
+"""The images of a job: where their pixels are, and how they become a network's inputs.
 
-What fits a budget is resident: on the device, or on a CPU as pages of the decoded file that stay in
-memory. Of a larger set only the next batches are, read ahead by a thread. Both give the same
-batches.
+A set that fits its budget is resident: on the device, or for a CPU as pages of the decoded file
+that stay in memory. Of a larger set only the next batches are in memory, read ahead by a thread.
+Both produce the same batches.
 
-Legend of shapes: N images, B batch, C channels, S side in pixels.
+Shapes: N images, B batch, C channels, S side in pixels.
 """
 
 import contextlib
@@ -24,14 +24,15 @@ from worker.trainer.images.room import Home, choose_depth, choose_home, detect_m
 from worker.trainer.updates.losses import count_classes
 
 PARTS = 8
-"""Of a batch where memory is short: made at once it takes three times its own size beside it."""
+"""Parts of a batch when memory is short: a batch prepared at once takes three times its own size in
+addition to itself."""
 
 Split = Literal["train", "validation", "test"]
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def split_rows(index: DatasetIndex, *, validation_fraction: float) -> dict[Split, list[int]]:
-    """The rows of the decoded array in each split, by the index's frozen order."""
+    """Return the rows of the decoded array in each split, by the index's frozen order."""
     train = index.splits["train"]
     labels, ranks = [s.label for s in train], [s.rank for s in train]
     held = take_fraction(labels, ranks, fraction=validation_fraction)
@@ -47,19 +48,19 @@ class ImageSet:
     """Pixels, labels and splits.
 
     Args:
-        decoded: the pixels.
-        index: of their labels and splits.
-        validation_fraction: of the spec.
-        device: where batches are used.
-        memory_format: of batches.
-        budget_bytes: of host memory that pixels may take; by what is free, if unset.
-        say: told when batches are made in another way.
+        decoded: The pixels.
+        index: Labels and splits.
+        validation_fraction: Share of the train split used for validation, from the spec.
+        device: Device that batches are used on.
+        memory_format: Memory format of batches.
+        budget_bytes: Host memory for pixels. None: a share of what is free now.
+        say: Called with a message when batches have to be prepared in parts.
 
     Attributes:
-        memory_format: of batches; may be changed between them.
-        classes: names, by label.
-        rows: of each split, on the host.
-        home: where pixels are taken from.
+        memory_format: Memory format of batches; may be changed between them.
+        classes: Names by label.
+        rows: Rows of each split, on the host.
+        home: Where pixels are read from.
     """
 
     def __init__(
@@ -91,26 +92,26 @@ class ImageSet:
             name: torch.tensor(places, dtype=torch.int64) for name, places in rows.items()
         }
         self.memory_format = memory_format
-        # (x - mean) / std on grey levels from 0 to 255 is one multiplication and one addition.
+        # (x - mean) / std on grey levels from 0 to 255, as one multiplication and one addition.
         mean, std = torch.tensor(decoded.facts.mean), torch.tensor(decoded.facts.std)
         self._scale = (1 / (255 * std)).view(1, -1, 1, 1).to(device)
         self._offset = -(mean / std).view(1, -1, 1, 1).to(device)
 
     @property
     def size_bytes(self) -> int:
-        """Of all decoded images, wherever they lie."""
+        """Size of all decoded images, wherever they are."""
         return len(self._host_labels) * int(np.prod(self.image_shape))
 
     def num(self, split: Split) -> int:
-        """How many images a split has."""
+        """Return how many images a split has."""
         return len(self.rows[split])
 
     def count_classes(self, split: Split) -> list[int]:
-        """How many images of each class a split has, by label."""
+        """Return how many images of each class a split has, by label."""
         return count_classes(self._host_labels[self.rows[split]], num_classes=len(self.classes))
 
     def get_batch(self, rows: torch.Tensor, transforms: Transforms | None = None) -> Batch:
-        """Normalised images (B, C, S, S) float32 and labels (B,) int64 of some rows."""
+        """Return normalised images (B, C, S, S) float32 and labels (B,) int64 of some rows."""
         rows = rows.cpu()
         if self.home == "device":
             return self.finish(*self.select(rows.to(self.device)), transforms)
@@ -121,29 +122,29 @@ class ImageSet:
         return self.finish(pixels, self.select_labels(rows.to(self.device)), transforms)
 
     def select(self, rows: torch.Tensor) -> Batch:
-        """Planes (B, C, S, S) uint8 and labels of some rows, all of it on the device."""
+        """Return planes (B, C, S, S) uint8 and labels of some rows, all on the device."""
         assert self._pixels is not None
         return self._pixels.index_select(0, rows), self.select_labels(rows)
 
     def select_labels(self, rows: torch.Tensor) -> torch.Tensor:
-        """Labels of some rows, all on the device."""
+        """Return labels of some rows, all on the device."""
         return self._labels.index_select(0, rows)
 
     def open_rows(self) -> Rows:
-        """A reader of the decoded set."""
+        """Open a reader of the decoded set."""
         if self._decoded.open_rows is not None:
             return self._decoded.open_rows()
         planes = np.asarray(self._decoded.images).transpose(0, 3, 1, 2)
         return ArrayRows(np.ascontiguousarray(planes))
 
     def close(self) -> None:
-        """End what decodes images, once nobody reads; whoever asks for some begins it anew."""
+        """Stop the decoding processes; the next read starts them again. No reader may be in use."""
         self._decoded.close()
 
     def read_ahead(
         self, rows: Rows, requests: Iterator[Request], *, batch_size: int, depth: int = DEPTH
     ) -> Prefetch:
-        """Batches of planes, read by a thread while others are used."""
+        """Start a thread that reads batches of planes while earlier ones are used."""
         return Prefetch(
             rows,
             requests,
@@ -154,17 +155,17 @@ class ImageSet:
         )
 
     def fit_depth(self, wanted: int, *, batch_size: int) -> int:
-        """How many batches can be read ahead within the memory that images may take."""
+        """Return how many batches can be read ahead within the memory for images."""
         batch_bytes = batch_size * int(np.prod(self.image_shape))
         return choose_depth(batch_bytes=batch_bytes, budget_bytes=self.budget_bytes, wanted=wanted)
 
     def finish(
         self, planes: torch.Tensor, labels: torch.Tensor, transforms: Transforms | None
     ) -> Batch:
-        """A batch on the device, augmented and normalised; in parts where memory is short.
+        """Return a batch on the device, augmented and normalised; in parts if memory is short.
 
         Raises:
-            torch.OutOfMemoryError: it does not fit in parts either.
+            torch.OutOfMemoryError: the batch does not fit even in parts.
         """
         images: torch.Tensor | None = None
         try:
@@ -173,13 +174,13 @@ class ImageSet:
             if self._num_parts > 1:
                 raise
         if images is None:
-            # Behind the handler of the error, which keeps every tensor of the batch alive.
+            # Outside the handler of the error, which keeps every tensor of the batch alive.
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
             self._num_parts = PARTS
             self._say(
-                "the device's memory was not enough to change a batch of images at once: batches "
-                f"are now made in {PARTS} parts"
+                "the device ran out of memory while augmenting a batch of images; batches are now "
+                f"prepared in {PARTS} parts, which is slower"
             )
             images = self._finish_in_parts(planes, transforms)
         return images, labels
@@ -203,7 +204,7 @@ class ImageSet:
         return self._normalise_into_format(images)
 
     def batches(self, split: Split, *, batch_size: int) -> Iterator[Batch]:
-        """All of a split in its own order; the last batch may be smaller."""
+        """Yield all of a split in its own order; the last batch may be smaller."""
         pieces = torch.split(self.rows[split], batch_size)
         if self.home == "device":
             for rows in pieces:
@@ -234,7 +235,7 @@ class ImageSet:
         )
 
     def _load(self) -> torch.Tensor:
-        # On a CPU the pages of the mapped file are what is resident.
+        # On a CPU the pages of the mapped file stay in memory.
         planes = np.asarray(self._decoded.images).transpose(0, 3, 1, 2)
         return torch.from_numpy(planes).to(self.device)
 
@@ -243,7 +244,7 @@ class ImageSet:
         is_planar = self.memory_format == torch.contiguous_format
         if is_planar or self.device.type != "cpu" or images.shape[1] == 1:
             return torch.addcmul(self._offset, images, self._scale, out=out)
-        # Plane by plane: 0.6 of the time of all at once on a CPU.
+        # Plane by plane, which takes 0.6 of the time on a CPU.
         scales = self._scale.view(-1).tolist()
         for channel, offset in enumerate(self._offset.view(-1).unbind()):
             torch.add(offset, images[:, channel], alpha=scales[channel], out=out[:, channel])

@@ -1,9 +1,9 @@
-"""Reading chosen rows of a decoded set into a buffer, without mapping the file.
+"""Reads chosen rows of a decoded set into a buffer without mapping the file.
 
-A mapped file counts as resident memory once it is read, and a disk that vanishes under it kills the
-process with SIGBUS; a read costs neither.
+A mapped file counts as resident memory once read, and a disk that disappears under it kills the
+process with SIGBUS. Plain reads avoid both.
 
-Legend of shapes: N images, B batch, C channels, S side in pixels.
+Shapes: N images, B batch, C channels, S side in pixels.
 """
 
 import os
@@ -22,21 +22,21 @@ class Rows(Protocol):
     """Decoded images, read by row."""
 
     def read(self, rows: Sequence[int], out: NDArray[np.uint8]) -> None:
-        """Write the rows' planes into `out`, (B, C, S, S).
+        """Write the rows' planes into `out`, (B, C, S, S) uint8.
 
         Raises:
-            TrainingFailed: a row cannot be read; which one, and of what file, is said.
+            TrainingFailed: a row cannot be read; the message names the row and the file.
         """
 
     def close(self) -> None:
-        """Release what is held; reading is over."""
+        """Release the file or processes; no more rows are read."""
 
 
 class FileRows:
     """Rows of an array file (.npy).
 
     Raises:
-        TrainingFailed: it is not there.
+        TrainingFailed: the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,7 +63,7 @@ class FileRows:
             except OSError as error:
                 raise self._failed(row, str(error)) from error
             if num_read != size:
-                raise self._failed(row, "the file ends before it")
+                raise self._failed(row, "the file ends before this row")
 
     def close(self) -> None:
         """See `Rows`."""
@@ -71,8 +71,8 @@ class FileRows:
 
     def _failed(self, row: int, why: str) -> TrainingFailed:
         message = (
-            f"row {row} of the decoded images ({self._path}) cannot be read: {why}. See to the "
-            "worker's disk; the images are decoded anew where the file is gone"
+            f"row {row} of the decoded images ({self._path}) cannot be read: {why}. Check the "
+            "worker's disk. If the file is gone, the next attempt decodes the images again"
         )
         return TrainingFailed(
             FailureCode.DATASET_UNAVAILABLE, message, file=str(self._path), row=row
@@ -80,7 +80,7 @@ class FileRows:
 
 
 class ArrayRows:
-    """Rows of an array in memory, (N, C, S, S)."""
+    """Rows of an array in memory, (N, C, S, S) uint8."""
 
     def __init__(self, planes: NDArray[np.uint8]) -> None:
         self._planes = planes
@@ -90,11 +90,11 @@ class ArrayRows:
         np.take(self._planes, rows, axis=0, out=out)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; nothing is open."""
 
 
 class LentRows:
-    """Rows of a reader that somebody else opened, and closes when nobody reads any more."""
+    """Rows of a reader that its owner opens and closes."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -104,4 +104,4 @@ class LentRows:
         self._rows.read(rows, out)
 
     def close(self) -> None:
-        """The reader stays open."""
+        """Leave the reader open."""

@@ -1,6 +1,8 @@
-"""How one image of any kind becomes a square of uint8 pixels.
+"""Turns one image of any kind into a square of uint8 pixels.
 
-The same steps stand in the exported model's manifest, so that whoever runs it can repeat them.
+The manifest of the exported model lists the same steps, so that its users can repeat them.
+
+Shapes: C channels, S side in pixels.
 """
 
 from typing import Literal
@@ -11,7 +13,7 @@ from PIL import ExifTags, Image, ImageOps
 from pydantic import BaseModel
 
 RESAMPLING = "bilinear"
-"""Pillow's BILINEAR, which averages over the covered area when it shrinks."""
+"""Pillow's BILINEAR, which averages over the covered area when it shrinks an image."""
 
 BLACK = 0
 
@@ -20,9 +22,9 @@ class PixelFormat(BaseModel):
     """The square that every image is brought to.
 
     Attributes:
-        size: side in pixels.
-        channels: 1 grey, 3 RGB.
-        resize: what happens to other shapes.
+        size: Side in pixels.
+        channels: 1 for grey, 3 for RGB.
+        resize: How images of other shapes become square.
     """
 
     size: int
@@ -31,22 +33,22 @@ class PixelFormat(BaseModel):
 
     @property
     def mode(self) -> str:
-        """Pillow's name of the pixel type."""
+        """Pillow's name for the pixel type."""
         return "L" if self.channels == 1 else "RGB"
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one image's planes, (C, S, S)."""
+        """Shape of one image's planes, (C, S, S)."""
         return self.channels, self.size, self.size
 
     @property
     def num_bytes(self) -> int:
-        """Of one image."""
+        """Size of one image."""
         return self.channels * self.size**2
 
 
 def to_pixels(image: Image.Image, pixel_format: PixelFormat) -> NDArray[np.uint8]:
-    """Decode, turn upright, convert and resize.
+    """Decode an image, turn it upright, convert and resize it.
 
     Returns:
         (S, S, C) uint8.
@@ -73,7 +75,7 @@ def _to_mode(image: Image.Image, mode: str) -> Image.Image:
     if image.mode in ("P", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode in ("RGBA", "LA", "La", "RGBa"):
-        # What is transparent becomes black, as padding does.
+        # Transparent pixels become black, as padding does.
         layer = image.convert("RGBA")
         black = Image.new("RGBA", layer.size, (0, 0, 0, 255))
         image = Image.alpha_composite(black, layer)

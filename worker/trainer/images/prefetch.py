@@ -1,7 +1,9 @@
-"""Batches of pixels that a thread reads while the steps before them run.
+"""Batches of pixels that a thread reads while earlier steps run.
 
-A buffer is written again only when the batch in it has been used: on a GPU, when the copy out of
-pinned memory is done. What goes wrong in the thread is raised where the batch is asked for.
+A buffer is reused only after its batch has been used: on a GPU, once the copy out of pinned memory
+is done. An error in the thread is raised where the batch is requested.
+
+Shapes: B batch, C channels, S side in pixels.
 """
 
 import queue
@@ -18,11 +20,11 @@ from worker.trainer.images.read_ahead import DEPTH
 CLOSE_SECONDS = 10.0
 
 Request = tuple[object, Sequence[int]]
-"""What the batch is called, and its rows."""
+"""Name of the batch, and its rows."""
 
 
 class _Buffer:
-    """Room for one batch; `copied` is when its last one had left it, on a GPU."""
+    """Memory for one batch; on a GPU `copied` is the event after its last copy to the device."""
 
     def __init__(self, shape: tuple[int, ...], *, is_pinned: bool) -> None:
         self.pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=is_pinned)
@@ -37,12 +39,12 @@ class Prefetch:
     """Reads batches in the order of their requests.
 
     Args:
-        rows: where they are read.
-        requests: taken as there is room; each at most `batch_size` rows.
-        batch_size: largest number of rows.
-        image_shape: of one image's planes, (C, S, S).
-        device: that the batches go to.
-        depth: batches that are read ahead.
+        rows: Reader of the rows.
+        requests: Batches to read, taken as buffers become free; at most `batch_size` rows each.
+        batch_size: Largest number of rows in a request.
+        image_shape: Shape of one image's planes, (C, S, S).
+        device: Device that the batches go to.
+        depth: Batches read ahead.
     """
 
     def __init__(
@@ -70,16 +72,17 @@ class Prefetch:
         self._thread.start()
 
     def deepen(self, depth: int) -> None:
-        """Read so many batches ahead from now on, or more if it is more already."""
-        # There is one buffer more than batches ahead, for the one in use.
+        """Read at least `depth` batches ahead from now on; the depth never falls."""
+        # One buffer more than batches ahead, for the batch in use.
         while self._num_buffers < depth + 1:
             self._num_buffers += 1
             self._free.put(_Buffer(self._shape, is_pinned=self._device.type == "cuda"))
 
     def next(self) -> tuple[object, torch.Tensor] | None:
-        """The next batch's name and pixels on the device, (B, C, S, S) uint8; None after the last.
+        """Return the next batch's name and its pixels (B, C, S, S) uint8 on the device.
 
-        On a CPU the pixels are the buffer's own, and stay until the next call.
+        Returns None after the last batch. On a CPU the pixels are those of the buffer and stay
+        valid until the next call.
 
         Raises:
             TrainingFailed: a row could not be read.
@@ -87,7 +90,7 @@ class Prefetch:
         self._give_back()
         item = self._ready.get()
         if item is None or isinstance(item, BaseException):
-            self._ready.put(item)  # whoever asks again gets the same answer
+            self._ready.put(item)  # so that a further call gets the same answer
             if item is None:
                 return None
             raise item
@@ -97,13 +100,13 @@ class Prefetch:
         return name, pixels if self._stream is None else self._copy(pixels, buffer)
 
     def close(self) -> None:
-        """End the thread; a read that hangs is left behind."""
+        """Stop the thread; a read that hangs is abandoned."""
         self._closing.set()
         self._free.put(None)
         self._thread.join(CLOSE_SECONDS)
 
     def _copy(self, pixels: torch.Tensor, buffer: _Buffer) -> torch.Tensor:
-        # On a stream of its own, beside the steps that the device has still to make.
+        # On a separate stream, so that the copy overlaps with queued steps.
         assert self._stream is not None
         with torch.cuda.stream(self._stream):
             moved = pixels.to(self._device, non_blocking=True)

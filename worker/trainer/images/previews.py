@@ -1,4 +1,4 @@
-"""Sample predictions of an image classifier."""
+"""Predictions of an image classifier on sample images."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
 
 LEAST_ON_GPU = 256
-"""A GPU may have to tune kernels for a batch of another size than evaluation's."""
+"""Least images in a GPU's preview batch: a smaller batch may make the GPU tune kernels again."""
 
 
 def build_image_preview(
@@ -23,14 +23,13 @@ def build_image_preview(
     std: Sequence[float],
     autocast: Callable[[], torch.autocast],
 ) -> ShowSamples:
-    """What shows some validation images; training ones where no validation split was asked for.
+    """Return a function that predicts some validation images, or training ones without a split.
 
-    Args:
-        model: as it is trained; put into evaluation mode meanwhile.
-        images: of the job; the test split is left alone.
-        mean: of each channel, in [0, 1], as the batches are normalised by.
-        std: likewise.
-        autocast: entered for the forward pass.
+    model: The model in training; put into evaluation mode during the call.
+    images: The job's images; the test split is not used.
+    mean: Mean of each channel in [0, 1], as used to normalise batches.
+    std: Standard deviation likewise.
+    autocast: Context for the forward pass.
     """
     split = images.rows["validation"] if images.num("validation") else images.rows["train"]
     chosen = spread_rows(split.tolist())
@@ -68,7 +67,7 @@ def build_image_preview(
 def _to_pixels(
     batch: torch.Tensor, *, mean: Sequence[float], std: Sequence[float]
 ) -> "np.typing.NDArray[np.uint8]":
-    """Normalised images (B, C, S, S) as they were, (B, S, S, C) uint8."""
+    """Undo the normalisation of images (B, C, S, S); returns (B, S, S, C) uint8."""
     levels = batch.float().cpu().permute(0, 2, 3, 1) * torch.tensor(std) + torch.tensor(mean)
     pixels: np.typing.NDArray[np.uint8] = (levels * 255).round().clamp(0, 255).byte().numpy()
     return pixels

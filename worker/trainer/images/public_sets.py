@@ -1,4 +1,4 @@
-"""Public data sets as arrays, from the files that the agent fetched."""
+"""Public data sets as arrays, from the files that the agent downloaded."""
 
 import tarfile
 from collections.abc import Callable
@@ -15,11 +15,11 @@ CIFAR_SIDE = 32
 
 @dataclass(frozen=True)
 class PublicImages:
-    """A set whose first rows are for training and whose last are for testing.
+    """A set whose first rows are for training and whose remaining rows are for testing.
 
     Attributes:
         images: (N, H, W) or (N, H, W, 3) uint8.
-        labels: class of each row.
+        labels: Class of each row.
     """
 
     images: NDArray[np.uint8]
@@ -28,11 +28,11 @@ class PublicImages:
 
 
 def load_idx_set(folder: Path) -> PublicImages:
-    """The four IDX files of MNIST and its likes.
+    """Load the four IDX files of MNIST or a set in its format.
 
     Raises:
-        OSError: one is not there.
-        ValueError: one is damaged.
+        OSError: a file is missing.
+        ValueError: a file is damaged.
     """
     train, test = (read_idx(folder / f"{part}-images-idx3-ubyte.gz") for part in ("train", "t10k"))
     labels = [read_idx(folder / f"{part}-labels-idx1-ubyte.gz") for part in ("train", "t10k")]
@@ -42,13 +42,13 @@ def load_idx_set(folder: Path) -> PublicImages:
 
 
 def load_cifar10(folder: Path) -> PublicImages:
-    """CIFAR-10's binary version: records of a label and three planes.
+    """Load CIFAR-10's binary version: records of one label and three planes.
 
     Source: https://www.cs.toronto.edu/~kriz/cifar.html
 
     Raises:
-        OSError: it is not there.
-        ValueError: it is damaged.
+        OSError: the archive is missing.
+        ValueError: the archive is damaged.
     """
     found: dict[str, NDArray[np.uint8]] = {}
     with tarfile.open(folder / "cifar-10-binary.tar.gz", mode="r|gz") as archive:
@@ -59,7 +59,7 @@ def load_cifar10(folder: Path) -> PublicImages:
                 found[Path(member.name).name] = records.reshape(-1, 1 + 3 * CIFAR_SIDE**2)
     train = [found[name] for name in sorted(found) if name.startswith("data_batch")]
     if not train or "test_batch.bin" not in found:
-        raise ValueError(f"{folder / 'cifar-10-binary.tar.gz'} lacks its batches")
+        raise ValueError(f"{folder / 'cifar-10-binary.tar.gz'} does not contain its batches")
     records = np.concatenate([*train, found["test_batch.bin"]])
     planes = records[:, 1:].reshape(-1, 3, CIFAR_SIDE, CIFAR_SIDE)
     return PublicImages(

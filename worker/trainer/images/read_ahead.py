@@ -1,33 +1,32 @@
-"""How many batches are read ahead of training: more where steps wait for them, while that helps.
+"""Chooses how many batches to read ahead: more while steps wait for them and it helps.
 
-Small batches are read several at a time, and such a group counts as one.
-
-It is chosen while a job trains, by what its steps waited; no number of the training depends on it.
+Small batches are read several at a time, and such a group counts as one. The depth is chosen during
+training from how long steps waited; no result of the training depends on it.
 """
 
 from collections.abc import Callable
 
 DEPTH = 2
-"""Batches read ahead: one that is ready, and one being read."""
+"""Batches read ahead at first: one that is ready, and one being read."""
 MOST = 16
 WINDOW = 50
-"""Batches after which it is looked how long steps waited for them."""
+"""Batches after which the waiting time is judged."""
 SMALL_SHARE = 0.02
-"""Of the time, waited for batches: less is not worth more memory."""
+"""Share of the time spent waiting for batches below which more memory is not worth it."""
 HELPS = 0.8
-"""A larger depth that leaves more than this of the waiting does not help: it is the reading."""
+"""If more than this share of the waiting remains, a larger depth does not help: reading is slow."""
 
 
 class ReadAhead:
     """Chooses the depth.
 
     Args:
-        depth: to begin with; what an earlier job of the kind settled on.
-        most: that the memory allows.
-        on_settled: told the depth that further jobs of the kind begin with.
+        depth: Initial depth; the one that an earlier job of the kind settled on.
+        most: Largest depth that memory allows.
+        on_settled: Called with the depth that later jobs of the kind start with.
 
     Attributes:
-        depth: batches that are to be read ahead now.
+        depth: Batches to read ahead now.
     """
 
     def __init__(
@@ -43,17 +42,17 @@ class ReadAhead:
         self._waited = 0.0
 
     def note(self, *, waited_seconds: float, now: float, num: int = 1) -> None:
-        """What was read ahead at once was taken.
+        """Record that a group of batches was taken.
 
         Args:
-            waited_seconds: that the step waited for it.
-            now: seconds on any clock.
-            num: batches in it.
+            waited_seconds: How long the step waited for it.
+            now: Seconds on any clock.
+            num: Batches in the group.
         """
         if self._is_settled:
             return
         if self._num == 0:
-            # Nobody could have read the first one ahead.
+            # The first group cannot have been read ahead.
             self._began, waited_seconds = now, 0.0
         self._num += num
         self._waited += waited_seconds
@@ -62,7 +61,7 @@ class ReadAhead:
             self._num, self._waited = 0, 0.0
 
     def start_over(self) -> None:
-        """Batches are read from another place on: the first of them is waited for."""
+        """Restart the measurement after a jump: the first batch from a new place has to be read."""
         self._num, self._waited = 0, 0.0
 
     def _judge(self, share: float) -> None:

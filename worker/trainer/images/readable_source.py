@@ -1,4 +1,4 @@
-"""A data set's files as several processes can read them at once."""
+"""Brings a data set's files into a form that several processes can read at once."""
 
 import gzip
 import shutil
@@ -12,27 +12,30 @@ from worker.trainer.images.decode_sample import SampleProblem
 from worker.trainer.images.sources import BUILTIN_ARRAY, BadSampleError
 
 UNPACKED = "unpacked"
-"""What several processes cannot read at once as it is: a gzipped tar, or packed arrays."""
+"""Holds what several processes cannot read at once in place: a gzipped tar, or packed arrays."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 def require_source(source_path: Path) -> None:
-    """Fail in words where the files are gone.
+    """Fail with a clear message if the data set's files are gone.
 
     Raises:
-        TrainingFailed: they are.
+        TrainingFailed: the files are gone.
     """
     if not source_path.exists():
-        message = f"the data set's files are not there any more ({source_path.name})"
+        message = (
+            f"the data set's files ({source_path.name}) no longer exist on the worker; submit the "
+            "job again, or register the data set again if it was removed"
+        )
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
 
 
 def make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
-    """The set as several processes can read it at once, unpacked into `folder` where need be.
+    """Return the set in a form several processes can read, unpacked into `folder` if needed.
 
     Raises:
-        TrainingFailed: an archive is broken, or packed arrays are.
+        TrainingFailed: an archive or a packed array is broken.
     """
     path = _plain_archive(path, folder)
     if not is_made_of_arrays(index) or (path / BUILTIN_ARRAY).exists():
@@ -45,7 +48,7 @@ def make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
 
 
 def _plain_archive(path: Path, folder: Path) -> Path:
-    """A gzipped tar is inflated once, so that every child can seek in it."""
+    """Inflate a gzipped tar, so that every child can seek in it."""
     if path.is_dir():
         return path
     with path.open("rb") as file:
@@ -56,6 +59,6 @@ def _plain_archive(path: Path, folder: Path) -> Path:
         with gzip.open(path, "rb") as packed, plain.open("wb") as file:
             shutil.copyfileobj(packed, file, 4 * 2**20)
     except (gzip.BadGzipFile, EOFError) as error:
-        message = f"the data set's archive is broken: {error}"
+        message = f"the data set's archive is broken: {error}; register an intact one"
         raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
     return plain

@@ -1,4 +1,4 @@
-"""What each `auto` of an image-classification spec becomes: pure decisions on facts."""
+"""Decides what each `auto` of an image-classification spec becomes; pure functions of facts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,12 +11,12 @@ from worker.trainer.updates.schedule import FALLING_WARMUP, warmup_fraction
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
 GREY_MODEL_SIZE = 32
-"""Largest side for which `auto` takes mnist-cnn, on grey images."""
+"""Largest side for which `auto` chooses mnist-cnn on grey images."""
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What of the data set decides. `image_size` is (width, height) of most images."""
+    """Facts of the data set that decide. `image_size` is (width, height) of most images."""
 
     image_size: tuple[int, int]
     channels: Literal[1, 3]
@@ -26,9 +26,9 @@ class DataFacts:
 def resolve_spec(
     spec: ImageClassificationSpec, *, data: DataFacts, device: DeviceFacts
 ) -> ImageClassificationSpec:
-    """The spec with the batch no larger than the train split, and little left at `auto`.
+    """Return the spec with most `auto`s resolved and a batch no larger than the train split.
 
-    What is measured later is: the batch size, the layout, and whether the model is compiled.
+    Left at `auto` is what is measured later: batch size, memory layout and compilation.
 
     Raises:
         TrainingFailed: the parts of the spec contradict each other.
@@ -63,11 +63,11 @@ def resolve_spec(
 
 
 def choose_memory_format(device: DeviceFacts, *, precision: str) -> MemoryFormat:
-    """How images and convolutions lie in memory, where nothing was measured (`layout`).
+    """Choose the memory layout of images and convolutions when it was not measured (`layout`).
 
-    On a CPU channels-last takes 0.73 of the time of the usual layout (amdnet, batch 64, 32x32,
+    On a CPU channels-last takes 0.73 of the time of the contiguous layout (amdnet, batch 64, 32x32,
     2 cores of an EPYC 7003, torch 2.13, medians of 60 interleaved steps, November 2026), and
-    NVIDIA's half-precision kernels want it. MIOpen's do where a patch says so (`channels_last`).
+    NVIDIA's half-precision kernels need it. MIOpen's do where a patch says so (`channels_last`).
     """
     is_wanted = device.suggests_channels_last or not device.is_hip
     if device.kind == "cpu" or (precision != "fp32" and is_wanted):

@@ -1,7 +1,7 @@
 """Where the bytes of a data set come from: a zip, a tar, a folder, or an installed library.
 
-Only the files that the index names are read, nothing is extracted, and a file that changed since
-it was registered is an error. This module and `pixels` import no torch: decoding runs in children
+Only files in the index are read, nothing is extracted, and a file that changed since it was
+registered is an error. This module and `pixels` import no torch, because decoding runs in children
 that must start fast.
 """
 
@@ -24,20 +24,20 @@ from PIL import Image
 from redkiln.datasets import Sample
 
 FORMATS = ("JPEG", "PNG", "WEBP")
-"""Decoders that may see users' bytes: those that a data set is validated with."""
+"""Decoders allowed on users' bytes: those that a data set is validated with."""
 
 Image.MAX_IMAGE_PIXELS = 100_000_000  # as in validation
-# A file that claims to be enormous is refused rather than warned of.
+# Refuse a file that claims an enormous size; the default is only a warning.
 warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
 
 BUILTIN_ARRAY = "images.npy"
-"""In a built-in set's folder: (N, H, W) or (N, H, W, 3) uint8, a sample's path being its row."""
+"""In a built-in set's folder: (N, H, W) or (N, H, W, 3) uint8; a sample's path is its row."""
 ARRAYS = "arrays.json"
-"""In a folder of arrays: the file of each, by `array_key`."""
+"""In a folder of arrays: maps each `array_key` to its file."""
 
 
 class BadSampleError(ValueError):
-    """A file that the index names cannot be used: gone, changed, or not an image."""
+    """A file in the index cannot be used: it is missing, has changed, or is not an image."""
 
     def __init__(self, path: str, reason: str, *, is_gone: bool) -> None:
         self.path = path
@@ -50,22 +50,22 @@ class Source(Protocol):
     """A data set's files."""
 
     def open_image(self, sample: Sample) -> Image.Image:
-        """The image of a sample.
+        """Open the image of a sample.
 
         Raises:
-            BadSampleError: it is gone, changed, or no image.
+            BadSampleError: the file is missing, has changed, or is not an image.
         """
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close open files."""
 
 
 def open_source(path: Path) -> Source:
-    """Open whatever lies at `path`: a folder, a built-in set's folder, a zip or a plain tar.
+    """Open the files at `path`: a folder, a built-in set's folder, a zip or a plain tar.
 
     Raises:
-        FileNotFoundError: nothing is there.
-        ValueError: it is neither.
+        FileNotFoundError: there is nothing at `path`.
+        ValueError: the file is neither a zip nor a tar.
     """
     if (path / ARRAYS).exists():
         return ArraysSource(path)
@@ -86,7 +86,7 @@ class ZipSource:
         self._archive = zipfile.ZipFile(path)
 
     def open_image(self, sample: Sample) -> Image.Image:
-        """The image of a member."""
+        """Open the image of a member."""
         try:
             content = self._archive.read(sample.path)
         except KeyError:
@@ -109,7 +109,7 @@ class TarSource:
             self._places = {m.name: (m.offset_data, m.size) for m in archive if m.isreg()}
 
     def open_image(self, sample: Sample) -> Image.Image:
-        """The image of a member."""
+        """Open the image of a member."""
         place = self._places.get(sample.path) or self._places.get(f"./{sample.path}")
         if place is None:
             raise _gone(sample)
@@ -122,13 +122,13 @@ class TarSource:
 
 
 class FolderSource:
-    """Files below a folder, held against the digests of the index."""
+    """Files below a folder, checked against the digests in the index."""
 
     def __init__(self, path: Path) -> None:
         self._root = path
 
     def open_image(self, sample: Sample) -> Image.Image:
-        """The image of a file."""
+        """Open the image of a file."""
         try:
             content = (self._root / sample.path).read_bytes()
         except FileNotFoundError:
@@ -140,13 +140,13 @@ class FolderSource:
         return _open_bytes(content, sample)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing; nothing is open."""
 
 
 class ArrayRows:
     """Rows of an NPY file, (N, ...), which several threads may read at once.
 
-    They are read rather than mapped: pages of a map would count as this process's memory.
+    Rows are read, not mapped: pages of a map would count as this process's memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -176,7 +176,7 @@ class ArraySource:
         self._images = ArrayRows(path)
 
     def open_image(self, sample: Sample) -> Image.Image:
-        """The image of a row."""
+        """Return the image of a row."""
         return Image.fromarray(self._images[int(sample.path)])
 
     def close(self) -> None:
@@ -192,11 +192,11 @@ class ArraysSource:
         self._arrays = {key: ArrayRows(path / name) for key, name in names.items()}
 
     def open_image(self, sample: Sample) -> Image.Image:
-        """The image of a row."""
+        """Return the image of a row."""
         assert sample.row is not None
         array = self._arrays[array_key(sample)]
         if sample.row >= len(array):
-            raise BadSampleError(sample.path, f"row {sample.row} is not there", is_gone=True)
+            raise BadSampleError(sample.path, f"row {sample.row} does not exist", is_gone=True)
         pixels = array[sample.row]
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels)
 
@@ -207,7 +207,7 @@ class ArraysSource:
 
 
 def array_key(sample: Sample) -> str:
-    """What an array is called in a folder of arrays."""
+    """Return an array's name in a folder of arrays."""
     return json.dumps([sample.path, sample.array])
 
 
@@ -225,4 +225,4 @@ def _open_bytes(content: bytes, sample: Sample) -> Image.Image:
 
 
 def _gone(sample: Sample) -> BadSampleError:
-    return BadSampleError(sample.path, "is not there any more", is_gone=True)
+    return BadSampleError(sample.path, "no longer exists", is_gone=True)

@@ -91,7 +91,7 @@ def test_rows_of_an_idx_file_are_images(opened, tmp_path, kind, packed, budget_b
     assert np.array_equal(opened(path, index, budget_bytes=budget_bytes)[..., 0], GREY)
 
 
-def test_an_npz_is_read_as_the_archive_that_it_is(opened, tmp_path):
+def test_an_npz_is_read_as_an_archive(opened, tmp_path):
     (tmp_path / "data").write_bytes(npz(x_train=COLOUR, x_test=COLOUR))
     index = index_of(train="x_train.npy", test="x_test.npy", channels=3)
     assert np.array_equal(opened(tmp_path / "data", index), COLOUR)
@@ -108,15 +108,15 @@ def test_an_npz_in_an_archive_is_read_too(opened, tmp_path, pack):
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (idx(GREY)[:-1], FailureCode.BAD_INPUT, "cut off"),
-        (idx(GREY[:7]), FailureCode.DATASET_UNAVAILABLE, "row 7 is not there"),
-        (b"\0\0\x0d\x03" + bytes(20), FailureCode.BAD_INPUT, "elements of type"),
+        (idx(GREY)[:-1], FailureCode.BAD_INPUT, "truncated"),
+        (idx(GREY[:7]), FailureCode.DATASET_UNAVAILABLE, "row 7 does not exist"),
+        (b"\0\0\x0d\x03" + bytes(20), FailureCode.BAD_INPUT, "elements have type"),
         (b"garbage", FailureCode.BAD_INPUT, "is damaged"),
         (gzip.compress(idx(GREY), mtime=0)[:-9], FailureCode.BAD_INPUT, "is damaged"),
-        (None, FailureCode.DATASET_UNAVAILABLE, "is not there any more"),
+        (None, FailureCode.DATASET_UNAVAILABLE, "no longer exists"),
     ],
 )
-def test_an_array_that_is_not_as_it_was_is_named(opened, tmp_path, content, code, words):
+def test_an_error_names_an_array_that_changed(opened, tmp_path, content, code, words):
     with zipfile.ZipFile(tmp_path / "data", "w") as archive:
         archive.writestr("images" if content else "other", content or b"")
     index = index_of(train="images", test="images", channels=1)

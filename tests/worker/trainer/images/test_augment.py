@@ -23,12 +23,12 @@ def draw(num=400, size=9, seed=0, epoch=0, **augment):
     return draw_transforms(settings, num=num, size=size, seed=seed, epoch=epoch, device=CPU)
 
 
-def test_nothing_asked_for_leaves_images_untouched():
+def test_without_augmentation_images_are_unchanged():
     before = images()
     assert apply_transforms(before, draw(num=6)) is before
 
 
-def test_a_rotation_by_nothing_is_the_identity():
+def test_a_rotation_by_zero_is_the_identity():
     maps = torch.eye(2, 3).repeat(6, 1, 1)
     after = apply_transforms(images(), Transforms(maps, is_smooth=True))
     torch.testing.assert_close(after, images(), rtol=1e-5, atol=1e-3)
@@ -68,21 +68,21 @@ def test_a_shift_moves_by_whole_pixels_and_fills_with_black():
     assert len(found) == 25
 
 
-def test_rotations_stay_within_their_limit_and_differ_by_sample():
+def test_rotations_stay_within_their_limit_and_differ_between_samples():
     maps = draw(rotate_degrees=30.0).maps
     degrees = torch.atan2(maps[:, 1, 0], maps[:, 1, 1]) * 180 / math.pi
     assert float(degrees.abs().max()) <= 30.0001
     assert float(degrees.min()) < -20 < 20 < float(degrees.max())
 
 
-def test_maps_depend_on_seed_and_epoch_alone():
+def test_maps_depend_only_on_seed_and_epoch():
     first = draw(rotate_degrees=30.0, flip=True, crop=0.3).maps
     assert torch.equal(first, draw(rotate_degrees=30.0, flip=True, crop=0.3).maps)
     assert not torch.equal(first, draw(rotate_degrees=30.0, flip=True, crop=0.3, epoch=1).maps)
     assert not torch.equal(first, draw(rotate_degrees=30.0, flip=True, crop=0.3, seed=1).maps)
 
 
-def test_a_slice_moves_its_images_as_the_whole_does():
+def test_a_slice_moves_its_images_like_the_whole_batch():
     transforms = draw(num=6, rotate_degrees=45.0, flip=True, crop=0.3)
     whole = apply_transforms(images(), transforms)
     part = apply_transforms(images()[2:5], transforms.slice(2, 5))

@@ -55,11 +55,11 @@ def test_a_larger_fraction_contains_a_smaller_one(tiny):
     assert set(small) < set(large)
 
 
-def test_no_fraction_takes_nothing(tiny):
+def test_a_fraction_of_zero_takes_nothing(tiny):
     assert split_rows(tiny.index, validation_fraction=0)["validation"] == []
 
 
-def test_batches_are_normalised_as_the_exported_model_does_it(tiny):
+def test_batches_are_normalised_like_the_exported_model_does(tiny):
     images = resident(tiny.index)
     inputs, labels = images.get_batch(torch.tensor([0, 40, 77]))
     assert inputs.is_contiguous(memory_format=torch.channels_last)
@@ -79,7 +79,7 @@ def seen(batches, epoch, num):
     return rows
 
 
-def test_an_epoch_shows_full_batches_of_different_training_images(tiny):
+def test_an_epoch_has_full_batches_without_repeated_images(tiny):
     batches = TrainBatches(resident(tiny.index), batch_size=8, augment=STILL, seed=0)
     assert batches.num_batches == 6
     rows = [row for batch in seen(batches, 0, 6) for row in batch]
@@ -88,7 +88,7 @@ def test_an_epoch_shows_full_batches_of_different_training_images(tiny):
     assert set(rows) <= set(train)
 
 
-def test_the_order_depends_on_seed_and_epoch_alone(tiny):
+def test_the_order_depends_only_on_seed_and_epoch(tiny):
     images = resident(tiny.index)
     batches = TrainBatches(images, batch_size=8, augment=STILL, seed=0)
     first = seen(batches, 0, 6)
@@ -99,7 +99,7 @@ def test_the_order_depends_on_seed_and_epoch_alone(tiny):
     assert seen(TrainBatches(images, batch_size=8, augment=STILL, seed=1), 0, 6) != first
 
 
-def test_small_batches_are_made_together_whichever_of_them_is_asked_for(tiny, monkeypatch):
+def test_small_batches_are_prepared_together_whichever_is_requested_first(tiny, monkeypatch):
     images = resident(tiny.index)
     made = []
     finish = images.finish
@@ -128,9 +128,7 @@ def test_small_batches_are_made_together_whichever_of_them_is_asked_for(tiny, mo
 
 
 @pytest.mark.parametrize("augment", [STILL, STRONG])
-def test_a_batch_that_cannot_be_changed_at_once_is_made_in_parts_from_then_on(
-    tiny, augment, monkeypatch
-):
+def test_batches_are_prepared_in_parts_after_memory_ran_out(tiny, augment, monkeypatch):
     whole = TrainBatches(resident(tiny.index), batch_size=20, augment=augment, seed=0)
     wanted = [whole.get(0, place) for place in (0, 1)]
     said, asked, real = [], [], image_set_module.apply_transforms
@@ -152,10 +150,10 @@ def test_a_batch_that_cannot_be_changed_at_once_is_made_in_parts_from_then_on(
         assert torch.equal(theirs, labels)
     assert asked == [20, *[3] * 6, 2, *[3] * 6, 2]
     (text,) = said
-    assert "made in 8 parts" in text
+    assert "prepared in 8 parts" in text
 
 
-def test_a_batch_that_fits_in_no_way_says_so(tiny, monkeypatch):
+def test_a_batch_that_does_not_fit_even_in_parts_fails(tiny, monkeypatch):
     def fail(_images, _transforms):
         raise torch.OutOfMemoryError("HIP out of memory")
 
@@ -186,8 +184,8 @@ def test_builtin_digits_hold_out_a_tenth_of_each_class(cache_dir):
     assert sorted(map(int, paths)) == list(range(50))
 
 
-def test_an_unknown_builtin_says_what_there_is(cache_dir):
-    with pytest.raises(Exception, match="known: digits, mnist"):
+def test_an_unknown_builtin_error_lists_the_known_ones(cache_dir):
+    with pytest.raises(Exception, match="use one of: digits, mnist"):
         open_builtin("mnits", cache_dir=cache_dir)
 
 
@@ -223,7 +221,7 @@ def every_home(tiny, tmp_path):
     ]
 
 
-def test_images_that_do_not_fit_give_the_very_batches_of_resident_ones(every_home):
+def test_images_read_from_disk_give_the_same_batches_as_resident_ones(every_home):
     resident_set, *others = every_home
     assert [images.home for images in every_home] == ["device", "disk", "disk"]
     batches = [TrainBatches(s, batch_size=8, augment=STRONG, seed=3) for s in every_home]

@@ -33,7 +33,7 @@ def jitter(before, colours):
     return apply_transforms(before.clone(), Transforms(None, is_smooth=False, colours=colours))
 
 
-def test_nothing_asked_for_draws_nothing():
+def test_without_colour_changes_nothing_is_drawn():
     assert draw().colours is None
     assert draw(channels=1, saturation=0.5, hue=0.5).colours is None
 
@@ -79,20 +79,20 @@ def test_a_third_of_the_hue_circle_turns_red_into_green():
     assert colorsys.rgb_to_hsv(*after[1].tolist())[0] == pytest.approx(1 / 3, abs=1e-3)
 
 
-def test_colours_stay_what_a_pixel_can_be():
+def test_changed_colours_stay_in_the_range_of_a_pixel():
     after = jitter(images(num=400), draw(brightness=1.0, contrast=1.0, hue=0.5).colours)
     assert float(after.min()) >= 0
     assert float(after.max()) <= 255.001
 
 
-def test_colours_depend_on_seed_and_epoch_alone_and_leave_the_maps_what_they_were():
+def test_colours_depend_only_on_seed_and_epoch_and_do_not_change_maps():
     first = draw(hue=0.1, rotate_degrees=10)
     assert torch.equal(first.colours, draw(hue=0.1, rotate_degrees=10).colours)
     assert not torch.equal(first.colours, draw(hue=0.1, rotate_degrees=10, epoch=1).colours)
     assert torch.equal(first.maps, draw(rotate_degrees=10).maps)
 
 
-def test_an_asked_share_of_images_has_one_black_box_of_a_sane_size():
+def test_the_requested_share_of_images_has_one_black_box():
     before = torch.full((400, 3, 24, 24), 9.0)
     after = apply_transforms(before.clone(), draw(erase=0.5))
     is_black = (after == 0).all(1)
@@ -106,7 +106,7 @@ def test_an_asked_share_of_images_has_one_black_box_of_a_sane_size():
         assert torch.equal(black, rows[:, None] & columns[None, :])
 
 
-def test_scale_shear_and_translation_bend_the_map_within_their_limits():
+def test_scale_shear_and_translation_stay_within_their_limits():
     maps = draw(scale=0.25).maps
     zoom = maps[:, 0, 0]
     assert torch.equal(zoom, maps[:, 1, 1])
@@ -127,7 +127,7 @@ def test_an_enlarged_image_shows_its_middle():
     assert bool((after == 100).all())
 
 
-def test_a_slice_changes_its_images_as_the_whole_does():
+def test_a_slice_changes_its_images_like_the_whole_batch():
     transforms = draw(num=6, scale=0.2, hue=0.2, contrast=0.4, erase=0.9)
     whole = apply_transforms(images(num=6), transforms)
     part = apply_transforms(images(num=6)[2:5].clone(), transforms.slice(2, 5))

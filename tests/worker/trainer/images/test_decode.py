@@ -96,7 +96,7 @@ def test_every_kind_of_source_gives_the_same_rows_in_the_index_order(opened, fil
     assert np.array_equal(result.images, expected)
 
 
-def test_mean_and_spread_are_those_of_the_training_images(opened, files):
+def test_mean_and_deviation_are_computed_from_the_training_images(opened, files):
     result, _ = opened(files())
     train = result.images[:60].astype(np.float64) / 255
     assert result.facts.mean == pytest.approx(train.mean(axis=(0, 1, 2)))
@@ -115,11 +115,11 @@ def test_a_decoded_set_is_not_decoded_again(opened, files, monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "code", "words"),
     [
-        ("remove", FailureCode.DATASET_UNAVAILABLE, "not there any more"),
+        ("remove", FailureCode.DATASET_UNAVAILABLE, "no longer exist"),
         ("change", FailureCode.BAD_INPUT, "changed since it was registered"),
     ],
 )
-def test_a_file_that_is_gone_or_changed_is_named(
+def test_an_error_names_a_file_that_is_missing_or_changed(
     opened, files, tmp_path, monkeypatch, damage, code, words, with_helpers
 ):
     if with_helpers:
@@ -139,14 +139,14 @@ def test_a_file_that_is_gone_or_changed_is_named(
     assert list((tmp_path / "cache" / "decoded").iterdir()) == []
 
 
-def test_a_file_that_is_no_image_is_named(opened, files):
+def test_an_error_names_a_file_that_is_not_an_image(opened, files):
     content = files() | {"train/dots/000.png": files()["train/dots/000.png"][:60]}
     with pytest.raises(TrainingFailed, match=r"train/dots/000\.png") as caught:
         opened(content)
     assert caught.value.failure.code is FailureCode.BAD_INPUT
 
 
-def test_a_member_that_the_archive_lacks_is_named(opened, files, make_index):
+def test_an_error_names_a_member_missing_from_the_archive(opened, files, make_index):
     content = files()
     index = make_index([*content, "train/bars/999.png"])
     with pytest.raises(TrainingFailed, match=r"train/bars/999\.png") as caught:
@@ -154,7 +154,7 @@ def test_a_member_that_the_archive_lacks_is_named(opened, files, make_index):
     assert caught.value.failure.code is FailureCode.DATASET_UNAVAILABLE
 
 
-def test_an_archive_that_is_gone_is_unavailable(files, tmp_path, make_index):
+def test_a_missing_archive_is_unavailable(files, tmp_path, make_index):
     index_path = tmp_path / "index.json"
     index_path.write_text(make_index(files()).model_dump_json())
     with pytest.raises(TrainingFailed, match=r"data\.zip") as caught:
@@ -232,7 +232,7 @@ def test_a_set_that_is_being_read_is_not_removed_to_make_room(opened, files, tmp
     assert len(list((tmp_path / "cache" / "decoded").iterdir())) == 1
 
 
-def test_sets_that_are_being_read_count_as_no_room_on_a_full_disk(
+def test_sets_being_read_do_not_count_as_removable_on_a_full_disk(
     opened, files, tmp_path, monkeypatch
 ):
     content = files()
@@ -244,7 +244,7 @@ def test_sets_that_are_being_read_count_as_no_room_on_a_full_disk(
     assert opened(content, name="c.zip")[0].is_stored
 
 
-def test_images_of_a_packed_set_are_asked_of_the_same_processes(opened, files, monkeypatch):
+def test_images_of_a_packed_set_are_read_by_the_same_processes(opened, files, monkeypatch):
     packed, _ = opened(files(), budget_bytes=ONE_SET - 1)
     started = []
     start = decode.DecodingRows._start
@@ -268,7 +268,7 @@ def test_images_of_a_packed_set_are_asked_of_the_same_processes(opened, files, m
     assert all(child.returncode is not None for child in reader._children)
 
 
-def test_a_set_that_the_disk_has_no_room_for_stays_packed(opened, files, tmp_path):
+def test_a_set_too_large_for_the_disk_stays_packed(opened, files, tmp_path):
     content = files()
     stored, _ = opened(content)
     packed, rows = opened(content, budget_bytes=ONE_SET - 1, cache="other")
@@ -295,9 +295,9 @@ def test_a_gzipped_tar_that_stays_packed_is_inflated_once(opened, files, tmp_pat
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "not an image"), (None, "not there any more"), (b"\x89PNG\r\n\x1a\n", "not an image")],
+    [(b"", "not an image"), (None, "no longer exist"), (b"\x89PNG\r\n\x1a\n", "not an image")],
 )
-def test_an_image_that_goes_bad_while_it_trains_is_named(opened, files, tmp_path, content, words):
+def test_an_error_names_an_image_damaged_during_training(opened, files, tmp_path, content, words):
     packed, _ = opened(files(), name="folder", budget_bytes=0)
     path = tmp_path / "folder" / "test/dots/001.png"
     path.unlink() if content is None else path.write_bytes(content)
@@ -306,7 +306,7 @@ def test_an_image_that_goes_bad_while_it_trains_is_named(opened, files, tmp_path
     assert "test/dots/001.png" in caught.value.failure.message
 
 
-def test_threads_that_read_a_packed_set_at_once_get_their_own_rows(opened, files):
+def test_threads_reading_a_packed_set_at_once_each_get_their_rows(opened, files):
     content = files()
     stored, _ = opened(content)
     packed, _ = opened(content, budget_bytes=ONE_SET - 1, cache="other")

@@ -7,7 +7,7 @@ from worker.trainer.images.decode_blocks import BLOCK_ROWS, BlockQueue
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, BLOCK_ROWS, 7 * BLOCK_ROWS + 3])
-def test_every_row_is_taken_by_one_of_those_who_ask(tmp_path, num_rows):
+def test_every_row_is_taken_by_exactly_one_process(tmp_path, num_rows):
     def take_some(_number):
         with BlockQueue(tmp_path, num_rows) as queue:
             return [row for rows in iter(queue.take, range(num_rows, num_rows)) for row in rows]
@@ -17,7 +17,7 @@ def test_every_row_is_taken_by_one_of_those_who_ask(tmp_path, num_rows):
     assert taken == Counter(range(num_rows))
 
 
-def test_when_one_takes_all_nothing_is_left_for_the_others(tmp_path):
+def test_after_take_all_nothing_is_left_for_the_others(tmp_path):
     with (
         BlockQueue(tmp_path, 5 * BLOCK_ROWS) as mine,
         BlockQueue(tmp_path, 5 * BLOCK_ROWS) as other,
@@ -28,7 +28,7 @@ def test_when_one_takes_all_nothing_is_left_for_the_others(tmp_path):
         assert not mine.take()
 
 
-def test_rows_are_done_block_by_block_whoever_did_them(tmp_path):
+def test_finished_blocks_of_every_process_are_counted(tmp_path):
     num_rows = BLOCK_ROWS + 1
     with BlockQueue(tmp_path, num_rows) as mine, BlockQueue(tmp_path, num_rows) as other:
         other.mark_done()

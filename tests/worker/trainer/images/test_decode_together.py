@@ -63,11 +63,11 @@ def images_of(work):
 @pytest.mark.parametrize(
     ("num_rows", "cores", "expected"), [(999, 8, 0), (1000, 8, 1), (5000, 1, 0), (10**6, 16, 15)]
 )
-def test_helpers_are_started_where_they_pay(num_rows, cores, expected):
+def test_helpers_are_started_only_for_enough_rows(num_rows, cores, expected):
     assert num_helpers(num_rows, cores=cores) == expected
 
 
-def test_helpers_decode_what_this_process_would(make_work, files, request):
+def test_helpers_decode_the_same_pixels_as_this_process(make_work, files, request):
     content = files(train=100)
     mine, index = make_work(content, "mine")
     levels = decode_together(mine, index, cores=1, on_progress=lambda _done, _total: None)
@@ -84,7 +84,7 @@ def test_helpers_decode_what_this_process_would(make_work, files, request):
 
 
 @pytest.mark.usefixtures("helpers_alone")
-def test_the_first_of_several_bad_samples_is_named(make_work, files):
+def test_an_error_names_the_first_of_several_bad_samples(make_work, files):
     content = files(train=100)
     names = sorted(name for name in content if name.startswith("train"))
     bad = {names[10]: b"", names[250]: b""}
@@ -107,19 +107,17 @@ def instead_of_helpers(monkeypatch):
 
 
 @pytest.mark.usefixtures("helpers_alone")
-def test_a_helper_that_is_killed_ends_the_decoding_until_another_attempt(
-    make_work, files, instead_of_helpers
-):
+def test_a_killed_helper_fails_the_decoding_as_retryable(make_work, files, instead_of_helpers):
     work, index = make_work(files())
     instead_of_helpers(["sh", "-c", "kill -KILL $$"])
-    with pytest.raises(TrainingFailed, match="memory runs out") as caught:
+    with pytest.raises(TrainingFailed, match="out of memory") as caught:
         decode_together(work, index, cores=2, on_progress=lambda _done, _total: None)
     assert caught.value.failure.code is FailureCode.KILLED
     assert caught.value.failure.retryable
 
 
 @pytest.mark.usefixtures("helpers_alone")
-def test_a_helper_that_breaks_off_ends_the_decoding(make_work, files, instead_of_helpers):
+def test_a_crashed_helper_fails_the_decoding(make_work, files, instead_of_helpers):
     work, index = make_work(files())
     instead_of_helpers(["false"])
     with pytest.raises(RuntimeError, match="ended with status 1"):
@@ -127,7 +125,7 @@ def test_a_helper_that_breaks_off_ends_the_decoding(make_work, files, instead_of
 
 
 @pytest.mark.usefixtures("helpers_alone")
-def test_what_the_system_denies_a_helper_is_told_as_that(make_work, files, monkeypatch):
+def test_a_system_error_in_a_helper_is_raised_as_the_same_error(make_work, files, monkeypatch):
     work, index = make_work(files(train=100))
     start = together.subprocess.Popen
 
@@ -144,7 +142,7 @@ def test_what_the_system_denies_a_helper_is_told_as_that(make_work, files, monke
     assert caught.value.errno == errno.EFBIG
 
 
-def test_where_files_cannot_be_locked_one_process_decodes_alone(make_work, files, monkeypatch):
+def test_one_process_decodes_alone_if_files_cannot_be_locked(make_work, files, monkeypatch):
     content = files(train=100)
     mine, index = make_work(content, "mine")
     levels = decode_together(mine, index, cores=1, on_progress=lambda _done, _total: None)
@@ -161,7 +159,7 @@ def test_where_files_cannot_be_locked_one_process_decodes_alone(make_work, files
     assert np.array_equal(images_of(alone), images_of(mine))
 
 
-def test_it_gives_signs_of_life_within_a_block(make_work, files, monkeypatch):
+def test_progress_is_reported_within_a_block(make_work, files, monkeypatch):
     monkeypatch.setattr(together, "TELL_SECONDS", 0.0)
     work, index = make_work(files(train=25))
     told = []
@@ -171,7 +169,7 @@ def test_it_gives_signs_of_life_within_a_block(make_work, files, monkeypatch):
     assert told[-1] == (num_rows, num_rows)
 
 
-def test_helpers_end_with_a_decoding_that_is_broken_off(make_work, files, monkeypatch):
+def test_helpers_stop_when_decoding_is_interrupted(make_work, files, monkeypatch):
     monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
     work, index = make_work(files(train=100))
     started = []

@@ -12,7 +12,7 @@ from worker.trainer.images.decoded_facts import (
 )
 
 
-def test_facts_of_a_large_set_are_those_of_rows_from_all_over_it():
+def test_facts_of_a_large_set_come_from_evenly_spaced_rows():
     rows = choose_facts_rows(10 * FACTS_ROWS, num_bytes=3)
     assert rows[:3] == [0, 10, 20]
     assert len(set(rows)) == FACTS_ROWS

@@ -28,7 +28,7 @@ def train(job_dir, start):
     return loop
 
 
-def test_images_from_the_disk_make_the_same_curve_and_so_do_packed_ones(
+def test_resident_stored_and_packed_images_give_the_same_loss_curve(
     make_job, start, losses, events, packed
 ):
     resident = make_job("resident", training=TRAINING)
@@ -40,13 +40,11 @@ def test_images_from_the_disk_make_the_same_curve_and_so_do_packed_ones(
         assert losses(job_dir) == losses(resident), name
     said = [event["data"].get("text", "") for event in events(job_dir)]
     (text,) = [text for text in said if "REDKILN_DECODED_BYTES" in text]
-    assert "decoded while training" in text
+    assert "again in every epoch" in text
     assert "images/s" in text
 
 
-def test_a_job_decodes_with_the_same_processes_from_beginning_to_end(
-    make_job, start, packed, monkeypatch
-):
+def test_a_job_uses_the_same_decoding_processes_throughout(make_job, start, packed, monkeypatch):
     started = []
     begin = DecodingRows._start
 
@@ -62,7 +60,7 @@ def test_a_job_decodes_with_the_same_processes_from_beginning_to_end(
     assert len(started) == len(os.sched_getaffinity(0))
 
 
-def test_a_job_reads_ahead_as_deep_as_the_one_before_it_settled_on(make_job, start, tmp_path):
+def test_a_job_starts_with_the_depth_the_previous_job_settled_on(make_job, start, tmp_path):
     order = {"cache_dir": str(tmp_path / "cache")}
 
     def open_batches(name, **training):
@@ -81,7 +79,7 @@ def test_a_job_reads_ahead_as_deep_as_the_one_before_it_settled_on(make_job, sta
 
 
 @pytest.mark.parametrize("stop_after", [1, 6, 8])
-def test_a_run_from_the_disk_resumes_exactly(make_job, start, losses, stop_after):
+def test_a_run_that_reads_from_disk_resumes_exactly(make_job, start, losses, stop_after):
     straight = make_job("straight", training=TRAINING)
     train(straight, start)
     first = make_job("first", training=TRAINING, order=FROM_DISK)
@@ -95,7 +93,7 @@ def test_a_run_from_the_disk_resumes_exactly(make_job, start, losses, stop_after
     assert losses(second) == losses(straight)
 
 
-def test_a_decoded_file_that_breaks_meanwhile_ends_the_job_with_its_place(
+def test_a_decoded_file_damaged_during_training_fails_the_job_with_its_row(
     make_job, start, tmp_path
 ):
     cache_dir = tmp_path / "cache"
@@ -111,7 +109,7 @@ def test_a_decoded_file_that_breaks_meanwhile_ends_the_job_with_its_place(
     assert str(path) in caught.value.failure.message
 
 
-def test_weights_of_classes_that_the_data_lack_end_the_job_before_it_trains(make_job, start):
+def test_weights_for_unknown_classes_fail_the_job_before_training(make_job, start):
     with pytest.raises(TrainingFailed, match="did you mean 'dots'") as caught:
         start(make_job("job", training={"class_weights": {"dotts": 2.0}}))
     assert caught.value.failure.code is FailureCode.BAD_INPUT

@@ -62,7 +62,7 @@ def test_sixteen_bit_grey_keeps_its_upper_byte():
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_what_is_transparent_becomes_black(mode):
+def test_transparent_pixels_become_black(mode):
     image = Image.new("RGBA", (10, 10), (255, 255, 255, 0))
     image.paste((255, 255, 255, 255), (0, 0, 5, 10))
     found = pixels(encoded(image.convert(mode)))
@@ -78,7 +78,7 @@ def test_a_photo_is_turned_upright():
     assert found[5, 8, 2] > 200
 
 
-def test_a_large_photo_shrinks_to_about_what_an_exact_resize_gives():
+def test_shrinking_a_large_photo_is_close_to_an_exact_resize():
     rng = np.random.default_rng(0)
     small = Image.fromarray(rng.integers(0, 255, (8, 8, 3), dtype=np.uint8))
     photo = encoded(small.resize((800, 800), Image.Resampling.BICUBIC), "JPEG", quality=95)

@@ -32,7 +32,7 @@ def prefetch(rows, requests, *, depth=2):
 
 
 @pytest.mark.parametrize("kind", ["file", "array"])
-def test_rows_are_read_in_the_order_that_they_are_asked_for(array_path, kind):
+def test_rows_are_read_in_the_requested_order(array_path, kind):
     out = np.empty((3, *SHAPE), dtype=np.uint8)
     rows = FileRows(array_path) if kind == "file" else ArrayRows(planes())
     with contextlib.closing(rows):
@@ -40,7 +40,7 @@ def test_rows_are_read_in_the_order_that_they_are_asked_for(array_path, kind):
     assert np.array_equal(out, planes()[[7, 0, 7]])
 
 
-def test_batches_come_in_order_with_their_names_and_then_none(array_path):
+def test_batches_come_in_order_with_their_names_until_none(array_path):
     requests = [("a", [1, 2, 3, 4]), ("b", [9]), ("c", [0, 5])]
     with (
         contextlib.closing(FileRows(array_path)) as rows,
@@ -54,7 +54,7 @@ def test_batches_come_in_order_with_their_names_and_then_none(array_path):
         assert ahead.next() is None
 
 
-def test_a_batch_stays_until_the_next_one_is_asked_for(array_path):
+def test_a_batch_stays_valid_until_the_next_one_is_requested(array_path):
     requests = [(number, [number] * 4) for number in range(8)]
     with (
         contextlib.closing(FileRows(array_path)) as rows,
@@ -65,7 +65,7 @@ def test_a_batch_stays_until_the_next_one_is_asked_for(array_path):
             assert np.array_equal(pixels.numpy(), planes()[[number] * 4])
 
 
-def test_no_more_is_read_than_there_are_buffers():
+def test_reading_stops_when_all_buffers_are_full():
     read = []
     enough = threading.Event()
 
@@ -82,7 +82,7 @@ def test_no_more_is_read_than_there_are_buffers():
         assert len(read) == 3
 
 
-def test_a_truncated_file_is_told_with_its_row_where_the_batch_is_asked_for(array_path):
+def test_a_truncated_file_fails_the_request_and_names_the_row(array_path):
     with contextlib.closing(FileRows(array_path)) as rows:
         os.truncate(array_path, array_path.stat().st_size - 10)
         with contextlib.closing(prefetch(rows, [("good", [0]), ("bad", [3, 9])])) as ahead:
@@ -94,7 +94,7 @@ def test_a_truncated_file_is_told_with_its_row_where_the_batch_is_asked_for(arra
             assert caught.value.failure.code is FailureCode.DATASET_UNAVAILABLE
 
 
-def test_a_disk_that_vanishes_is_told_with_file_and_row(array_path, monkeypatch):
+def test_a_disk_that_disappears_fails_with_file_and_row(array_path, monkeypatch):
     def vanished(*_):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -107,12 +107,12 @@ def test_a_disk_that_vanishes_is_told_with_file_and_row(array_path, monkeypatch)
         ahead.next()
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_file_fails_with_its_name(tmp_path):
     with pytest.raises(TrainingFailed, match="cannot be read"):
         FileRows(tmp_path / "images.npy")
 
 
-def test_closing_ends_the_thread_though_requests_never_end(array_path):
+def test_closing_stops_the_thread_even_if_requests_never_end(array_path):
     def forever():
         while True:
             yield "again", [0, 1]

@@ -70,14 +70,16 @@ def test_a_public_set_keeps_its_own_test_split(files_dir, tmp_path, name, images
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_missing_files_are_named(tmp_path, name):
-    with pytest.raises(TrainingFailed, match=rf"files of {name} cannot be read") as caught:
+def test_an_error_names_missing_files(tmp_path, name):
+    with pytest.raises(
+        TrainingFailed, match=rf"files of built-in data set {name} cannot be read"
+    ) as caught:
         open_builtin(name, cache_dir=tmp_path / "cache", files_dir=tmp_path)
     assert caught.value.failure.code == "dataset_unavailable"
     assert not (tmp_path / "cache/builtin" / name).exists()
 
 
-def test_a_damaged_file_is_named(files_dir, tmp_path):
+def test_an_error_names_a_damaged_file(files_dir, tmp_path):
     path = files_dir / "train-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(TrainingFailed, match=r"train-images-idx3-ubyte\.gz is damaged"):

@@ -24,27 +24,27 @@ def run(shares, *, depth=2, most=16):
     return depths, settled
 
 
-def test_steps_that_wait_for_nothing_leave_the_depth():
+def test_the_depth_stays_if_steps_do_not_wait():
     assert run([0.01, 0.5]) == ([2, 2], [2])
 
 
-def test_more_is_read_ahead_while_it_helps():
+def test_the_depth_grows_while_it_helps():
     assert run([0.5, 0.2, 0.01]) == ([4, 8, 8], [8])
 
 
-def test_a_depth_that_does_not_help_is_taken_back():
+def test_a_depth_that_does_not_help_is_reverted():
     # Reading itself is what is slow.
     assert run([0.5, 0.49, 0.0]) == ([4, 2, 2], [2])
     assert run([0.5, 0.3, 0.29]) == ([4, 8, 4], [4])
 
 
-def test_the_memory_bounds_the_depth():
+def test_memory_limits_the_depth():
     assert run([0.5, 0.3], most=3) == ([3, 3], [3])
     assert run([0.5], most=1) == ([1], [1])
     assert run([0.0], depth=12, most=4) == ([4], [4])
 
 
-def test_the_first_batch_after_a_jump_is_waited_for_and_says_nothing():
+def test_waiting_for_the_first_batch_after_a_jump_does_not_count():
     settled = []
     ahead = ReadAhead(on_settled=settled.append)
     now = 0.0
@@ -55,7 +55,7 @@ def test_the_first_batch_after_a_jump_is_waited_for_and_says_nothing():
     assert (ahead.depth, settled) == (2, [])
 
 
-def test_reading_goes_deeper_without_beginning_anew():
+def test_the_depth_can_grow_without_restarting_the_thread():
     planes = np.random.default_rng(0).integers(0, 256, (40, 3, 4, 4), dtype=np.uint8)
     requests = [(number, [number]) for number in range(40)]
     ahead = Prefetch(

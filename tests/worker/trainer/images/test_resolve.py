@@ -36,7 +36,7 @@ def test_model_and_size_follow_the_data_set(size, channels, image_size, name):
     )
 
 
-def test_what_the_user_wrote_is_kept():
+def test_values_set_by_the_user_are_kept():
     model = {"name": "amdnet", "options": {"image_size": 48, "channels": 1}}
     resolved = resolve({"model": model, "training": {"batch_size": 17, "precision": "bf16"}})
     assert resolved.model.name == "amdnet"
@@ -46,13 +46,13 @@ def test_what_the_user_wrote_is_kept():
     assert resolved.training.precision == "bf16"
 
 
-def test_the_rate_rises_first_unless_told_otherwise():
+def test_the_learning_rate_warms_up_by_default():
     assert resolve().training.schedule.warmup_fraction == 0.1
     told = {"schedule": {"name": "linear", "warmup_fraction": 0.0}}
     assert resolve({"training": told}).training.schedule.warmup_fraction == 0.0
 
 
-def test_channels_that_the_user_chose_decide_the_model():
+def test_channels_set_by_the_user_decide_the_model():
     resolved = resolve({"model": {"options": {"channels": 1}}}, size=(28, 28), channels=3)
     assert resolved.model.name == "mnist-cnn"
 
@@ -107,7 +107,7 @@ def test_precision_on_amd_follows_the_table_whatever_torch_says(gfx, auto, refus
 MEASURED = {"memory_format", "batch_size", "compile", "gradient_checkpointing"}
 
 
-def test_only_what_is_measured_is_left_at_auto():
+def test_only_measured_settings_are_left_at_auto():
     resolved = resolve().model_dump()
     left = {name for name, value in resolved["training"].items() if value == "auto"}
     assert left == MEASURED
@@ -150,12 +150,12 @@ WRONG = "bf16: wrong numbers on this GPU, error 4.2"
         (describe_target("gfx1030"), {"fp16": WRONG}, "fp32"),
     ],
 )
-def test_auto_avoids_what_a_gpu_was_found_to_compute_wrongly(device, denied, precision):
+def test_auto_avoids_precisions_that_the_gpu_computes_wrongly(device, denied, precision):
     resolved = resolve({"training": {"precision": "auto"}}, device=deny(device, denied))
     assert resolved.training.precision == precision
 
 
-def test_asking_for_a_type_that_is_wrong_on_this_gpu_is_refused_with_the_numbers():
+def test_a_precision_that_is_wrong_on_this_gpu_is_refused_with_numbers():
     device = deny(DeviceFacts("cuda", has_bf16=True), {"bf16": WRONG})
     with pytest.raises(TrainingFailed, match=r"error 4\.2"):
         resolve({"training": {"precision": "bf16"}}, device=device)
@@ -166,11 +166,11 @@ def test_asking_for_a_type_that_is_wrong_on_this_gpu_is_refused_with_the_numbers
     ("size", "num_train", "precision"),
     [(8, 1_400, "fp32"), (28, 900, "fp32"), (28, 60_000, "bf16"), (32, 900, "bf16")],
 )
-def test_a_cpu_takes_bf16_by_itself_where_there_is_enough_to_multiply(size, num_train, precision):
+def test_auto_chooses_bf16_on_a_cpu_for_enough_pixels(size, num_train, precision):
     cpu = DeviceFacts("cpu", has_bf16=True)
     resolved = resolve(size=(size, size), channels=1, num_train=num_train, device=cpu)
     assert resolved.training.precision == precision
 
 
-def test_a_cpu_without_such_instructions_takes_fp32():
+def test_a_cpu_without_bf16_instructions_gets_fp32():
     assert resolve(num_train=60_000).training.precision == "fp32"

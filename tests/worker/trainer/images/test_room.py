@@ -22,7 +22,7 @@ GIB = 2**30
         (7, "cuda", 10, 100, "disk"),
     ],
 )
-def test_what_fits_is_resident_and_the_rest_is_read_from_the_disk(
+def test_sets_that_fit_are_resident_and_others_are_read_from_disk(
     size, kind, free, budget, expected
 ):
     home = choose_home(size, kind=kind, free_bytes=free, budget_bytes=budget)
@@ -32,7 +32,7 @@ def test_what_fits_is_resident_and_the_rest_is_read_from_the_disk(
 @pytest.mark.parametrize(
     ("batch", "budget", "expected"), [(10, 100, 2), (10, 30, 2), (10, 20, 1), (10, 0, 1)]
 )
-def test_buffers_stay_within_the_budget_down_to_one_batch_ahead(batch, budget, expected):
+def test_buffers_stay_within_the_budget_with_at_least_one_batch_ahead(batch, budget, expected):
     assert choose_depth(batch_bytes=batch, budget_bytes=budget, wanted=2) == expected
 
 
@@ -45,12 +45,12 @@ def test_buffers_stay_within_the_budget_down_to_one_batch_ahead(batch, budget, e
         (3 * GIB, 20 * GIB, 3 * GIB, DISK_RESERVE_BYTES, True),
     ],
 )
-def test_a_set_is_stored_where_budget_and_disk_have_room(size, budget, free, others, expected):
+def test_a_set_is_stored_if_budget_and_disk_have_room(size, budget, free, others, expected):
     found = may_be_stored(size, budget_bytes=budget, free_bytes=free, others_bytes=others)
     assert found is expected
 
 
-def test_free_memory_is_what_the_kernel_says_a_process_could_take():
+def test_free_memory_is_what_the_kernel_reports_as_available():
     text = "MemTotal: 100 kB\nMemFree: 10 kB\nMemAvailable:   40 kB\n"
     assert read_available_bytes(text) == 40 * 1024
     assert read_available_bytes("MemTotal: 100 kB\n") == 0
@@ -63,7 +63,7 @@ def test_a_control_group_counts_cached_files_as_free():
     assert read_group_free_bytes(None, None, None) == float("inf")
 
 
-def test_the_budget_is_half_of_what_is_free_in_the_tighter_of_host_and_group(tmp_path):
+def test_the_budget_is_half_of_the_free_memory_of_host_or_group(tmp_path):
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemAvailable: 1000 kB\n")
     assert detect_memory_budget(tmp_path) == 512_000

@@ -171,7 +171,7 @@ def test_a_cache_that_cannot_be_written_costs_another_measuring_and_nothing_else
     assert len(measured) == 2
 
 
-def test_what_the_user_wrote_is_kept(settle, measured):
+def test_values_set_by_the_user_are_kept(settle, measured):
     settled = settle(training(batch_size=48))
     assert (settled.batch_size, settled.optimizer.lr) == (48, 2e-3)
     settled = settle(training(optimizer={"name": "adamw", "lr": 5e-4}))
