@@ -14,6 +14,7 @@ import httpx
 
 from redkiln.errors import ApiError, ConnectionFailed, TransferError, problem_of
 from redkiln.settings import ClientSettings, is_this_machine
+from redkiln.tls import tls_for
 from redkiln.version import __version__
 
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
@@ -95,6 +96,7 @@ class Connection:
             headers=headers,
             timeout=httpx.Timeout(READ_SECONDS, connect=5.0),
             transport=transport,
+            verify=tls_for(settings.url),
             trust_env=not self.is_local,  # a proxy is never the way to this machine
         )
 

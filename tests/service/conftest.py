@@ -1,8 +1,10 @@
 """A whole service in a temporary folder, and a worker that speaks its protocol."""
 
+import asyncio
 import base64
 import hashlib
 import itertools
+import shutil
 import threading
 import time
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 import uvicorn
 
+from redkiln.tls import tls_for
 from redkiln.version import __version__
 from service.app import create_app
 from service.attempts.tables import ATTEMPT
@@ -137,9 +140,29 @@ class Worker:
         return Attempt(self.client, response.json())
 
 
+@pytest.fixture(scope="session")
+def first_state(tmp_path_factory):
+    """The state folder of a service that was started and stopped once: its schema is the newest."""
+    state_dir = tmp_path_factory.mktemp("service") / "state"
+    app = create_app(Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600))
+
+    async def start_and_stop():
+        async with app.router.lifespan_context(app):
+            pass
+
+    asyncio.run(start_and_stop())
+    return state_dir
+
+
 @pytest.fixture
-def settings(tmp_path):
-    return Settings(state_dir=tmp_path / "state", min_free_bytes=0, reap_seconds=3600)
+def state_dir(tmp_path, first_state):
+    """A state folder of this test's own; copying one is ten times as fast as migrating one."""
+    return shutil.copytree(first_state, tmp_path / "state")
+
+
+@pytest.fixture
+def settings(state_dir):
+    return Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600)
 
 
 @pytest.fixture
@@ -179,7 +202,7 @@ def serve():
 def client(app, serve):
     """The service as a client on this machine sees it, its threads running."""
     url, _ = serve(app)
-    with httpx.Client(base_url=url, timeout=20) as client:
+    with httpx.Client(base_url=url, timeout=20, verify=tls_for(url)) as client:
         yield client
 
 

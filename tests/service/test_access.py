@@ -2,6 +2,7 @@ import httpx
 import pytest
 from starlette.datastructures import Headers
 
+from redkiln.tls import tls_for
 from service.access import find_fault, has_body, is_accepted_media, is_own_host, is_same_origin
 from service.app import create_app
 from service.keys.rules import create_key
@@ -257,5 +258,7 @@ def test_the_schema_says_where_a_key_is_needed():
 def test_a_client_of_the_published_name_passes(serve, settings):
     changed = settings.model_copy(update={"host_names": ["gpu-box"]})
     url, _ = serve(create_app(changed))
-    with httpx.Client(base_url=url, headers={"Host": "gpu-box:8321"}) as client:
+    with httpx.Client(
+        base_url=url, verify=tls_for(url), headers={"Host": "gpu-box:8321"}
+    ) as client:
         assert client.get("/healthz").status_code == 200

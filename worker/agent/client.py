@@ -35,6 +35,7 @@ from redkiln.protocol import (
     StatusRequest,
     StatusResponse,
 )
+from redkiln.tls import tls_for
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -97,7 +98,11 @@ class ServiceClient:
     ) -> None:
         # No proxy from the environment: a worker talks to its own service.
         self._http = httpx.Client(
-            base_url=base_url, timeout=TIMEOUT, trust_env=False, transport=transport
+            base_url=base_url,
+            timeout=TIMEOUT,
+            trust_env=False,
+            transport=transport,
+            verify=tls_for(base_url),
         )
         self._load_key = load_key
         self._key: str | None = None

@@ -22,6 +22,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from redkiln.tls import tls_for
+
 API = "/api/2.0/mlflow"
 FILES = "/api/2.0/mlflow-artifacts/artifacts"
 TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=60.0, pool=20.0)
@@ -75,6 +77,7 @@ class MlflowClient:
             timeout=TIMEOUT,
             trust_env=False,
             transport=transport,
+            verify=tls_for(uri),
         )
 
     def close(self) -> None:

@@ -11,8 +11,8 @@ SHA256 = hashlib.sha256(CODE).hexdigest()
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings(state_dir=tmp_path / "state", min_free_bytes=0, reap_seconds=3600, scripts="on")
+def settings(state_dir):
+    return Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600, scripts="on")
 
 
 def put(client, data=CODE, sha256=None, **options):
@@ -141,8 +141,8 @@ def test_tasks_show_a_script_with_its_defaults(client):
 
 class TestSwitchedOff:
     @pytest.fixture
-    def settings(self, tmp_path):
-        return Settings(state_dir=tmp_path / "state", min_free_bytes=0, reap_seconds=3600)
+    def settings(self, state_dir):
+        return Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600)
 
     def test_nobody_runs_scripts_and_all_else_goes_on(self, client, submit):
         for response in (put(client), client.post("/v1/jobs", json=script())):
@@ -156,10 +156,8 @@ class TestSwitchedOff:
 
 class TestWithKeys:
     @pytest.fixture
-    def settings(self, tmp_path):
-        return Settings(
-            state_dir=tmp_path / "state", min_free_bytes=0, reap_seconds=3600, auth="keys"
-        )
+    def settings(self, state_dir):
+        return Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600, auth="keys")
 
     @pytest.mark.parametrize(
         ("scope", "status"), [("user", 403), ("scripts", 201), ("admin", 201), ("worker", 403)]

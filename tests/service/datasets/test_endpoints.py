@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from redkiln.datasets import BUILTINS
+from redkiln.tls import tls_for
 from service.app import create_app
 from service.blobs.rules import collect
 from service.datasets.rules import ensure_builtins
@@ -112,7 +113,7 @@ def limited(serve, settings):
     def limited(**changes):
         app = create_app(settings.model_copy(update=changes))
         url, _ = serve(app)
-        return httpx.Client(base_url=url), app.state.services
+        return httpx.Client(base_url=url, verify=tls_for(url)), app.state.services
 
     return limited
 

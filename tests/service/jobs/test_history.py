@@ -5,6 +5,8 @@ import time
 import httpx
 import pytest
 
+from redkiln.tls import tls_for
+
 SSE = {"Accept": "text/event-stream"}
 
 
@@ -92,7 +94,7 @@ def test_a_quiet_stream_is_kept_alive(client, submit, services):
 
 def test_a_stopping_service_ends_its_streams_at_once(app, serve):
     url, stop = serve(app)
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, verify=tls_for(url)) as client:
         job_id = client.post("/v1/jobs", json={"dataset": "builtin:digits"}).json()["id"]
         with client.stream("GET", f"/v1/jobs/{job_id}/events", headers=SSE) as response:
             lines = response.iter_lines()

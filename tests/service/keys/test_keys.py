@@ -6,6 +6,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from redkiln.tls import tls_for
 from service.app import create_app
 from service.errors import Unauthorized
 from service.keys.first import create_private, ensure_first_keys
@@ -176,7 +177,7 @@ def test_a_revoked_key_stops_at_once(serve, settings):
     app = create_app(settings.model_copy(update={"auth": "keys"}))
     url, _ = serve(app)
     admin = {"Authorization": f"Bearer {read(settings, 'admin')}"}
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, verify=tls_for(url)) as client:
         created = client.post("/v1/keys", json={"name": "x"}, headers=admin).json()
         shown = {"Authorization": f"Bearer {created['secret']}"}
         assert client.get("/v1/jobs", headers=shown).status_code == 200

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from redkiln.tls import tls_for
 from service.app import create_app
 from service.prometheus.state import Cached
 
@@ -108,7 +109,7 @@ def test_where_keys_are_asked_for_metrics_need_a_users(settings, serve):
     admin, worker = (
         (settings.keys_dir / f"{n}.key").read_text().strip() for n in ("admin", "worker")
     )
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, verify=tls_for(url)) as client:
         assert client.get("/metrics").status_code == 401
         of = {key: {"Authorization": f"Bearer {key}"} for key in (admin, worker)}
         assert client.get("/metrics", headers=of[worker]).status_code == 403
