@@ -73,7 +73,7 @@ def test_the_newest_whole_checkpoint_and_the_best_before_it_are_fetched(
         at(step).file.removesuffix(".safetensors") for step in there
     ]
     assert [text.partition(" could")[0] for text in told] == [
-        f"the checkpoint of step {step}" for step in lost
+        f"The checkpoint of step {step}" for step in lost
     ]
     asked = {ref.step for ref in refs if ref.sha256 in stored.asked}
     assert asked == {*there, *lost}, "none is fetched for nothing"

@@ -145,7 +145,7 @@ def test_a_job_of_several_gpus_gets_those_that_are_joined_best(service, make_ben
     assert json.loads(line(service, attempt_id, "leases").replace("'", '"')) == expected
     said = messages(service, attempt_id)
     assert "of 4 free ones the nearest to each other, joined by xGMI, at most 1 hop" in said[0]
-    assert "the trainer starts cold: it uses several GPUs" in said
+    assert "the trainer starts cold: the job uses several GPUs" in said
     assert service.claims[-1].arches
     assert service.claims[0].arches == ["gfx942"] * 4
 

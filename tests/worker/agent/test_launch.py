@@ -58,7 +58,7 @@ def test_a_spare_is_given_its_job_directory(spare, tmp_path):
 def test_a_spare_of_another_environment_is_ended_and_not_used(spare, tmp_path):
     spare.start({"A": "1"})
     reason = spare.give(JobDir(tmp_path), {"A": "2"})
-    assert reason == "the spare was started in another environment"
+    assert reason == "the spare was started with a different environment"
     assert spare.pid is None
 
 
