@@ -308,4 +308,4 @@ def test_a_script_gets_the_folder_of_a_table_where_it_lies_here(source, service,
     away = table_ref(service, kind="folder", path="/not/here")
     table = open_it(source, away, as_sent=True)
     assert (table.path, Path(table.index_path).name) == (None, "table.parquet")
-    assert "/not/here is not on this worker" in said[0]
+    assert "/not/here does not exist on this worker" in said[0]

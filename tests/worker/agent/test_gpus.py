@@ -159,7 +159,7 @@ def test_a_job_waits_while_other_programs_hold_the_memory_and_says_so(service, m
     key = RX_7900_XTX.pci_address
     assert "9.1 GiB of 24.0 GiB are in use" in messages(service, attempt_id)[0]
     phases = [e.data for e in service.events[attempt_id] if e.kind == "phase"]
-    assert f"waits for the memory of GPU {key}" in phases[-1]["text"]
+    assert f"waiting for the memory of GPU {key}" in phases[-1]["text"]
     bench.use_memory(0, 0.3)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
     assert f"the memory of GPU {key} is free" in messages(service, attempt_id)

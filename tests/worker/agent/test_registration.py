@@ -98,7 +98,7 @@ def test_another_protocol_is_no_reason_to_try_again(known, service, failures, as
     service.answer = ProtocolMismatch("the service speaks protocol 9")
     assert not ask(known)
     assert failures == [
-        "the service speaks protocol 9; install the same release of service and worker"
+        "the service speaks protocol 9; install the same release of the service and the worker"
     ]
 
 
