@@ -161,7 +161,7 @@ def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
     run = track(server.url)
     run.heed(resolved())
     assert run.finish("succeeded", []) == (
-        "MLflow refused what it was told: runs/log-batch is not allowed (400)"
+        "MLflow refused some of the run's data: runs/log-batch is not allowed (400)"
     )
 
 
@@ -173,7 +173,7 @@ def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, tra
     run.heed(metrics({"train/loss": [[1, 2.0]]}))
     (tmp_path / "report.md").write_text("# a model")
     untold = run.finish("succeeded", [tmp_path / "report.md"])
-    assert untold == "MLflow refused what it was told: training.batch_size is not allowed (400)"
+    assert untold == "MLflow refused some of the run's data: training.batch_size is not allowed (400)"
     told = server.only_run()
     assert set(told["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
     assert told["metrics"] == [("train/loss", 1, 2.0)]
@@ -189,7 +189,7 @@ def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path
     for name in names:
         (tmp_path / name).write_text(name)
     untold = run.finish("succeeded", [tmp_path / name for name in names])
-    assert untold == "MLflow refused what it was told: bad is not allowed (400)"
+    assert untold == "MLflow refused some of the run's data: bad is not allowed (400)"
     told = server.only_run()
     assert sorted(told["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
     assert list(server.files) == ["1/run1/artifacts/report.md"]
