@@ -1,7 +1,6 @@
 """The agent: keeps slots and their spares, answers the doorbell and polls while idle.
 
-It builds all parts of a worker and shuts them down in the right order. What each part does is in
-a file of its own.
+It builds all parts of a worker and shuts them down in the right order; each part has its own file.
 """
 
 import os
@@ -149,7 +148,7 @@ class Agent:
         self._poller.start()
 
     def answer(self, hint: str | None) -> bool:
-        """Claim and run attempts until there is none left.
+        """Claim and run attempts until no job is left.
 
         Args:
             hint: Job id from the doorbell message.

@@ -37,7 +37,7 @@ def upload_file(client: Blobs, path: Path, output: OutputFile, *, root: Path) ->
     The file is opened once, without following links: a script may have put a link in its path.
 
     Args:
-        client: Where to upload it.
+        client: Receives the file.
         path: The file's path.
         output: The file's name, kind and media type.
         root: The job directory, which contains the file.

@@ -124,7 +124,7 @@ class ServiceClient:
         return _parse(StatusResponse, self._call("/v1/workers/status", request))
 
     def claim(self, request: ClaimRequest) -> ClaimResponse | None:
-        """Ask for work; return None if there is none that this worker can do.
+        """Ask for work; return None if this worker can do none.
 
         Raises:
             ServiceError: See the module's docstring.

@@ -23,7 +23,7 @@ def write_down(
 
     Args:
         death: How the child ended.
-        failure: What it was judged to be; None if its work was done.
+        failure: The verdict on its death; None if its work was done.
         attempt_id: Id of the attempt that it belonged to.
         worker_dir: Folder of the record.
     """

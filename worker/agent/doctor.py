@@ -37,7 +37,7 @@ class DoctorRounds:
 
     Args:
         worker_dir: Folder with the record of trainers' deaths.
-        inventory: What torch reported, so that the doctor need not import torch.
+        inventory: Torch's version and devices, so that the doctor need not import torch.
         tell: Receives each report.
         command: Command that prints a report as JSON.
     """

@@ -24,7 +24,7 @@ def list_samples(index_path: Path) -> list[Sample]:
 def find_difference(
     folder: Path, samples: list[Sample], *, stamp_path: Path, stop: StopSignal
 ) -> str | None:
-    """Return the first file of the folder that differs from its index; None if there is none.
+    """Return the first file of the folder that differs from its index; None if all match.
 
     The first call hashes every file. Later calls compare sizes and modification times with those
     stored at `stamp_path`.

@@ -15,7 +15,7 @@ class HostGpu:
 
     Attributes:
         key: Name of its lease.
-        view: What torch reports; None if torch cannot open it.
+        view: Torch's view of it; None if torch cannot open it.
         mask: Variable that shows a child only this GPU.
         excluded: Why this setup never trains on it; None if it may be used.
     """

@@ -96,7 +96,7 @@ def find_gpus(inventory: Inventory, facts: Sequence[GpuFacts], *, wanted: str) -
     """Return all GPUs of this host, usable or not.
 
     Args:
-        inventory: What torch sees in this process's environment.
+        inventory: Torch's GPUs in this process's environment.
         facts: GPUs in the driver's files.
         wanted: Value of the setting REDKILN_GPUS.
     """
@@ -119,7 +119,7 @@ def plan_slots(
     """Plan one slot for each GPU, or `wanted` CPU slots (default one) on a host without GPUs.
 
     Args:
-        inventory: What torch reports about itself.
+        inventory: Torch's version and devices.
         gpus: GPUs that may be used.
         num_cores: CPU cores to divide among the slots.
         wanted: Fewer slots than GPUs, or more than one slot on a CPU.

@@ -28,7 +28,7 @@ class Patching:
     """Decides the patches of each job when it starts: new self-tests and trials may exist.
 
     Args:
-        inventory: What torch reports about itself.
+        inventory: Torch's version and devices.
     """
 
     def __init__(self, settings: WorkerSettings, inventory: Inventory) -> None:

@@ -37,7 +37,7 @@ class Registration:
         settings: The worker's settings.
         worker_id: Id that is kept in the worker's folder.
         boot_id: Id of this process.
-        inventory: What this machine has.
+        inventory: Inventory of this machine.
         fail: Called with the reason why the worker cannot continue.
 
     Attributes:

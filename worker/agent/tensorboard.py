@@ -50,7 +50,7 @@ class TensorBoard:
             history: Points of earlier attempts. They are written with one time, because their times
                 are not stored, and only to a file without an earlier attempt's file next to it.
             step: Step of the checkpoint.
-            at: When the checkpoint was made.
+            at: Time at which the checkpoint was made.
         """
         self._after_step = step
         for name, points in history.items():

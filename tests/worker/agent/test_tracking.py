@@ -70,19 +70,19 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
     (tmp_path / "report.md").write_text("# a model")
     files = [tmp_path / "model.onnx", tmp_path / "report.md", tmp_path / "missing.png"]
     assert run.finish("succeeded", files) is None
-    told = server.only_run()
-    assert told["name"] == "flowers"
-    assert told["status"] == "FINISHED"
-    assert told["end"] > 0
-    assert told["params"]["training.optimizer.lr"] == "0.002"
-    assert told["params"]["model.name"] == "amdnet"
-    assert told["metrics"] == [
+    run_on_server = server.only_run()
+    assert run_on_server["name"] == "flowers"
+    assert run_on_server["status"] == "FINISHED"
+    assert run_on_server["end"] > 0
+    assert run_on_server["params"]["training.optimizer.lr"] == "0.002"
+    assert run_on_server["params"]["model.name"] == "amdnet"
+    assert run_on_server["metrics"] == [
         ("train/loss", 1, 2.0),
         ("train/loss", 2, 1.5),
         ("val/accuracy", 2, 0.5),
         ("test/accuracy", 2, 0.75),
     ]
-    assert told["tags"] == {
+    assert run_on_server["tags"] == {
         "redkiln.job_id": "job_1",
         "redkiln.dataset_fingerprint": "f00d",
         "redkiln.device": "cpu",
@@ -106,11 +106,11 @@ def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow, track):
     second.heed(resolved({"training": {"batch_size": 32, "accumulation": 2}}))
     second.heed(metrics({"train/loss": [[2, 1.0]]}))
     assert second.finish("failed", []) is None
-    told = server.only_run()
-    assert told["params"]["training.batch_size"] == "64"
-    assert told["params"]["training.accumulation"] == "2"
-    assert [step for _, step, _ in told["metrics"]] == [1, 2]
-    assert told["status"] == "FAILED"
+    run_on_server = server.only_run()
+    assert run_on_server["params"]["training.batch_size"] == "64"
+    assert run_on_server["params"]["training.accumulation"] == "2"
+    assert [step for _, step, _ in run_on_server["metrics"]] == [1, 2]
+    assert run_on_server["status"] == "FAILED"
     other = track(server.url, job_id="job_2")
     assert other.finish("cancelled", []) is None
     assert len(server.runs) == 2
@@ -123,9 +123,9 @@ def test_more_than_a_batch_takes_several_requests(mlflow, track):
     run.heed(resolved({f"p{n}": n for n in range(250)}))
     run.heed(metrics({"train/loss": [[step, 1 / step] for step in range(1, 2501)]}))
     assert run.finish("succeeded", []) is None
-    told = server.only_run()
-    assert len(told["params"]) == 250
-    assert [step for _, step, _ in told["metrics"]] == list(range(1, 2501))
+    run_on_server = server.only_run()
+    assert len(run_on_server["params"]) == 250
+    assert [step for _, step, _ in run_on_server["metrics"]] == list(range(1, 2501))
 
 
 def test_points_that_are_no_numbers_are_left_out(mlflow, track):
@@ -150,9 +150,9 @@ def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch, track
     monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
     run = track("http://127.0.0.1:9")
     run.heed(resolved())
-    untold = run.finish("succeeded", [])
-    assert untold is not None
-    assert "did not take everything in time" in untold
+    warning = run.finish("succeeded", [])
+    assert warning is not None
+    assert "did not take everything in time" in warning
 
 
 def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
@@ -172,12 +172,14 @@ def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, tra
     run.heed(resolved())
     run.heed(metrics({"train/loss": [[1, 2.0]]}))
     (tmp_path / "report.md").write_text("# a model")
-    untold = run.finish("succeeded", [tmp_path / "report.md"])
-    assert untold == "MLflow refused some of the run's data: training.batch_size is not allowed (400)"
-    told = server.only_run()
-    assert set(told["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
-    assert told["metrics"] == [("train/loss", 1, 2.0)]
-    assert (told["status"], len(server.files)) == ("FINISHED", 1)
+    warning = run.finish("succeeded", [tmp_path / "report.md"])
+    assert (
+        warning == "MLflow refused some of the run's data: training.batch_size is not allowed (400)"
+    )
+    run_on_server = server.only_run()
+    assert set(run_on_server["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
+    assert run_on_server["metrics"] == [("train/loss", 1, 2.0)]
+    assert (run_on_server["status"], len(server.files)) == ("FINISHED", 1)
 
 
 def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path, track):
@@ -188,12 +190,12 @@ def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path
     names = ["model.onnx", "report.md"]
     for name in names:
         (tmp_path / name).write_text(name)
-    untold = run.finish("succeeded", [tmp_path / name for name in names])
-    assert untold == "MLflow refused some of the run's data: bad is not allowed (400)"
-    told = server.only_run()
-    assert sorted(told["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
+    warning = run.finish("succeeded", [tmp_path / name for name in names])
+    assert warning == "MLflow refused some of the run's data: bad is not allowed (400)"
+    run_on_server = server.only_run()
+    assert sorted(run_on_server["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
     assert list(server.files) == ["1/run1/artifacts/report.md"]
-    assert told["status"] == "FINISHED"
+    assert run_on_server["status"] == "FINISHED"
 
 
 def test_refused_files_leave_no_run_running(mlflow, tmp_path, track):
@@ -227,9 +229,9 @@ def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
         metrics({name: [[1, 0.5]] for name in ("acc%", "acc$", "acc", "../up", "a//b", "", ".")})
     )
     assert run.finish("succeeded", []) is None
-    told = server.only_run()
-    assert sorted(map(int, told["params"].values())) == list(range(len(CLASSES)))
-    names = [name for name, *_ in told["metrics"]]
+    run_on_server = server.only_run()
+    assert sorted(map(int, run_on_server["params"].values())) == list(range(len(CLASSES)))
+    names = [name for name, *_ in run_on_server["metrics"]]
     assert len(set(names)) == 7
     assert {name.partition("-")[0] for name in names if name.startswith("acc")} == {"acc", "acc_"}
 
@@ -251,7 +253,7 @@ def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
 
 
 @pytest.mark.parametrize(
-    ("told", "came", "status"),
+    ("reported", "actual", "status"),
     [
         ("succeeded", "cancelled", "KILLED"),
         ("succeeded", "failed", "FAILED"),
@@ -259,15 +261,17 @@ def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
         ("succeeded", "succeeded", "FINISHED"),
     ],
 )
-def test_an_end_that_came_to_be_another_is_told_as_it_came(mlflow, told, came, status, track):
+def test_an_end_that_came_to_be_another_is_told_as_it_came(
+    mlflow, reported, actual, status, track
+):
     server = mlflow()
     run = track(server.url)
     run.heed(resolved())
-    assert run.finish(told, []) is None
-    run.correct(came)
+    assert run.finish(reported, []) is None
+    run.correct(actual)
     assert server.only_run()["status"] == status
     updates = [path for _, path in server.calls if path.endswith("runs/update")]
-    assert len(updates) == (told != "paused") + (told != came)
+    assert len(updates) == (run_on_server != "paused") + (run_on_server != came)
 
 
 def test_an_end_that_nobody_hears_of_breaks_nothing(mlflow, track):
@@ -283,9 +287,9 @@ def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path, 
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
-    untold = run.finish("succeeded", [tmp_path / "model.onnx"])
-    assert untold is not None
-    assert "--serve-artifacts" in untold
+    warning = run.finish("succeeded", [tmp_path / "model.onnx"])
+    assert warning is not None
+    assert "--serve-artifacts" in warning
 
 
 def test_what_waits_for_a_server_is_bounded(monkeypatch):
