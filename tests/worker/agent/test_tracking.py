@@ -94,7 +94,7 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
     assert set(server.files) == {"1/run1/artifacts/model.onnx", "1/run1/artifacts/report.md"}
 
 
-def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow, track):
+def test_a_jobs_next_attempt_continues_the_same_run(mlflow, track):
     server = mlflow()
     first = track(server.url)
     first.heed(resolved())
@@ -128,7 +128,7 @@ def test_more_than_a_batch_takes_several_requests(mlflow, track):
     assert [step for _, step, _ in run_on_server["metrics"]] == list(range(1, 2501))
 
 
-def test_points_that_are_no_numbers_are_left_out(mlflow, track):
+def test_points_that_are_not_finite_are_omitted(mlflow, track):
     server = mlflow()
     run = track(server.url)
     run.heed(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
@@ -136,7 +136,7 @@ def test_points_that_are_no_numbers_are_left_out(mlflow, track):
     assert server.only_run()["metrics"] == [("train/loss", 3, 1.0)]
 
 
-def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow, track):
+def test_a_temporarily_unreachable_server_misses_nothing(mlflow, track):
     server = mlflow()
     server.away = 3
     run = track(server.url)
@@ -146,7 +146,7 @@ def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow, track):
     assert server.only_run()["metrics"] == [("train/loss", 1, 2.0)]
 
 
-def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch, track):
+def test_a_server_that_never_answers_causes_a_warning_and_no_long_wait(monkeypatch, track):
     monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
     run = track("http://127.0.0.1:9")
     run.heed(resolved())
@@ -165,7 +165,7 @@ def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
     )
 
 
-def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, track):
+def test_only_the_refused_parameter_is_missing(mlflow, tmp_path, track):
     server = mlflow()
     server.refuse.add("training.batch_size")
     run = track(server.url)
@@ -182,7 +182,7 @@ def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, tra
     assert (run_on_server["status"], len(server.files)) == ("FINISHED", 1)
 
 
-def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path, track):
+def test_only_the_refused_series_or_file_is_missing(mlflow, tmp_path, track):
     server = mlflow()
     server.refuse |= {"bad", "model.onnx"}
     run = track(server.url)
@@ -198,7 +198,7 @@ def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path
     assert run_on_server["status"] == "FINISHED"
 
 
-def test_refused_files_leave_no_run_running(mlflow, tmp_path, track):
+def test_refused_files_do_not_leave_the_run_running(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
@@ -220,7 +220,7 @@ CLASSES = [
 ]
 
 
-def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
+def test_classes_and_metrics_with_any_name_are_reported(mlflow, track):
     server = mlflow()
     run = track(server.url)
     weights = dict(zip(CLASSES, range(len(CLASSES)), strict=True))
@@ -247,7 +247,7 @@ def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
         ("x" * 251, "x" * 241 + "-"),
     ],
 )
-def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
+def test_a_name_that_servers_refuse_is_replaced_by_a_valid_one(name, made):
     assert make_name(name).startswith(made)
     assert make_name(name) == name or len(make_name(name).rpartition("-")[2]) == 8
 
@@ -261,9 +261,7 @@ def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
         ("succeeded", "succeeded", "FINISHED"),
     ],
 )
-def test_an_end_that_came_to_be_another_is_told_as_it_came(
-    mlflow, reported, actual, status, track
-):
+def test_a_changed_outcome_is_corrected_on_the_server(mlflow, reported, actual, status, track):
     server = mlflow()
     run = track(server.url)
     run.heed(resolved())
@@ -271,10 +269,10 @@ def test_an_end_that_came_to_be_another_is_told_as_it_came(
     run.correct(actual)
     assert server.only_run()["status"] == status
     updates = [path for _, path in server.calls if path.endswith("runs/update")]
-    assert len(updates) == (run_on_server != "paused") + (run_on_server != came)
+    assert len(updates) == (reported != "paused") + (reported != actual)
 
 
-def test_an_end_that_nobody_hears_of_breaks_nothing(mlflow, track):
+def test_a_correction_that_does_not_arrive_harms_nothing(mlflow, track):
     server = mlflow()
     run = track(server.url)
     assert run.finish("succeeded", []) is None
@@ -283,7 +281,7 @@ def test_an_end_that_nobody_hears_of_breaks_nothing(mlflow, track):
     assert server.only_run()["status"] == "FINISHED"
 
 
-def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path, track):
+def test_files_that_the_server_does_not_accept_cause_a_warning(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
@@ -292,7 +290,7 @@ def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path, 
     assert "--serve-artifacts" in warning
 
 
-def test_what_waits_for_a_server_is_bounded(monkeypatch):
+def test_data_that_waits_for_the_server_is_bounded(monkeypatch):
     monkeypatch.setattr(tracking, "MAX_WAITING", 10)
     facts = RunFacts("redkiln", "job_1", "flowers", {})
     run = Tracking(MlflowClient("http://127.0.0.1:9"), facts)
@@ -305,7 +303,7 @@ def test_what_waits_for_a_server_is_bounded(monkeypatch):
     ("options", "authorization"),
     [({"token": "secret"}, "Bearer secret"), ({}, "Basic bWU6cHc=")],
 )
-def test_credentials_are_shown_to_the_server(mlflow, options, authorization, track):
+def test_credentials_are_sent_to_the_server(mlflow, options, authorization, track):
     server = mlflow()
     url = server.url if options else server.url.replace("http://", "http://me:pw@")
     assert track(url, **options).finish("succeeded", []) is None
@@ -322,6 +320,6 @@ def test_a_spec_is_flattened_into_parameters():
     }
 
 
-def test_an_attempt_that_never_began_waits_for_nothing():
+def test_an_attempt_that_never_started_does_not_wait():
     facts = RunFacts("redkiln", "job_1", "flowers", {})
     assert Tracking(MlflowClient("http://127.0.0.1:9"), facts).finish("failed", []) is None
