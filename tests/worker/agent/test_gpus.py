@@ -162,7 +162,7 @@ def test_a_job_waits_while_other_programs_hold_the_memory_and_reports_it(service
     assert f"waiting for the memory of GPU {key}" in phases[-1]["text"]
     bench.use_memory(0, 0.3)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
-    assert f"the memory of GPU {key} is free" in messages(service, attempt_id)
+    assert f"the memory of GPU {key} is free now" in messages(service, attempt_id)
 
 
 def test_after_too_long_a_wait_the_job_is_released_and_the_gpu_excluded(service, make_bench):
@@ -260,7 +260,7 @@ def test_a_self_test_that_dies_excludes_the_gpu_and_shows_its_output(service, ma
     start_with(bench, verdict)
     service.wait_for(lambda: "self_test_error" in bench.exclusions().values())
     (state,) = bench.agent.gpu_states()
-    assert "status -11 and said: testing gemm fp32" in state.excluded.message
+    assert "status -11; last output: testing gemm fp32" in state.excluded.message
     assert not service.claims
 
 

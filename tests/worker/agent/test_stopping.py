@@ -52,5 +52,5 @@ def test_lower_reasons_are_ignored_by_the_check(stop):
 def test_a_request_after_the_end_is_harmless(stop):
     stop.close()
     stop.request(StopReason.SUPERSEDED)
-    with pytest.raises(ValueError, match="over"):
+    with pytest.raises(ValueError, match="has ended"):
         stop.fileno()
