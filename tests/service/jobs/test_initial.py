@@ -148,7 +148,7 @@ def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, s
     assert worker.claim().claimed["initial"]["job_id"] == first
     pointer, message = refusal(client, dataset="builtin:iris", model=f"job:{first}")
     assert pointer == "/model/pretrained"
-    assert f"{first} learnt from the numeric column 'alcohol', which this table does" in message
+    assert f"{first} was trained on the numeric column 'alcohol', which this table lacks" in message
     linear = {"name": "linear", "pretrained": f"job:{first}"}
     pointer, message = refusal(client, dataset="builtin:wine", model=linear)
     assert pointer == "/model/name"
