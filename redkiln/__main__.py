@@ -1,4 +1,4 @@
-"""Runs the command `redkiln` for `python -m redkiln`."""
+"""`python -m redkiln` is the command `redkiln`."""
 
 from redkiln.cli import main
 

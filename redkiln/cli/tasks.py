@@ -82,6 +82,8 @@ def _fields(schema: Any, definitions: Any, prefix: str) -> Iterator[SchemaField]
         path = f"{prefix}{name}"
         groups = [option for option in _options(field, definitions) if "properties" in option]
         if len(groups) == 1:
+            if _is_optional(field):
+                yield SchemaField(path, "object", "", _one_line(raw.get("description", "")))
             yield from _fields(groups[0], definitions, f"{path}.")
             continue
         default = REQUIRED if name in required else _default_words(field)
@@ -107,6 +109,10 @@ def _options(schema: Any, definitions: Any) -> list[Any]:
     return [_resolve(option, definitions) for option in listed]
 
 
+def _is_optional(schema: Any) -> bool:
+    return {"type": "null"} in schema.get("anyOf", ())
+
+
 def _kind_words(schema: Any, definitions: Any) -> str:
     kinds = [_one_kind(option) for option in _options(schema, definitions)]
     return " | ".join(dict.fromkeys(kind for kind in kinds if kind != "null"))
@@ -121,8 +127,10 @@ def _one_kind(schema: Any) -> str:
         return str(schema["properties"].get("name", {}).get("const", "object"))
     kind = str(schema.get("type", "any"))
     if kind == "array":
-        items = schema.get("items", {}).get("type")
-        return f"list of {items}s" if items else "list"
+        items = schema.get("items", {})
+        if "enum" in items:
+            return f"list of {', '.join(str(value) for value in items['enum'])}"
+        return f"list of {items['type']}s" if "type" in items else "list"
     return f"{kind}{_bounds(schema)}"
 
 
