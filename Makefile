@@ -16,7 +16,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration acceptance vision lint format types messages bench clean
+.PHONY: help setup dev demo up test unit integration acceptance vision lint format types messages docs bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,11 +59,14 @@ format: $(VENV)/.dev  ## format code with ruff, Markdown with mdformat
 messages: $(VENV)/.venv  ## print every message that a user can read, with its place in the source
 	@$(BIN)/python -m tools.messages
 
+docs: $(VENV)/.docs  ## build docs/ into a web site below build/docs; fails on a broken link
+	@$(BIN)/python -m tools.site
+
 bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/latest.json
 	$(BIN)/python -m bench
 
 clean:  ## remove what was built and what the demo left
-	rm -rf $(VENV) $(VISION) demo-out demo-data bench/out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VISION) demo-out demo-data bench/out build .cache .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -95,6 +98,11 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing test tools"
 	@$(INSTALL) -e '.[service,worker,native,dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	@echo "Installing what builds the site"
+	@$(INSTALL) -e '.[docs]'
 	@touch $@
 
 # torchvision is built for one torch, which need not be ours; everything else is as in constraints.txt.

@@ -1,0 +1,1 @@
+"""Builds `docs/` into a web site: stage the pages, generate the references, run zensical."""
