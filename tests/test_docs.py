@@ -5,11 +5,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from redkiln.cli.app import build_app
 from redkiln.failure import RETRYABLE, FailureCode
-from redkiln.tasks import TASKS, task_schema
+from redkiln.tasks import TASKS, parse_spec, task_schema
 from service.app import create_app
 from service.settings import Settings
 from worker.hardware.targets import load_targets
@@ -62,9 +63,29 @@ def test_every_failure_code_is_documented_with_whether_it_is_tried_again():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_field_of_a_spec_is_documented(task):
-    text = (DOCS / "job-spec.md").read_text()
+    text = (DOCS / "reference" / "job-spec.md").read_text()
     missing = [path for path in field_paths(task_schema(task)) if f"| `{path}` |" not in text]
     assert not missing
+
+
+SHOWN_DATASETS = {
+    "flowers": "image-classification",
+    "sms": "text-classification",
+    "builtin:breast-cancer": "tabular-classification",
+    "houses": "tabular-regression",
+}
+
+
+def test_every_spec_of_the_guide_is_valid_and_each_task_is_shown():
+    blocks = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "job-spec.md").read_text(), re.M | re.S)
+    specs = [yaml.safe_load(block) for block in blocks]
+    whole = [spec if {"dataset", "task"} & spec.keys() else {"dataset": "flowers"} | spec
+             for spec in specs]  # fmt: skip
+    shown = {
+        parse_spec(spec, default_task=SHOWN_DATASETS.get(spec.get("dataset"))).task
+        for spec in whole
+    }
+    assert shown == set(TASKS)
 
 
 @pytest.mark.parametrize("target", load_targets().values(), ids=lambda target: target.gfx)

@@ -50,17 +50,16 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 DRAIN_SECONDS = 30.0
-"""How long a stopped script's last files may take to upload."""
+"""For the last files of a script that was stopped."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What a slot uses for every attempt.
+    """What a slot works with, attempt after attempt.
 
     Attributes:
-        is_out_of_time: Whether the worker is shutting down and has waited long enough for the
-            service.
-        read_gpus_of: The newest readings of the GPUs that an attempt holds.
+        is_out_of_time: whether the worker shuts down and has waited long enough for the service.
+        read_gpus_of: the newest readings of the GPUs that an attempt holds.
     """
 
     settings: WorkerSettings
@@ -113,7 +112,7 @@ class Attempt:
         """Run the attempt to its end and report it.
 
         Returns:
-            The attempt's outcome, or `superseded` or `unreported`.
+            Its outcome, or `superseded` or `unreported`.
         """
         try:
             outcome = self._close(self._work())
@@ -148,12 +147,12 @@ class Attempt:
         except Superseded:
             raise
         except Exception as error:
-            log.exception("attempt failed with an internal error")
-            text = f"The worker failed with an internal error: {error!r}"
+            log.exception("attempt broke off")
+            text = f"A fault of the worker's own: {error!r}"
             return JobFailure.of(FailureCode.INTERNAL, text)
 
     def _prepare(self, held: ExitStack) -> None:
-        # The service answers a claim whose answer was lost with the same attempt again.
+        # A claim whose answer was lost is answered again with the same attempt.
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         self._jobdir.out_dir.mkdir(parents=True)
         self._write(EventKind.PHASE, phase=Phase.PREPARING)
@@ -213,7 +212,7 @@ class Attempt:
         self.stop.check()
 
     def _fetch_checkpoints(self) -> str | None:
-        """Fetch the checkpoint to resume from; report it if it is not the one that was offered."""
+        """Fetch what the attempt goes on from, and say so where it is not what it was offered."""
         offered = self.claim.checkpoints
         taken = fetch_checkpoints(
             offered,
@@ -228,7 +227,7 @@ class Attempt:
             step = 0 if taken is None else taken.step
             self._write(EventKind.METRICS, points={}, undone_after=step)
         if offered and taken is None:
-            text = "No checkpoint could be fetched, so the job restarts from the beginning."
+            text = "no checkpoint could be fetched; the job begins anew"
             self._write(EventKind.WARNING, code="restarted", message=text)
         return None if taken is None else name_file(taken)
 
@@ -246,7 +245,7 @@ class Attempt:
         launcher = self.bench.launcher
         if self._is_script:
             child = launcher.start_script(self._jobdir, self.grant)
-            launcher.start_script_spare()  # the next script may come soon
+            launcher.start_script_spare()  # ready when the next comes, which may be soon
             return child
         return launcher.start_trainer(
             self._jobdir,
@@ -255,7 +254,7 @@ class Attempt:
         )
 
     def _count_ranks(self) -> int:
-        # A task that trains nothing starts the processes that it needs itself.
+        # A task that trains nothing makes what processes it needs itself.
         if not self._exports:
             return 1
         return len(self.grant.gpus) or self.bench.settings.cpu_ranks
@@ -269,22 +268,22 @@ class Attempt:
         return exports_model(self.claim.spec.get("task"))
 
     def _is_trained(self) -> bool:
-        """Whether the trainer has finished: it left what the export needs, or the job's result."""
+        """Whether the trainer has done its work: what the export needs, or all there is."""
         return self._jobdir.trained_path.exists() if self._exports else self._has_result
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
         start = partial(self.bench.launcher.start_export, self._jobdir)
-        # Files are listed as they are written, so the list does not show that it is complete.
+        # Files are listed as they are made, so their list does not tell that all are there.
         return self._see_through(start, is_complete=lambda: self._has_result)
 
     def _see_through(
         self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
     ) -> JobFailure | None:
-        # Before the child starts: it may write or die before this thread runs again.
+        # All this before the child is there: it may have written, or died, when next we are run.
         spool = EventSpool.at_end(self._jobdir.events_path)
         oom_kills = count_oom_kills()
-        # An attempt without GPUs does not look at the kernel's messages about them.
+        # Whose child uses no GPU is not told what became of one.
         kernel_log = KernelLog() if self.grant.gpus else None
         child = start()
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
@@ -314,7 +313,7 @@ class Attempt:
         )
         log.info("child ended", status=status, failure=failure and failure.code)
         if failure is None and status != 0:
-            text = f"A process exited with status {status} after it had finished its work."
+            text = f"A process ended with status {status} after its work was done."
             self._write(EventKind.WARNING, code="crash_on_exit", message=text)
         return failure
 
@@ -346,14 +345,14 @@ class Attempt:
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)
         if self.stop.reason is not None:
-            # Every other outcome uploads all files again.
+            # At any other end all files are handed in again.
             self._early_files.drain(timeout_seconds=DRAIN_SECONDS)
         self._early_files.halt()
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)
-        warning = self._observers.finish(decide_outcome(failure, self.stop.reason))
-        if warning is not None:
-            self._write(EventKind.WARNING, code="mlflow", message=warning)
+        untold = self._observers.finish(decide_outcome(failure, self.stop.reason))
+        if untold is not None:
+            self._write(EventKind.WARNING, code="mlflow", message=untold)
         closing = Closing(
             self.client,
             self._jobdir,
@@ -377,7 +376,7 @@ class Attempt:
         self._write(EventKind.WARNING, code="checkpoint_unavailable", message=text)
 
     def _write(self, kind: EventKind, **data: Any) -> None:
-        # Only while no child runs: opening the writer truncates a dead child's unfinished line.
+        # Only while no child runs: opening the writer cuts off what a dead one left unfinished.
         try:
             with EventWriter(self._jobdir.events_path) as events:
                 events.write(kind, **data)

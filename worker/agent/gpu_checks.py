@@ -1,4 +1,4 @@
-"""A thread that watches excluded and untested GPUs until they can be used."""
+"""Looking after GPUs that are excluded or untested, in a thread of its own, until they are well."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -29,18 +29,17 @@ log = structlog.get_logger(__name__)
 
 ROUND_SECONDS = 1.0
 TEST_SECONDS = 900.0
-"""Kernels that this machine has never used are compiled first, which takes minutes."""
+"""Kernels that were never used on this machine are compiled first, which takes minutes."""
 UNASKED = ""
-"""Versions of a GPU that was never leased; no self-test has passed with them."""
+"""Versions of a GPU that was not leased yet; nothing has passed its self-test under them."""
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Runs the self-test of one GPU in a child that sees only that GPU.
+    """Runs the self-test of one GPU in a child that sees it alone.
 
     Attributes:
-        environment: Builds the environment of the GPU's trainers, so that the test uses the same
-            kernels.
+        environment: that of the GPU's trainers, so that the same kernels are tested.
     """
 
     settings: WorkerSettings
@@ -52,19 +51,19 @@ class SelfTest:
 
     @property
     def versions(self) -> str:
-        """The versions and settings for which a result is valid."""
+        """Under what its result counts."""
         settings = sorted(select_settings(self.environment()).items())
         named = ",".join(f"{name}={value}" for name, value in settings)
         return name_versions(self.torch_version, self.hip_version, read_driver_version(), named)
 
     def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> Verdict:
-        """Test the GPU and judge the report.
+        """Test the GPU, and decide; once more if its trainers get other variables since.
 
-        A patch that avoids a library reads the report, so the trainers' environment may differ
-        after the first test; then the test is repeated once.
+        A patch that avoids a library reads what the test found, so that the environment may be
+        another one after it.
 
         Raises:
-            OSError: No process could be started.
+            OSError: no process could be started.
         """
         verdict = judge_report(self.run(lease, again=again, stopping=stopping))
         if verdict.action == "switch_blas" and avoids_hipblaslt(self.environment()):
@@ -72,15 +71,15 @@ class SelfTest:
         return verdict
 
     def run(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestReport:
-        """Test the GPU in a child that holds its lease for as long as it lives.
+        """Test the GPU, which the child holds as long as it lives.
 
         Args:
-            lease: Lease of the GPU.
-            again: Ignore cached results.
-            stopping: Ends the test early when set.
+            lease: of the GPU.
+            again: whatever was found before.
+            stopping: ends the test early.
 
         Raises:
-            OSError: No process could be started.
+            OSError: no process could be started.
         """
         report_path = self.settings.worker_dir / f"selftest-{lease.key}.json"
         log_path = self.settings.worker_dir / f"selftest-{lease.key}.log"
@@ -102,18 +101,18 @@ class SelfTest:
             return SelfTestReport.model_validate_json(report_path.read_bytes())
         except ValidationError:
             last = read_tail(log_path).strip().splitlines()[-1:]
-            cause = f"it exited with status {status}; last output: {' '.join(last)[:500] or 'none'}"
+            cause = f"it ended with status {status} and said: {' '.join(last)[:500] or 'nothing'}"
             at = datetime.now(UTC)
             return SelfTestReport(at=at, device="cuda:0", status="error", cause=cause)
 
 
 class GpuChecks:
-    """Tests GPUs with new versions, and checks whether excluded GPUs can be used again.
+    """Brings GPUs in, and back: a self-test for new versions, another look at what is excluded.
 
     Args:
-        park: The host's GPUs.
-        tests: Self-tests of the GPUs that this worker may use, by key; others are never tested.
-        on_change: Called when a GPU was included or excluded.
+        park: the host's GPUs.
+        tests: of those that this worker may use, by key; without one a GPU is never tested.
+        on_change: called when a GPU was taken in or out.
     """
 
     def __init__(
@@ -127,20 +126,20 @@ class GpuChecks:
         park.versions.update(dict.fromkeys(tests, UNASKED))
 
     def start(self) -> None:
-        """Start checking the GPUs."""
+        """Look at the GPUs from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop checking; ends a test that is running."""
+        """Look no more; a test that runs is ended."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> None:
-        """Check each GPU that needs it once.
+        """Look once at each GPU that needs it.
 
         Raises:
-            OSError: A record could not be written.
+            OSError: a record could not be written.
         """
         for key, gpu in self._park.gpus.items():
             record = self._park.health.load(key)
@@ -155,8 +154,8 @@ class GpuChecks:
         while not self._stopping.is_set():
             try:
                 self.look()
-            except Exception:  # a full disk, for instance; the next round may succeed
-                log.exception("checking the gpus failed")
+            except Exception:  # a full disk, say: the next round may do better
+                log.exception("looking after the GPUs broke off")
             self._stopping.wait(ROUND_SECONDS)
 
     def _needs_test(self, key: str, record: GpuRecord) -> bool:
@@ -169,27 +168,27 @@ class GpuChecks:
             checked = record.model_copy(update={"checked_at": datetime.now(UTC)})
             self._park.health.save(key, checked)
             return
-        log.info("gpu included again: its memory is free", gpu=key)
+        log.info("gpu taken in again: its memory is free", gpu=key)
         self._park.health.save(key, record.readmit())
         self._on_change()
 
     def _test(self, key: str) -> None:
         lease = self._park.take_any(key)
         if lease is None:
-            return  # another process uses or tests it
+            return  # somebody uses it, or tests it
         try:
             self._test_leased(key, lease)
         finally:
             lease.close()
-        self._on_change()  # the lease is released, so the GPU can be claimed
+        self._on_change()  # now that it can be taken
 
     def _test_leased(self, key: str, lease: GpuLease) -> None:
         if self._park.versions[key] == UNASKED:
-            # Computing the versions may start a child that tries an override on this GPU.
+            # The answer may take a child that tries an override on this GPU.
             self._park.versions[key] = self._tests[key].versions
         record = self._park.health.load(key)
         if not self._needs_test(key, record):
-            return  # it has passed before, or another worker has tested it meanwhile
+            return  # it has passed before, or another worker was faster
         again = record.excluded is not None
         verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
         if not self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""The GPUs of this host with their latest sensor readings."""
+"""The GPUs of this host with what their sensors said last."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from worker.settings import WorkerSettings
 
 
 class HostGpus:
-    """Facts, read once, and sensors, read by a separate thread.
+    """Facts, read once, and sensors, read by a thread of their own.
 
     Attributes:
-        facts: Facts of every GPU that the driver lists, usable or not.
+        facts: of every GPU that the driver tells of, usable or not.
     """
 
     def __init__(self, facts: Sequence[GpuFacts], sampler: Sampler) -> None:
@@ -23,25 +23,25 @@ class HostGpus:
 
     @property
     def cost_seconds(self) -> float:
-        """Seconds that the latest reading of all sensors took."""
+        """What the newest readings of all sensors took together."""
         return self._sampler.cost_seconds
 
     def newest(self, key: str) -> GpuTelemetry | None:
-        """Return the latest reading of a GPU."""
+        """The newest reading of a GPU."""
         return self._sampler.newest(key)
 
     def start(self) -> None:
-        """Start reading the sensors; a host without GPUs needs no thread."""
+        """Begin to read the sensors; a host without any needs no thread."""
         if self.facts:
             self._sampler.start()
 
     def stop(self) -> None:
-        """Stop reading."""
+        """Read no more."""
         self._sampler.stop()
 
 
 def find_host_gpus(settings: WorkerSettings) -> HostGpus:
-    """Read the driver's files once."""
+    """Look at the driver's files once."""
     facts = discover_gpus(topology_dir=settings.topology_dir, drm_dir=settings.drm_dir)
     device_dirs = {
         gpu_key(gpu): find_device_dir(gpu.card, drm_dir=settings.drm_dir) for gpu in facts

@@ -1,18 +1,18 @@
-"""Reports regularly that a long step is still running, because a silent job counts as stalled."""
+"""Says now and then that something long goes on: a job that is silent is taken for dead."""
 
 import time
 from collections.abc import Callable
 
 BEAT_SECONDS = 30.0
-"""Far shorter than the time after which the agent considers a job stalled."""
+"""Far below what the agent takes for a stall."""
 
 
 class Heartbeat:
-    """Reports what is running, and for how long, at a bounded rate.
+    """Says what goes on, and for how long, at most once in a while.
 
     Args:
-        say: Receives the message, for people and for the agent.
-        what: What is running, such as "installing the requirements".
+        say: to people and to the agent.
+        what: goes on, as in "installing the requirements".
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Heartbeat:
         self._began_at = self._said_at = clock()
 
     def beat(self) -> None:
-        """Report if it is time again; call this often."""
+        """To be called often; it says something when it is time again."""
         now = self._clock()
         if now >= self._said_at + self._seconds:
             self._said_at = now

@@ -1,8 +1,7 @@
-"""Folders that are made once and shared by many jobs of this host until they are unused for long.
+"""Folders that are made once and used by many jobs of this host, until nobody has for long.
 
-Each folder's lock is a file next to it, which also contains the folder's size. A process that uses
-a folder holds a shared lock until it ends; a process that makes or removes it holds an exclusive
-lock.
+A folder's lock is a file beside it, which says how large the folder is. Who uses a folder shares
+the lock until its process ends; who makes or removes it has the lock alone.
 """
 
 import fcntl
@@ -18,7 +17,7 @@ from worker.script.usage import measure
 LOCK, PARTIAL = ".lock", ".partial"
 WAIT_SECONDS = 0.2
 MAX_AGE_SECONDS = 30 * 24 * 3600.0
-"""Time since a folder's last use after which it is removed."""
+"""Of the last use."""
 
 
 def hold_folder(
@@ -28,19 +27,19 @@ def hold_folder(
     is_whole: Callable[[Path], bool],
     beat: Callable[[], None],
 ) -> bool:
-    """Make a folder unless it exists, and protect it from removal while this process lives.
+    """Make a folder unless it is there, and keep it from being removed while this process lives.
 
     Args:
-        folder: Folder whose name identifies its content.
-        make: Makes the folder completely; partial content from an earlier try is removed first.
-        is_whole: Returns whether the folder is complete.
-        beat: Called repeatedly while another process makes the folder.
+        folder: its name stands for its content.
+        make: makes it whole; what it has left in part before is removed first.
+        is_whole: whether it is there with all that belongs to it.
+        beat: called again and again while others make it.
 
     Returns:
-        Whether this call made the folder.
+        whether it was made now.
 
     Raises:
-        Exception: Anything that `make` raises.
+        Exception: whatever `make` raises.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     was_made = False
@@ -48,7 +47,7 @@ def hold_folder(
         lock = _take(folder, fcntl.LOCK_SH, beat)
         if is_whole(folder):
             os.utime(folder)
-            return was_made  # the lock is released when this process ends
+            return was_made  # the lock ends with this process
         os.close(lock)
         lock = _take(folder, fcntl.LOCK_EX, beat)
         try:
@@ -64,16 +63,16 @@ def hold_folder(
 def drop_unused(
     parent: Path, *, num_kept: int, max_bytes: int, max_age_seconds: float = MAX_AGE_SECONDS
 ) -> list[str]:
-    """Remove unused folders: those beyond a number or a total size, and old ones.
+    """Remove folders that nobody uses: beyond a number and a size, and those of long ago.
 
     Args:
-        parent: Parent of folders that were made by `hold_folder`.
-        num_kept: Number of most recently used folders to keep.
-        max_bytes: Largest total size of the folders to keep.
-        max_age_seconds: Longest time since the last use.
+        parent: of folders that `hold_folder` has made.
+        num_kept: of those that were used last.
+        max_bytes: of the same together.
+        max_age_seconds: since the last use.
 
     Returns:
-        The names of the removed folders.
+        the names of those that were removed.
     """
     if not parent.is_dir():
         return []
@@ -96,7 +95,7 @@ def _note_size(lock: int, size_bytes: int) -> None:
 
 
 def _size_bytes(folder: Path) -> int:
-    """Return the size that was recorded when the folder was made; measuring it takes long."""
+    """As it was noted when the folder was made; looking at all of its files takes long."""
     try:
         return int(_lock_path(folder).read_text())
     except (FileNotFoundError, ValueError):
@@ -124,14 +123,14 @@ def _drop(folder: Path) -> bool:
         _remove(folder)
         _lock_path(folder).unlink(missing_ok=True)
     except BlockingIOError:
-        return False  # another process uses it
+        return False  # somebody uses it
     finally:
         os.close(lock)
     return True
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder so that an interrupted removal never leaves a seemingly complete one."""
+    """A removal that is cut short leaves nothing that could be taken for the whole."""
     partial = folder.with_name(folder.name + PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     if folder.exists():
@@ -155,7 +154,7 @@ def _take(folder: Path, kind: int, beat: Callable[[], None]) -> int:
 
 
 def _is_current(lock: int, folder: Path) -> bool:
-    """Return whether the lock file still exists; it is removed together with the folder."""
+    """Whether the lock is still the one beside the folder: it goes with the folder."""
     try:
         return os.path.samestat(os.fstat(lock), _lock_path(folder).stat())
     except FileNotFoundError:
