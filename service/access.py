@@ -36,7 +36,7 @@ _TABLES = {"text/csv", "text/tab-separated-values"}
 _bearer = HTTPBearer(
     auto_error=False,
     scheme_name="key",
-    description="An API key; not asked for while the service listens on a loopback address only.",
+    description="An API key. Not needed while the service listens only on a loopback address.",
 )
 
 
@@ -95,8 +95,8 @@ def may_run_scripts(caller: Caller, settings: Settings) -> bool:
 def why_no_scripts(caller: Caller) -> str:
     """What to tell a caller whose programs are not run."""
     if caller == LOCAL:
-        return "scripts are switched off here; start the service with REDKILN_SCRIPTS=on"
-    return f"scripts need a key of scope scripts or admin; yours is of scope {caller.scope}"
+        return "this service does not run scripts; start it with REDKILN_SCRIPTS=on"
+    return f"scripts need a key with scope scripts or admin; yours has scope {caller.scope}"
 
 
 async def require_admin(
@@ -135,7 +135,8 @@ def bearer_token(request: Request) -> str:
     """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthorized("show a key: `Authorization: Bearer ...`", code="missing_key")
+        message = "the request has no API key; send it as `Authorization: Bearer KEY`"
+        raise Unauthorized(message, code="missing_key")
     return token.strip()
 
 
@@ -167,10 +168,13 @@ def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceErro
     origin = headers.get("origin")
     if not settings.needs_keys:
         if not is_own_host(host, {settings.public_host, *settings.host_names}):
-            message = f"this service answers to this machine's own names, not to Host {host!r}"
+            message = (
+                f"the Host header {host!r} is not a name of this machine; use localhost or "
+                "127.0.0.1, or add the name to REDKILN_HOST_NAMES"
+            )
             return Forbidden(message, code="foreign_host")
         if origin is not None and not is_same_origin(origin, host):
-            message = f"requests of web pages from {origin!r} are refused"
+            message = f"requests from web pages of another site ({origin!r}) are not allowed"
             return Forbidden(message, code="foreign_origin")
     media_type = headers.get("content-type", "")
     if has_body(headers) and not is_accepted_media(method, media_type):
@@ -223,7 +227,7 @@ async def _check_key(request: Request, services: Services, scopes: set[KeyScope]
         caller = await run_in_threadpool(services.keys.look_up, token)
     if caller.scope not in scopes:
         wanted = " or ".join(sorted(scopes))
-        message = f"this needs a key of scope {wanted}; yours is of scope {caller.scope}"
+        message = f"this request needs a key with scope {wanted}; yours has scope {caller.scope}"
         raise Forbidden(message, code="wrong_scope")
     return caller
 

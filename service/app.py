@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 DESCRIPTION = """Train models and get verified ONNX back.
 
 Errors are `application/problem+json` (RFC 9457) with `code`, `errors[].pointer` and `request_id`.
-Treat a status that you do not know as not terminal, and read `is_terminal`.
+New statuses may be added: use `is_terminal` to find out whether a job has ended.
 """
 
 ABANDONED_SECONDS = 600.0

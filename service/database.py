@@ -106,7 +106,7 @@ class Database:
             log.warning(
                 "sqlite_old",
                 version=sqlite3.sqlite_version,
-                advice="keep the database to this one process; 3.51.3 fixes the WAL-reset bug",
+                advice="let no other process open the database; 3.51.3 fixes the WAL-reset bug",
             )
 
     def write(self, function: Callable[[Session], T]) -> T:

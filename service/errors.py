@@ -116,7 +116,10 @@ class SequenceGap(Conflict):
     default_code = "sequence_gap"
 
     def __init__(self, *, expected_seq: int) -> None:
-        super().__init__(f"send events from {expected_seq} on", expected_seq=expected_seq)
+        super().__init__(
+            f"events are missing; send all events from {expected_seq} on",
+            expected_seq=expected_seq,
+        )
 
 
 class Gone(ServiceError):

@@ -18,7 +18,9 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
-@router.get("/readyz", responses={503: {"description": "It cannot do its work; says why."}})
+@router.get(
+    "/readyz", responses={503: {"description": "The service is not ready; `checks` shows why."}}
+)
 def readyz(services: Use) -> JSONResponse:
     """The database works and a worker is live; a broker that is away is said, but no failure."""
     database = _check_database(services)

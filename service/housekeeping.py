@@ -209,7 +209,7 @@ def _reap(session: Session, *, attempt_id: str) -> bool:
     now = read_now(session)
     if attempt is None or not has_expired(attempt, now=now):
         return False
-    lose(session, attempt, now=now, message="its worker was not heard of for a whole lease")
+    lose(session, attempt, now=now, message="the worker sent no report for a whole lease")
     log.warning("attempt_lost", job_id=attempt.job_id, attempt_id=attempt_id)
     return True
 

@@ -61,4 +61,4 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
 
 def _too_large(limit: int) -> HTTPException:
     # Of this class, because FastAPI takes any other error while reading a body for a malformed one.
-    return HTTPException(413, f"the body is over the limit of {limit} bytes")
+    return HTTPException(413, f"the body is larger than the limit of {limit} bytes")

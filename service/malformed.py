@@ -37,7 +37,7 @@ def _describe(cause: BaseException) -> str:
         words = cause.msg[:1].lower() + cause.msg[1:]
         return f"{words} at line {cause.lineno}, column {cause.colno}"
     if isinstance(cause, UnicodeDecodeError):
-        return f"not valid {cause.encoding} at byte {cause.start}"
+        return f"invalid {cause.encoding} at byte {cause.start}"
     if isinstance(cause, RecursionError):
         return "it is nested too deeply"
     return "a number in it has too many digits"  # the only other thing that Python refuses

@@ -33,6 +33,6 @@ async def refuse_unknown_parameters(request: Request) -> None:
 
 
 def _unknown(name: str, known: list[str]) -> dict[str, Any]:
-    ending = suggest(name, known) or "; there are none here"
+    ending = suggest(name, known) or "; this endpoint has no query parameters"
     message = f"unknown parameter {name!r}{ending}"
     return {"type": UNKNOWN_PARAMETER, "loc": ("query", name), "msg": message, "input": name}

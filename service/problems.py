@@ -55,7 +55,7 @@ class RequestMiddleware:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 if _has_nul(scope):
-                    detail = "a path or query has no NUL characters"
+                    detail = "the path or query contains a NUL character; remove it"
                     fault = BadRequest(detail, code="nul_character")
                     response = render_error(fault, request_id=request_id)
                     await response(scope, receive, send_with_id)
@@ -67,7 +67,7 @@ class RequestMiddleware:
                 log.exception("unexpected_error", path=scope["path"])
                 if has_started:
                     raise
-                detail = "the service made a mistake; its log has the request id"
+                detail = "internal error; look for the request id in the service's log"
                 response = build_problem(500, code="internal", detail=detail, request_id=request_id)
                 await response(scope, receive, send_with_id)
 

@@ -45,10 +45,10 @@ def list_tasks() -> Page[TaskView]:
 @router.get(
     "/{task}/schema",
     response_model=dict[str, Any],
-    responses={304: {"description": "It is the one that the client has."}},
+    responses={304: {"description": "The client already has this schema."}},
 )
 def get_schema(task: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """The JSON Schema of a task's spec, with every default."""
+    """Get the JSON Schema of a task's spec, with every default."""
     content, etag = _render_schema(task)
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if if_none_match is not None and etag in if_none_match:

@@ -48,7 +48,7 @@ def content_response(
     """
     stored = storage.stat(sha256)
     if stored is None:
-        raise Gone(f"the content of {filename} was removed")
+        raise Gone(f"the content of {filename} has been deleted")
     part = choose_part(
         request.headers, method=request.method, etag=make_etag(sha256), size_bytes=stored.size_bytes
     )
@@ -79,7 +79,8 @@ def choose_part(headers: Headers, *, method: str, etag: str, size_bytes: int) ->
     """
     if_match = headers.get("if-match")
     if if_match is not None and not _names(if_match, etag, weak=False):
-        raise PreconditionFailed(f"the content is {etag} now", headers={"ETag": etag})
+        message = f"If-Match does not match: the content is now {etag}"
+        raise PreconditionFailed(message, headers={"ETag": etag})
     if_none_match = headers.get("if-none-match")
     if if_none_match is not None and _names(if_none_match, etag, weak=True):
         return Part(304, 0, 0)
@@ -105,7 +106,7 @@ def _parse_range(wanted: str, size_bytes: int) -> Part | None:
             return None
     if start >= size_bytes:
         raise RangeNotSatisfiable(
-            f"the content has {size_bytes} bytes; ask for a range within",
+            f"the range starts after the end of the content, which has {size_bytes} bytes",
             headers={"Content-Range": f"bytes */{size_bytes}"},
         )
     return Part(206, start, end)

@@ -22,17 +22,17 @@ router = APIRouter(
 
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file.", "content": {"application/octet-stream": {}}},
-    206: {"description": "The range that was asked for."},
-    304: {"description": "The file is the one that the client has."},
-    410: {"description": "The file was removed."},
-    412: {"description": "If-Match names another file."},
-    416: {"description": "The range begins behind the end."},
+    206: {"description": "The requested range of the file."},
+    304: {"description": "The client already has this file."},
+    410: {"description": "The file has been deleted."},
+    412: {"description": "`If-Match` does not match the file."},
+    416: {"description": "The range starts after the end of the file."},
 }
 
 
 @router.get("/jobs/{job_id}/artifacts")
 def list_of_job(job_id: str, services: Use) -> Page[ArtifactView]:
-    """The files that a job has published; none before it has ended."""
+    """List the files that a job has published."""
 
     def find(session: Session) -> list[ArtifactView]:
         job = get_job(session, job_id)
@@ -49,14 +49,14 @@ def list_of_job(job_id: str, services: Use) -> Page[ArtifactView]:
 @router.get("/artifacts/{artifact_id}")
 @router.head("/artifacts/{artifact_id}", include_in_schema=False)
 def look_up(artifact_id: str, services: Use) -> ArtifactView:
-    """Look an artifact up."""
+    """Get an artifact."""
     return artifact_view(_find(services, artifact_id))
 
 
 @router.get("/artifacts/{artifact_id}/content", response_class=Response, responses=_CONTENT)
 @router.head("/artifacts/{artifact_id}/content", response_class=Response, responses=_CONTENT)
 def download(artifact_id: str, request: Request, services: Use) -> Response:
-    """Download a file: whole, or one range of it, with its digest."""
+    """Download a file, whole or one range of it, with its digest."""
     artifact = _find(services, artifact_id)
     return content_response(
         services.storage,

@@ -71,15 +71,15 @@ def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[S
     for position, commit in enumerate(commits):
         pointer = f"/artifacts/{position}"
         if commit.name in names:
-            message = f"{commit.name} is listed twice"
+            message = f"{commit.name} is listed twice; list each file once"
             problems.append(SpecProblem(f"{pointer}/name", "duplicate_name", message))
         names.add(commit.name)
         stored = storage.stat(commit.sha256)
         if stored is None:
-            message = f"the bytes of {commit.name} are not stored; upload them first"
+            message = f"{commit.name} has not been uploaded; upload it first"
             problems.append(SpecProblem(f"{pointer}/sha256", "not_stored", message))
         elif stored.size_bytes != commit.size_bytes:
-            message = f"{commit.name} has {stored.size_bytes} bytes, not {commit.size_bytes}"
+            message = f"{commit.name} has {stored.size_bytes} bytes, not {commit.size_bytes} bytes"
             problems.append(SpecProblem(f"{pointer}/size_bytes", "wrong_size", message))
     return problems
 

@@ -94,7 +94,7 @@ def require_stored(storage: Storage, sha256: str, *, size_bytes: int) -> None:
         raise Unprocessable(f"{sha256} is not stored; upload it first", code="blob_missing")
     if stored.size_bytes != size_bytes:
         raise Unprocessable(
-            f"{sha256} has {stored.size_bytes} bytes, not {size_bytes}", code="size_mismatch"
+            f"{sha256} has {stored.size_bytes} bytes, not {size_bytes} bytes", code="size_mismatch"
         )
 
 

@@ -58,7 +58,7 @@ def claim(
 def _require_current(session: Session, request: ClaimRequest, now: datetime) -> Worker:
     worker = session.get(Worker, request.worker_id, with_for_update=True)
     if worker is None or worker.boot_id != request.boot_id:
-        raise Superseded("say hello first: this worker is unknown, or was started again")
+        raise Superseded("this worker is unknown or has restarted; send hello first")
     worker.last_seen_at = now
     session.add(worker)
     return worker

@@ -13,7 +13,7 @@ from service.jobs.rules import get_job, move
 from service.jobs.steering import PAUSED
 from service.jobs.tables import Job
 
-CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
+CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by the user")
 
 
 def lose(session: Session, attempt: Attempt, *, now: datetime, message: str) -> None:
@@ -36,7 +36,7 @@ def give_back(
 ) -> Job:
     """End an attempt that its worker cannot go on with; its job waits again, without a penalty."""
     if failure is None or failure.code != FailureCode.GPU_BUSY:
-        message = "its worker shut down and gave it back"
+        message = "the worker shut down and returned the job to the queue"
         failure = JobFailure.of(FailureCode.WORKER_SHUTDOWN, message)
     job = _end(session, attempt, AttemptStatus.RELEASED, now=now, failure=failure)
     reason = Reason(code=failure.code, message=failure.message, retryable=True)

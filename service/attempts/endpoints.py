@@ -57,7 +57,7 @@ Fence = Annotated[int, Depends(attempt_fence)]
 def report(
     attempt_id: AttemptId, fence: Fence, request: Annotated[ReportRequest, Body()], services: Use
 ) -> ReportResponse:
-    """Heartbeat, events, metrics and log; answers what the worker shall do."""
+    """Report events, metrics and log, and renew the lease. The response contains a command."""
     return services.database.write(
         lambda session: take_report(
             session, services.settings, attempt_id=attempt_id, fence=fence, report=request
@@ -69,7 +69,7 @@ def report(
 def checkpoints(
     attempt_id: AttemptId, fence: Fence, request: Annotated[CheckpointCommit, Body()], services: Use
 ) -> CheckpointReceipt:
-    """Commit an uploaded checkpoint; from now on the job can resume from it."""
+    """Commit an uploaded checkpoint. The job can resume from it from now on."""
     return services.database.write(
         lambda session: commit_checkpoint(
             session,
@@ -86,7 +86,7 @@ def checkpoints(
 def publish_artifact(
     attempt_id: AttemptId, fence: Fence, request: Annotated[ArtifactCommit, Body()], services: Use
 ) -> Response:
-    """Publish an uploaded file while the attempt runs; one of the same name is replaced."""
+    """Publish an uploaded file while the attempt runs. It replaces a file of the same name."""
     lease_seconds = services.settings.lease_seconds
 
     def write(session: Session) -> None:
@@ -101,7 +101,7 @@ def publish_artifact(
 def finish_attempt(
     attempt_id: AttemptId, fence: Fence, request: Annotated[FinishRequest, Body()], services: Use
 ) -> FinishResponse:
-    """End the attempt; publishes its artifacts and moves its job."""
+    """End the attempt: publish its artifacts and change its job's status."""
     answer = services.database.write(
         lambda session: finish(
             session,
@@ -116,13 +116,13 @@ def finish_attempt(
     return answer
 
 
-@router.head("/blobs/{sha256}", responses={404: {"description": "It is not stored."}})
+@router.head("/blobs/{sha256}", responses={404: {"description": "Not stored."}})
 def find_blob(attempt_id: AttemptId, sha256: Sha256, fence: Fence, services: Use) -> Response:
-    """Whether bytes are stored already; they stay for as long as the attempt runs."""
+    """Check whether bytes are stored. If so, they are kept while the attempt runs."""
     services.database.write(lambda session: _hold(session, services, attempt_id, fence, sha256))
     stored = services.storage.stat(sha256)
     if stored is None:
-        raise NotFound("not stored; upload it")
+        raise NotFound("these bytes are not stored; upload them")
     return Response(headers={"Content-Length": str(stored.size_bytes)})
 
 
@@ -130,7 +130,7 @@ def find_blob(attempt_id: AttemptId, sha256: Sha256, fence: Fence, services: Use
 async def put_blob(
     attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
 ) -> Response:
-    """Store bytes under their digest; 422 when they hash to another."""
+    """Store bytes under their digest. 422 if they have a different digest."""
     await run_in_threadpool(
         services.database.write,
         lambda session: _hold(session, services, attempt_id, fence, sha256),
@@ -144,7 +144,7 @@ async def put_blob(
 def get_blob(
     attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
 ) -> Response:
-    """The bytes of one of the job's committed checkpoints, or of the one that it starts from."""
+    """Download a committed checkpoint of the job, or the checkpoint that it starts from."""
 
     def is_checkpoint(session: Session) -> bool:
         attempt = require_fence(session, attempt_id, fence=fence)
@@ -176,7 +176,7 @@ async def put_preview(
     step: Annotated[int, Query(ge=0, lt=2**53)],
     media_type: Annotated[str, Query(max_length=100)],
 ) -> Response:
-    """Replace the job's sample predictions by a small PNG or Markdown table."""
+    """Replace the job's sample predictions with a small PNG or Markdown table."""
     job_id = await run_in_threadpool(
         services.database.read,
         lambda session: require_fence(session, attempt_id, fence=fence).job_id,
@@ -199,13 +199,13 @@ async def put_preview(
 
 @router.get("/bundle", response_class=Response)
 def get_bundle(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
-    """The code of the job's script."""
+    """Download the code of the job's script as a tar."""
 
     def find(session: Session) -> str:
         attempt = require_fence(session, attempt_id, fence=fence)
         sha256 = get_job(session, attempt.job_id).bundle_sha256
         if sha256 is None:
-            raise NotFound(f"job {attempt.job_id} has no code of its own")
+            raise NotFound(f"job {attempt.job_id} has no code bundle")
         return sha256
 
     sha256 = services.database.read(find)
@@ -220,7 +220,7 @@ def get_bundle(attempt_id: AttemptId, fence: Fence, request: Request, services: 
 
 @router.get("/dataset", response_class=Response)
 def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
-    """The job's data set: its archive, or a tar of its folder."""
+    """Download the job's data set: its archive, or a tar of its folder."""
     dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
     return dataset_content_response(services, dataset, request=request)
 
@@ -229,7 +229,7 @@ def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services:
 def get_dataset_index(
     attempt_id: AttemptId, fence: Fence, request: Request, services: Use
 ) -> Response:
-    """The index of the job's data set."""
+    """Download the index of the job's data set."""
     dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
     return index_response(services, dataset, request=request)
 
@@ -244,5 +244,5 @@ def _dataset(session: Session, attempt_id: str, fence: int) -> Dataset:
     attempt = require_fence(session, attempt_id, fence=fence)
     job = get_job(session, attempt.job_id)
     if job.dataset_id is None:
-        raise NotFound(f"job {job.id} reads no data set")
+        raise NotFound(f"job {job.id} does not use a data set")
     return session.get_one(Dataset, job.dataset_id)

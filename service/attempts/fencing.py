@@ -54,7 +54,7 @@ def _require_running(attempt: Attempt | None, *, is_running: bool) -> Attempt:
         raise Gone("the job of this attempt was deleted")
     if not is_running:
         raise Superseded(
-            f"attempt {attempt.id} is {attempt.status}; stop it and change nothing",
+            f"attempt {attempt.id} is {attempt.status}; stop it and send nothing more",
             attempt_status=attempt.status,
         )
     return attempt

@@ -56,7 +56,8 @@ def _find_answer(
     if attempt is None or attempt.finish_sha256 is None or attempt.fence != fence:
         return None
     if attempt.finish_sha256 != digest:
-        raise Conflict("this attempt has finished with another request", code="already_finished")
+        message = "this attempt already finished with a different request"
+        raise Conflict(message, code="already_finished")
     assert attempt.finish_status is not None
     return FinishResponse(job_status=attempt.finish_status)
 
@@ -72,16 +73,18 @@ def _settle(session: Session, storage: Storage, attempt: Attempt, request: Finis
         return ending.stop(session, attempt, now=now)
     if request.outcome == "failed":
         failure = request.failure or JobFailure.of(
-            FailureCode.INTERNAL, "the worker named no cause; its log may"
+            FailureCode.INTERNAL, "the worker reported no cause; look in the worker's log"
         )
         job = ending.fail(session, attempt, failure, now=now)
         if job.status == JobStatus.FAILED:
             publish(session, storage, job.id, attempt.id, request.artifacts)
         return job
     if not request.artifacts:
-        raise Unprocessable("a job succeeds with its artifacts; list them", code="no_artifacts")
+        message = "a successful attempt must list its artifacts"
+        raise Unprocessable(message, code="no_artifacts")
     if job.status in (JobStatus.RUNNING, JobStatus.PAUSING):
         publish(session, storage, job.id, attempt.id, request.artifacts)
     elif job.status != JobStatus.CANCELLING:
-        raise Superseded(f"the job is {job.status}", attempt_status=AttemptStatus(attempt.status))
+        message = f"the job is {job.status}; stop the attempt"
+        raise Superseded(message, attempt_status=AttemptStatus(attempt.status))
     return ending.succeed(session, attempt, now=now)

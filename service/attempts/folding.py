@@ -144,5 +144,5 @@ def _read_data(event: Event, index: int) -> BaseModel:
             )
             for item in error.errors(include_url=False)
         ]
-        detail = f"event {index} of kind {event.kind} cannot be read"
+        detail = f"event {index} of kind {event.kind} has invalid data"
         raise Unprocessable(detail, code="bad_event", errors=problems) from None

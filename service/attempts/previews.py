@@ -61,11 +61,11 @@ def save_preview(
         StorageFull: the disk is full.
     """
     if media_type not in MEDIA_TYPES:
-        raise UnsupportedMedia(f"a preview is one of {', '.join(MEDIA_TYPES)}")
+        raise UnsupportedMedia(f"a preview must be one of {', '.join(MEDIA_TYPES)}")
     if media_type == "image/png" and not content.startswith(PNG_MAGIC):
-        raise UnsupportedMedia("this is no PNG")
+        raise UnsupportedMedia("the preview is not a PNG image")
     if len(content) > MAX_BYTES:
-        raise TooLarge(f"a preview has at most {MAX_BYTES:,} bytes")
+        raise TooLarge(f"a preview may have at most {MAX_BYTES:,} bytes")
     facts = PreviewFacts(
         attempt_id=attempt_id,
         step=step,
@@ -82,7 +82,7 @@ def save_preview(
         Path(temporary).unlink(missing_ok=True)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise StorageFull("the service's disk is full; delete data sets or jobs") from error
+        raise StorageFull("the service's disk is full; delete jobs or data sets") from error
     return facts
 
 

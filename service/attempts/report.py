@@ -140,7 +140,7 @@ def _take_log(settings: Settings, attempt: Attempt, report: ReportRequest) -> No
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise StorageFull("the service's disk is full; delete data sets or jobs") from error
+        raise StorageFull("the service's disk is full; delete jobs or data sets") from error
 
 
 def _touch_worker(session: Session, worker_id: str, now: datetime) -> None:

@@ -32,7 +32,7 @@ def check_token(secret: bytes, attempt_id: str, token: str) -> int:
         fence = int(match[1])
         if hmac.compare_digest(match[2], _mac(secret, attempt_id, fence)):
             return fence
-    raise Unauthorized("this is not the token of this attempt", code="bad_attempt_token")
+    raise Unauthorized("the token does not belong to this attempt", code="bad_attempt_token")
 
 
 def load_secret(path: Path) -> bytes:

@@ -24,7 +24,7 @@ Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "A tar of plain files and folders, without links.",
+        "description": "A tar of regular files and folders, without links.",
         "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
@@ -32,7 +32,7 @@ _BODY: dict[str, Any] = {
 
 @router.get("/{sha256}")
 def look_up(sha256: Sha256, services: Use) -> BundleView:
-    """Ask whether a bundle is there; it is then kept for a while more."""
+    """Check whether a bundle is stored. This also extends how long it is kept."""
     return services.database.write(lambda session: bundle_view(use_bundle(session, sha256)))
 
 
@@ -41,13 +41,13 @@ def look_up(sha256: Sha256, services: Use) -> BundleView:
     status_code=201,
     openapi_extra=_BODY,
     responses={
-        413: {"description": "The body is over the limit."},
-        422: {"description": "The body has another digest."},
+        413: {"description": "The body is larger than the limit."},
+        422: {"description": "The body does not have this digest."},
         507: {"description": "The service's disk is full."},
     },
 )
 async def put(sha256: Sha256, request: Request, services: Use) -> BundleView:
-    """Send a folder's code; `script.bundle` of a spec then names it by its digest."""
+    """Upload a folder of code. `script.bundle` of a spec refers to it by its digest."""
     settings, storage = services.settings, services.storage
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
@@ -56,7 +56,7 @@ async def put(sha256: Sha256, request: Request, services: Use) -> BundleView:
         request.stream(), sha256=sha256, limit=settings.max_bundle_bytes
     )
     if stored.size_bytes == 0:
-        raise BadRequest("the body is empty; send a tar of the code", code="empty_body")
+        raise BadRequest("the body is empty; send the code as a tar", code="empty_body")
     return await run_in_threadpool(
         services.database.write,
         lambda session: bundle_view(add_bundle(session, storage, stored)),

@@ -24,7 +24,7 @@ def add_bundle(session: Session, storage: Storage, stored: Stored) -> Bundle:
         return _touch(session, known)
     if storage.stat(stored.sha256) is None:
         # Equal bytes that nobody needed were collected between the upload and this transaction.
-        raise Unavailable("the uploaded bytes were removed meanwhile; send them again")
+        raise Unavailable("the upload was deleted before it was registered; send it again")
     now = read_now(session)
     bundle = Bundle(sha256=stored.sha256, size_bytes=stored.size_bytes, created_at=now, used_at=now)
     session.add(bundle)
@@ -39,7 +39,7 @@ def use_bundle(session: Session, sha256: str) -> Bundle:
     """
     bundle = session.get(Bundle, sha256)
     if bundle is None:
-        raise NotFound(f"there is no code bundle {sha256}; send it: PUT /v1/bundles/{sha256}")
+        raise NotFound(f"there is no code bundle {sha256}; upload it: PUT /v1/bundles/{sha256}")
     return _touch(session, bundle)
 
 

@@ -49,5 +49,5 @@ def open_file(folder_fd: int, name: str) -> int:
 
 def _component(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ValueError(f"not a file name: {name!r}")
+        raise ValueError(f"{name!r} is not a file name")
     return name

@@ -48,7 +48,7 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
         located = locate(str(dataset.path), services.settings.data_roots)
         folder_fd = open_located(located)
     except (OSError, Unprocessable) as error:
-        raise Gone(f"the folder {dataset.path} cannot be read any more: {error}") from error
+        raise Gone(f"the folder {dataset.path} can no longer be read: {error}") from error
     content = stream_tar(folder_fd, list_samples(index))
     return _TarResponse(content, media_type="application/x-tar")
 
@@ -85,6 +85,7 @@ class _TarResponse(StreamingResponse):
 
 def _require_stored(dataset: Dataset) -> None:
     if dataset.kind == "builtin":
-        raise NotFound(f"{dataset.name} is made by the worker; there is nothing to fetch")
+        raise NotFound(f"{dataset.name} is built in; the worker creates it itself")
     if dataset.index_sha256 is None:
-        raise Conflict(f"the data set is {dataset.status}", code="dataset_not_ready")
+        message = f"the data set is {dataset.status}, not ready"
+        raise Conflict(message, code="dataset_not_ready")

@@ -42,10 +42,12 @@ class Folder(TableOptions):
     """A folder of the service's machine that is registered where it lies."""
 
     path: str = Field(
-        min_length=1, max_length=4096, description="Absolute, below one of REDKILN_DATA_ROOTS."
+        min_length=1,
+        max_length=4096,
+        description="Absolute path below a REDKILN_DATA_ROOTS folder.",
     )
-    name: str | None = Field(None, description="Of the data set; the folder's own if unset.")
-    seed: int = Field(0, ge=0, le=2**31 - 1, description="Freezes the order of the samples.")
+    name: str | None = Field(None, description="Name of the data set; default: the folder's name.")
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="Random seed of the sample order.")
 
     @property
     def options(self) -> TableOptions:
@@ -84,8 +86,8 @@ _BODY: dict[str, Any] = {
     response_model=DatasetView,
     openapi_extra=_BODY,
     responses={
-        200: {"model": DatasetView, "description": "The newest set of this name is the same."},
-        413: {"description": "The body is over the limit."},
+        200: {"model": DatasetView, "description": "The newest set of this name is identical."},
+        413: {"description": "The body is larger than the limit."},
         415: {"description": "The body is neither JSON nor raw bytes."},
         507: {"description": "The service's disk is full."},
     },
@@ -96,13 +98,16 @@ async def register(
     name: Annotated[
         str | None, Query(description="1 to 100 letters, digits, spaces, `.`, `_` or `-`.")
     ] = None,
-    seed: Annotated[int, Query(ge=0, le=2**31 - 1, description="Freezes the splits.")] = 0,
+    seed: Annotated[int, Query(ge=0, le=2**31 - 1, description="Random seed of the splits.")] = 0,
     task: Annotated[str | None, Query(max_length=100, description=_said("task"))] = None,
     target: Annotated[str | None, Query(max_length=300, description=_said("target"))] = None,
     text: Annotated[str | None, Query(max_length=300, description=_said("text"))] = None,
     column: Annotated[
         list[str] | None,
-        Query(description="NAME=TYPE with numeric, categorical, text or ignored; repeatable."),
+        Query(
+            description="NAME=TYPE, where TYPE is numeric, categorical, text or ignored; "
+            "repeatable."
+        ),
     ] = None,
     header: Annotated[bool | None, Query(description=_said("header"))] = None,
     delimiter: Annotated[str | None, Query(max_length=20, description=_said("delimiter"))] = None,
@@ -110,9 +115,10 @@ async def register(
     missing: Annotated[list[str] | None, Query(description=_said("missing"))] = None,
     classes: Annotated[list[str] | None, Query(alias="class", description=_said("classes"))] = None,
 ) -> Response:
-    """Register a data set by uploading it, or where it lies; it is validated in the background.
+    """Register a data set by uploading it or by naming a folder on the service's host.
 
-    Parameters from `task` on are about tables: what they leave out is inferred from the content.
+    The data set is validated in the background. The parameters from `task` on describe a table;
+    what they leave unset is inferred from the content.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == "application/json":
@@ -146,13 +152,13 @@ async def register(
 @router.get("")
 def list_all(
     services: Use,
-    name: Annotated[str | None, Query(max_length=100, description="Only of this name.")] = None,
+    name: Annotated[str | None, Query(max_length=100, description="Only this name.")] = None,
     after: Annotated[
-        str | None, Query(max_length=64, description="Go on behind this data set.")
+        str | None, Query(max_length=64, description="Continue after this data set.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Page[DatasetView]:
-    """List data sets, the newest first, with the built-in ones."""
+    """List data sets, including the built-in ones, newest first."""
     rows = services.database.read(
         lambda session: list_datasets(session, name=name, after=after, limit=limit + 1)
     )
@@ -167,7 +173,7 @@ def list_all(
 
 @router.get("/{dataset_id}")
 def look_up(dataset_id: str, services: Use) -> DatasetView:
-    """Look a data set up: status, classes, columns and counts, or why it is invalid, by places."""
+    """Get a data set: its status, classes, columns and counts, or where and why it is invalid."""
     row = services.database.read(lambda session: get_dataset(session, dataset_id))
     return dataset_view(row)
 
@@ -176,10 +182,10 @@ def look_up(dataset_id: str, services: Use) -> DatasetView:
     "/{dataset_id}",
     status_code=204,
     response_class=Response,
-    responses={409: {"description": "It is built in, or a job that has not ended uses it."}},
+    responses={409: {"description": "The data set is built in, or an unfinished job uses it."}},
 )
 def remove(dataset_id: str, services: Use) -> Response:
-    """Delete a data set; a folder registered where it lies stays untouched."""
+    """Delete a data set. A folder that was registered in place is not touched."""
     services.database.write(lambda session: delete_dataset(session, dataset_id))
     return Response(status_code=204)
 

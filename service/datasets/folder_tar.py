@@ -75,6 +75,6 @@ def _open_sample(folder_fd: int, sample: Sample) -> int:
 
 def _changed(sample: Sample) -> Gone:
     return Gone(
-        f"{sample.path} has changed since the folder was registered; register it again",
+        f"{sample.path} has changed since the folder was registered; register the folder again",
         code="dataset_changed",
     )

@@ -26,7 +26,7 @@ def read_options(columns: Sequence[str] = (), **given: Any) -> TableOptions:
         name, mark, use = column.rpartition("=")
         if not (mark and name):
             types = ", ".join(get_args(ColumnUse))
-            message = f"{column!r} is not NAME=TYPE; types are {types}"
+            message = f"{column!r} is not of the form NAME=TYPE with TYPE one of {types}"
             raise _unprocessable([SpecProblem("/column", "invalid_column", message)])
         uses[name] = use
     try:

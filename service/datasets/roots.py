@@ -32,7 +32,7 @@ def locate(path: str, roots: Sequence[Path]) -> Located:
     """
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or "\0" in path:
-        raise _refuse("not_absolute", "give an absolute path without `..`")
+        raise _refuse("not_absolute", f"{path!r} is not allowed; use an absolute path without `..`")
     for root in roots:
         for base in dict.fromkeys((root.absolute(), root.resolve())):
             if pure.is_relative_to(base):
@@ -40,10 +40,13 @@ def locate(path: str, roots: Sequence[Path]) -> Located:
                 _require_folder(located)
                 return located
     if not roots:
-        message = "no folder may be registered in place: REDKILN_DATA_ROOTS is not set; upload it"
+        message = (
+            "folders cannot be registered in place because REDKILN_DATA_ROOTS is not set; upload "
+            "an archive instead"
+        )
     else:
         known = ", ".join(str(root) for root in roots)
-        message = f"lies outside the folders that may be registered in place ({known})"
+        message = f"is outside the folders allowed for registering in place ({known})"
     raise _refuse("outside_roots", message)
 
 
@@ -64,14 +67,14 @@ def _require_folder(located: Located) -> None:
     try:
         os.close(open_located(located))
     except FileNotFoundError:
-        raise _refuse("no_such_folder", "there is no such folder on the service's machine") from (
-            None
-        )
+        raise _refuse(
+            "no_such_folder", "this folder does not exist on the service's machine"
+        ) from (None)
     except OSError as error:
         # O_DIRECTORY and O_NOFOLLOW together answer ENOTDIR for a link, too.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             if _has_link(located):
-                message = "is reached through a symbolic link; give its real path"
+                message = "leads through a symbolic link; use the real path"
                 raise _refuse("symlink", message) from None
             raise _refuse("not_a_folder", "is not a folder; upload an archive instead") from None
         raise _refuse("unreadable", f"cannot be opened: {error.strerror}") from None

@@ -44,8 +44,10 @@ def check_name(name: str | None) -> str:
     if name is not None and _NAME.fullmatch(name) and not name.startswith("ds_"):
         return name
     message = (
-        "give the data set a name of 1 to 100 letters, digits, spaces, `.`, `_` or `-` that begins "
-        "with a letter or digit, and not with ds_ as ids do"
+        f"{name!r} is not a valid name; use 1 to 100 letters, digits, spaces, `.`, `_` or `-`, "
+        "starting with a letter or digit but not with ds_, which marks ids"
+        if name
+        else "the data set has no name; set the parameter `name`"
     )
     problem = SpecProblem("/name", "invalid_name", message)
     raise Unprocessable(message, code="invalid_name", errors=[problem])
@@ -79,7 +81,7 @@ def register_archive(
         return newest, False
     if storage.stat(stored.sha256) is None:
         # Equal bytes of a deleted set were collected between the upload and this transaction.
-        raise Unavailable("the uploaded bytes were removed meanwhile; send them again")
+        raise Unavailable("the upload was deleted before it was registered; send it again")
     dataset = _add(session, name=name, kind="archive", seed=seed)
     dataset.sha256 = stored.sha256
     dataset.size_bytes = stored.size_bytes
@@ -175,7 +177,8 @@ def delete_dataset(session: Session, dataset_id: str) -> None:
         select(Job.id).where(Job.dataset_id == dataset.id, col(Job.status).in_(_ACTIVE)).limit(1)
     ).first()
     if user is not None:
-        raise Conflict(f"job {user} uses this data set; cancel it first", code="dataset_in_use")
+        message = f"job {user} uses this data set; cancel the job first"
+        raise Conflict(message, code="dataset_in_use")
     dataset.deleted_at = read_now(session)
     session.add(dataset)
     session.flush()

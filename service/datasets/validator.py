@@ -41,6 +41,7 @@ _MAX_REPORT_BYTES = 32 * 1024**2
 _RETRY_SECONDS = 5.0
 _WALL_SECONDS = 6 * 3600.0
 _STDERR_TAIL = 4000
+_GAVE_UP = "the inspection failed inside the service (see its log); register the data set again"
 
 
 class Validator:
@@ -205,8 +206,7 @@ class Validator:
         log.info("dataset_inspected", is_valid=index is not None, num_errors=len(report.errors))
 
     def _give_up(self, dataset_id: str) -> None:
-        message = "the service could not inspect it; its log says why. Register it again"
-        report = Report(errors=[problem("internal", message)])
+        report = Report(errors=[problem("internal", _GAVE_UP)])
         try:
             self._settle(dataset_id, report, None)
         except ServiceError:
@@ -216,13 +216,12 @@ class Validator:
 def explain_death(returncode: int) -> Refused:
     """Why an inspecting process ended without a report."""
     if returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        message = "inspecting it took more time or memory than is allowed; split it or shrink files"
+        message = "the inspection used more time or memory than allowed; split the data set"
         return refuse("limits_exceeded", message)
     if returncode < 0:
-        message = "a file of it crashed its reader; look for damaged ones"
+        message = "a file crashed its decoder; look for damaged files"
         return refuse("decoder_died", message)
-    message = "the service could not inspect it; its log says why. Register it again"
-    return refuse("internal", message)
+    return refuse("internal", _GAVE_UP)
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

@@ -65,13 +65,13 @@ def check_workers(facts: ServiceFacts) -> DoctorCheck:
     if facts.workers:
         names = ", ".join(worker.hostname for worker in facts.workers)
         return _check("workers", "live workers", names)
-    known = f"{facts.num_known} said hello before" if facts.num_known else "none ever said hello"
+    known = f"{facts.num_known} registered before" if facts.num_known else "none ever registered"
     return _check(
         "workers",
         "live workers",
-        f"none is heard of ({known}); {facts.num_queued} jobs wait",
+        f"none ({known}); {facts.num_queued} jobs are waiting",
         severity="blocks",
-        cause="no worker runs, or it cannot reach this service",
+        cause="no worker is running, or none can reach this service",
         fix="docker compose up --detach worker && docker compose logs worker   (native: make up)",
     )
 
@@ -80,7 +80,7 @@ def check_disk(facts: ServiceFacts) -> DoctorCheck:
     """Room for uploads, checkpoints and artifacts."""
     seen = (
         f"{facts.free_bytes / GIB:.1f} GiB free at {facts.state_dir}, "
-        f"{facts.least_free_bytes / GIB:.1f} GiB are kept"
+        f"{facts.least_free_bytes / GIB:.1f} GiB are reserved"
     )
     if facts.free_bytes >= SHORT_DISK_FACTOR * facts.least_free_bytes:
         return _check("disk", "disk", seen)
@@ -90,22 +90,22 @@ def check_disk(facts: ServiceFacts) -> DoctorCheck:
         "disk",
         seen,
         severity="blocks" if is_full else "slows",
-        cause="nothing new is accepted (507)" if is_full else "it is full soon",
-        fix="redkiln delete JOB   for jobs whose files are no longer needed, or a larger disk",
+        cause="the service accepts nothing new (507)" if is_full else "the disk is nearly full",
+        fix="redkiln delete JOB   for jobs whose files you no longer need, or a larger disk",
     )
 
 
 def check_broker(facts: ServiceFacts) -> DoctorCheck:
     """The doorbell; without it jobs start later, and start all the same."""
     if facts.broker != "away":
-        words = {"off": "none is set: workers ask by themselves", "unknown": "not rung yet"}
-        return _check("broker", "broker", words.get(facts.broker, "it answers"))
+        words = {"off": "not configured: workers poll for jobs", "unknown": "not contacted yet"}
+        return _check("broker", "broker", words.get(facts.broker, "responding"))
     return _check(
         "broker",
         "broker",
-        "it does not answer",
+        "not responding",
         severity="slows",
-        cause="Redis is away: workers hear of jobs at their next poll only",
+        cause="Redis is unreachable: workers find new jobs only at their next poll",
         fix="docker compose up --detach redis && docker compose logs redis",
     )
 
@@ -119,9 +119,9 @@ def check_releases(facts: ServiceFacts) -> DoctorCheck:
     return _check(
         "releases",
         "releases",
-        f"the service runs {__version__}, other: {names}",
+        f"the service runs {__version__}; different: {names}",
         severity="blocks" if len(others) == len(facts.workers) else "slows",
-        cause="a worker of another release gets no new jobs",
+        cause="a worker that runs another release gets no new jobs",
         fix="git pull && docker compose up --detach --build   on that machine",
     )
 
@@ -132,18 +132,18 @@ def check_clocks(facts: ServiceFacts) -> DoctorCheck:
     wrong = [worker for worker in told if abs(worker.skew_seconds or 0.0) > MAX_SKEW_SECONDS]
     if not wrong:
         seen = (
-            f"within {MAX_SKEW_SECONDS:.0f} s of the service's"
+            f"within {MAX_SKEW_SECONDS:.0f} s of the service's clock"
             if told
-            else "no worker has told a time yet"
+            else "no worker has reported its time yet"
         )
         return _check("clocks", "clocks", seen, is_known=bool(told))
     names = ", ".join(f"{worker.hostname} by {worker.skew_seconds:+.0f} s" for worker in wrong)
     return _check(
         "clocks",
         "clocks",
-        f"other than the service's: {names}",
+        f"differ from the service's clock: {names}",
         severity="slows",
-        cause="times of logs and curves do not fit together",
+        cause="times in logs and curves do not match",
         fix="sudo timedatectl set-ntp true   on that machine",
     )
 

@@ -17,11 +17,11 @@ router = APIRouter(
 
 @router.get("")
 def get_diagnosis(services: Use) -> Diagnosis:
-    """What keeps jobs from running, what slows them, and what to type.
+    """Get what stops jobs from running, what slows them down, and the commands that fix it.
 
-    The service's own checks, and the newest report of each live worker, which looks by itself
-    after its start, every ten minutes, and when a trainer has died. 200 whatever is found: read
-    `verdict`.
+    Contains the service's own checks and the newest report of each live worker. A worker checks
+    itself after it starts, every ten minutes, and when a trainer has died. The status is 200
+    whatever was found: read `verdict`.
     """
     return services.database.read(
         lambda session: diagnose(session, services.settings, broker=services.doorbell.state)

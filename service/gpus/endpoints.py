@@ -22,12 +22,14 @@ router = APIRouter(
 def get_gpus(
     services: Use,
     worker: Annotated[str | None, Query(max_length=100, description="Id of a worker.")] = None,
-    arch: Annotated[str | None, Query(max_length=100, description="As `gfx1100`.")] = None,
+    arch: Annotated[
+        str | None, Query(max_length=100, description="LLVM target, such as `gfx1100`.")
+    ] = None,
 ) -> Page[WorkerGpu]:
-    """List the GPUs of the live workers: what they are, what they do now and for which job.
+    """List the GPUs of the live workers, with their current telemetry and job.
 
-    `telemetry` is null when its worker has none or has not told any for a while; `excluded` says
-    why a GPU is not trained on.
+    `telemetry` is null if the worker has not reported any recently. `excluded` says why a GPU is
+    not used for training.
     """
     gpus = services.database.read(
         lambda session: list_gpus(session, services.settings, worker_id=worker, arch=arch)

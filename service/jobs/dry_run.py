@@ -20,7 +20,7 @@ def render_dry_run(session: Session, settings: Settings, body: Any, *, caller: C
         Unprocessable: with every problem that was found.
     """
     checked = check(session, settings, body, caller=caller)
-    estimates = Estimates(unknown=["time and memory: only trainings are estimated"])
+    estimates = Estimates(unknown=["time and memory: only training jobs are estimated"])
     if isinstance(checked.spec, TrainingSpec):
         estimates = estimate(session, checked.spec, checked.dataset)
     return json.dumps(

@@ -48,9 +48,9 @@ IdempotencyKeyHeader = Annotated[
 ]
 _INT64 = 2**63 - 1
 _PREVIEW: dict[int | str, dict[str, Any]] = {
-    200: {"description": "A picture or a table.", "content": {"image/png": {}}},
-    304: {"description": "The client has the newest one."},
-    412: {"description": "If-Match names another one."},
+    200: {"description": "An image or a table.", "content": {"image/png": {}}},
+    304: {"description": "The client already has the newest preview."},
+    412: {"description": "`If-Match` does not match the preview."},
 }
 _METADATA_PREFIX = "metadata."
 
@@ -60,7 +60,7 @@ _METADATA_PREFIX = "metadata."
     status_code=202,
     response_model=JobView,
     responses={
-        200: {"description": "A dry run's spec with its defaults, warnings, and what it will take."}
+        200: {"description": "Dry run: the spec with its defaults, warnings and estimates."}
     },
 )
 def submit_job(
@@ -70,9 +70,9 @@ def submit_job(
     idempotency_key: IdempotencyKeyHeader = None,
     dry_run: bool = False,
 ) -> Response:
-    """Submit a job, or with `dry_run` only check it and fill its defaults in."""
+    """Submit a job. With `dry_run`, only check the spec and fill in its defaults."""
     if isinstance(body, bytes):
-        raise UnsupportedMedia("send the spec as application/json")
+        raise UnsupportedMedia("the body is not JSON; send the spec as application/json")
     settings, database = services.settings, services.database
     if dry_run:
         answer = database.read(
@@ -98,10 +98,10 @@ def list_jobs(
     services: Use,
     status: Annotated[list[JobStatus] | None, Query(description="Any of these.")] = None,
     task: Annotated[str | None, Query(max_length=100)] = None,
-    after: Annotated[JobId | None, Query(description="Go on behind this job.")] = None,
+    after: Annotated[JobId | None, Query(description="Continue after this job.")] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
-    """List jobs, the newest first; `metadata.<key>=<value>` keeps those with that entry."""
+    """List jobs, newest first. `metadata.<key>=<value>` selects jobs with this entry."""
     jobs = list_summaries(
         services.database,
         statuses=status or [],
@@ -122,7 +122,7 @@ def list_jobs(
 
 @router.get("/{job_id}", response_model=JobView)
 def get_job(job_id: str, services: Use) -> Response:
-    """Look a job up."""
+    """Get a job."""
     return Response(services.views.get(job_id), media_type="application/json")
 
 
@@ -149,9 +149,10 @@ def get_events(
     after_seq: Annotated[int, Query(ge=0, le=_INT64)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
-    """A job's events from `after_seq` on; with `Accept: text/event-stream` as they happen.
+    """List the events of a job after `after_seq`.
 
-    The stream can be resumed with `Last-Event-ID` and ends with `event: end`.
+    With `Accept: text/event-stream`, stream them as they happen. A stream can be resumed with
+    `Last-Event-ID` and ends with `event: end`.
     """
     database = services.database
     if "text/event-stream" not in accept:
@@ -185,17 +186,21 @@ def get_events(
 def get_logs(
     job_id: str,
     services: Use,
-    offset: Annotated[int | None, Query(ge=0, le=_INT64, description="First byte wanted.")] = None,
-    tail: Annotated[int | None, Query(ge=0, le=100_000, description="Last lines wanted.")] = None,
+    offset: Annotated[
+        int | None, Query(ge=0, le=_INT64, description="Offset of the first byte.")
+    ] = None,
+    tail: Annotated[
+        int | None, Query(ge=0, le=100_000, description="Number of last lines.")
+    ] = None,
     attempt: Annotated[
         str | None, Query(pattern=r"^(\d{1,9}|att_[0-9a-z]{22})$", description="Number or id.")
     ] = None,
     follow: bool = False,
 ) -> Response:
-    """A job's log: its newest attempt's, or a chosen one's, as text.
+    """Get the log of a job's newest attempt, or of a chosen attempt, as text.
 
-    `Redkiln-Log-Size` is the offset to go on from. With `follow` the text goes on as it is written,
-    through the job's next attempts too, until the job has ended.
+    `Redkiln-Log-Size` is the offset at which to continue. With `follow`, the response continues
+    as the log is written, including the log of later attempts, until the job has ended.
     """
     database, logs_dir = services.database, services.settings.logs_dir
     log = database.read(lambda session: find_log(session, job_id, attempt=attempt))
@@ -215,15 +220,15 @@ def get_logs(
 @router.get("/{job_id}/preview", response_class=Response, responses=_PREVIEW)
 @router.head("/{job_id}/preview", response_class=Response, responses=_PREVIEW)
 def get_preview(job_id: str, request: Request, services: Use) -> Response:
-    """The newest sample predictions of a job: a PNG of images, a Markdown table of anything else.
+    """Get a job's newest sample predictions: a PNG for images, a Markdown table otherwise.
 
-    `Redkiln-Step` is the step that they were made at. With `If-None-Match` it is sent only when
-    there is a newer one.
+    `Redkiln-Step` is the step at which they were made. With `If-None-Match`, the content is sent
+    only if there is a newer preview.
     """
     services.database.read(lambda session: rules.get_job(session, job_id))
     preview = find_preview(preview_path(services.settings.previews_dir, job_id))
     if preview is None:
-        raise NotFound("the job has shown no sample predictions yet", code="no_preview")
+        raise NotFound("the job has no sample predictions yet", code="no_preview")
     facts = preview.facts
     part = choose_part(
         request.headers,
@@ -248,12 +253,14 @@ def get_metrics(
     job_id: str,
     services: Use,
     names: Annotated[
-        list[str] | None, Query(max_length=100, description="Repeated, or joined by commas.")
+        list[str] | None, Query(max_length=100, description="Repeatable, or separated by commas.")
     ] = None,
     after_step: Annotated[int | None, Query(ge=0, lt=2**53)] = None,
-    max_points: Annotated[int, Query(ge=2, le=100_000, description="Of each series.")] = 1000,
+    max_points: Annotated[
+        int, Query(ge=2, le=100_000, description="Most points per series.")
+    ] = 1000,
 ) -> Response:
-    """A job's metric series, thinned to `max_points` without hiding extremes."""
+    """Get a job's metric series, thinned to `max_points` but keeping extremes."""
     wanted = _split_names(names)
     content = services.database.read(
         lambda session: render_job_series(
@@ -268,14 +275,16 @@ def get_telemetry(
     job_id: str,
     services: Use,
     names: Annotated[
-        list[str] | None, Query(max_length=100, description="Repeated, or joined by commas.")
+        list[str] | None, Query(max_length=100, description="Repeatable, or separated by commas.")
     ] = None,
     after_ms: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only what is newer (ms since 1970).")
+        int | None, Query(ge=0, lt=2**53, description="Only points after this time (Unix ms).")
     ] = None,
-    max_points: Annotated[int, Query(ge=2, le=100_000, description="Of each series.")] = 1000,
+    max_points: Annotated[
+        int, Query(ge=2, le=100_000, description="Most points per series.")
+    ] = 1000,
 ) -> Response:
-    """What a job's GPUs and host did over time, thinned to `max_points` without hiding extremes."""
+    """Get what a job's GPUs and host measured over time, thinned to `max_points`."""
     wanted = _split_names(names)
     content = services.database.read(
         lambda session: render_job_telemetry(
@@ -299,6 +308,8 @@ def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
             continue
         key = name.removeprefix(_METADATA_PREFIX)
         if not key or len(key) > 64 or not all(c.isalnum() or c in "_.-" for c in key):
-            message = "a metadata key has letters, digits, '_', '.' and '-'"
+            message = (
+                f"{key!r} is not a metadata key; use up to 64 letters, digits, '_', '.' or '-'"
+            )
             raise Unprocessable(message, errors=[SpecProblem("", "bad_metadata_key", message)])
         yield key, value

@@ -116,7 +116,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
     if not chosen:
         unknown.append("time and memory: no job with this model has succeeded here yet")
     elif wanted.samples is None:
-        unknown.append("time: how many samples training goes through is not known yet")
+        unknown.append("time: the number of training samples is not known yet")
     estimates = []
     for device, job in chosen.items():
         seconds, why = _predict_seconds(wanted, job)
@@ -127,10 +127,10 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             unknown.append(f"memory on {device}: {why}")
         if differing := _name_differences(wanted, job):
             unknown.append(
-                f"how {differing} of {job.job_id}, which the time on {device} is taken from"
+                f"time on {device}: measured by {job.job_id}, whose {differing} from this job's"
             )
         if differing := _name_other_settings(wanted, job):
-            unknown.append(f"what it changes on {device} that {job.job_id} was {differing}")
+            unknown.append(f"time and memory on {device}: {job.job_id} was {differing}")
         estimates.append(
             Estimate(
                 device=device,
@@ -199,7 +199,7 @@ def _name_other_settings(wanted: Wanted, job: Measured) -> str:
         return ""
     had = " and ".join(f"{name} {job.settings[name]}" for name in names)
     asked = " and ".join(f"{name} {wanted.settings[name]}" for name in names)
-    return f"measured with {had}, while this job asks for {asked}"
+    return f"measured with {had}, but this job asks for {asked}"
 
 
 def _is_same(wanted: Wanted, job: Measured) -> bool:
@@ -225,28 +225,28 @@ def _name_differences(wanted: Wanted, job: Measured) -> str:
     has_other_data = wanted.dataset_id != job.dataset_id
     has_other_options = wanted.model not in (job.asked_model, job.model)
     if has_other_data and has_other_options:
-        return "this data set and the model's options differ from those"
+        return "data set and model options differ"
     if has_other_data:
-        return "this data set differs from that"
-    return "the model's options differ from those" if has_other_options else ""
+        return "data set differs"
+    return "model options differ" if has_other_options else ""
 
 
 def _predict_seconds(wanted: Wanted, job: Measured) -> tuple[float | None, str]:
     if wanted.samples is None:
         return None, ""
     if _compare_batches(wanted, job) > MAX_BATCH_FACTOR:
-        why = f"it was measured with a batch of {job.batch_size}, too far from {wanted.batch_size}"
+        why = f"measured with a batch size of {job.batch_size}, too far from {wanted.batch_size}"
         return None, why
     return job.training_seconds / job.samples * wanted.samples + job.other_seconds, ""
 
 
 def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
     if job.peak_memory_bytes is None:
-        return None, "it was not measured"
+        return None, "not measured"
     if wanted.batch_size not in (None, job.batch_size) or (
         wanted.batch_size is None and not _is_same(wanted, job)
     ):
-        return None, f"it was measured with a batch of {job.batch_size}"
+        return None, f"measured with a batch size of {job.batch_size}"
     return job.peak_memory_bytes, ""
 
 

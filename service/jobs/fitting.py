@@ -34,10 +34,10 @@ def count_train(dataset: Dataset, *, validation_fraction: float) -> int:
 def _say_what_fits(task: str, dataset: Dataset) -> str:
     message = f"data set {dataset.name!r} is for {dataset.task}, not {task}"
     if dataset.task in TABLE_TASKS and task in TABLE_TASKS and dataset.kind != "builtin":
-        return f"{message}; register it again with task={task}, or leave task away"
+        return f"{message}; register it again with task={task}, or remove `task` from the spec"
     fitting = [f"builtin:{name}" for name, builtin in BUILTINS.items() if builtin.task == task]
-    hint = f", or choose a set for {task} ({', '.join(fitting)})" if fitting else ""
-    return f"{message}; leave task away{hint}"
+    hint = f", or use a data set for {task} ({', '.join(fitting)})" if fitting else ""
+    return f"{message}; remove `task` from the spec{hint}"
 
 
 def _check_sizes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
@@ -49,20 +49,20 @@ def _check_sizes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
     problems = []
     if training.batch_size != "auto" and training.batch_size > num_train:
         message = (
-            f"a batch of {training.batch_size} is larger than the {num_train} samples that data "
-            f"set {dataset.name!r} has for training; use {num_train} or less, or auto"
+            f"a batch size of {training.batch_size} is larger than the {num_train} training "
+            f"samples of data set {dataset.name!r}; use at most {num_train}, or auto"
         )
         problems.append(SpecProblem("/training/batch_size", "batch_too_large", message))
     elif training.batch_size != "auto" and training.accumulation > training.batch_size:
         message = (
-            f"a batch of {training.batch_size} cannot be cut into {training.accumulation} micro "
-            "steps; lower accumulation or raise batch_size"
+            f"a batch size of {training.batch_size} cannot be split into {training.accumulation} "
+            "micro steps; lower accumulation or raise batch_size"
         )
         problems.append(SpecProblem("/training/accumulation", "too_many_micro_steps", message))
     if training.early_stopping is not None and num_validation < 1:
         message = (
-            f"data set {dataset.name!r} has one training sample a class, so none is left to "
-            "validate on; leave early_stopping away"
+            f"data set {dataset.name!r} has only one training sample per class, so none is left "
+            "for validation; remove early_stopping"
         )
         problems.append(SpecProblem("/training/early_stopping", "no_validation_split", message))
     return problems

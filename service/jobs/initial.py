@@ -46,16 +46,18 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
         return []
     source = session.get(Job, job_id)
     if source is None:
-        message = f"there is no job {job_id!r}; GET /v1/jobs lists what there is"
+        message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs"
         return [SpecProblem(_POINTER, "unknown_job", message)]
     if source.task != spec.task:
-        message = f"{job_id} trained for {source.task}, not for {spec.task}"
+        message = f"{job_id} was trained for {source.task}, not for {spec.task}"
         return [SpecProblem(_POINTER, "task_mismatch", message)]
     if source.status != JobStatus.SUCCEEDED:
-        message = f"{job_id} is {source.status}; one that succeeded has weights to start from"
+        message = (
+            f"{job_id} is {source.status}; only a job that succeeded has weights to start from"
+        )
         return [SpecProblem(_POINTER, "job_not_succeeded", message)]
     if find_initial(session, fields) is None:
-        message = f"{job_id} has no {CHECKPOINT} any more"
+        message = f"{job_id} no longer has its {CHECKPOINT}; choose another job"
         return [SpecProblem(_POINTER, "no_checkpoint", message)]
     trained = (source.resolved_spec or source.spec)["model"]
     return [
@@ -73,7 +75,7 @@ def _architecture_problems(
         if wanted[field] not in (trained[field], "auto"):
             message = (
                 f"that job trained {trained['name']} ({trained['source']}), not {wanted['name']} "
-                f"({wanted['source']}); leave source and name away to take its model"
+                f"({wanted['source']}); remove source and name to use its model"
             )
             return [SpecProblem(f"/model/{field}", "other_architecture", message)]
     return []

@@ -27,7 +27,8 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
     """
     job = get_job(session, job_id, lock=True)
     if not JobStatus(job.status).is_terminal:
-        raise Conflict(f"the job is {job.status}; cancel it first", code="job_active")
+        message = f"the job is {job.status} and cannot be deleted; cancel it first"
+        raise Conflict(message, code="job_active")
     attempt_ids = session.exec(select(Attempt.id).where(Attempt.job_id == job_id)).all()
     sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
     for table in (Artifact, Attempt, JobEvent, MetricChunk, TelemetryChunk):

@@ -52,7 +52,7 @@ def judge_loss(budgets: Budgets, *, last_step: int | None, message: str) -> Verd
     budgets = replace(budgets, deaths_step=step, deaths_at_step=deaths)
     if deaths >= POISON_DEATHS:
         where = "before its first step" if step < 0 else f"at step {step}"
-        text = f"{deaths} workers in a row were lost {where}; the job is not given to another one"
+        text = f"{deaths} workers in a row died {where}, so the job is not given to another worker"
         return Verdict(False, Reason(code=FailureCode.QUARANTINED, message=text), budgets)
     reason = Reason(code=FailureCode.WORKER_LOST, message=message, retryable=True)
     if budgets.losses_used >= budgets.max_losses:

@@ -71,7 +71,7 @@ def check_move(old: JobStatus, to: JobStatus) -> None:
         Conflict: it is not allowed.
     """
     if to not in TRANSITIONS[old]:
-        raise Conflict(f"a job that is {old} cannot become {to}", code=f"job_{old}")
+        raise Conflict(f"the job is {old} and cannot become {to}", code=f"job_{old}")
 
 
 def note_event(
@@ -141,7 +141,7 @@ def fail_waiting(session: Session, *, job_id: str, message: str | None = None) -
         return False
     if message is None:
         where = f"GET /v1/datasets/{job.dataset_id}"
-        message = f"data set {job.dataset_id} is invalid; {where} says why"
+        message = f"data set {job.dataset_id} is invalid; {where} shows why"
     reason = Reason(code=FailureCode.BAD_INPUT, message=message)
     move(session, job, JobStatus.FAILED, now=read_now(session), reason=reason)
     return True

@@ -31,7 +31,7 @@ def cancel(session: Session, job_id: str, *, now: datetime) -> Job:
     """
     job = get_job(session, job_id, lock=True)
     status = JobStatus(job.status)
-    reason = Reason(code=FailureCode.CANCELLED, message="cancelled by its owner")
+    reason = Reason(code=FailureCode.CANCELLED, message="cancelled by the user")
     if status in (JobStatus.QUEUED, JobStatus.PAUSED):
         move(session, job, JobStatus.CANCELLED, now=now, reason=reason)
     elif status in (JobStatus.RUNNING, JobStatus.PAUSING):
@@ -66,11 +66,12 @@ def resume(session: Session, job_id: str, *, now: datetime) -> Job:
     """
     job = get_job(session, job_id, lock=True)
     if job.status == JobStatus.PAUSING:
-        message = "its worker is still putting the checkpoint away; resume it once it is paused"
+        message = "the job is still saving its checkpoint; resume it once it is paused"
         raise Conflict(message, code="job_pausing")
     if job.status not in (JobStatus.QUEUED, JobStatus.RUNNING):
         if job.status != JobStatus.PAUSED:
-            raise Conflict(f"the job is {job.status}, not paused", code=f"job_{job.status}")
+            message = f"the job is {job.status}; only a paused job can be resumed"
+            raise Conflict(message, code=f"job_{job.status}")
         move(session, job, JobStatus.QUEUED, now=now, kind="resumed")
     return job
 
@@ -88,8 +89,8 @@ def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> 
     job = get_job(session, job_id, lock=True)
     status = JobStatus(job.status)
     if status not in (JobStatus.FAILED, JobStatus.CANCELLED):
-        hint = "; resume it" if status is JobStatus.PAUSED else ""
-        message = f"the job is {status}: only one that failed or was cancelled is retried{hint}"
+        hint = "; resume it instead" if status is JobStatus.PAUSED else ""
+        message = f"the job is {status}; only a failed or cancelled job can be retried{hint}"
         raise Conflict(message, code=f"job_{status}")
     step = _choose_step(list_checkpoints(session, job_id), start)
     drop_checkpoints(session, job_id, after_step=-1 if step is None else step)
@@ -137,7 +138,7 @@ def forget_checkpoints(session: Session, *, older_than_seconds: float) -> int:
     return len(job_ids)
 
 
-PAUSED = Reason(code=FailureCode.PAUSED, message="paused by its owner", retryable=True)
+PAUSED = Reason(code=FailureCode.PAUSED, message="paused by the user", retryable=True)
 _BATCH = 200
 
 
@@ -148,7 +149,8 @@ def _choose_step(checkpoints: Sequence[CheckpointView], start: RetryFrom) -> int
     for checkpoint in checkpoints:
         if start in ("newest", checkpoint.step) or (start == "best" and checkpoint.is_best):
             return checkpoint.step
-    known = ", ".join(str(checkpoint.step) for checkpoint in checkpoints) or "none"
+    known = ", ".join(str(checkpoint.step) for checkpoint in checkpoints)
     what = "best checkpoint" if start == "best" else f"checkpoint of step {start}"
-    message = f"the job has no {what}; it has those of steps: {known}"
+    choice = f"choose one of its steps: {known}" if known else "use `start`"
+    message = f"the job has no {what}; {choice}"
     raise Unprocessable(message, errors=[SpecProblem("/from", "no_such_checkpoint", message)])

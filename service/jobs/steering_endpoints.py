@@ -25,52 +25,55 @@ router = APIRouter(
 )
 
 STOPPED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "It is so."},
-    202: {"description": "Its worker still has to stop."},
-    409: {"description": "It has finished."},
+    200: {"description": "Done."},
+    202: {"description": "Accepted; the worker has not stopped yet."},
+    409: {"description": "The job has already finished."},
 }
 
 
 class RetryRequest(StrictModel):
-    """Where a retry begins."""
+    """Where a retry starts."""
 
     start: Annotated[RetryFrom, Field(alias="from")] = Field(
         "newest",
         alias="from",
-        description="`newest` or `best` checkpoint, that of a step, or `start` to begin anew.",
+        description="`newest` or `best` checkpoint, the number of a checkpoint's step, or `start` "
+        "to begin from step 0.",
     )
 
 
 @router.post("/cancel", response_model=JobView, status_code=202, responses=STOPPED)
 def cancel_job(job_id: str, services: Use) -> Response:
-    """Cancel a job: 200 when it is cancelled, 202 while its worker still has to stop."""
+    """Cancel a job. 200 if it is cancelled, 202 while its worker is stopping."""
     return _steer(services, lambda session: steering.cancel(session, job_id, now=read_now(session)))
 
 
 @router.post("/pause", response_model=JobView, status_code=202, responses=STOPPED)
 def pause_job(job_id: str, services: Use) -> Response:
-    """Pause a job: its GPU is free when it is `paused`, and it goes on from there when resumed.
+    """Pause a job. Once it is `paused`, its GPU is free; resuming continues from the same step.
 
-    200 when it is paused, 202 while its worker puts the checkpoint away.
+    200 if it is paused, 202 while its worker is saving the checkpoint.
     """
     return _steer(services, lambda session: steering.pause(session, job_id, now=read_now(session)))
 
 
-@router.post("/resume", response_model=JobView, responses={409: {"description": "Not paused."}})
+@router.post(
+    "/resume", response_model=JobView, responses={409: {"description": "The job is not paused."}}
+)
 def resume_job(job_id: str, services: Use) -> Response:
-    """Put a paused job back into the queue; it goes on exactly where it was."""
+    """Put a paused job back into the queue. It continues exactly where it stopped."""
     return _steer(services, lambda session: steering.resume(session, job_id, now=read_now(session)))
 
 
 @router.post(
     "/retry",
     response_model=JobView,
-    responses={409: {"description": "It has not ended, or has succeeded."}},
+    responses={409: {"description": "The job has not ended, or has succeeded."}},
 )
 def retry_job(
     job_id: str, services: Use, request: Annotated[RetryRequest | None, Body()] = None
 ) -> Response:
-    """Run a job again that failed or was cancelled, from a checkpoint of its own."""
+    """Run a failed or cancelled job again, from one of its checkpoints or from the start."""
     start = (request or RetryRequest()).start
     return _steer(
         services,
@@ -80,7 +83,7 @@ def retry_job(
 
 @router.get("/checkpoints")
 def get_checkpoints(job_id: str, services: Use) -> Page[CheckpointView]:
-    """List what a job can go on from, the newest first; a job that succeeded keeps none."""
+    """List the checkpoints a job can continue from, newest first. A succeeded job keeps none."""
     views = services.database.read(lambda session: steering.list_checkpoints(session, job_id))
     return Page[CheckpointView](
         data=list(views),

@@ -180,11 +180,11 @@ def _dataset_problems(session: Session, body: Any, dataset: Dataset | None) -> l
             return []  # the spec's own problem says so
         names = session.exec(select(Dataset.name).where(col(Dataset.deleted_at).is_(None))).all()
         near = difflib.get_close_matches(reference, set(names), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists what there is"
-        message = f"unknown data set {reference!r}; {hint}"
+        hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists the data sets"
+        message = f"there is no data set {reference!r}; {hint}"
         return [SpecProblem("/dataset", "unknown_dataset", message)]
     if dataset.status == DatasetStatus.INVALID:
-        message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} says why"
+        message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} shows why"
         return [SpecProblem("/dataset", "invalid_dataset", message)]
     return []
 
@@ -197,7 +197,7 @@ def _bundle_problems(session: Session, spec: JobSpec) -> list[SpecProblem]:
     sha256 = _bundle_of(spec)
     if sha256 is None or session.get(Bundle, sha256) is not None:
         return []
-    message = f"there is no such code here; send it first: PUT /v1/bundles/{sha256}"
+    message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
     return [SpecProblem("/script/bundle", "unknown_bundle", message)]
 
 
@@ -209,10 +209,10 @@ def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:
 def _warnings(dataset: Dataset | None, machines: list[Machine]) -> list[Warned]:
     warnings = []
     if dataset is not None and dataset.status == DatasetStatus.VALIDATING:
-        message = f"data set {dataset.name!r} was still being validated; the job waits for it"
+        message = f"data set {dataset.name!r} was still being validated; the job starts after that"
         warnings.append(Warned(code="dataset_validating", message=message))
     if not machines:
-        message = "no worker was live when it was submitted; it waits for one"
+        message = "no worker was live when the job was submitted; it starts when one is"
         warnings.append(Warned(code="no_live_worker", message=message))
     return warnings
 
@@ -220,13 +220,13 @@ def _warnings(dataset: Dataset | None, machines: list[Machine]) -> list[Warned]:
 def _waiting_reason(checked: Checked) -> Reason:
     for warning in checked.warnings:
         return Reason(code=warning.code, message=warning.message, retryable=True)
-    return Reason(code="waiting", message="waits for a worker with a free slot", retryable=True)
+    return Reason(code="waiting", message="waiting for a worker with a free slot", retryable=True)
 
 
 def _replay(known: IdempotencyKey, digest: str) -> Submitted:
     if known.body_sha256 != digest:
         raise Unprocessable(
-            "this Idempotency-Key was used with another body; choose a new key",
+            "this Idempotency-Key was already used with a different body; choose a new key",
             code="idempotency_key_reused",
         )
     return Submitted(known.job_id, known.response, is_replayed=True)

@@ -35,7 +35,7 @@ class NewKey(BaseModel):
 
 @router.post("", status_code=201)
 def create(body: Annotated[NewKey, Body()], services: Use, response: Response) -> CreatedKey:
-    """Make a key; the secret is shown this once."""
+    """Create a key. Its secret is in this response only."""
     created = services.database.write(
         lambda session: create_key(session, name=body.name, scope=body.scope)
     )
@@ -47,10 +47,12 @@ def create(body: Annotated[NewKey, Body()], services: Use, response: Response) -
 @router.get("")
 def list_all(
     services: Use,
-    after: Annotated[str | None, Query(max_length=64, description="Go on behind this key.")] = None,
+    after: Annotated[
+        str | None, Query(max_length=64, description="Continue after this key.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Page[KeyView]:
-    """List keys, the newest first; revoked ones too, secrets never."""
+    """List keys, including revoked ones, newest first. Secrets are never shown."""
     keys = services.database.read(lambda session: list_keys(session, after=after, limit=limit + 1))
     shown = [key_view(key) for key in keys[:limit]]
     return Page[KeyView](
@@ -63,7 +65,7 @@ def list_all(
 
 @router.delete("/{key_id}", status_code=204, response_class=Response)
 def revoke(key_id: str, services: Use) -> Response:
-    """Revoke a key; it stops working at once."""
+    """Revoke a key. It stops working at once."""
     services.database.write(lambda session: revoke_key(session, key_id))
     services.keys.forget()
     return Response(status_code=204)

@@ -72,6 +72,6 @@ def create_private(path: Path, text: str) -> bool:
 def _register(session: Session, *, secret: str, name: str, scope: KeyScope) -> None:
     key_id = parse_key_id(secret)
     if key_id is None:
-        raise ValueError(f"{name}.key does not hold a key; remove it to get a new one")
+        raise ValueError(f"{name}.key does not contain a key; delete it to get a new one")
     if session.get(ApiKey, key_id) is None:
         add_key(session, secret, name=f"first {name} key", scope=scope)

@@ -24,7 +24,7 @@ def add_key(session: Session, secret: str, *, name: str, scope: KeyScope) -> Api
     """Let a secret be a key; its hash is kept."""
     key_id = parse_key_id(secret)
     if key_id is None:
-        raise ValueError("not the text of a key")
+        raise ValueError("the text is not a key")
     key = ApiKey(
         id=key_id,
         name=name,

@@ -14,10 +14,10 @@ router = APIRouter(tags=["health"], dependencies=[Depends(require_user)])
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "The exposition format."}},
+    responses={200: {"content": {"text/plain": {}}, "description": "Prometheus text format."}},
 )
 def get_prometheus_metrics(request: Request, accept: Annotated[str, Header()] = "") -> Response:
-    """Requests, jobs, the queue, workers, GPUs and storage, for Prometheus."""
+    """Get metrics of requests, jobs, workers, GPUs and storage for Prometheus."""
     registry: CollectorRegistry = request.app.state.registry
     encode, media_type = choose_encoder(accept)
     return Response(encode(registry), headers={"Content-Type": media_type})

@@ -17,13 +17,13 @@ class RequestMeter:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "redkiln_http_requests_total",
-            "Requests by route and by the status of their answer.",
+            "Requests by route and response status.",
             ["method", "route", "status"],
             registry=registry,
         )
         self._seconds = Histogram(
             "redkiln_http_request_duration_seconds",
-            "Time until an answer begins; streams go on after it.",
+            "Time until the response starts; streams continue after that.",
             ["method", "route"],
             buckets=BUCKETS,
             registry=registry,

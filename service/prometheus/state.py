@@ -70,16 +70,16 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All gauges."""
-        yield _family("redkiln_info", "The release.", "version", {__version__: 1})
+        yield _family("redkiln_info", "Release of the service.", "version", {__version__: 1})
         is_up = self._services.doorbell.state == "up"
-        yield GaugeMetricFamily("redkiln_broker_up", "1 while the broker answers.", is_up)
+        yield GaugeMetricFamily("redkiln_broker_up", "1 while the broker responds.", is_up)
         try:
             metrics = [*self._state.get(), *self._storage.get()]
         except ServiceError:
             metrics = []
         yield from metrics
         yield GaugeMetricFamily(
-            "redkiln_database_up", "1 while the database answers.", bool(metrics)
+            "redkiln_database_up", "1 while the database responds.", bool(metrics)
         )
 
     def _read_state(self) -> list[Metric]:
@@ -96,7 +96,9 @@ class StateCollector(Collector):
 
     def _read_storage(self) -> list[Metric]:
         free = shutil.disk_usage(self._services.settings.state_dir).free
-        disk = GaugeMetricFamily("redkiln_state_free_bytes", "Room left for the state.", free)
+        disk = GaugeMetricFamily(
+            "redkiln_state_free_bytes", "Free bytes on the disk of the state folder.", free
+        )
         return [self._services.database.read(storage_gauge), disk]
 
 
@@ -107,10 +109,12 @@ def queue_gauges(session: Session) -> list[Metric]:
     counts.update((status, number) for status, number in counted)
     oldest = session.execute(_OLDEST).scalar_one_or_none()
     waited = 0.0 if oldest is None else (read_now(session) - oldest).total_seconds()
-    jobs = _family("redkiln_jobs", "Jobs by their status.", "status", counts)
-    depth = GaugeMetricFamily("redkiln_queue_depth", "Jobs that wait.", counts[JobStatus.QUEUED])
+    jobs = _family("redkiln_jobs", "Jobs by status.", "status", counts)
+    depth = GaugeMetricFamily("redkiln_queue_depth", "Queued jobs.", counts[JobStatus.QUEUED])
     age = GaugeMetricFamily(
-        "redkiln_queue_oldest_seconds", "How long the oldest of them waits.", max(0.0, waited)
+        "redkiln_queue_oldest_seconds",
+        "How long the oldest queued job has waited.",
+        max(0.0, waited),
     )
     return [jobs, depth, age]
 
@@ -122,7 +126,12 @@ def worker_gauge(session: Session, *, away_seconds: float) -> Metric:
     rows = session.execute(sa.select(is_live, sa.func.count()).group_by(is_live))
     counts = {"live": 0, "away": 0}
     counts.update((state, number) for state, number in rows)
-    return _family("redkiln_workers", "Workers that have said hello.", "state", counts)
+    return _family(
+        "redkiln_workers",
+        "Workers that have registered, by whether they are live.",
+        "state",
+        counts,
+    )
 
 
 def gpu_gauges(gpus: list[WorkerGpu]) -> list[Metric]:
@@ -150,7 +159,7 @@ def storage_gauge(session: Session) -> Metric:
         ),
     }
     sizes = {kind: session.execute(query).scalar_one() or 0 for kind, query in kept.items()}
-    return _family("redkiln_stored_bytes", "Sizes of what is kept.", "kind", sizes)
+    return _family("redkiln_stored_bytes", "Stored bytes by kind.", "kind", sizes)
 
 
 def _family(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

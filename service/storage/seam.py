@@ -187,7 +187,7 @@ class Storage(ABC):
         found = staged.close()
         if sha256 is not None and found != sha256:
             raise DigestMismatch(
-                f"the {staged.size_bytes} bytes received hash to {found}, not to {sha256}; "
+                f"the {staged.size_bytes} received bytes have sha256 {found}, not {sha256}; "
                 "send them again"
             )
         self._keep(staged, found)
@@ -196,7 +196,7 @@ class Storage(ABC):
 
 def gone(sha256: str) -> Gone:
     """The error of a blob that is not there any more."""
-    return Gone(f"the content {sha256} was removed")
+    return Gone(f"the content {sha256} has been deleted")
 
 
 async def _gather(stream: AsyncIterable[bytes]) -> AsyncIterator[bytearray]:
@@ -226,6 +226,6 @@ def _disk_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise StorageFull("the service's disk is full; delete data sets or jobs") from error
+        raise StorageFull("the service's disk is full; delete jobs or data sets") from error
     except ObjectStoreError as error:
         raise Unavailable(f"the object store failed: {error}") from error

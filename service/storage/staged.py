@@ -37,7 +37,7 @@ class Staged:
         """
         self.size_bytes += len(data)
         if self._limit is not None and self.size_bytes > self._limit:
-            raise TooLarge(f"the body is over the limit of {self._limit} bytes")
+            raise TooLarge(f"the body is larger than the limit of {self._limit} bytes")
         self._require_room(len(data))
         self._digest.update(data)
         view = memoryview(data)
@@ -73,6 +73,6 @@ def require_free(folder: Path, num_bytes: int) -> None:
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < num_bytes:
         raise StorageFull(
-            f"the service's disk has {free_bytes / 2**30:.2f} GiB free, and "
-            f"{num_bytes / 2**30:.2f} GiB are wanted; delete data sets or jobs"
+            f"the service's disk has {free_bytes / 2**30:.2f} GiB free but needs "
+            f"{num_bytes / 2**30:.2f} GiB; delete jobs or data sets"
         )

@@ -45,12 +45,14 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
         return SpecProblem("/resources/device", "no_gpu_worker", _explain_no_gpu(machines))
     arches = {arch for machine in with_gpu for arch in machine.arches if arch is not None}
     if with_gpu and resources.arch and not arches.intersection(resources.arch):
-        known = ", ".join(sorted(arches)) or "none that has a name"
-        message = f"no live worker has such a GPU; live architectures: {known}"
+        known = ", ".join(sorted(arches)) or "none known"
+        message = f"no live worker has a GPU of this architecture; available: {known}"
         return SpecProblem("/resources/arch", "no_such_arch", message)
     most = max((most_alike(machine.arches, resources.arch) for machine in with_gpu), default=0)
     if with_gpu and resources.gpus > most:
-        message = f"no live worker has {resources.gpus} GPUs of one architecture; at most {most}"
+        message = (
+            f"no live worker has {resources.gpus} GPUs of one architecture; use at most {most}"
+        )
         return SpecProblem("/resources/gpus", "not_enough_gpus", message)
     return None
 
@@ -58,11 +60,11 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
 def _explain_no_gpu(machines: Sequence[Machine]) -> str:
     exclusions = [sentence for machine in machines for sentence in machine.exclusions]
     if exclusions:
-        every = f"every GPU of the live workers is left alone: {'; '.join(exclusions[:3])}"
-        return f"{every}; device cpu trains without one"
+        every = f"the live workers use none of their GPUs: {'; '.join(exclusions[:3])}"
+        return f"{every}; repair one, or use device cpu to train without a GPU"
     return (
-        "no live worker has a GPU to train on (`redkiln doctor` says why, where a machine has "
-        "one); start one that has, or use device any or cpu"
+        "no live worker has a usable GPU; start a worker with one, or use device any or cpu (if a "
+        "machine has a GPU, `redkiln doctor` shows why it is not used)"
     )
 
 

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/workers", tags=["workers"])
 
 @router.get("", dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)])
 def get_workers(services: Use) -> Page[WorkerView]:
-    """List the workers that ever said hello, the last heard of first."""
+    """List all workers that have ever registered, most recently seen first."""
     workers = services.database.read(lambda session: list_workers(session, services.settings))
     return Page[WorkerView](
         data=workers,
@@ -42,13 +42,13 @@ def get_workers(services: Use) -> Page[WorkerView]:
     "/{worker_id}", dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)]
 )
 def look_worker_up(worker_id: str, services: Use) -> WorkerView:
-    """Look a worker up: its GPUs, what it does, what its doctor found."""
+    """Get a worker: its GPUs, its running attempts and its doctor's verdict."""
     return services.database.read(lambda session: get_worker(session, services.settings, worker_id))
 
 
 @router.post("/hello", dependencies=[Depends(require_worker)])
 def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloResponse:
-    """A worker has started; what its former process was running is given to others."""
+    """Register a worker that has started. Attempts of its previous process are lost."""
     services.database.write(lambda session: hello(session, request))
     log.info("worker_hello", worker_id=request.worker_id, hostname=request.hostname)
     return HelloResponse(poll_seconds=services.settings.poll_seconds)
@@ -56,7 +56,7 @@ def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloR
 
 @router.post("/status", dependencies=[Depends(require_worker)])
 def tell_status(request: Annotated[StatusRequest, Body()], services: Use) -> StatusResponse:
-    """A worker's hardware as it is now; only the newest status is kept."""
+    """Store the current state of a worker's hardware. Only the newest status is kept."""
     services.database.write(lambda session: take_status(session, request))
     return StatusResponse(status_seconds=services.settings.status_seconds)
 
@@ -65,7 +65,7 @@ def tell_status(request: Annotated[StatusRequest, Body()], services: Use) -> Sta
     "/claim",
     dependencies=[Depends(require_worker)],
     response_model=ClaimResponse,
-    responses={204: {"description": "There is nothing that it can run."}},
+    responses={204: {"description": "There is no job that the worker can run."}},
 )
 def claim_job(request: Annotated[ClaimRequest, Body()], services: Use) -> Response:
     """Give a worker the best job for its free slots."""

@@ -37,7 +37,7 @@ def hello(session: Session, request: HelloRequest) -> None:
     """
     if request.protocol != PROTOCOL_VERSION:
         raise ProtocolMismatch(
-            f"this service speaks protocol {PROTOCOL_VERSION}, the worker {request.protocol}; "
+            f"the worker uses protocol {request.protocol}, this service {PROTOCOL_VERSION}; "
             "run the same release of both",
             protocol=PROTOCOL_VERSION,
         )
@@ -46,7 +46,7 @@ def hello(session: Session, request: HelloRequest) -> None:
             "worker_of_another_release",
             host=request.hostname,
             release=request.version,
-            advice=f"it gets no new jobs until it runs {__version__}, as this service does",
+            advice=f"it gets no new jobs until it runs {__version__} like this service",
         )
     now = read_now(session)
     known = session.get(Worker, request.worker_id, with_for_update=True)
@@ -152,7 +152,7 @@ def _lose_attempts(session: Session, request: HelloRequest, *, now: datetime) ->
         Attempt.boot_id != request.boot_id,
     )
     for attempt in session.exec(statement.with_for_update()).all():
-        lose(session, attempt, now=now, message="its worker was restarted")
+        lose(session, attempt, now=now, message="the worker was restarted")
 
 
 def _view(

@@ -34,7 +34,7 @@ def take_status(session: Session, request: StatusRequest) -> bool:
         return True
     worker = session.get(Worker, request.worker_id)
     if worker is None or worker.boot_id != request.boot_id:
-        raise Superseded("say hello first: this worker is unknown, or was started again")
+        raise Superseded("this worker is unknown or has restarted; send hello first")
     known = session.get(WorkerStatus, request.worker_id, with_for_update=True)
     if known is not None and known.boot_id == request.boot_id:
         return False

@@ -38,7 +38,7 @@ def test_a_package_of_the_bundle_lies_over_the_workers_own_torch(scripts, run):
         assert f"has 1.0 {importlib.metadata.version('torch')}" in log
         logs.append(log)
     assert "installing --no-index" in logs[0]
-    assert "is there already" in logs[1]
+    assert "reusing the environment" in logs[1]
 
 
 def test_a_package_that_needs_another_torch_is_refused(run):

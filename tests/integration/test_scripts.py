@@ -201,7 +201,7 @@ def test_an_exception_that_the_doctor_knows_is_told_with_what_to_do(scripts, run
     code = "raise RuntimeError('HIP out of memory. Tried to allocate 2.00 GiB')"
     job = scripts.wait_for_end(run("python", "-c", code))
     assert (job.status, job.reason.code) == (JobStatus.FAILED, "out_of_memory")
-    assert "Have the script use smaller batches" in job.reason.message
+    assert "Use smaller batches in the script" in job.reason.message
     assert len(job.attempts) == 1
     death = DeathBook(scripts.stack.worker_dir()).load()[-1]
     assert (death.attempt_id, death.row) == (job.attempts[0].id, 16), "the doctor hears of it"
@@ -257,7 +257,7 @@ def test_a_package_that_does_not_exist_is_told_in_the_installers_words(scripts, 
     assert "no-such-package-of-anybody" in job.reason.message
 
 
-def test_a_program_that_is_not_there_is_told(scripts, run):
+def test_a_missing_program_is_reported(scripts, run):
     job = scripts.wait_for_end(run("no-such-program"))
     assert job.reason.code == "bad_input"
     assert "no-such-program" in job.reason.message

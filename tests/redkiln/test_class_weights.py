@@ -32,9 +32,13 @@ def test_no_weights_stay_none():
     [
         ({"dgo": 2.0}, "/training/class_weights/dgo", "did you mean 'dog'?"),
         ({"a/b": 2.0}, "/training/class_weights/a~1b", "known: cat, dog, emu"),
-        ([1.0, 2.0], "/training/class_weights", "2 weights for 3 classes (cat, dog, emu)"),
-        ([0, 0, 0], "/training/class_weights", "nothing to learn"),
-        ({"cat": 0, "dog": 0, "emu": 0}, "/training/class_weights", "nothing to learn"),
+        (
+            [1.0, 2.0],
+            "/training/class_weights",
+            "there are 2 weights but 3 classes (cat, dog, emu)",
+        ),
+        ([0, 0, 0], "/training/class_weights", "a positive weight"),
+        ({"cat": 0, "dog": 0, "emu": 0}, "/training/class_weights", "a positive weight"),
     ],
 )
 def test_weights_that_do_not_fit_the_classes_are_told_with_their_place(weights, pointer, words):

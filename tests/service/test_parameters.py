@@ -9,13 +9,13 @@ JOB = "job_" + "0" * 22
         ("/v1/jobs?foo=1", "foo", "known: status, task, after, limit, metadata.<key>"),
         ("/v1/jobs?state=queued", "state", "did you mean 'status'?"),
         ("/v1/jobs?limit=2&metdata.team=a", "metdata.team", "did you mean"),
-        (f"/v1/jobs/{JOB}?limit=2", "limit", "there are none here"),
+        (f"/v1/jobs/{JOB}?limit=2", "limit", "this endpoint has no query parameters"),
         (f"/v1/jobs/{JOB}/events?after=2", "after", "did you mean 'after_seq'?"),
-        (f"/v1/jobs/{JOB}/artifacts?limit=2", "limit", "there are none here"),
+        (f"/v1/jobs/{JOB}/artifacts?limit=2", "limit", "this endpoint has no query parameters"),
         ("/v1/datasets?names=a", "names", "did you mean 'name'?"),
         ("/v1/keys?limt=2", "limt", "did you mean 'limit'?"),
-        ("/v1/workers?status=idle", "status", "there are none here"),
-        ("/v1/tasks?name=a", "name", "there are none here"),
+        ("/v1/workers?status=idle", "status", "this endpoint has no query parameters"),
+        ("/v1/tasks?name=a", "name", "this endpoint has no query parameters"),
     ],
 )
 def test_an_unknown_parameter_is_refused_with_the_nearest_known_one(client, path, name, words):

@@ -1,7 +1,6 @@
-"""The agent: keeps slots and their spares, answers the doorbell, polls while idle.
+"""The agent: keeps slots and their spares, answers the doorbell and polls while idle.
 
-It is where all parts of a worker are put together and taken apart again, in the right order; what
-each of them does is in a file of its own.
+It builds all parts of a worker and shuts them down in the right order; each part has its own file.
 """
 
 import os
@@ -45,17 +44,17 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 BUSY_SECONDS = 1.0
-"""How long a doorbell waits for a slot before it is passed on to other workers."""
+"""How long a doorbell waits for a free slot before it is passed to another worker."""
 REPORT_GRACE_SECONDS = 20.0
-"""What a worker that shuts down grants the service, beyond the trainers' grace, to hear of it."""
+"""How long a worker that shuts down waits for the service after the trainers' grace period."""
 
 
 class Agent:
-    """A worker's life: `start`, `answer` from any thread, `ask_to_stop`, `join`.
+    """A worker's lifetime: `start`, `answer` from any thread, `ask_to_stop`, `join`.
 
     Args:
-        settings: see `worker.settings`.
-        on_fatal: called once, from a thread of the agent's, when the worker cannot go on.
+        settings: See `worker.settings`.
+        on_fatal: Called once, from one of the agent's threads, when the worker cannot continue.
     """
 
     def __init__(self, settings: WorkerSettings, *, on_fatal: Callable[[], None]) -> None:
@@ -73,7 +72,7 @@ class Agent:
         self._inventory = Inventory()
         self._pool = SlotPool([])
         self._claiming = threading.Lock()
-        self._registration: Registration  # known from `start` on, like the slots that use it
+        self._registration: Registration  # set by `start`, like the slots that use it
         self._gpus: HostGpus | None = None
         self._park: GpuPark | None = None
         self._checks: GpuChecks | None = None
@@ -84,16 +83,16 @@ class Agent:
 
     @property
     def num_slots(self) -> int:
-        """Attempts at once; known after `start`."""
+        """Number of attempts that can run at once; known after `start`."""
         return len(self._pool.slots)
 
     def start(self) -> None:
-        """Take the folder, look at the hardware, and begin to greet and to poll.
+        """Lock the worker's folder, detect the hardware, register and begin to poll.
 
         Raises:
-            FolderInUse: another agent works in the folder.
-            InventoryFailed: torch could not be asked.
-            OSError: the folder cannot be made or written, or the address of the metrics is taken.
+            FolderInUse: Another agent uses the folder.
+            InventoryFailed: torch could not report its version and devices.
+            OSError: The folder cannot be created or written, or the metrics address is in use.
         """
         settings = self._settings
         settings.prepare_dirs()
@@ -149,13 +148,13 @@ class Agent:
         self._poller.start()
 
     def answer(self, hint: str | None) -> bool:
-        """Claim and run attempts until there is none left.
+        """Claim and run attempts until no job is left.
 
         Args:
-            hint: the job id of the message that rang.
+            hint: Job id from the doorbell message.
 
         Returns:
-            False if no slot is free: somebody else should answer.
+            False if no slot is free, so that another worker should answer.
         """
         if not self._pool.wait_for_free(BUSY_SECONDS):
             return False
@@ -167,7 +166,7 @@ class Agent:
         return True
 
     def gpu_states(self) -> list[GpuState]:
-        """Every GPU of the host: what it is and does, for which attempt, why it is left alone."""
+        """Return every GPU of the host: facts, readings, its attempt and why it is excluded."""
         if self._gpus is None or self._park is None:
             return []
         park, newest = self._park, self._gpus.newest
@@ -182,16 +181,16 @@ class Agent:
         ]
 
     def ask_to_stop(self) -> None:
-        """Begin to shut down; safe in a signal handler."""
+        """Begin to shut down; safe to call from a signal handler."""
         os.eventfd_write(self._stop_fd, 1)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody has asked the worker to stop."""
+        """Whether the worker has been asked to stop."""
         return self._stopping.is_set()
 
     def wait_until_stopping(self, timeout_seconds: float | None = None) -> None:
-        """Wait until somebody has asked the worker to stop, or the time is up."""
+        """Wait until the worker is asked to stop or the timeout expires."""
         self._stopping.wait(timeout_seconds)
 
     def join(self) -> None:
@@ -243,7 +242,7 @@ class Agent:
         return GpuChecks(self._park, tests, on_change=self._heed_gpus)
 
     def _heed_gpus(self) -> None:
-        """A GPU was taken in or out: there may be work for it, and others wait to see it."""
+        """React to a GPU that was included or excluded: look for work and report the change."""
         self._wake.set()
         self._tell_status()
 
@@ -279,7 +278,7 @@ class Agent:
     def _fail(self, message: str) -> None:
         if self.fatal is None:
             self.fatal = message
-            log.critical("the worker cannot go on", reason=message)
+            log.critical("the worker cannot continue", reason=message)
             self.ask_to_stop()
             self._on_fatal()
 
@@ -289,8 +288,8 @@ class Agent:
             self._wake.clear()
             try:
                 self._poll_once()
-            except Exception:  # a full disk, say: polling is what makes it good again
-                log.exception("polling broke off")
+            except Exception:  # a full disk, for instance, from which polling can recover
+                log.exception("polling failed; retrying")
                 self._registration.is_unanswered = True
             if self._registration.is_unanswered:
                 self._stopping.wait(backoff.next_seconds())
@@ -329,14 +328,14 @@ class Agent:
                 client = self._client.attempt(claim)
                 outcome = Attempt(claim, client, slot.bench, stop, claimed.grant).run()
                 log.info("attempt ended", outcome=outcome)
-            except Exception:  # whatever it was, the slot must serve the next job
-                log.exception("attempt broke off; its lease will tell the service")
+            except Exception:  # the slot must serve the next job, whatever went wrong here
+                log.exception("attempt failed; the service will notice when its lease expires")
             finally:
                 self._pool.vacate(slot)
                 self._tell_status()
 
     def _claim(self, hint: str | None) -> Claimed | NoClaim:
-        """Ask for a job for all that is free, and keep free what it does not need."""
+        """Ask for a job for all free slots, and free those that it does not need."""
         if self._stopping.is_set() or not self._registration.is_known:
             return NoClaim.NO_JOB
         with self._claiming:

@@ -1,4 +1,4 @@
-"""Files of an attempt on their way to the service."""
+"""Uploads an attempt's files to the service."""
 
 import hashlib
 from pathlib import Path
@@ -12,17 +12,17 @@ LOG = OutputFile(name="trainer.log", kind="log", media_type="text/plain; charset
 
 
 class Blobs(Protocol):
-    """Where files go."""
+    """Stores bytes under their digest."""
 
     def has_blob(self, sha256: str) -> bool:
-        """Whether these bytes are there already."""
+        """Return whether the service has these bytes already."""
 
     def put_blob(self, sha256: str, content: BinaryIO) -> None:
         """Store bytes under their digest."""
 
 
 def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
-    """What there is to publish: the files that a child listed, the log, and what lies beside."""
+    """List the files to publish: those that a child listed, the extra files, and the log."""
     outputs = {output.name: output for output in jobdir.load_outputs()}
     files = [(jobdir.locate(output), output) for output in outputs.values()]
     files += [(jobdir.extra_dir / e.name, e) for e in EXTRAS if e.name not in outputs]
@@ -32,19 +32,19 @@ def list_files(jobdir: JobDir) -> list[tuple[Path, OutputFile]]:
 
 
 def upload_file(client: Blobs, path: Path, output: OutputFile, *, root: Path) -> ArtifactCommit:
-    """Upload a file, unless the service has its bytes, and say what it is.
+    """Upload a file, unless the service has its bytes, and describe it.
 
-    It is opened once, and no link on its way is followed: a script may have put one there.
+    The file is opened once, without following links: a script may have put a link in its path.
 
     Args:
-        client: where to.
-        path: of the file.
-        output: what it is.
-        root: the job directory, in which it lies.
+        client: Receives the file.
+        path: The file's path.
+        output: The file's name, kind and media type.
+        root: The job directory, which contains the file.
 
     Raises:
-        ServiceError: see `worker.agent.client`.
-        OSError: the file cannot be read, is no plain file, or lies behind a link.
+        ServiceError: See `worker.agent.client`.
+        OSError: The file cannot be read, is not a regular file, or its path contains a link.
     """
     with open_beneath(root, path.relative_to(root).as_posix()) as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()

@@ -50,16 +50,17 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 DRAIN_SECONDS = 30.0
-"""For the last files of a script that was stopped."""
+"""How long a stopped script's last files may take to upload."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What a slot works with, attempt after attempt.
+    """What a slot uses for every attempt.
 
     Attributes:
-        is_out_of_time: whether the worker shuts down and has waited long enough for the service.
-        read_gpus_of: the newest readings of the GPUs that an attempt holds.
+        is_out_of_time: Whether the worker is shutting down and has waited long enough for the
+            service.
+        read_gpus_of: The newest readings of the GPUs that an attempt holds.
     """
 
     settings: WorkerSettings
@@ -112,7 +113,7 @@ class Attempt:
         """Run the attempt to its end and report it.
 
         Returns:
-            Its outcome, or `superseded` or `unreported`.
+            The attempt's outcome, or `superseded` or `unreported`.
         """
         try:
             outcome = self._close(self._work())
@@ -147,12 +148,12 @@ class Attempt:
         except Superseded:
             raise
         except Exception as error:
-            log.exception("attempt broke off")
-            text = f"A fault of the worker's own: {error!r}"
+            log.exception("attempt failed with an internal error")
+            text = f"The worker failed with an internal error: {error!r}"
             return JobFailure.of(FailureCode.INTERNAL, text)
 
     def _prepare(self, held: ExitStack) -> None:
-        # A claim whose answer was lost is answered again with the same attempt.
+        # The service answers a claim whose answer was lost with the same attempt again.
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         self._jobdir.out_dir.mkdir(parents=True)
         self._write(EventKind.PHASE, phase=Phase.PREPARING)
@@ -212,7 +213,7 @@ class Attempt:
         self.stop.check()
 
     def _fetch_checkpoints(self) -> str | None:
-        """Fetch what the attempt goes on from, and say so where it is not what it was offered."""
+        """Fetch the checkpoint to resume from; report it if it is not the one that was offered."""
         offered = self.claim.checkpoints
         taken = fetch_checkpoints(
             offered,
@@ -227,7 +228,7 @@ class Attempt:
             step = 0 if taken is None else taken.step
             self._write(EventKind.METRICS, points={}, undone_after=step)
         if offered and taken is None:
-            text = "no checkpoint could be fetched; the job begins anew"
+            text = "No checkpoint could be fetched, so the job restarts from the beginning."
             self._write(EventKind.WARNING, code="restarted", message=text)
         return None if taken is None else name_file(taken)
 
@@ -245,7 +246,7 @@ class Attempt:
         launcher = self.bench.launcher
         if self._is_script:
             child = launcher.start_script(self._jobdir, self.grant)
-            launcher.start_script_spare()  # ready when the next comes, which may be soon
+            launcher.start_script_spare()  # the next script may come soon
             return child
         return launcher.start_trainer(
             self._jobdir,
@@ -254,7 +255,7 @@ class Attempt:
         )
 
     def _count_ranks(self) -> int:
-        # A task that trains nothing makes what processes it needs itself.
+        # A task that trains nothing starts the processes that it needs itself.
         if not self._exports:
             return 1
         return len(self.grant.gpus) or self.bench.settings.cpu_ranks
@@ -268,22 +269,22 @@ class Attempt:
         return exports_model(self.claim.spec.get("task"))
 
     def _is_trained(self) -> bool:
-        """Whether the trainer has done its work: what the export needs, or all there is."""
+        """Whether the trainer has finished: it left what the export needs, or the job's result."""
         return self._jobdir.trained_path.exists() if self._exports else self._has_result
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
         start = partial(self.bench.launcher.start_export, self._jobdir)
-        # Files are listed as they are made, so their list does not tell that all are there.
+        # Files are listed as they are written, so the list does not show that it is complete.
         return self._see_through(start, is_complete=lambda: self._has_result)
 
     def _see_through(
         self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
     ) -> JobFailure | None:
-        # All this before the child is there: it may have written, or died, when next we are run.
+        # Before the child starts: it may write or die before this thread runs again.
         spool = EventSpool.at_end(self._jobdir.events_path)
         oom_kills = count_oom_kills()
-        # Whose child uses no GPU is not told what became of one.
+        # An attempt without GPUs does not look at the kernel's messages about them.
         kernel_log = KernelLog() if self.grant.gpus else None
         child = start()
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
@@ -313,7 +314,7 @@ class Attempt:
         )
         log.info("child ended", status=status, failure=failure and failure.code)
         if failure is None and status != 0:
-            text = f"A process ended with status {status} after its work was done."
+            text = f"A process exited with status {status} after it had finished its work."
             self._write(EventKind.WARNING, code="crash_on_exit", message=text)
         return failure
 
@@ -345,14 +346,14 @@ class Attempt:
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)
         if self.stop.reason is not None:
-            # At any other end all files are handed in again.
+            # Every other outcome uploads all files again.
             self._early_files.drain(timeout_seconds=DRAIN_SECONDS)
         self._early_files.halt()
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)
-        untold = self._observers.finish(decide_outcome(failure, self.stop.reason))
-        if untold is not None:
-            self._write(EventKind.WARNING, code="mlflow", message=untold)
+        warning = self._observers.finish(decide_outcome(failure, self.stop.reason))
+        if warning is not None:
+            self._write(EventKind.WARNING, code="mlflow", message=warning)
         closing = Closing(
             self.client,
             self._jobdir,
@@ -376,7 +377,7 @@ class Attempt:
         self._write(EventKind.WARNING, code="checkpoint_unavailable", message=text)
 
     def _write(self, kind: EventKind, **data: Any) -> None:
-        # Only while no child runs: opening the writer cuts off what a dead one left unfinished.
+        # Only while no child runs: opening the writer truncates a dead child's unfinished line.
         try:
             with EventWriter(self._jobdir.events_path) as events:
                 events.write(kind, **data)

@@ -1,4 +1,4 @@
-"""The worker's cache of fetched data sets: entries by digest, a byte budget, what is used stays."""
+"""The worker's data-set cache: entries by digest, a byte budget, and entries in use are kept."""
 
 import os
 import shutil
@@ -11,18 +11,18 @@ from pathlib import Path
 from worker.agent.stopping import locked
 
 PARTIAL = ".partial"
-"""Suffix of an entry that is being filled; kept after a failure, so that it can be resumed."""
+"""Suffix of an entry that is being filled; a failed one is kept so that it can be resumed."""
 
 
-class CacheFull(Exception):  # noqa: N818  # reads as what it is
-    """There is no room for an entry, even with all that is not in use gone."""
+class CacheFull(Exception):  # noqa: N818  # the name states the fault
+    """An entry does not fit, even with every unused entry removed."""
 
 
 class DatasetCache:
-    """Folders by key below one root. One process owns the root; its threads share this object.
+    """Folders below one root, by key. One process owns the root; its threads share this object.
 
     Args:
-        budget_bytes: entries are removed, least recently used first, to stay below.
+        budget_bytes: Total size; the least recently used entries are removed to stay below it.
     """
 
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
@@ -41,17 +41,17 @@ class DatasetCache:
         fill: Callable[[Path], None],
         check: Callable[[], object] = lambda: None,
     ) -> Iterator[Path]:
-        """The entry's folder, which stays as long as it is held.
+        """Yield the entry's folder, which is not removed while it is held.
 
         Args:
-            key: names the content; the same key always means the same bytes.
-            size_bytes: expected size.
-            fill: writes the content into the folder that it is given, which may hold part of it.
-            check: called now and then while another thread fills it; what it raises ends the wait.
+            key: Name of the content; the same key always means the same bytes.
+            size_bytes: Expected size of the content.
+            fill: Writes the content into a given folder, which may already contain part of it.
+            check: Called regularly while another thread fills it; an exception ends the wait.
 
         Raises:
-            CacheFull: the budget does not allow it.
-            Exception: whatever `fill` or `check` raises; the entry is then not there.
+            CacheFull: The entry does not fit into the budget.
+            Exception: Anything that `fill` or `check` raises; the entry does not exist then.
         """
         with self._lock:
             self._users[key] += 1
@@ -88,8 +88,8 @@ class DatasetCache:
                 excess -= sizes[path]
         if excess > 0:
             raise CacheFull(
-                f"{size_bytes} bytes more do not fit into the data-set cache of "
-                f"{self._budget_bytes} bytes; raise REDKILN_CACHE_BYTES"
+                f"the data-set cache of {self._budget_bytes} bytes has no room for {size_bytes} "
+                "more bytes; increase REDKILN_CACHE_BYTES"
             )
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints on their way: up while training goes on, down when another attempt goes on from one.
+"""Checkpoint transfer: up while training runs, down when another attempt resumes from one.
 
 A checkpoint is two files in the job directory: `step-<12 digits>.safetensors` and the trainer's
 manifest of the same name in `.json`.
@@ -24,16 +24,16 @@ log = structlog.get_logger(__name__)
 
 
 class Checkpoints(Protocol):
-    """Where checkpoints go."""
+    """Stores checkpoints."""
 
     def has_blob(self, sha256: str) -> bool:
-        """Whether these bytes are there already."""
+        """Return whether the service has these bytes already."""
 
     def put_blob(self, sha256: str, content: BinaryIO) -> None:
         """Store bytes under their digest."""
 
     def commit_checkpoint(self, commit: CheckpointCommit) -> CheckpointReceipt:
-        """Make it one that the job can resume from."""
+        """Make it a checkpoint that the job can resume from."""
 
 
 @dataclass(frozen=True, order=True)
@@ -46,22 +46,23 @@ class Announced:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> "Announced":
-        """From the data of a CHECKPOINT event."""
+        """Read the data of a CHECKPOINT event."""
         return cls(int(data["step"]), str(data["file"]), bool(data.get("is_best", False)))
 
 
 def enqueue(waiting: list[Announced], new: Announced) -> list[Announced]:
-    """What shall still go up, in order: the newest, and before it the newest best."""
+    """Return the uploads still to make, in order: the newest best, then the newest."""
     best = [item for item in (*waiting, new) if item.is_best][-1:]
     return sorted({*best, new})
 
 
 @dataclass
 class CheckpointUploader(Courier[Announced]):
-    """A thread that uploads and commits checkpoints one at a time; what is overtaken is skipped.
+    """A thread that uploads and commits checkpoints one at a time and skips superseded ones.
 
     Attributes:
-        distrusted: digests of what the service has, but damaged: it is sent again if made again.
+        distrusted: Digests of checkpoints that are damaged on the service; if one is written
+            again, it is uploaded again.
     """
 
     thread_name = "checkpoints"
@@ -71,7 +72,7 @@ class CheckpointUploader(Courier[Announced]):
     distrusted: Collection[str] = frozenset()
 
     def offer(self, data: dict[str, Any]) -> None:
-        """A CHECKPOINT event's data: upload it as soon as the one before is through."""
+        """Queue the checkpoint of a CHECKPOINT event for upload."""
         with self.changed:
             self.waiting = enqueue(self.waiting, Announced.of(data))
             self.changed.notify_all()
@@ -83,7 +84,7 @@ class CheckpointUploader(Courier[Announced]):
             try:
                 upload_checkpoint(self.client, self.folder, item, distrusted=self.distrusted)
             except ServiceAway as error:
-                log.warning("checkpoint not handed in yet", step=item.step, error=str(error))
+                log.warning("checkpoint upload will be retried", step=item.step, error=str(error))
                 time.sleep(backoff.next_seconds())
                 if self._is_overtaken(item):
                     return
@@ -91,7 +92,7 @@ class CheckpointUploader(Courier[Announced]):
                 self.stop.request(StopReason.SUPERSEDED)
                 return
             except FileNotFoundError:
-                log.info("checkpoint is gone before it was handed in", step=item.step)
+                log.info("checkpoint was removed before it was uploaded", step=item.step)
                 return
             except (Refused, OSError, ValueError) as error:
                 log.error("checkpoint refused", step=item.step, error=str(error))
@@ -112,8 +113,8 @@ def upload_checkpoint(
     """Upload a checkpoint's bytes and commit it.
 
     Raises:
-        ServiceError: see `worker.agent.client`.
-        FileNotFoundError: the trainer has removed it already.
+        ServiceError: See `worker.agent.client`.
+        FileNotFoundError: The trainer has removed it already.
     """
     with (folder / item.file).open("rb") as file:
         manifest = json.loads((folder / item.file).with_suffix(".json").read_bytes())
@@ -139,17 +140,17 @@ def fetch_checkpoints(
     stop: StopSignal,
     warn: Callable[[str], None],
 ) -> CheckpointRef | None:
-    """Put committed checkpoints into the job directory: the newest, and the best before it.
+    """Download committed checkpoints into the job directory: the newest, and the best before it.
 
-    They may be large, so an earlier one is fetched only where those behind it are damaged.
+    They may be large, so an older one is fetched only if the newer ones are damaged.
 
     Returns:
-        The newest one that arrived whole; None if none did.
+        The newest one that arrived intact; None if none did.
 
     Raises:
-        Stopped: the attempt was asked to stop meanwhile.
-        Superseded: the attempt is no longer ours.
-        OSError: the disk is full.
+        Stopped: The attempt was asked to stop meanwhile.
+        Superseded: The attempt belongs to another worker now.
+        OSError: The disk is full.
     """
     folder.mkdir(exist_ok=True)
     newest = None
@@ -159,15 +160,15 @@ def fetch_checkpoints(
         try:
             _fetch(ref, folder / name_file(ref), client=client, stop=stop)
         except (WrongDigest, Refused) as error:
-            warn(f"the checkpoint of step {ref.step} could not be fetched: {error}")
+            warn(f"The checkpoint of step {ref.step} could not be fetched: {error}")
             continue
         newest = newest or ref
     return newest
 
 
 def name_file(ref: CheckpointRef) -> str:
-    """What a fetched checkpoint is called in the job directory."""
-    # A script's checkpoint is a folder, packed (worker.script.snapshots).
+    """Return a fetched checkpoint's file name in the job directory."""
+    # A script's checkpoint is a folder packed as tar (worker.script.snapshots).
     suffix = ".tar" if ref.manifest.get("format") == "folder" else ".safetensors"
     return f"step-{ref.step:012d}{suffix}"
 

@@ -1,4 +1,4 @@
-"""Child processes: started by one thread that outlives them, in their own process groups."""
+"""Child processes: one long-lived thread starts each in its own process group."""
 
 import os
 import queue
@@ -17,7 +17,7 @@ Stream = int | IO[bytes] | None
 class Child:
     """A process that leads its own session and group.
 
-    Until it is reaped its number cannot be given to another process, so signals never go astray.
+    The kernel cannot reuse its PID before it is reaped, so a signal never hits another process.
     """
 
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
@@ -28,16 +28,16 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Number of the process and of its group."""
+        """PID of the process, which is also its process group's id."""
         return self._popen.pid
 
     @property
     def has_exited(self) -> bool:
-        """Whether the process has ended, reaped or not."""
+        """Whether the process has ended, whether or not it was reaped."""
         return self._pidfd is None or self.wait(0)
 
     def wait(self, timeout_seconds: float, *, wake_fd: int | None = None) -> bool:
-        """Wait until the process ends, the time is up, or `wake_fd` becomes readable.
+        """Wait until the process ends, the timeout expires, or `wake_fd` becomes readable.
 
         Returns:
             Whether the process has ended.
@@ -51,7 +51,7 @@ class Child:
         return any(fd == self._pidfd for fd, _ in poll.poll(max(0.0, timeout_seconds) * 1000))
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to the process and all that it started, if any of it still runs."""
+        """Send a signal to the process and everything it started, as far as they still run."""
         if self._pidfd is None:
             return
         try:
@@ -60,7 +60,7 @@ class Child:
             return
 
     def reap(self) -> int:
-        """Kill what is left of the group and collect the exit status (negative: the signal)."""
+        """Kill the rest of the group and collect the exit status (negative: the signal)."""
         self.signal_group(signal.SIGKILL)
         status = self._popen.wait()
         if self._pidfd is not None:
@@ -75,8 +75,8 @@ class Child:
 class Spawner:
     """Starts children from one thread that lives as long as this process.
 
-    The kernel sends PR_SET_PDEATHSIG when the *thread* that started a child ends, so a thread of
-    a pool must not start one.
+    The kernel sends PR_SET_PDEATHSIG when the *thread* that started a child ends, so a pool's
+    threads must not start one.
     """
 
     def __init__(self) -> None:
@@ -97,10 +97,11 @@ class Spawner:
     ) -> Child:
         """Start a process in its own session.
 
-        It gets the descriptors `inherited` beside its standard ones, under the same numbers.
+        The process inherits the descriptors `inherited` under the same numbers, in addition to its
+        standard streams.
 
         Raises:
-            OSError: the program is not there, or there is no room for another process.
+            OSError: The program does not exist, or the system cannot start another process.
         """
         future: Future[Child] = Future()
         options: dict[str, object] = {
@@ -120,7 +121,7 @@ class Spawner:
             try:
                 popen = subprocess.Popen(command, start_new_session=True, **options)  # type: ignore[call-overload]
                 future.set_result(Child(popen))
-            except BaseException as error:  # noqa: BLE001  # handed to the thread that asked
+            except BaseException as error:  # noqa: BLE001  # raised in the thread that called
                 future.set_exception(error)
 
 

@@ -1,4 +1,4 @@
-"""Files that a claim names beside data set and checkpoints, brought into the job directory."""
+"""Downloads a claim's files, other than data set and checkpoints, into the job directory."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,12 +13,13 @@ from worker.jobdir import JobDir
 def fetch_bundle(
     claim: ClaimResponse, jobdir: JobDir, client: AttemptClient, stop: StopSignal
 ) -> str | None:
-    """The code of a script; its path.
+    """Download a script's code and return its path.
 
     Raises:
-        ServiceError: see `worker.agent.client`.
-        Stopped: the attempt was asked to stop meanwhile.
-        WrongDigest: see `fetch_file`; likewise `OSError`.
+        ServiceError: See `worker.agent.client`.
+        Stopped: The attempt was asked to stop meanwhile.
+        WrongDigest: See `fetch_file`.
+        OSError: See `fetch_file`.
     """
     if claim.bundle is None:
         return None
@@ -36,11 +37,14 @@ def fetch_initial(
     *,
     warn: Callable[[str], None],
 ) -> str | None:
-    """The weights of the job that this one starts from; their path, or None and a warning.
+    """Download the weights of the job that this one starts from.
+
+    Returns:
+        The file's path, or None after a warning if the weights could not be fetched.
 
     Raises:
-        ServiceError: see `worker.agent.client`; but for a refusal.
-        Stopped: the attempt was asked to stop meanwhile.
+        ServiceError: See `worker.agent.client`; a refusal becomes a warning instead.
+        Stopped: The attempt was asked to stop meanwhile.
     """
     initial = claim.initial
     if initial is None:
@@ -50,6 +54,6 @@ def fetch_initial(
     try:
         fetch_file(lambda start: opener(start=start), path, sha256=initial.sha256, stop=stop)
     except (Refused, WrongDigest) as error:
-        warn(f"the weights of {initial.job_id} were not had: {error}")
+        warn(f"The weights of {initial.job_id} could not be fetched: {error}")
         return None
     return str(path)

@@ -1,6 +1,6 @@
-"""What a child's death means: from its exit status, its last words and what we did to it.
+"""Why a child died: from its exit status, its output and what the agent did to it.
 
-So does what ends an attempt while no child runs: a stop, or an error of the worker's own.
+Also explains what ends an attempt while no child runs: a stop, or an error of the worker itself.
 """
 
 import errno
@@ -16,17 +16,17 @@ from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 
 @dataclass(frozen=True)
 class Death:
-    """All that is known of how a child ended.
+    """Everything known about how a child ended.
 
     Attributes:
-        status: exit status; minus the number of the signal that ended it.
-        is_complete: the file that it leaves when its work is done is there.
-        announced: the failure that it wrote before it left.
-        stopped_for: why we stopped it, if we did.
-        tail: the last lines of its output.
-        oom_kills: processes that the kernel killed for memory on this host meanwhile.
-        kernel_log: what the kernel said of this child's GPUs meanwhile, where it may be read.
-        last_step: optimiser step that it was at.
+        status: Exit status; negative: the signal that ended it.
+        is_complete: Whether the file that marks its work as done exists.
+        announced: Failure that the child wrote before it exited.
+        stopped_for: Why the agent stopped it, if it did.
+        tail: Last lines of its output.
+        oom_kills: Number of processes on this host that the kernel killed for memory meanwhile.
+        kernel_log: The kernel's messages about this child's GPUs meanwhile, if readable.
+        last_step: Optimiser step that it had reached.
     """
 
     status: int
@@ -44,15 +44,15 @@ MAX_TAIL = 2000
 CRASHES = {
     signal.SIGSEGV: "Segmentation fault in native code.",
     signal.SIGBUS: "Bus error: shared memory (/dev/shm) or the disk is too small.",
-    signal.SIGABRT: "Native code gave up (abort).",
+    signal.SIGABRT: "Native code aborted the process.",
     signal.SIGILL: "Illegal instruction: a library was built for another CPU.",
     signal.SIGFPE: "Arithmetic exception in native code.",
 }
 
 STOPS = {
-    StopReason.STALLED: (FailureCode.NO_PROGRESS, "No progress was made for too long."),
+    StopReason.STALLED: (FailureCode.NO_PROGRESS, "The job made no progress for too long."),
     StopReason.TOO_LONG: (FailureCode.MAX_DURATION, "The job ran longer than it was allowed to."),
-    StopReason.REFUSED: (FailureCode.INTERNAL, "The service refused what the worker reported."),
+    StopReason.REFUSED: (FailureCode.INTERNAL, "The service refused the worker's report."),
     StopReason.SHUTDOWN: (FailureCode.WORKER_SHUTDOWN, "The worker was shut down."),
     StopReason.PAUSED: (FailureCode.PAUSED, "The job was paused."),
     StopReason.CANCELLED: (FailureCode.CANCELLED, "The job was cancelled."),
@@ -61,16 +61,16 @@ STOPS = {
 
 
 WANTED = (FailureCode.CANCELLED, FailureCode.PAUSED, FailureCode.WORKER_SHUTDOWN)
-"""What somebody asked for: the last words say nothing about it."""
+"""Stops that a person asked for; the child's last output does not explain them."""
 
 
 SCRIPTS = (FailureCode.CRASHED, FailureCode.KILLED)
-"""Ends of a user's program by a signal, announced by what stays with it, which does not see the
-kernel's log. One that left with a status of its own has had its say."""
+"""Codes for a user's program that a signal ended. The script's supervisor announces them, but it
+cannot see the kernel's log. A program that exited with a status has explained itself."""
 
 
 def judge(death: Death) -> JobFailure | None:
-    """Why the child's work is not done; None if it is, even if it crashed on its way out."""
+    """Return why the child's work is not done; None if it is, even if it crashed at exit."""
     if death.is_complete and death.announced is None:
         return None
     if death.stopped_for is StopReason.STALLED:
@@ -84,24 +84,24 @@ def judge(death: Death) -> JobFailure | None:
 
 
 def explain_stop(reason: StopReason | None) -> JobFailure:
-    """The failure of an attempt that was stopped while no child ran."""
+    """Return the failure of an attempt that was stopped while no child ran."""
     code, message = STOPS[reason or StopReason.SUPERSEDED]
     return JobFailure.of(code, message)
 
 
 def explain_os_error(error: OSError) -> JobFailure:
-    """The failure that an error of the worker's own system calls stands for."""
+    """Return the failure for an error in one of the worker's own system calls."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        text = "The worker's disk is full; make room in its folder (REDKILN_WORKER_DIR)."
+        text = "The worker's disk is full. Free some space in its folder (REDKILN_WORKER_DIR)."
         return JobFailure.of(FailureCode.DISK_FULL, text, error=str(error))
     if error.errno == errno.ENOMEM:
-        text = "The worker's main memory was not enough to start the job."
+        text = "The worker did not have enough main memory to start the job."
         return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
-    return JobFailure.of(FailureCode.INTERNAL, f"The worker could not go on: {error}")
+    return JobFailure.of(FailureCode.INTERNAL, f"The worker could not continue: {error}")
 
 
 def count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:
-    """Processes that the kernel has killed for memory since it started."""
+    """Return how many processes the kernel has killed for memory since it started."""
     for line in path.read_text().splitlines():
         name, _, count = line.partition(" ")
         if name == "oom_kill":
@@ -119,7 +119,7 @@ def _from_last_words(death: Death) -> JobFailure | None:
 
 
 def _from_kernel(death: Death) -> JobFailure | None:
-    """A process that a hung GPU ends, or keeps from going on, need not have said a word."""
+    """A process that a hung GPU kills or blocks may not print anything."""
     if death.status in (EXIT_DONE, EXIT_STOPPED):
         return None
     found = recognise_kernel(death.kernel_log)
@@ -135,19 +135,20 @@ def _from_status(death: Death) -> JobFailure:
         return _failure(
             death,
             FailureCode.HOST_OUT_OF_MEMORY,
-            "The kernel killed the process because the worker's main memory was used up.",
+            "The kernel killed the process because the worker ran out of main memory.",
         )
     if death.status in (-signal.SIGKILL, -signal.SIGTERM) or death.status == EXIT_STOPPED:
-        return _failure(death, FailureCode.KILLED, "Somebody stopped the process on the worker.")
+        text = "Something on the worker stopped the process."
+        return _failure(death, FailureCode.KILLED, text)
     if death.status < 0:
-        words = CRASHES.get(signal.Signals(-death.status), "The process was ended by a signal.")
+        words = CRASHES.get(signal.Signals(-death.status), "A signal ended the process.")
         return _failure(death, FailureCode.CRASHED, words)
     if death.status == EXIT_DONE:
-        message = "The process left as if all were done, without its result."
+        message = "The process exited with status 0 but wrote no result."
     elif death.status == EXIT_FAILED:
-        message = "The process failed and did not say why."
+        message = "The process failed without reporting why."
     else:
-        message = f"The process ended with status {death.status}: {_last_line(death.tail)}"
+        message = f"The process exited with status {death.status}: {_last_line(death.tail)}"
     return _failure(death, FailureCode.INTERNAL, message)
 
 
@@ -169,4 +170,4 @@ def _evidence(death: Death) -> dict[str, object]:
 
 def _last_line(tail: str) -> str:
     lines = [line for line in tail.splitlines() if line.strip()]
-    return lines[-1].strip()[:300] if lines else "it said nothing"
+    return lines[-1].strip()[:300] if lines else "it printed nothing"

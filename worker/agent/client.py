@@ -1,16 +1,16 @@
-"""The worker's side of `redkiln.protocol`: one HTTP connection pool, typed answers, typed refusals.
+"""The worker's client for `redkiln.protocol`: one HTTP connection pool, typed answers and errors.
 
     ServiceError
-    ├── ServiceAway        not reached, or not able to answer now: the same call again, later
-    ├── Superseded         this attempt is no longer ours: stop it and change nothing
+    ├── ServiceAway        not reachable, or cannot answer now: repeat the same call later
+    ├── Superseded         this attempt belongs to another worker: stop it and change nothing
     ├── SequenceGap        send the events again from `expected_seq`
     ├── ProtocolMismatch   worker and service are of different releases
-    └── Refused            anything else: asking again changes nothing
+    └── Refused            anything else: repeating the call changes nothing
 
-The tree shows what a caller decides on.
+Callers distinguish exactly these cases.
 """
 
-# ruff: noqa: N818  an error is named by what is the matter
+# ruff: noqa: N818  # each name states the fault
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,15 +41,15 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=20.0, pool=20.0)
 PASSING = {408, 425, 429, 500, 502, 503, 504, 507}
-"""Statuses after which the same request may succeed later; 507 waits for somebody to make room."""
+"""Statuses after which the same request may succeed later; 507 clears when disk space is freed."""
 
 
 class ServiceError(Exception):
-    """Any way in which a call did not get its answer."""
+    """Any failure of a call."""
 
 
 class ServiceAway(ServiceError):
-    """The service was not reached, or could not answer now."""
+    """The service is unreachable or cannot answer now."""
 
 
 class Superseded(ServiceError):
@@ -57,23 +57,23 @@ class Superseded(ServiceError):
 
 
 class SequenceGap(ServiceError):
-    """Events before these are missing on the other side."""
+    """The service has not received the events before these."""
 
     def __init__(self, expected_seq: int) -> None:
         self.expected_seq = expected_seq
-        super().__init__(f"events are expected from number {expected_seq} on")
+        super().__init__(f"the service expects events from number {expected_seq} onwards")
 
 
 class ProtocolMismatch(ServiceError):
-    """The service speaks another version of the protocol."""
+    """The service uses another version of the protocol."""
 
 
 class Refused(ServiceError):
-    """The service understood and will not do it.
+    """The service understood the request and refused it.
 
     Attributes:
         status: HTTP status.
-        code: the problem's machine-readable cause.
+        code: Machine-readable cause from the problem document.
     """
 
     def __init__(self, status: int, *, code: str, detail: str) -> None:
@@ -83,10 +83,10 @@ class Refused(ServiceError):
 
 
 class ServiceClient:
-    """Calls that are made with the worker key.
+    """Calls that use the worker key.
 
     Args:
-        load_key: reads the key; called again after a refusal, as keys are rotated in place.
+        load_key: Reads the key; called again after a refusal, because keys are rotated in place.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ServiceClient:
         load_key: Callable[[], str | None],
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        # No proxy from the environment: a worker talks to its own service.
+        # No proxy from the environment: a worker connects directly to its service.
         self._http = httpx.Client(
             base_url=base_url,
             timeout=TIMEOUT,
@@ -108,26 +108,26 @@ class ServiceClient:
         self._key: str | None = None
 
     def hello(self, request: HelloRequest) -> HelloResponse:
-        """Say that this worker has started.
+        """Register this worker after its start.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         return _parse(HelloResponse, self._call("/v1/workers/hello", request))
 
     def tell_status(self, request: StatusRequest) -> StatusResponse:
-        """Say what this worker's hardware does now.
+        """Report the current state of this worker's hardware.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         return _parse(StatusResponse, self._call("/v1/workers/status", request))
 
     def claim(self, request: ClaimRequest) -> ClaimResponse | None:
-        """Ask for work; None when there is none that this worker can do.
+        """Ask for work; return None if this worker can do none.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         response = self._call("/v1/workers/claim", request)
         if response.status_code == HTTPStatus.NO_CONTENT:
@@ -135,7 +135,7 @@ class ServiceClient:
         return _parse(ClaimResponse, response)
 
     def attempt(self, claim: ClaimResponse) -> "AttemptClient":
-        """The calls that belong to a claimed attempt, on the same connections."""
+        """Return a client for a claimed attempt, which shares these connections."""
         return AttemptClient(self._http, attempt_id=claim.attempt_id, token=claim.token)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class ServiceClient:
     def _call(self, path: str, request: BaseModel) -> httpx.Response:
         self._key = self._key or self._load_key()
         if self._key is None:
-            raise ServiceAway("the worker key is not there yet")
+            raise ServiceAway("the worker key file does not exist yet")
         response = _send(self._http, "POST", path, token=self._key, content=_json(request))
         if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             self._key = None
@@ -154,7 +154,7 @@ class ServiceClient:
 
 
 class AttemptClient:
-    """Calls that are made with an attempt's token, and nothing else."""
+    """Calls that use an attempt's token."""
 
     def __init__(self, http: httpx.Client, *, attempt_id: str, token: str) -> None:
         self._http = http
@@ -162,10 +162,10 @@ class AttemptClient:
         self._path = f"/v1/attempts/{attempt_id}"
 
     def report(self, request: ReportRequest) -> ReportResponse:
-        """Send events and log; hear what to do.
+        """Send events and log; receive a command.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         return _parse(ReportResponse, self._call("POST", "/report", content=_json(request)))
 
@@ -173,15 +173,15 @@ class AttemptClient:
         """Make an uploaded checkpoint one that the job can resume from.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         return _parse(CheckpointReceipt, self._call("POST", "/checkpoints", content=_json(commit)))
 
     def publish_artifact(self, commit: ArtifactCommit) -> None:
-        """Make an uploaded file one of the job's artifacts, while the attempt runs.
+        """Make an uploaded file one of the job's artifacts while the attempt runs.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         self._call("POST", "/artifacts", content=_json(commit))
 
@@ -189,18 +189,18 @@ class AttemptClient:
         """End the attempt.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         return _parse(FinishResponse, self._call("POST", "/finish", content=_json(request)))
 
     def has_blob(self, sha256: str) -> bool:
-        """Whether the service has these bytes already.
+        """Return whether the service has these bytes already.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         response = _send(self._http, "HEAD", f"{self._path}/blobs/{sha256}", token=self._token)
-        # A HEAD has no body to tell "no such attempt" by; the PUT that follows does.
+        # A HEAD has no body that could report a missing attempt; the PUT that follows does.
         if response.status_code == HTTPStatus.NOT_FOUND:
             return False
         _raise_attempt_refusal(response)
@@ -210,7 +210,7 @@ class AttemptClient:
         """Store bytes under their digest.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         self._call("PUT", f"/blobs/{sha256}", content=content)
 
@@ -218,7 +218,7 @@ class AttemptClient:
         """Replace the job's sample predictions.
 
         Raises:
-            ServiceError: see the module; `Refused` by a service that knows no previews.
+            ServiceError: See the module's docstring; a service without previews raises `Refused`.
         """
         query = httpx.QueryParams(step=step, media_type=media_type)
         path = f"{self._path}/preview?{query}"
@@ -227,49 +227,51 @@ class AttemptClient:
 
     @contextmanager
     def open_blob(self, sha256: str, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """The bytes of one of the job's checkpoints, as `open_dataset` gives them.
+        """Stream one of the job's checkpoints, in the form that `open_dataset` yields.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         with self._stream(f"/blobs/{sha256}", start=start) as opened:
             yield opened
 
     @contextmanager
     def open_bundle(self, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """The bytes of the script's code, as `open_dataset` gives them.
+        """Stream the script's code, in the form that `open_dataset` yields.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         with self._stream("/bundle", start=start) as opened:
             yield opened
 
     @contextmanager
     def open_dataset(self, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """The data set's bytes, as (offset of the first one, chunks); 0 if no range was granted.
+        """Stream the data set as (offset of the first byte, chunks).
+
+        The offset is 0 if the service ignored `start`.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         with self._stream("/dataset", start=start) as opened:
             yield opened
 
     @contextmanager
     def open_dataset_index(self, *, start: int = 0) -> Iterator[tuple[int, Iterator[bytes]]]:
-        """The bytes of the data set's index, as `open_dataset` gives them.
+        """Stream the data set's index, in the form that `open_dataset` yields.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         with self._stream("/dataset/index", start=start) as opened:
             yield opened
 
     def load_dataset_index(self) -> bytes:
-        """The data set's index as JSON.
+        """Return the data set's index as JSON.
 
         Raises:
-            ServiceError: see the module.
+            ServiceError: See the module's docstring.
         """
         return self._call("GET", "/dataset/index").content
 
@@ -286,7 +288,7 @@ class AttemptClient:
         try:
             with self._http.stream("GET", self._path + path, headers=headers) as response:
                 if start and response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    yield start, iter(())  # all of it is there already
+                    yield start, iter(())  # the file is complete already
                     return
                 if response.is_error:
                     response.read()
@@ -294,7 +296,7 @@ class AttemptClient:
                 is_partial = response.status_code == HTTPStatus.PARTIAL_CONTENT
                 yield start if is_partial else 0, response.iter_raw()
         except httpx.TransportError as error:
-            raise ServiceAway(f"the download broke: {error!r}") from error
+            raise ServiceAway(f"the download was interrupted: {error!r}") from error
 
 
 def _json(request: BaseModel) -> bytes:
@@ -318,14 +320,14 @@ def _parse(model: type[Answer], response: httpx.Response) -> Answer:
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
-        # Something between us and the service answered for it.
+        # A proxy between the worker and the service answered.
         raise ServiceAway(f"unreadable answer to {response.request.url}") from error
 
 
 def _raise_attempt_refusal(response: httpx.Response, *, is_lookup: bool = False) -> None:
     endings = {HTTPStatus.UNAUTHORIZED, HTTPStatus.GONE}
     if not is_lookup:
-        endings.add(HTTPStatus.NOT_FOUND)  # the job was deleted, and its attempts with it
+        endings.add(HTTPStatus.NOT_FOUND)  # the job was deleted together with its attempts
     if response.status_code in endings:
         raise Superseded(_problem(response)[1])
     _raise_refusal(response)

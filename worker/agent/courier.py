@@ -1,4 +1,4 @@
-"""Handing in what an attempt makes, one thing after the other, while the attempt goes on."""
+"""A thread that uploads an attempt's products one after the other while the attempt runs."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -10,11 +10,11 @@ Item = TypeVar("Item")
 
 @dataclass
 class Courier(ABC, Generic[Item]):
-    """A thread that hands in what waits, the first of it first.
+    """A thread that uploads waiting items in order.
 
     Attributes:
-        thread_name: what its thread is called.
-        waiting: what is still to be handed in; changed under `changed`, which is then notified.
+        thread_name: Name of the thread.
+        waiting: Items still to upload; changed under `changed`, which is then notified.
     """
 
     thread_name: ClassVar[str]
@@ -26,23 +26,23 @@ class Courier(ABC, Generic[Item]):
 
     @abstractmethod
     def hand_in(self, item: Item) -> None:
-        """Bring one thing to where it goes; told by `is_over` when to give up."""
+        """Upload one item; stop trying when `is_over` becomes true."""
 
     def start(self) -> None:
-        """Hand in from now on; a second call does nothing."""
+        """Start uploading; a second call does nothing."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
             self._thread.start()
 
     def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that waits is handed in; whether it is."""
+        """Wait until every waiting item is uploaded; return whether it is."""
         with self.changed:
             return self.changed.wait_for(
                 lambda: not self.waiting and not self._is_busy, timeout_seconds
             )
 
     def halt(self) -> None:
-        """Hand nothing more in; what is on its way is waited for."""
+        """Upload nothing more, and wait for the item that is being uploaded."""
         with self.changed:
             self.is_over = True
             self.waiting.clear()

@@ -1,4 +1,4 @@
-"""Getting an attempt's data set: where it lies, or from the service into the cache."""
+"""Provides an attempt's data set: in place if possible, otherwise from the service's copy."""
 
 import hashlib
 import threading
@@ -32,15 +32,15 @@ from worker.jobdir import LocalDataset
 Answer = TypeVar("Answer")
 
 TABLE = "table.parquet"
-"""Name of a table's file in its cache entry."""
+"""File name of a table in its cache entry."""
 _FETCHING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-"""Held while a public set is fetched: the attempts of other slots wait for it."""
+"""Held while a public set is fetched; attempts of other slots wait for it."""
 SAY_SECONDS = 10.0
-"""Pause between two words about a long download."""
+"""Pause between two progress messages about a long download."""
 
 
 class DatasetMissing(Exception):  # noqa: N818  # the failure that it carries is the error
-    """The data set cannot be had on this worker."""
+    """The data set is not available on this worker."""
 
     def __init__(self, failure: JobFailure) -> None:
         self.failure = failure
@@ -49,13 +49,14 @@ class DatasetMissing(Exception):  # noqa: N818  # the failure that it carries is
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """What it takes to get one attempt's data set.
+    """Provides one attempt's data set.
 
     Attributes:
-        say: takes words for the job's owner.
-        public_dir: a folder a public data set, with the files that were fetched or put there.
-        mirrors: addresses that their files are looked for at first.
-        public_sets: what they consist of.
+        say: Receives messages for the job's owner.
+        public_dir: Folder with one folder for each public data set: files that were fetched, or
+            put there by hand.
+        mirrors: Addresses to try first for these files.
+        public_sets: The files of each public data set.
     """
 
     client: AttemptClient
@@ -67,18 +68,18 @@ class DatasetSource:
     public_sets: Mapping[str, PublicSet] = field(default_factory=lambda: PUBLIC_SETS)
 
     def open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool = False) -> LocalDataset:
-        """The data set on this host; it stays in the cache until the stack is left.
+        """Make the data set available on this host; it stays cached until the stack is closed.
 
         Args:
-            ref: which one.
-            until: what it is needed for.
-            as_sent: a table as its owner sent it, and not as the service read it.
+            ref: The data set.
+            until: Stack that holds the cache entry for as long as it is needed.
+            as_sent: Return a table as its owner uploaded it, not as the service parsed it.
 
         Raises:
-            DatasetMissing: with the failure to report.
-            Stopped: the attempt was asked to stop meanwhile.
-            Superseded: the attempt is no longer ours.
-            OSError: the disk is full.
+            DatasetMissing: The data set is not available; carries the failure to report.
+            Stopped: The attempt was asked to stop meanwhile.
+            Superseded: The attempt belongs to another worker now.
+            OSError: The disk is full.
         """
         try:
             if ref.kind == "builtin":
@@ -96,7 +97,7 @@ class DatasetSource:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
 
     def _open_table(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
-        """A table's one file; where its archive or folder lies does not matter."""
+        """Fetch a table's single file, whether it was registered as an archive or as a folder."""
         key = str(ref.index_sha256)
         folder = until.enter_context(
             self._hold(key, size_bytes=ref.index_bytes or 0, fill=partial(self._fetch_table, ref))
@@ -123,8 +124,8 @@ class DatasetSource:
         if ref.path is not None and Path(ref.path).is_dir():
             return LocalDataset(name=ref.name, kind="folder", path=ref.path, fingerprint=key)
         self.say(
-            f"{ref.path} is not on this worker: the table comes as the service has read it, as one "
-            "Parquet file"
+            f"{ref.path} does not exist on this worker. The job gets the table as the service "
+            "parsed it, as one Parquet file."
         )
         return self._open_table(ref, until=until)
 
@@ -186,13 +187,13 @@ class DatasetSource:
         difference = find_difference(Path(ref.path), samples, stamp_path=stamp_path, stop=self.stop)
         if difference is None:
             return Path(ref.path)
-        self.say(f"{ref.path} is not as it was registered ({difference}); asking the service")
+        self.say(f"{ref.path} differs from its registered state ({difference}); asking the service")
         return None
 
     def _fetch_index(self, sha256: str, folder: Path) -> None:
         content = self._ask_until_answered(self.client.load_dataset_index)
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise WrongDigest("its index arrived damaged")
+            raise WrongDigest("the index arrived damaged")
         (folder / "index.json").write_bytes(content)
 
     def _fetch_table(self, ref: DatasetRef, folder: Path) -> None:
@@ -242,7 +243,7 @@ class DatasetSource:
 
 
 class _Progress:
-    """Says how far a download is, at its start and then seldom."""
+    """Reports a download's progress: at its start and then at long intervals."""
 
     def __init__(self, name: str, size_bytes: int | None, *, say: Callable[[str], None]) -> None:
         self._name = name

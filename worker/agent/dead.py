@@ -1,4 +1,4 @@
-"""Writes down how children of the agent's died, for the doctor to read."""
+"""Records how the agent's children died, for the doctor to read."""
 
 import threading
 from datetime import UTC, datetime
@@ -13,19 +13,19 @@ from worker.hardware.death_book import DeathBook, SeenDeath
 log = structlog.get_logger(__name__)
 
 _one_at_a_time = threading.Lock()
-"""Slots end at any moment, and the file is written anew each time."""
+"""Slots end at any time, and each record rewrites the file."""
 
 
 def write_down(
     death: Death, failure: JobFailure | None, *, attempt_id: str, worker_dir: Path
 ) -> None:
-    """Keep a death that nobody asked for; what ended well, or was stopped, is not one.
+    """Record an unexpected death; a child that finished or was stopped did not die.
 
     Args:
-        death: how the child ended.
-        failure: what it was judged to be; None when its work was done.
-        attempt_id: of the attempt that it belonged to.
-        worker_dir: where the book is kept.
+        death: How the child ended.
+        failure: The verdict on its death; None if its work was done.
+        attempt_id: Id of the attempt that it belonged to.
+        worker_dir: Folder of the record.
     """
     has_crashed_after_work = failure is None and death.status != 0
     has_died = failure is not None and not death.stopped_for
@@ -47,4 +47,4 @@ def write_down(
         with _one_at_a_time:
             DeathBook(worker_dir).add(seen)
     except OSError as error:
-        log.warning("a death was not written down", error=str(error))
+        log.warning("could not record a child's death", error=str(error))

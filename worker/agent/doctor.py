@@ -1,6 +1,6 @@
-"""Has the doctor look at this machine now and then, in a child, and tells what it found.
+"""Runs the doctor in a child at regular intervals and reports what it found.
 
-In a child, because opening /dev/kfd ties a process to the driver for as long as it lives.
+It runs in a child because opening /dev/kfd ties a process to the driver for as long as it lives.
 """
 
 import os
@@ -25,21 +25,21 @@ log = structlog.get_logger(__name__)
 
 COMMAND = (sys.executable, "-m", "worker.hardware", "doctor")
 FIRST_SECONDS = 10.0
-"""After the start: whoever waits for the first job comes first."""
+"""Delay after the start, so that a user who waits for the first job is not slowed down."""
 PERIOD_SECONDS = 600.0
 CHANGE_SECONDS = 30.0
-"""How often is looked whether a trainer has died meanwhile, which is a reason to look at once."""
+"""How often to check whether a trainer has died, which is a reason to run the doctor at once."""
 LOOK_SECONDS = 120.0
 
 
 class DoctorRounds:
-    """A thread that has the doctor look, and tells.
+    """A thread that runs the doctor and passes on its reports.
 
     Args:
-        worker_dir: with the deaths of trainers.
-        inventory: what torch says; it is not asked again.
-        tell: takes each report.
-        command: prints a report as JSON.
+        worker_dir: Folder with the record of trainers' deaths.
+        inventory: Torch's version and devices, so that the doctor need not import torch.
+        tell: Receives each report.
+        command: Command that prints a report as JSON.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class DoctorRounds:
         self._thread = threading.Thread(target=self._run, name="doctor", daemon=True)
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start the rounds."""
         self._thread.start()
 
     def halt(self) -> None:
-        """Look no more."""
+        """Stop the rounds."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> DoctorReport | None:
-        """One look at the machine; None when the child did not say anything that can be read."""
+        """Run the doctor once; None if the child's output cannot be parsed."""
         with tempfile.TemporaryDirectory(dir=self._worker_dir, prefix="doctor-") as folder:
             inventory = Path(folder) / "inventory.json"
             inventory.write_text(self._inventory.model_dump_json())
@@ -80,7 +80,7 @@ class DoctorRounds:
         try:
             return None if output is None else DoctorReport.model_validate_json(output)
         except ValidationError as error:
-            log.warning("the doctor's report cannot be read", error=str(error))
+            log.warning("cannot parse the doctor's report", error=str(error))
             return None
 
     def _run(self) -> None:
@@ -88,15 +88,15 @@ class DoctorRounds:
         while not self._wait(pause):
             try:
                 report = self.look()
-            except Exception:  # whatever it is, the worker works
-                log.exception("the doctor could not look")
+            except Exception:  # a failed look must not disturb the worker
+                log.exception("running the doctor failed")
                 report = None
             if report is not None and not self._stop.is_set():
                 self._tell(report)
             pause = PERIOD_SECONDS
 
     def _wait(self, seconds: float) -> bool:
-        """Until it is time to look, or a trainer has died; True when it is over."""
+        """Wait until the next run is due or a trainer has died; return True once halted."""
         end_at = time.monotonic() + seconds
         known = self._read_change()
         while (left := end_at - time.monotonic()) > 0 and self._read_change() == known:
@@ -131,5 +131,5 @@ class DoctorRounds:
 
 
 def drop_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what a child that only looks has no need of."""
+    """Return an environment without secrets."""
     return {name: value for name, value in environment.items() if not SECRET_NAME.search(name)}

@@ -18,10 +18,10 @@ log = structlog.get_logger(__name__)
 
 
 class Publisher(Protocol):
-    """Where files go."""
+    """Publishes files."""
 
     def has_blob(self, sha256: str) -> bool:
-        """Whether these bytes are there already."""
+        """Return whether the service has these bytes already."""
 
     def put_blob(self, sha256: str, content: BinaryIO) -> None:
         """Store bytes under their digest."""
@@ -32,10 +32,10 @@ class Publisher(Protocol):
 
 @dataclass
 class EarlyFiles(Courier[OutputFile]):
-    """A thread that publishes files in the order in which they became whole.
+    """A thread that publishes files in the order in which they were completed.
 
-    It is a service to whoever watches: at the end of the attempt all files are handed in again,
-    and what went wrong here goes right there, or is told there.
+    It only lets users see files early. At the end of the attempt all files are uploaded again, so
+    an upload that fails here succeeds then or is reported then.
     """
 
     thread_name = "early-files"
@@ -44,7 +44,7 @@ class EarlyFiles(Courier[OutputFile]):
     stop: StopSignal
 
     def offer(self, data: dict[str, Any]) -> None:
-        """An ARTIFACT event's data; of a file that waits already, only the newest counts."""
+        """Queue an ARTIFACT event's file; it replaces a waiting file of the same name."""
         output = OutputFile.model_validate(data["file"])
         with self.changed:
             names = [item.name for item in self.waiting]
@@ -71,7 +71,7 @@ class EarlyFiles(Courier[OutputFile]):
                 self.stop.request(StopReason.SUPERSEDED)
                 return
             except (Refused, OSError, ValueError) as error:
-                # Written anew meanwhile, or removed: what there is at the end counts.
+                # Rewritten or removed meanwhile; the end of the attempt uploads the final file.
                 log.info("file not published", name=output.name, error=str(error))
                 return
             else:

@@ -1,4 +1,4 @@
-"""The environment of a child: what it needs, one GPU or none, and none of our credentials."""
+"""The environment of a child: what it needs, one GPU or none, and no credentials of the agent."""
 
 import hashlib
 import json
@@ -28,12 +28,12 @@ HUGE_PAGES = "glibc.malloc.hugetlb"
 def build_child_environment(
     own: Mapping[str, str], *, device: Mapping[str, str], threads: int
 ) -> dict[str, str]:
-    """What a child gets: of our own environment only names known to be no secret.
+    """Build a child's environment: from the agent's, only names known to hold no secret.
 
     Args:
-        own: the agent's environment.
-        device: the variables that show it one GPU or none (`show_one_gpu`, `masks.HIDE_GPUS`).
-        threads: CPU threads of its libraries.
+        own: The agent's environment.
+        device: Variables that show it one GPU or none (`show_one_gpu`, `masks.HIDE_GPUS`).
+        threads: Number of CPU threads for its libraries.
     """
     kept = {
         name: value
@@ -44,11 +44,11 @@ def build_child_environment(
 
 
 def show_hugging_face(own: Mapping[str, str]) -> dict[str, str]:
-    """Where a trainer finds pretrained models, and the token that opens the gated ones.
+    """Return the variables with which a trainer finds and downloads pretrained models.
 
-    `HF_TOKEN` is the one credential that a child gets: the user gave it to this worker for these
-    downloads alone, and it is the trainer that makes them. What exports, or asks the hardware,
-    fetches nothing and does not get it.
+    `HF_TOKEN` is the only credential that a child receives: the user gave it to this worker for
+    these downloads, and the trainer makes them. The exporter and the hardware probes download
+    nothing and do not get it.
     """
     return {
         name: value
@@ -58,34 +58,35 @@ def show_hugging_face(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def use_huge_pages(own: Mapping[str, str]) -> dict[str, str]:
-    """What has a process on a CPU keep its tensors in transparent huge pages, where there are any.
+    """Return the variable that keeps a CPU process's tensors in transparent huge pages.
 
-    glibc reads it when a process starts, and asks the kernel for them; most systems give them only
-    to who asks. A step then looks up 512 times fewer pages: the bare one of amdnet, batch 64, took
-    16.3 to 17.5 instead of 21.0 to 21.3 ms, a job's 19.0 instead of 20.7 ms, and a waiting trainer
-    is as large as before (2 cores of an EPYC 9004 in a virtual machine, torch 2.13, November 2026).
+    glibc reads it when a process starts and asks the kernel for huge pages; most systems give them
+    only to processes that ask. A step then looks up 512 times fewer pages. A bare amdnet step,
+    batch 64, took 16.3 to 17.5 ms instead of 21.0 to 21.3 ms, and a job's step 19.0 ms instead of
+    20.7 ms; a waiting trainer is no larger (2 cores of an EPYC 9004 in a virtual machine, torch
+    2.13, November 2026).
 
     Args:
-        own: the agent's environment; what it says of huge pages stands.
+        own: The agent's environment. If it sets huge pages already, that value is kept.
 
     Source: sourceware.org/glibc/manual, "Memory Allocation Tunables" (glibc 2.35 on).
     """
-    said = own.get(TUNABLES, "")
-    if HUGE_PAGES in said:
-        return {TUNABLES: said}
-    return {TUNABLES: ":".join(filter(None, [said, f"{HUGE_PAGES}=1"]))}
+    present = own.get(TUNABLES, "")
+    if HUGE_PAGES in present:
+        return {TUNABLES: present}
+    return {TUNABLES: ":".join(filter(None, [present, f"{HUGE_PAGES}=1"]))}
 
 
 def show_every_gpu(own: Mapping[str, str]) -> dict[str, str]:
-    """The masks that the agent itself runs under, unchanged."""
+    """Return the GPU masks that the agent itself runs under, unchanged."""
     return {name: own[name] for name in MASKS if name in own}
 
 
 def show_one_gpu(index: int, own: Mapping[str, str], *, is_hip: bool) -> dict[str, str]:
-    """The one variable that shows a child the GPU that torch numbers `index` in `own`.
+    """Return the variable that shows a child the GPU with torch's index `index` in `own`.
 
-    Masks that the agent itself runs under are applied in sequence by the runtime (HIP's numbers
-    are relative to ROCR's set), so they are folded into one.
+    The runtime applies the masks that the agent runs under in sequence (HIP's indices are
+    relative to ROCR's set), so they are combined into one mask.
     """
     if not is_hip:
         return {"CUDA_VISIBLE_DEVICES": _pick(own.get("CUDA_VISIBLE_DEVICES"), str(index))}
@@ -94,7 +95,7 @@ def show_one_gpu(index: int, own: Mapping[str, str], *, is_hip: bool) -> dict[st
 
 
 def digest_environment(environment: Mapping[str, str]) -> str:
-    """What a warm spare is keyed by: a job that needs another environment cannot use it."""
+    """Return a warm spare's key: a job that needs another environment cannot use the spare."""
     return hashlib.sha256(json.dumps(sorted(environment.items())).encode()).hexdigest()
 
 

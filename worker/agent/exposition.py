@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of a worker: its GPUs and its slots, where an address is set for it."""
+"""What Prometheus scrapes from a worker: its GPUs and slots, if a metrics address is set."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from redkiln.version import __version__
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What a worker is in the middle of.
+    """A worker's current state.
 
     Attributes:
-        sampling_seconds: what the newest readings of all sensors took.
+        sampling_seconds: Seconds that the latest reading of all sensors took.
     """
 
     worker_id: str
@@ -28,25 +28,25 @@ class WorkerState:
 
 
 class WorkerCollector(Collector):
-    """A worker's gauges, read when they are scraped."""
+    """A worker's gauges, read at each scrape."""
 
     def __init__(self, read_state: Callable[[], WorkerState]) -> None:
         self._read_state = read_state
 
     def collect(self) -> Iterator[Metric]:
-        """All gauges."""
+        """Yield all gauges."""
         state = self._read_state()
         info = GaugeMetricFamily(
-            "redkiln_worker_info", "Who this is.", labels=["worker", "version"]
+            "redkiln_worker_info", "Id and version of the worker.", labels=["worker", "version"]
         )
         info.add_metric([state.worker_id, __version__], 1.0)
         yield info
         numbers = (
-            ("redkiln_worker_slots", "Attempts that it can run at once.", state.slots),
+            ("redkiln_worker_slots", "Attempts that can run at once.", state.slots),
             ("redkiln_worker_busy_slots", "Slots that run an attempt.", state.busy_slots),
             (
                 "redkiln_gpu_sampling_seconds",
-                "What the newest readings of all sensors took together.",
+                "Time that the latest reading of all sensors took.",
                 state.sampling_seconds,
             ),
         )
@@ -56,7 +56,7 @@ class WorkerCollector(Collector):
 
 
 def gpu_gauges(gpus: Sequence[GpuState]) -> list[Metric]:
-    """The gauges of each GPU."""
+    """Build the gauges of each GPU."""
     families = {
         name: GaugeMetricFamily(name, text, labels=["gpu", *LABELS.get(name, ())])
         for name, text in GPU_GAUGES.items()
@@ -69,10 +69,10 @@ def gpu_gauges(gpus: Sequence[GpuState]) -> list[Metric]:
 
 
 def serve_metrics(bind: str, read_state: Callable[[], WorkerState]) -> Callable[[], None]:
-    """Answer `GET /metrics` at an address until the function that is returned is called.
+    """Serve `GET /metrics` at an address until the returned function is called.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: The server cannot listen on the address.
     """
     registry = CollectorRegistry()
     registry.register(WorkerCollector(read_state))

@@ -1,4 +1,4 @@
-"""The end of an attempt: what is left goes up, then one word about how it went."""
+"""The end of an attempt: upload the remaining files, then report the outcome."""
 
 import time
 from collections.abc import Callable
@@ -27,11 +27,11 @@ Answer = TypeVar("Answer")
 
 
 class GaveUp(Exception):  # noqa: N818  # it is a decision
-    """The worker's time to shut down is over; the lease will tell the service."""
+    """The worker has no time left to shut down; the service will notice when the lease expires."""
 
 
 def decide_outcome(failure: JobFailure | None, reason: StopReason | None) -> Outcome:
-    """What to finish with: a cancel counts before all, a pause or shutdown for work not done."""
+    """Decide the outcome: a cancel overrides everything, a pause or shutdown only failed work."""
     if reason == StopReason.CANCELLED:
         return "cancelled"
     if failure is None:
@@ -44,10 +44,11 @@ def decide_outcome(failure: JobFailure | None, reason: StopReason | None) -> Out
 
 @dataclass(frozen=True)
 class Closing:
-    """What it takes to end an attempt whose processes are gone.
+    """Ends an attempt whose processes have exited.
 
     Attributes:
-        is_out_of_time: whether the worker shuts down and has waited long enough for the service.
+        is_out_of_time: Whether the worker is shutting down and has waited long enough for the
+            service.
     """
 
     client: AttemptClient
@@ -58,12 +59,12 @@ class Closing:
     is_out_of_time: Callable[[], bool]
 
     def finish(self, failure: JobFailure | None) -> Outcome:
-        """Hand in checkpoints, files, events and log; then end the attempt.
+        """Upload checkpoints, files, events and log; then end the attempt.
 
         Raises:
-            Superseded: the attempt is no longer ours.
-            Stopped: as `Superseded`, heard by another thread.
-            GaveUp: the worker shuts down and the service does not answer.
+            Superseded: The attempt belongs to another worker now.
+            Stopped: Another thread learned that the attempt is superseded.
+            GaveUp: The worker is shutting down and the service does not answer.
         """
         outcome = decide_outcome(failure, self.stop.reason)
         artifacts: list[ArtifactCommit] = []
@@ -89,12 +90,12 @@ class Closing:
             artifacts=artifacts,
         )
         answer = self._until_answered(partial(self.client.finish, request))
-        # A cancel may have come before our word.
+        # The service may have received a cancel before our request.
         return "cancelled" if answer.job_status == JobStatus.CANCELLED else outcome
 
     def _hand_in(self, outcome: Outcome) -> list[ArtifactCommit]:
         if outcome in ("failed", "released", "paused"):
-            # Whoever goes on with the job starts from the newest checkpoint.
+            # The next attempt of the job starts from the newest checkpoint.
             while not self.uploader.drain(timeout_seconds=0.1):
                 self._check(least=StopReason.CANCELLED)
         if outcome not in ("succeeded", "failed"):
@@ -111,8 +112,8 @@ class Closing:
         except OSError as error:
             if output.path is None:
                 raise
-            # A script has put something else in its place since it was listed.
-            log.warning("file not handed in", name=output.name, error=str(error))
+            # A script has replaced the file since it was listed.
+            log.warning("file not uploaded", name=output.name, error=str(error))
             return None
 
     def _until_answered(self, ask: Callable[[], Answer]) -> Answer:
@@ -121,7 +122,7 @@ class Closing:
             try:
                 return ask()
             except ServiceAway as error:
-                log.warning("the service is away at an attempt's end", error=str(error))
+                log.warning("service unreachable while an attempt ends; retrying", error=str(error))
             self._check(least=StopReason.SUPERSEDED)
             time.sleep(backoff.next_seconds())
 
@@ -132,4 +133,5 @@ class Closing:
 
 
 def _refusal(error: Refused) -> JobFailure:
-    return JobFailure.of(FailureCode.INTERNAL, f"The service refused what the job left: {error}")
+    text = f"The service refused the attempt's results: {error}"
+    return JobFailure.of(FailureCode.INTERNAL, text)

@@ -1,4 +1,4 @@
-"""A folder of images held against its index: where it lies, or as it comes out of a tar."""
+"""Checks a folder of images against its index, in place or while it is unpacked from a tar."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from worker.agent.transfer import CHUNK_BYTES, WrongDigest, hash_file
 
 
 def list_samples(index_path: Path) -> list[Sample]:
-    """A sample of each file of an index, of every split."""
+    """Return one sample for each file of an index, over all splits."""
     index = DatasetIndex.model_validate_json(index_path.read_bytes())
     samples = (sample for samples in index.splits.values() for sample in samples)
     return list({sample.path: sample for sample in samples}.values())
@@ -24,13 +24,13 @@ def list_samples(index_path: Path) -> list[Sample]:
 def find_difference(
     folder: Path, samples: list[Sample], *, stamp_path: Path, stop: StopSignal
 ) -> str | None:
-    """The first file of the folder that is not as its index says; None if all are.
+    """Return the first file of the folder that differs from its index; None if all match.
 
-    Every file is hashed once; afterwards sizes and times, kept at `stamp_path`, tell whether
-    anything was touched since.
+    The first call hashes every file. Later calls compare sizes and modification times with those
+    stored at `stamp_path`.
 
     Raises:
-        Stopped: the attempt was asked to stop meanwhile.
+        Stopped: The attempt was asked to stop meanwhile.
     """
     stamp = hashlib.sha256(str(folder).encode())
     for sample in samples:
@@ -57,12 +57,12 @@ def unpack_samples(
     stop: StopSignal,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Write those files of a tar that the index names, each checked against it.
+    """Write the files of a tar that the index names, and check each against it.
 
     Raises:
-        WrongDigest: a file is missing or is not what the index says.
-        ServiceAway: the stream broke off.
-        Stopped: the attempt was asked to stop meanwhile.
+        WrongDigest: A file is missing or differs from the index.
+        ServiceAway: The stream ended early.
+        Stopped: The attempt was asked to stop meanwhile.
     """
     missing = {sample.path: sample.sha256 for sample in samples}
     size = 0
@@ -75,13 +75,13 @@ def unpack_samples(
                 if content is None or member.name not in missing or not _is_below(member.name):
                     continue
                 if _write_file(content, folder / member.name) != missing.pop(member.name):
-                    raise WrongDigest(f"{member.name} changed since it was registered")
+                    raise WrongDigest(f"{member.name} has changed since it was registered")
                 size += member.size
                 on_bytes(size)
     except tarfile.ReadError as error:
-        raise ServiceAway(f"the tar broke off: {error}") from error
+        raise ServiceAway(f"the tar ended early: {error}") from error
     if missing:
-        raise WrongDigest(f"{next(iter(missing))} is gone since it was registered")
+        raise WrongDigest(f"{next(iter(missing))} is missing; it existed at registration")
 
 
 def _is_below(name: str) -> bool:
@@ -100,7 +100,7 @@ def _write_file(content: IO[bytes], target: Path) -> str:
 
 
 class _ChunkReader(io.RawIOBase):
-    """A stream of chunks as a file."""
+    """A file object over a stream of chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""Looking after GPUs that are excluded or untested, in a thread of its own, until they are well."""
+"""A thread that watches excluded and untested GPUs until they can be used."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -29,17 +29,18 @@ log = structlog.get_logger(__name__)
 
 ROUND_SECONDS = 1.0
 TEST_SECONDS = 900.0
-"""Kernels that were never used on this machine are compiled first, which takes minutes."""
+"""Kernels that this machine has never used are compiled first, which takes minutes."""
 UNASKED = ""
-"""Versions of a GPU that was not leased yet; nothing has passed its self-test under them."""
+"""Versions of a GPU that was never leased; no self-test has passed with them."""
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Runs the self-test of one GPU in a child that sees it alone.
+    """Runs the self-test of one GPU in a child that sees only that GPU.
 
     Attributes:
-        environment: that of the GPU's trainers, so that the same kernels are tested.
+        environment: Builds the environment of the GPU's trainers, so that the test uses the same
+            kernels.
     """
 
     settings: WorkerSettings
@@ -51,19 +52,19 @@ class SelfTest:
 
     @property
     def versions(self) -> str:
-        """Under what its result counts."""
+        """The versions and settings for which a result is valid."""
         settings = sorted(select_settings(self.environment()).items())
         named = ",".join(f"{name}={value}" for name, value in settings)
         return name_versions(self.torch_version, self.hip_version, read_driver_version(), named)
 
     def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> Verdict:
-        """Test the GPU, and decide; once more if its trainers get other variables since.
+        """Test the GPU and judge the report.
 
-        A patch that avoids a library reads what the test found, so that the environment may be
-        another one after it.
+        A patch that avoids a library reads the report, so the trainers' environment may differ
+        after the first test; then the test is repeated once.
 
         Raises:
-            OSError: no process could be started.
+            OSError: No process could be started.
         """
         verdict = judge_report(self.run(lease, again=again, stopping=stopping))
         if verdict.action == "switch_blas" and avoids_hipblaslt(self.environment()):
@@ -71,15 +72,15 @@ class SelfTest:
         return verdict
 
     def run(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestReport:
-        """Test the GPU, which the child holds as long as it lives.
+        """Test the GPU in a child that holds its lease for as long as it lives.
 
         Args:
-            lease: of the GPU.
-            again: whatever was found before.
-            stopping: ends the test early.
+            lease: Lease of the GPU.
+            again: Ignore cached results.
+            stopping: Ends the test early when set.
 
         Raises:
-            OSError: no process could be started.
+            OSError: No process could be started.
         """
         report_path = self.settings.worker_dir / f"selftest-{lease.key}.json"
         log_path = self.settings.worker_dir / f"selftest-{lease.key}.log"
@@ -101,18 +102,18 @@ class SelfTest:
             return SelfTestReport.model_validate_json(report_path.read_bytes())
         except ValidationError:
             last = read_tail(log_path).strip().splitlines()[-1:]
-            cause = f"it ended with status {status} and said: {' '.join(last)[:500] or 'nothing'}"
+            cause = f"it exited with status {status}; last output: {' '.join(last)[:500] or 'none'}"
             at = datetime.now(UTC)
             return SelfTestReport(at=at, device="cuda:0", status="error", cause=cause)
 
 
 class GpuChecks:
-    """Brings GPUs in, and back: a self-test for new versions, another look at what is excluded.
+    """Tests GPUs with new versions, and checks whether excluded GPUs can be used again.
 
     Args:
-        park: the host's GPUs.
-        tests: of those that this worker may use, by key; without one a GPU is never tested.
-        on_change: called when a GPU was taken in or out.
+        park: The host's GPUs.
+        tests: Self-tests of the GPUs that this worker may use, by key; others are never tested.
+        on_change: Called when a GPU was included or excluded.
     """
 
     def __init__(
@@ -126,20 +127,20 @@ class GpuChecks:
         park.versions.update(dict.fromkeys(tests, UNASKED))
 
     def start(self) -> None:
-        """Look at the GPUs from now on."""
+        """Start checking the GPUs."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; a test that runs is ended."""
+        """Stop checking; ends a test that is running."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> None:
-        """Look once at each GPU that needs it.
+        """Check each GPU that needs it once.
 
         Raises:
-            OSError: a record could not be written.
+            OSError: A record could not be written.
         """
         for key, gpu in self._park.gpus.items():
             record = self._park.health.load(key)
@@ -154,8 +155,8 @@ class GpuChecks:
         while not self._stopping.is_set():
             try:
                 self.look()
-            except Exception:  # a full disk, say: the next round may do better
-                log.exception("looking after the GPUs broke off")
+            except Exception:  # a full disk, for instance; the next round may succeed
+                log.exception("checking the gpus failed")
             self._stopping.wait(ROUND_SECONDS)
 
     def _needs_test(self, key: str, record: GpuRecord) -> bool:
@@ -168,27 +169,27 @@ class GpuChecks:
             checked = record.model_copy(update={"checked_at": datetime.now(UTC)})
             self._park.health.save(key, checked)
             return
-        log.info("gpu taken in again: its memory is free", gpu=key)
+        log.info("gpu included again: its memory is free", gpu=key)
         self._park.health.save(key, record.readmit())
         self._on_change()
 
     def _test(self, key: str) -> None:
         lease = self._park.take_any(key)
         if lease is None:
-            return  # somebody uses it, or tests it
+            return  # another process uses or tests it
         try:
             self._test_leased(key, lease)
         finally:
             lease.close()
-        self._on_change()  # now that it can be taken
+        self._on_change()  # the lease is released, so the GPU can be claimed
 
     def _test_leased(self, key: str, lease: GpuLease) -> None:
         if self._park.versions[key] == UNASKED:
-            # The answer may take a child that tries an override on this GPU.
+            # Computing the versions may start a child that tries an override on this GPU.
             self._park.versions[key] = self._tests[key].versions
         record = self._park.health.load(key)
         if not self._needs_test(key, record):
-            return  # it has passed before, or another worker was faster
+            return  # it has passed before, or another worker has tested it meanwhile
         again = record.excluded is not None
         verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
         if not self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""GPUs for attempts: leased together, waited for, looked at before and after, and given back."""
+"""GPUs for attempts: lease them, wait for their memory, check it afterwards, and release them."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,13 +31,13 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How often a waiting job looks whether the memory is free."""
+"""How often a waiting job checks whether the memory is free."""
 GIVE_BACK_SECONDS = 5.0
-"""What the driver is given to take a dead process's memory back."""
+"""How long the driver may take to reclaim a dead process's memory."""
 
 
 class GpuBusy(Exception):  # noqa: N818  # it is a decision
-    """The attempt's GPUs could not be had in time; `failure` gives the job back."""
+    """The attempt's GPUs did not become usable in time; `failure` returns the job to the queue."""
 
     def __init__(self, message: str) -> None:
         self.failure = JobFailure.of(FailureCode.GPU_BUSY, message)
@@ -45,12 +45,12 @@ class GpuBusy(Exception):  # noqa: N818  # it is a decision
 
 
 class GpuPark:
-    """The GPUs of this host as this worker leases and excludes them.
+    """The GPUs of this host: this worker leases and excludes them.
 
     Args:
-        gpus: all of them, usable or not.
-        versions: under which each has to have passed its self-test, by key; without an entry a
-            GPU needs none.
+        gpus: All GPUs of the host, usable or not.
+        versions: The versions with which each GPU must have passed its self-test, by key; a GPU
+            without an entry needs no test.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class GpuPark:
 
     @property
     def health(self) -> HealthFolder:
-        """What is remembered of each GPU."""
+        """The health record of each GPU."""
         return self._health
 
     @property
     def held(self) -> Mapping[str, str]:
-        """Attempts of this worker by the key of the GPU that they hold."""
+        """The attempt of this worker that holds each GPU, by the GPU's key."""
         return dict(self._held)
 
     def find_exclusion(self, key: str) -> GpuExclusion | None:
-        """Why a GPU cannot be used now; None if it can, or somebody uses it."""
+        """Return why a GPU cannot be used now; None if it can, or if an attempt uses it."""
         gpu = self.gpus[key]
         if gpu.excluded is not None:
             return gpu.excluded
@@ -83,38 +83,38 @@ class GpuPark:
         if record.excluded is not None:
             return record.excluded
         if key in self.versions and self.versions[key] not in record.tested:
-            text = "Its self-test has not passed yet with these versions; it is run now."
+            text = "It has not passed its self-test with these versions yet; the test runs now."
             return GpuExclusion(code="self_test_running", message=text)
         return None
 
     def find_denied(self, key: str) -> dict[str, str]:
-        """What its self-test found a GPU to compute wrongly beside what it does right."""
+        """Return what a GPU's self-test found to compute wrongly on an otherwise usable GPU."""
         return self._health.load(key).tested.get(self.versions.get(key, ""), {})
 
     def find_attempt(self, key: str) -> str | None:
-        """The attempt that holds a GPU, of this worker or of another one of the host."""
+        """Return the attempt that holds a GPU, of this worker or of another one on the host."""
         if (ours := self._held.get(key)) is not None:
             return ours
         holder = self._leases.find_holder(key)
         return holder.attempt_id if holder else None
 
     def take(self, key: str) -> GpuLease | None:
-        """Lease a GPU, if it can be used now."""
+        """Lease a GPU if it can be used now; None if it cannot."""
         if self.find_exclusion(key):
             return None
         lease = self.take_any(key)
         if lease is not None and self.find_exclusion(key):
-            # Whoever had it took it out, and gave it back, since it was looked at.
+            # Its last holder excluded it and released it between our check and our lease.
             lease.close()
             return None
         return lease
 
     def take_any(self, key: str) -> GpuLease | None:
-        """Lease a GPU, excluded or not; for whoever tests it."""
+        """Lease a GPU, excluded or not, in order to test it."""
         try:
             taken = self._leases.take([key])
         except OSError as error:
-            log.error("no lease; see REDKILN_LOCK_DIR", gpu=key, error=str(error))
+            log.error("cannot lease a gpu; see REDKILN_LOCK_DIR", gpu=key, error=str(error))
             return None
         if taken is None:
             return None
@@ -122,58 +122,58 @@ class GpuPark:
         return taken[0]
 
     def mark(self, leases: Iterable[GpuLease], attempt_id: str) -> None:
-        """Say for which attempt these are held."""
+        """Record the attempt for which these leases are held."""
         for lease in leases:
             self._describe(lease, attempt_id)
             self._held[lease.key] = attempt_id
 
     def unmark(self, keys: Iterable[str]) -> None:
-        """The attempt holds these no longer."""
+        """Forget the attempt that held these GPUs."""
         for key in keys:
             self._held.pop(key, None)
 
     def exclude(
         self, key: str, why: GpuExclusion, *, needs: Need, limit_bytes: int | None = None
     ) -> None:
-        """Take a GPU out, for every worker of the host, until it is well again."""
-        log.warning("gpu taken out", gpu=key, code=why.code, reason=why.message)
+        """Exclude a GPU, for every worker of the host, until it recovers."""
+        log.warning("gpu excluded", gpu=key, code=why.code, reason=why.message)
         record = self._health.load(key).exclude(why, needs=needs, limit_bytes=limit_bytes)
         self._health.save(key, record)
 
     def measure(self, key: str) -> Memory | None:
-        """A GPU's memory now; None where the driver does not tell."""
+        """Read a GPU's memory use; None if the driver does not report it."""
         facts = self.gpus[key].facts
         return read_memory(facts, _read_memory_files(facts, self._settings.drm_dir))
 
     def find_sensor_dir(self, key: str) -> Path | None:
-        """Where the driver's files on a GPU are; None where its card is not known."""
+        """Return the folder of the driver's files for a GPU; None if its card is unknown."""
         return find_device_dir(self.gpus[key].facts.card, drm_dir=self._settings.drm_dir)
 
     def share_of(self, key: str, memory: Memory) -> Share:
-        """How a job shares a GPU's memory with what else runs on it."""
+        """Plan how a job shares a GPU's memory with the other programs on it."""
         facts = self.gpus[key].facts
         return plan_share(
             memory, drives_display=bool(facts.drives_display), is_apu=bool(facts.is_apu)
         )
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the lease folder."""
         self._leases.close()
 
     def _describe(self, lease: GpuLease, attempt_id: str | None = None) -> None:
         try:
             lease.describe(Holder(worker_id=self._worker_id, attempt_id=attempt_id))
-        except OSError as error:  # a full disk: the lock alone decides
-            log.warning("the lease does not say whose it is", gpu=lease.key, error=str(error))
+        except OSError as error:  # a full disk, for instance; only the lock itself matters
+            log.warning("could not write the lease's holder", gpu=lease.key, error=str(error))
 
 
 @dataclass
 class Grant:
-    """The GPUs of one attempt, from its claim to the end of its training; none on a CPU.
+    """The GPUs of one attempt from its claim to the end of its training; none on a CPU.
 
     Attributes:
-        reason: why these, for people.
-        shortage: why there are too few; the attempt gives its job back.
+        reason: Why these GPUs were chosen, for people to read.
+        shortage: Why there are too few; the attempt then returns its job to the queue.
     """
 
     park: GpuPark | None = None
@@ -186,17 +186,17 @@ class Grant:
 
     @property
     def descriptors(self) -> list[int]:
-        """What a child has to inherit so that the lease lives as long as it does."""
+        """Descriptors that a child must inherit so that the leases last as long as it does."""
         return [lease.fileno() for lease in self.leases]
 
     @property
     def mask(self) -> dict[str, str]:
-        """The variable that shows a child these GPUs and no other."""
+        """The variable that shows a child these GPUs and no others."""
         return show_gpus(self.gpus)
 
     @property
     def sensor_dirs(self) -> list[str]:
-        """Where the driver's files on these GPUs are, of those whose card is known."""
+        """Folders of the driver's files for those of these GPUs whose card is known."""
         if self.park is None:
             return []
         found = [self.park.find_sensor_dir(gpu.key) for gpu in self.gpus]
@@ -204,7 +204,7 @@ class Grant:
 
     @property
     def denied(self) -> dict[str, str]:
-        """What one of these GPUs computes wrongly, with the numbers; the job does without."""
+        """What one of these GPUs computes wrongly, with the numbers; the job must not use it."""
         if self.park is None:
             return {}
         found = [self.park.find_denied(gpu.key) for gpu in self.gpus]
@@ -213,14 +213,14 @@ class Grant:
     def wait_until_usable(
         self, *, say: Callable[[str], None], stop: StopSignal, patience_seconds: float
     ) -> int | None:
-        """Wait while other programs hold the memory, saying so.
+        """Wait while other programs hold the GPUs' memory, and report the wait.
 
         Returns:
-            What a job may take of each GPU's memory; None for all that there is.
+            Bytes of each GPU's memory that the job may use; None: no limit.
 
         Raises:
-            GpuBusy: they held it for too long, or there are too few GPUs.
-            Stopped: the attempt was asked to stop.
+            GpuBusy: Other programs held the memory for too long, or there are too few GPUs.
+            Stopped: The attempt was asked to stop.
         """
         if self.shortage:
             raise GpuBusy(self.shortage)
@@ -230,22 +230,22 @@ class Grant:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def finish(self, code: FailureCode | None) -> None:
-        """The training has ended: look at the GPUs and give them back.
+        """Check the GPUs after training has ended, and release them.
 
         Args:
-            code: why it failed, if it did.
+            code: Why the training failed; None if it did not.
         """
         why = exclude_after(code)
         for gpu in self.gpus:
             assert self.park is not None, "GPUs come from a park"
-            if why is not None and gpu.key in self.park.versions:  # else nobody would test it
+            if why is not None and gpu.key in self.park.versions:  # otherwise nothing would test it
                 self.park.exclude(gpu.key, why, needs="self_test")
             elif gpu.key in self._before:
                 self._check_memory(self.park, gpu.key)
         self.close()
 
     def close(self) -> None:
-        """Give the GPUs back; they are free when no child holds them either."""
+        """Release the GPUs; each becomes free once no child holds its lease either."""
         if self.park is not None:
             self.park.unmark(gpu.key for gpu in self.gpus)
         release(self.leases)
@@ -265,12 +265,12 @@ class Grant:
                 self.park.exclude(key, why, needs="memory", limit_bytes=share.allowed_bytes)
                 raise GpuBusy(f"GPU {key}: {why.message}")
             if not has_waited:
-                say(f"waits for the memory of GPU {key}: {why.message}")
+                say(f"waiting for the memory of GPU {key}: {why.message}")
             has_waited = True
             stop.wait(min(LOOK_SECONDS, patience_seconds))
             memory = self.park.measure(key) or memory
         if has_waited:
-            say(f"the memory of GPU {key} is free")
+            say(f"the memory of GPU {key} is free now")
         if share.why:
             say(f"GPU {key}: {share.why}")
         self._before[key] = memory
@@ -282,7 +282,7 @@ class Grant:
         deadline = self.clock() + GIVE_BACK_SECONDS
         while is_held(now := park.measure(key), limit_bytes=limit_bytes):
             if self.clock() >= deadline:
-                assert now is not None, "what is held was read"
+                assert now is not None, "memory that is held was measured"
                 why = exclude_held(before, now, limit_bytes=limit_bytes)
                 park.exclude(key, why, needs="memory", limit_bytes=limit_bytes)
                 return
@@ -290,7 +290,7 @@ class Grant:
 
 
 def _read_memory_files(facts: GpuFacts, drm_dir: Path) -> GpuTelemetry | None:
-    """The four counts alone: the other sensors go through the card's firmware."""
+    """Read only the four memory counts; the other sensors would query the card's firmware."""
     device_dir = find_device_dir(facts.card, drm_dir=drm_dir)
     if device_dir is None:
         return None

@@ -1,4 +1,4 @@
-"""What a process group takes of its host: processor time and memory, read from /proc.
+"""CPU time and memory that a process group uses, read from /proc.
 
 Source: proc_pid_stat(5), proc_pid_statm(5).
 """
@@ -13,17 +13,17 @@ PROC_DIR = Path("/proc")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-# Places after the name, which is in brackets and may hold anything.
+# Fields after the name, which is in brackets and may contain anything.
 _GROUP, _TIMES = 2, slice(11, 15)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Of all processes of a group.
+    """The usage of all processes of a group.
 
     Attributes:
-        cpu_seconds: so far, of children that have ended too.
-        memory_bytes: pages of their own, and the largest set of shared ones once.
+        cpu_seconds: CPU time so far, including children that have ended.
+        memory_bytes: The processes' private pages, plus the largest set of shared pages once.
     """
 
     cpu_seconds: float
@@ -31,7 +31,7 @@ class Usage:
 
 
 def read_group(group: int, *, proc_dir: Path = PROC_DIR) -> Usage | None:
-    """What a group takes; None when none of its processes is left."""
+    """Return a group's usage; None if none of its processes is left."""
     times: list[float] = []
     own = shared = 0
     for folder, fields in _members(group, proc_dir):
@@ -40,7 +40,7 @@ def read_group(group: int, *, proc_dir: Path = PROC_DIR) -> Usage | None:
             times.append(sum(int(ticks) for ticks in fields[_TIMES]) / _TICKS_PER_SECOND)
             own += (resident - mapped) * _PAGE_BYTES
             shared = max(shared, mapped * _PAGE_BYTES)
-    # What has ended and waits for its parent still stands there, and holds no memory.
+    # A zombie that its parent has not reaped is still listed, but holds no memory.
     return Usage(sum(times), own + shared) if own + shared else None
 
 

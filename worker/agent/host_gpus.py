@@ -1,4 +1,4 @@
-"""The GPUs of a host by two witnesses: what the driver's files say, and what torch can open."""
+"""The GPUs of a host from two sources: the driver's files, and what torch can open."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ class HostGpu:
     """One GPU.
 
     Attributes:
-        key: what its lease is named by.
-        view: as torch has it; None when torch does not open it.
-        mask: the variable that shows a child this GPU alone.
-        excluded: why it is never trained on as things are set up; None when it may be.
+        key: Name of its lease.
+        view: Torch's view of it; None if torch cannot open it.
+        mask: Variable that shows a child only this GPU.
+        excluded: Why this setup never trains on it; None if it may be used.
     """
 
     key: str
@@ -28,7 +28,7 @@ class HostGpu:
 
     @property
     def arch(self) -> str | None:
-        """Its architecture, as jobs ask for it."""
+        """Its architecture, in the form in which jobs request it."""
         return (self.view and self.view.arch) or self.facts.gfx
 
 
@@ -40,19 +40,19 @@ def join_gpus(
     is_hip: bool,
     environ: Mapping[str, str],
 ) -> list[HostGpu]:
-    """All GPUs of the host, the ones that torch opens first, each with why it is left alone.
+    """Join all GPUs of the host, those that torch opens first, each with its exclusion if any.
 
     Args:
-        views: what torch can open.
-        facts: what the driver's files tell; empty where there is no such driver.
-        wanted: the setting REDKILN_GPUS.
-        is_hip: whether torch is a ROCm build.
-        environ: the agent's own environment, in which torch was asked.
+        views: GPUs that torch can open.
+        facts: GPUs in the driver's files; empty without such a driver.
+        wanted: Value of the setting REDKILN_GPUS.
+        is_hip: Whether torch is a ROCm build.
+        environ: The agent's environment, in which torch listed its GPUs.
     """
     left = list(facts)
     opened = [_join(view, left, is_hip=is_hip, environ=environ) for view in views]
     hidden = [HostGpu(gpu_key(gpu), gpu) for gpu in left]
-    # What torch cannot open is no reason to leave an APU alone.
+    # A GPU that torch cannot open must not cause an APU to be excluded.
     known = [gpu.facts for gpu in opened] + [gpu for gpu in left if not gpu.is_accessible]
     excluded = find_exclusions(known, wanted=wanted)
     return [
@@ -62,7 +62,7 @@ def join_gpus(
 
 
 def show_gpus(gpus: Sequence[HostGpu]) -> dict[str, str]:
-    """The one variable that shows a child these GPUs and no other."""
+    """Return the variable that shows a child these GPUs and no others."""
     shown: dict[str, list[str]] = {}
     for gpu in gpus:
         for name, value in (gpu.mask or {}).items():
@@ -76,14 +76,14 @@ def _join(
     facts = _take_facts(view, left) or _facts_of(view)
     mask = show_one_gpu(view.index, environ, is_hip=is_hip)
     if is_hip and facts.uuid is not None:
-        # An index means another GPU when one is added or hidden; a unique id does not.
+        # An index changes when a GPU is added or hidden; a unique id does not.
         mask = {"ROCR_VISIBLE_DEVICES": facts.uuid}
     key = gpu_key(facts) if facts.pci_address else f"gpu-{view.index}"
     return HostGpu(key, facts, view, mask)
 
 
 def _take_facts(view: GpuView, left: list[GpuFacts]) -> GpuFacts | None:
-    """The facts of the same device, taken out of those left; partitions in their order."""
+    """Remove and return the facts of the same device; partitions match in their order."""
     for facts in left:
         if view.pci_address and _device(facts.pci_address) == _device(view.pci_address):
             left.remove(facts)
@@ -92,7 +92,7 @@ def _take_facts(view: GpuView, left: list[GpuFacts]) -> GpuFacts | None:
 
 
 def _device(pci_address: str | None) -> str | None:
-    """Without the function, which torch does not tell."""
+    """Return a PCI address without its function, which torch does not report."""
     return pci_address.lower().rpartition(".")[0] if pci_address else None
 
 
@@ -109,7 +109,7 @@ def _facts_of(view: GpuView) -> GpuFacts:
 def _unseen(facts: GpuFacts) -> GpuExclusion:
     return GpuExclusion(
         code="not_in_torch",
-        message=f"The driver has it ({facts.gfx or 'architecture unknown'}), but torch does not "
-        "open it: the build may be for CPUs or lack its architecture, its device nodes may not be "
-        "passed, or a *_VISIBLE_DEVICES variable hides it; `redkiln doctor` says which.",
+        message=f"The driver lists it ({facts.gfx or 'architecture unknown'}), but torch cannot "
+        "open it. The build may be CPU-only or lack this architecture, its device nodes may be "
+        "missing, or a *_VISIBLE_DEVICES variable may hide it; run `redkiln doctor` to see which.",
     )

@@ -1,4 +1,4 @@
-"""What this worker can run on: torch's own words, read in a short child, and slots made of them."""
+"""What this worker can run on: torch's report from a short-lived child, and slots for it."""
 
 import json
 import os
@@ -26,8 +26,8 @@ INVENTORY_SECONDS = 300.0
 """A cold import of a ROCm build from a slow disk takes over a minute."""
 
 
-class InventoryFailed(Exception):  # noqa: N818  # reads as what it is
-    """The worker's torch could not be asked."""
+class InventoryFailed(Exception):  # noqa: N818  # the name states the fault
+    """The child that imports torch did not report an inventory."""
 
 
 class Inventory(BaseModel):
@@ -42,13 +42,13 @@ class Inventory(BaseModel):
 
 @dataclass(frozen=True)
 class SlotPlan:
-    """Room for one attempt.
+    """The resources of one slot.
 
     Attributes:
-        device: torch's name of the slot's device within its child.
-        gpu: its own GPU, if it has one.
-        device_environment: the variables that show the child that device and no other.
-        cache_key: folder of its compiled kernels.
+        device: Torch's name of the slot's device within its child.
+        gpu: The slot's GPU, if it has one.
+        device_environment: Variables that show the child only that device.
+        cache_key: Folder name of its compiled kernels.
     """
 
     index: int
@@ -64,7 +64,7 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
     """Run the inventory child.
 
     Raises:
-        InventoryFailed: it could not be run, or what it said cannot be read.
+        InventoryFailed: The child failed, or its output cannot be parsed.
     """
     environment = build_child_environment(os.environ, device=show_every_gpu(os.environ), threads=1)
     child = spawner.spawn(
@@ -74,8 +74,8 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
         stdout=subprocess.PIPE,
         stderr=None,
     )
-    assert child.stdout is not None, "it was asked for"
-    # What it prints fits into the pipe, so it can end before it is read.
+    assert child.stdout is not None, "stdout is a pipe"
+    # Its output fits into the pipe, so the child can exit before the pipe is read.
     if not child.wait(INVENTORY_SECONDS):
         child.reap()
         raise InventoryFailed(f"torch was not imported within {INVENTORY_SECONDS:.0f} s")
@@ -83,8 +83,8 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
     status = child.reap()
     if status != 0:
         raise InventoryFailed(
-            f"{' '.join(settings.inventory_command)} ended with status {status}; "
-            "its words are above: is torch installed?"
+            f"{' '.join(settings.inventory_command)} exited with status {status}; "
+            "see its output above, and check that torch is installed"
         )
     try:
         return Inventory.model_validate(json.loads(output))
@@ -93,18 +93,18 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
 
 
 def find_gpus(inventory: Inventory, facts: Sequence[GpuFacts], *, wanted: str) -> list[HostGpu]:
-    """All GPUs of this host, usable or not.
+    """Return all GPUs of this host, usable or not.
 
     Args:
-        inventory: what torch sees in this process's environment.
-        facts: what the driver's files tell.
-        wanted: the setting REDKILN_GPUS.
+        inventory: Torch's GPUs in this process's environment.
+        facts: GPUs in the driver's files.
+        wanted: Value of the setting REDKILN_GPUS.
     """
     hip = is_hip(inventory)
     gpus = join_gpus(inventory.gpus, facts, wanted=wanted, is_hip=hip, environ=os.environ)
     for gpu in gpus:
         if gpu.excluded is not None:
-            log.warning("gpu left alone", gpu=gpu.key, reason=gpu.excluded.message)
+            log.warning("gpu excluded", gpu=gpu.key, reason=gpu.excluded.message)
     return gpus
 
 
@@ -116,14 +116,14 @@ def plan_slots(
     wanted: int | None,
     threads: int | None,
 ) -> list[SlotPlan]:
-    """One slot a GPU, or as many CPU slots as wanted (one) on a host without.
+    """Plan one slot for each GPU, or `wanted` CPU slots (default one) on a host without GPUs.
 
     Args:
-        inventory: what torch is.
-        gpus: those that may be used.
-        num_cores: CPU cores to share out.
-        wanted: fewer slots than GPUs, or more than one on a CPU.
-        threads: CPU threads of each slot, whatever the cores.
+        inventory: Torch's version and devices.
+        gpus: GPUs that may be used.
+        num_cores: CPU cores to divide among the slots.
+        wanted: Fewer slots than GPUs, or more than one slot on a CPU.
+        threads: CPU threads of each slot; None: derived from `num_cores`.
     """
     num_slots = min(wanted or len(gpus), len(gpus)) or wanted or 1
     each = threads or max(1, num_cores // num_slots)
@@ -154,7 +154,7 @@ def plan_slots(
 
 
 def is_hip(inventory: Inventory) -> bool:
-    """Whether this torch is a ROCm build, by the names of its architectures."""
+    """Return whether torch is a ROCm build, judging by its architecture names."""
     names = [*inventory.arch_list, *(gpu.arch or "" for gpu in inventory.gpus)]
     return any(name.startswith("gfx") for name in names)
 
@@ -169,5 +169,5 @@ def _key(inventory: Inventory, arch: str | None, slot: int) -> str:
 
 
 def count_cores() -> int:
-    """CPU cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))

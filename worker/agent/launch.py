@@ -1,4 +1,4 @@
-"""Starting what an attempt runs in, warm or cold: trainer, export child, keeper of a script."""
+"""Starts an attempt's child processes, warm or cold: trainer, exporter, script supervisor."""
 
 import os
 import subprocess
@@ -28,14 +28,14 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 SOURCE_DIR = Path(__file__).resolve().parents[2]
-"""Where the package `worker` lies: the folder that children run in."""
+"""The folder that contains the package `worker`, and in which children run."""
 WARM_EXPORT_SECONDS = 20.0
-"""How long before the end of a training its export child is started: importing what it needs takes
-some 3 s of one core, and 300 MB that a long training need not spare."""
+"""How long before the estimated end of training the export child is started. Its imports take
+about 3 s of one core and 300 MB, which need not be held during a long training."""
 
 
 def is_nearly_trained(progress: Mapping[str, Any]) -> bool:
-    """Whether a training with this progress is about to end, so that its export is made ready."""
+    """Return whether training will end soon, so that the export child should be started."""
     eta_seconds = progress.get("eta_seconds")
     if eta_seconds is None:
         return bool(progress.get("fraction", 0.0) >= 0.5)
@@ -43,7 +43,7 @@ def is_nearly_trained(progress: Mapping[str, Any]) -> bool:
 
 
 class Launcher:
-    """Starts the children of one slot; a warm trainer waits for the next job."""
+    """Starts the children of one slot and keeps a warm trainer for the next job."""
 
     def __init__(
         self, settings: WorkerSettings, spawner: Spawner, *, slot: SlotPlan, patching: Patching
@@ -58,47 +58,48 @@ class Launcher:
 
     @property
     def spare_pid(self) -> int | None:
-        """Number of the waiting trainer, if there is one."""
+        """PID of the waiting trainer, if there is one."""
         return self._trainer.pid
 
     def start_spare(self) -> None:
-        """Have a warm trainer wait for the next job, unless one does or none is wanted."""
+        """Start a warm trainer for the next job, unless one waits or spares are switched off."""
         if self._settings.spare:
             self._trainer.start(self.trainer_environment())
 
     def start_script_spare(self) -> None:
-        """Have what stays with a script wait for the next one.
+        """Start a warm script supervisor for the next script.
 
-        Where there was one script there will be others; other workers save its 40 MB.
+        It is started only after a first script has run: a worker that never runs scripts saves its
+        40 MB.
         """
         if self._settings.spare:
             self._script.start(self.trainer_environment())
 
     def warm_export(self) -> None:
-        """Have a warm export child wait for the end of this job's training."""
+        """Start a warm export child that waits for the end of this job's training."""
         if self._settings.spare:
             self._export.start(self._export_environment())
 
     def drop_export(self) -> None:
-        """End a warm export child that is not needed after all."""
+        """End a warm export child that is not needed."""
         self._export.drop()
 
     def start_trainer(
         self, jobdir: JobDir, grant: Grant, *, on_cold: Callable[[str], None]
     ) -> Child:
-        """Start training in a job directory: in the spare if it fits, else in a new process.
+        """Start training in a job directory: in the spare if it fits, otherwise in a new process.
 
         Args:
-            jobdir: with its order written.
-            grant: the GPUs of the attempt; the process holds their leases as long as it lives.
-            on_cold: told why, before a new process is started.
+            jobdir: Job directory that already contains its order.
+            grant: GPUs of the attempt; the process holds their leases for as long as it lives.
+            on_cold: Called with the reason before a new process is started.
 
         Raises:
-            OSError: no process could be started.
+            OSError: No process could be started.
         """
         command, leases = self._settings.trainer_command, grant.descriptors
         if len(grant.gpus) > 1:
-            on_cold("it uses several GPUs")
+            on_cold("the job uses several GPUs")
             environment = self.trainer_environment(grant.gpus)
             return self._start(command, jobdir, environment, leases=leases)
         environment = self.trainer_environment()
@@ -109,10 +110,10 @@ class Launcher:
         return self._start(command, jobdir, environment, leases=leases)
 
     def start_script(self, jobdir: JobDir, grant: Grant) -> Child:
-        """Start what stays with a script; it needs no torch of its own.
+        """Start a script's supervisor, which does not import torch.
 
         Raises:
-            OSError: no process could be started.
+            OSError: No process could be started.
         """
         environment = self.trainer_environment(grant.gpus if len(grant.gpus) > 1 else ())
         given = self._script.give(jobdir, environment, leases=grant.descriptors)
@@ -122,10 +123,10 @@ class Launcher:
         return self._start(command, jobdir, environment, leases=grant.descriptors)
 
     def start_export(self, jobdir: JobDir) -> Child:
-        """Start the export of what was trained; it sees no GPU.
+        """Start the export of the trained model, in a process that sees no GPU.
 
         Raises:
-            OSError: no process could be started.
+            OSError: No process could be started.
         """
         environment = self._export_environment()
         given = self._export.give(jobdir, environment)
@@ -136,11 +137,11 @@ class Launcher:
     def decide_patches(
         self, gpus: Sequence[HostGpu] = (), *, has_fixed_shapes: bool | None = True
     ) -> list[PatchOutcome]:
-        """What is changed for a job on these GPUs; by default on the slot's own.
+        """Decide which patches a job on these GPUs gets.
 
         Args:
-            gpus: those of a job that uses several.
-            has_fixed_shapes: whether its inputs keep one shape; None where nobody knows.
+            gpus: GPUs of a job that uses several; by default the slot's own.
+            has_fixed_shapes: Whether the job's inputs keep one shape; None if unknown.
         """
         return self._patching.decide(
             gpus or self._own_gpus,
@@ -149,10 +150,10 @@ class Launcher:
         )
 
     def trainer_environment(self, gpus: Sequence[HostGpu] = ()) -> dict[str, str]:
-        """What a trainer of this slot runs in.
+        """Build the environment of this slot's trainer.
 
         Args:
-            gpus: those of a job that uses several; by default the slot's own.
+            gpus: GPUs of a job that uses several; by default the slot's own.
         """
         folder = self._kernel_cache_dir
         mask = show_gpus(gpus) if gpus else self._slot.device_environment
@@ -162,16 +163,16 @@ class Launcher:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            log.warning("no cache of compiled kernels", folder=str(folder), error=str(error))
+            log.warning("compiled kernels cannot be cached", folder=str(folder), error=str(error))
         return build_child_environment(os.environ, device=own, threads=self._slot.threads)
 
     @property
     def kernel_cache_dir(self) -> Path:
-        """Where this slot's compiled and tuned kernels are kept."""
+        """Folder in which this slot's compiled and tuned kernels are kept."""
         return self._kernel_cache_dir
 
     def close(self) -> None:
-        """End what waits, and have nothing wait again."""
+        """End all waiting processes and start no more."""
         self._trainer.close()
         self._export.close()
         self._script.close()

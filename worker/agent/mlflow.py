@@ -1,12 +1,12 @@
-"""An attempt as a run of an MLflow server, by its REST interface.
+"""An attempt as a run of an MLflow server, through its REST interface.
 
-    GET  experiments/get-by-name, POST experiments/create    the experiment, made when it is missing
-    POST runs/search, runs/create                            one run a job, whatever its attempts
-    POST runs/log-batch, runs/update                         parameters, metrics, tags, its end
-    PUT  mlflow-artifacts/artifacts/<path>                   files, where the server stores them
+    GET  experiments/get-by-name, POST experiments/create    the experiment, created if missing
+    POST runs/search, runs/create                            one run for all attempts of a job
+    POST runs/log-batch, runs/update                         parameters, metrics, tags, status
+    PUT  mlflow-artifacts/artifacts/<path>                   files, if the server stores them
 
 Source: mlflow.org/docs/latest/rest-api.html; limits of a batch: 1000 metrics, 100 parameters, 1 MB.
-What a name may be: mlflow `utils/validation.py` (of every release; newer ones take `:` as well).
+Allowed names: mlflow `utils/validation.py` (all releases; newer ones also allow `:`).
 """
 
 import hashlib
@@ -29,19 +29,19 @@ FILES = "/api/2.0/mlflow-artifacts/artifacts"
 TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=60.0, pool=20.0)
 MAX_METRICS, MAX_PARAMS = 1000, 100
 MAX_VALUE = 500
-"""Characters of a parameter that servers of every release take."""
+"""Characters of a parameter's value that servers of every release accept."""
 MAX_NAME = 250
-"""Characters of the name of a parameter, a metric or a tag."""
+"""Characters of the name of a parameter, a metric or a tag that servers accept."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 JOB_TAG = "redkiln.job_id"
 
 
-class MlflowAway(Exception):  # noqa: N818  # reads as what it is
-    """The server was not reached, or cannot answer now."""
+class MlflowAway(Exception):  # noqa: N818  # the name states the fault
+    """The server is unreachable or cannot answer now."""
 
 
 class MlflowRefused(Exception):  # noqa: N818
-    """The server understood and will not do it."""
+    """The server understood the request and refused it."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Metric:
 
 
 class MlflowClient:
-    """Calls of one MLflow server.
+    """Client of one MLflow server.
 
     Args:
-        uri: where it is; a user and a password in it are shown to the server.
-        token: shown as a bearer token instead.
+        uri: Address of the server; may contain a user and a password for it.
+        token: Bearer token, used instead of a user and a password.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class MlflowClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # As with the service: no proxy and no credentials from the environment.
+        # As for the service: no proxy and no credentials from the environment.
         self._http = httpx.Client(
             base_url=uri.rstrip("/"),
             headers=headers,
@@ -85,24 +85,24 @@ class MlflowClient:
         self._http.close()
 
     def find_or_create_experiment(self, name: str) -> str:
-        """Its id.
+        """Return the id of an experiment, which is created if it does not exist.
 
         Raises:
-            MlflowAway, MlflowRefused: see the module.
+            MlflowAway, MlflowRefused: See the classes.
         """
         found = self._send("GET", f"{API}/experiments/get-by-name?experiment_name={quote(name)}")
         if found.status_code == 404:
-            made = self._send("POST", f"{API}/experiments/create", {"name": name})
-            if made.is_success:
-                return str(_read(made)["experiment_id"])
-            # Another worker may have made it meanwhile.
+            created = self._send("POST", f"{API}/experiments/create", {"name": name})
+            if created.is_success:
+                return str(_read(created)["experiment_id"])
+            # Another worker may have created it meanwhile.
             found = self._send(
                 "GET", f"{API}/experiments/get-by-name?experiment_name={quote(name)}"
             )
         return str(_read(found)["experiment"]["experiment_id"])
 
     def find_run(self, experiment_id: str, *, job_id: str) -> dict[str, Any] | None:
-        """The run of a job, which an earlier attempt made."""
+        """Find the run of a job that an earlier attempt created."""
         body = {
             "experiment_ids": [experiment_id],
             "filter": f"tags.`{JOB_TAG}` = '{job_id}'",
@@ -114,7 +114,7 @@ class MlflowClient:
     def create_run(
         self, experiment_id: str, *, name: str, tags: Mapping[str, str], at_ms: int
     ) -> dict[str, Any]:
-        """A new run, running."""
+        """Create a run with the status RUNNING."""
         body = {
             "experiment_id": experiment_id,
             "run_name": name,
@@ -132,20 +132,20 @@ class MlflowClient:
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Add to a run, in as many requests as it takes.
+        """Add to a run, in as many requests as necessary.
 
-        A point whose value is no number is left out: JSON has none.
+        Points whose value is not finite are omitted, because JSON cannot represent them.
         """
         finite = [
             {"key": m.key, "value": m.value, "timestamp": m.at_ms, "step": m.step}
             for m in metrics
             if math.isfinite(m.value)
         ]
-        told = [{"key": k, "value": v[:MAX_VALUE]} for k, v in (params or {}).items()]
+        parameters = [{"key": k, "value": v[:MAX_VALUE]} for k, v in (params or {}).items()]
         marks = [{"key": k, "value": v} for k, v in (tags or {}).items()]
         bodies: list[dict[str, Any]] = [
-            {"params": told[start : start + MAX_PARAMS]}
-            for start in range(0, len(told), MAX_PARAMS)
+            {"params": parameters[start : start + MAX_PARAMS]}
+            for start in range(0, len(parameters), MAX_PARAMS)
         ]
         bodies += [
             {"metrics": finite[start : start + MAX_METRICS]}
@@ -157,14 +157,14 @@ class MlflowClient:
             _read(self._send("POST", f"{API}/runs/log-batch", {"run_id": run_id, **body}))
 
     def update_run(self, run_id: str, *, status: str, at_ms: int | None = None) -> None:
-        """Say how a run stands: RUNNING, FINISHED, FAILED or KILLED."""
+        """Set a run's status: RUNNING, FINISHED, FAILED or KILLED."""
         ending = {} if at_ms is None else {"end_time": at_ms}
         _read(
             self._send("POST", f"{API}/runs/update", {"run_id": run_id, "status": status, **ending})
         )
 
     def put_file(self, folder: str, path: Path) -> None:
-        """Store a file in a run's folder, as `find_folder` gave it."""
+        """Store a file in a run's folder, as returned by `find_folder`."""
         with path.open("rb") as file:
             target = f"{FILES}/{quote(folder)}/{quote(path.name)}"
             try:
@@ -184,26 +184,28 @@ class MlflowClient:
 
 
 def find_folder(run: Mapping[str, Any]) -> str | None:
-    """Where a run's files go by way of the server; None where it does not pass them on."""
+    """Return the run's folder on the server; None if the server does not accept files."""
     uri = urlsplit(str(run["info"].get("artifact_uri", "")))
     return uri.path.strip("/") if uri.scheme == "mlflow-artifacts" else None
 
 
 def make_name(name: str) -> str:
-    """A name that servers take: itself, or what of it they take and a digest of all of it.
+    """Return a name that servers accept: unchanged, or its allowed characters and a digest.
 
-    The digest keeps names apart that differ in nothing else, as `>50K` and `<50K` do.
+    The digest distinguishes names that otherwise become equal, such as `>50K` and `<50K`.
     """
     if _is_name(name):
         return name
     digest = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
     readable = _NOT_IN_NAMES.sub("_", name)[: MAX_NAME - len(digest) - 1]
-    made = f"{readable}-{digest}"
-    return made if _is_name(made) else f"{readable.replace('/', '_').lstrip('.')}-{digest}"
+    shortened = f"{readable}-{digest}"
+    if _is_name(shortened):
+        return shortened
+    return f"{readable.replace('/', '_').lstrip('.')}-{digest}"
 
 
 def flatten(spec: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """A resolved spec as parameters: `training.optimizer.lr` -> `0.002`."""
+    """Yield a resolved spec as parameters: `training.optimizer.lr` -> `0.002`."""
     for key, value in spec.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
@@ -216,7 +218,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w./ -]")
 
 
 def _is_name(name: str) -> bool:
-    """Whether a server takes a name, which it may use as a path."""
+    """Return whether a server accepts a name; servers may use it as a path."""
     is_path = posixpath.normpath(name) == name != "." and not name.startswith(("..", "/"))
     return is_path and len(name) <= MAX_NAME and not _NOT_IN_NAMES.search(name)
 

@@ -1,6 +1,6 @@
-"""Who else is told of an attempt: its previews' readers, TensorBoard, and an MLflow server.
+"""Passes an attempt's events to observers: its previews, TensorBoard and an MLflow server.
 
-They hear the events that pass by. None of them can hold an attempt up, or make it fail.
+No observer can delay an attempt or make it fail.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,21 +31,21 @@ from worker.settings import WorkerSettings
 HANDED_IN: frozenset[ArtifactKind] = frozenset(
     {"model", "manifest", "report", "figure", "metrics", "profile", "benchmark"}
 )
-"""Kinds of files that a tracking server gets too; checkpoints and parity samples are large."""
+"""Kinds of files that a tracking server gets too; checkpoints and parity samples are too large."""
 PREVIEW_SECONDS = 5.0
 """How long an attempt's end waits for its last preview."""
 
 
 @dataclass
 class Observers:
-    """All of them, for one attempt.
+    """All observers of one attempt.
 
     Args:
-        claim: of the attempt.
-        client: its calls.
-        jobdir: its folder.
-        stop: ends it when it is superseded.
-        settings: of the worker.
+        claim: Claim of the attempt.
+        client: Client for the attempt's calls.
+        jobdir: Folder of the attempt.
+        stop: Stop signal; requested when the attempt is superseded.
+        settings: Settings of the worker.
     """
 
     claim: ClaimResponse
@@ -60,25 +60,25 @@ class Observers:
         self._tracking = self._build_tracking()
 
     def start(self) -> None:
-        """Tell them from now on."""
+        """Start the observers."""
         self._previews.start()
         if self._tracking is not None:
             self._tracking.start()
 
     def resume(self, checkpoint: str | None) -> None:
-        """The attempt goes on from a checkpoint of its folder; curves begin with what is in it."""
+        """Resume from a checkpoint in the attempt's folder; curves begin with the points in it."""
         ref = next((r for r in self.claim.checkpoints if name_file(r) == checkpoint), None)
         if ref is None:
             return
         history: Mapping[str, Sequence[tuple[int, float]]] = {}
         path = self.jobdir.checkpoints_dir / name_file(ref)
-        if path.suffix == ".safetensors":  # a script's checkpoint is a folder of its own
+        if path.suffix == ".safetensors":  # a script's checkpoint is a packed folder
             history = load_history(path)
         at = describe_manifest_time(ref.manifest) or datetime.now(UTC)
         self._tensorboard.resume(history, step=ref.step, at=at)
 
     def heed(self, event: Event) -> None:
-        """An event of the attempt's."""
+        """Pass on one event of the attempt."""
         if event.kind is EventKind.PROGRESS:
             self._previews.offer(event.data)
         self._tensorboard.heed(event)
@@ -86,10 +86,10 @@ class Observers:
             self._tracking.heed(event)
 
     def finish(self, outcome: Outcome) -> str | None:
-        """The attempt has ended; its folder is still there.
+        """Finish the observers' work after the attempt has ended, while its folder still exists.
 
         Returns:
-            What could not be told, for the job's warnings.
+            A warning for the job about what could not be delivered; None if all of it was.
         """
         self._tensorboard.close()
         self._previews.drain(timeout_seconds=PREVIEW_SECONDS)
@@ -99,12 +99,12 @@ class Observers:
         return self._tracking.finish(outcome, files if outcome == "succeeded" else [])
 
     def correct(self, outcome: Outcome) -> None:
-        """The attempt's end as it came to be, where `finish` was told another."""
+        """Correct the outcome if the attempt ended differently from what `finish` received."""
         if self._tracking is not None:
             self._tracking.correct(outcome)
 
     def halt(self) -> None:
-        """Tell them nothing more."""
+        """Stop all observers."""
         self._tensorboard.close()
         self._previews.halt()
         if self._tracking is not None:

@@ -1,4 +1,4 @@
-"""What a worker offers when it asks for a job, and which of it the answer takes."""
+"""What a worker offers when it asks for a job, and which of it the claimed job uses."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from worker.hardware.leases import GpuLease
 
 
 class NoClaim(Enum):
-    """Why there is no attempt."""
+    """Why there is no attempt to run."""
 
     NO_JOB = auto()
     BUSY = auto()
@@ -23,10 +23,10 @@ class NoClaim(Enum):
 
 @dataclass(frozen=True)
 class Claimed:
-    """An attempt with all that it runs on.
+    """An attempt with its slots and GPUs.
 
     Attributes:
-        slots: what it occupies; the children are those of the first.
+        slots: The slots that it occupies; the first one's launcher starts its children.
     """
 
     claim: ClaimResponse
@@ -36,7 +36,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Offer:
-    """A free slot, and the lease of its GPU if it has one."""
+    """A free slot, with the lease of its GPU if it has one."""
 
     slot: Slot
     lease: GpuLease | None = None
@@ -49,24 +49,24 @@ class Offer:
 
 @dataclass
 class Offers:
-    """All that is free now. What is leased here cannot be offered by another worker."""
+    """All free slots. Another worker cannot offer the GPUs that are leased here."""
 
     ready: list[Offer] = field(default_factory=list)
     busy: list[Slot] = field(default_factory=list)
 
     @property
     def kinds(self) -> list[Literal["gpu", "cpu"]]:
-        """Kinds of the free slots, each once."""
+        """Kinds of the free slots, without duplicates."""
         kinds: set[Literal["gpu", "cpu"]] = {offer.slot.bench.slot.kind for offer in self.ready}
         return sorted(kinds)
 
     @property
     def arches(self) -> list[str]:
-        """Architectures of the free GPUs, an entry each."""
+        """Architectures of the free GPUs, one entry for each GPU."""
         return [offer.gpu.arch or "" for offer in self.ready if offer.gpu is not None]
 
     def settle(self, claim: ClaimResponse, park: GpuPark | None) -> Claimed:
-        """Choose what the attempt runs on."""
+        """Choose the slots and GPUs for a claimed attempt."""
         resources = claim.spec.get("resources", {})
         with_gpu = [offer for offer in self.ready if offer.gpu is not None]
         if not with_gpu or park is None:
@@ -75,8 +75,8 @@ class Offers:
             with_gpu, count=resources.get("gpus", 1), arches=resources.get("arch", [])
         )
         if not chosen:
-            # Only where the answer to an earlier question was lost: less is free by now.
-            shortage = f"the worker has not {resources['gpus']} such GPUs free any more"
+            # Happens only if an earlier answer was lost: fewer GPUs are free by now.
+            shortage = f"the worker no longer has {resources['gpus']} such GPUs free"
             return Claimed(claim, [self.ready[0].slot], Grant(shortage=shortage))
         gpus = [offer.gpu for offer in chosen if offer.gpu is not None]
         leases = [offer.lease for offer in chosen if offer.lease is not None]
@@ -84,7 +84,7 @@ class Offers:
         return Claimed(claim, [offer.slot for offer in chosen], Grant(park, gpus, leases, reason))
 
     def let_go(self, kept: Collection[Slot]) -> list[Slot]:
-        """Give up the leases of all other slots; these slots."""
+        """Release the leases of all other slots; return these slots."""
         others = [offer for offer in self.ready if not any(offer.slot is slot for slot in kept)]
         for offer in others:
             if offer.lease is not None:
@@ -93,7 +93,7 @@ class Offers:
 
 
 def offer_slots(slots: Sequence[Slot], park: GpuPark | None) -> Offers:
-    """Lease the GPUs of free slots, as far as they can be used and nobody else has them."""
+    """Lease the GPUs of free slots, except those that cannot be used or are taken."""
     offers = Offers()
     for slot in slots:
         gpu = slot.bench.slot.gpu
@@ -108,7 +108,7 @@ def offer_slots(slots: Sequence[Slot], park: GpuPark | None) -> Offers:
 def choose_offers(
     offers: Sequence[Offer], *, count: int, arches: Collection[str]
 ) -> tuple[list[Offer], str]:
-    """The best offers for a job, all of one architecture, and why; none when there are too few."""
+    """Choose the best offers of one architecture, and say why; none if there are too few."""
     alike: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         if offer.gpu is not None and (not arches or offer.gpu.arch in arches):

@@ -1,4 +1,4 @@
-"""The patches of a slot's trainers: facts gathered, overrides proved once, decisions as values."""
+"""The patches of a slot's trainers: gather facts, probe overrides once, decide."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ log = structlog.get_logger(__name__)
 
 
 class Patching:
-    """Decides for the GPUs of a job, whenever one starts: self-tests and trials may have come.
+    """Decides the patches of each job when it starts: new self-tests and trials may exist.
 
     Args:
-        inventory: what torch is.
+        inventory: Torch's version and devices.
     """
 
     def __init__(self, settings: WorkerSettings, inventory: Inventory) -> None:
@@ -43,12 +43,12 @@ class Patching:
         cache_dir: Path,
         has_fixed_shapes: bool | None = True,
     ) -> list[PatchOutcome]:
-        """What becomes of each patch for a job on these GPUs; none is a job on the CPU.
+        """Decide what each patch does for a job on these GPUs; no GPUs means a job on the CPU.
 
         Args:
-            gpus: in the order in which the job sees them.
-            cache_dir: its folder of compiled and tuned kernels.
-            has_fixed_shapes: whether its inputs keep one shape; None where nobody knows.
+            gpus: The job's GPUs, in the order in which it sees them.
+            cache_dir: The job's folder of compiled and tuned kernels.
+            has_fixed_shapes: Whether the job's inputs keep one shape; None if unknown.
         """
         facts = replace(self._gather(gpus, cache_dir), has_fixed_shapes=has_fixed_shapes)
         return decide_all(replace(facts, probes=self._prove(gpus, facts)))
@@ -73,9 +73,9 @@ class Patching:
         return "rocm" if is_hip(self._inventory) else "cuda"
 
     def _find_reports(self, gpus: Sequence[HostGpu]) -> list[SelfTestReport]:
-        """All of these GPUs and versions.
+        """Return all self-test reports of these GPUs with these versions.
 
-        Under whatever variables: a fault that was found once stays known when its patch hides it.
+        Reports under any variables count: a fault stays known even after a patch has hidden it.
         """
         addresses = {gpu.facts.pci_address for gpu in gpus} - {None}
         versions = (self._inventory.torch_version, self._inventory.hip_version)
@@ -92,14 +92,14 @@ class Patching:
             candidate = find_candidate(gpu.facts, facts)
             if candidate is None:
                 continue
-            assert gpu.facts.gfx is not None, "a target has the rule"
+            assert gpu.facts.gfx is not None, "only a known target has a candidate"
             proofs[gpu.facts.gfx] = self._prove_one(gpu, gpu.facts.gfx, candidate)
         return proofs
 
     def _prove_one(self, gpu: HostGpu, gfx: str, candidate: Mapping[str, str]) -> ProbeResult:
         key = (gpu.key, gfx)
         if key not in self._probes:
-            log.info("a child tries an override", gpu=gpu.key, gfx=gfx, **candidate)
+            log.info("trying an override in a child", gpu=gpu.key, gfx=gfx, **candidate)
             self._probes[key] = prove_override(
                 gfx,
                 candidate,
@@ -109,5 +109,5 @@ class Patching:
                 cache_dir=self._settings.selftest_dir,
                 now=datetime.now(UTC),
             )
-            log.info("the override was tried", gpu=gpu.key, **self._probes[key].model_dump())
+            log.info("override tried", gpu=gpu.key, **self._probes[key].model_dump())
         return self._probes[key]

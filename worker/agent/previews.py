@@ -1,4 +1,4 @@
-"""Sample predictions on their way to the service: the newest one, and none of it worth a retry."""
+"""Uploads sample predictions: only the latest one, and never with a retry."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Previews(Protocol):
-    """Where previews go."""
+    """Receives previews."""
 
     def put_preview(self, content: bytes, *, step: int, media_type: str) -> None:
         """Replace the job's preview."""
@@ -24,7 +24,7 @@ class Previews(Protocol):
 
 @dataclass
 class PreviewUploader(Courier[PreviewNote]):
-    """A thread that hands previews in; one that is overtaken is skipped."""
+    """A thread that uploads previews and skips one that has been replaced."""
 
     thread_name = "previews"
     client: Previews
@@ -33,14 +33,14 @@ class PreviewUploader(Courier[PreviewNote]):
     _seen: str | None = None
 
     def offer(self, progress: dict[str, Any]) -> None:
-        """A PROGRESS event's data, which names the newest preview time and again."""
+        """Queue the preview named by a PROGRESS event, unless it was queued already."""
         named = progress.get("preview")
         if named is None or named.get("file") == self._seen:
             return
         try:
             note = PreviewNote.model_validate(named)
         except ValidationError as error:
-            log.warning("a preview that cannot be read", error=str(error))
+            log.warning("cannot parse a preview's description", error=str(error))
             return
         with self.changed:
             self._seen, self.waiting = note.file, [note]
@@ -54,6 +54,6 @@ class PreviewUploader(Courier[PreviewNote]):
         except Superseded:
             self.stop.request(StopReason.SUPERSEDED)
         except ServiceAway as error:
-            log.info("preview not handed in", step=note.step, error=str(error))
+            log.info("preview not sent", step=note.step, error=str(error))
         except (ServiceError, OSError) as error:
             log.warning("preview refused", step=note.step, error=str(error))

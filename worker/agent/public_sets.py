@@ -1,8 +1,7 @@
-"""Public data sets that this worker fetches where it has a network, file by file, each checked.
+"""Fetches public data sets over the network, file by file, and verifies each file.
 
-Words: a mirror is an address below which files lie as `<set>/<file>`; the set's own sources are
-asked after the mirrors. Files that somebody put into the folder by hand are taken where their
-digests are right.
+A mirror is an address below which files are stored as `<set>/<file>`. Mirrors are tried before a
+set's own sources. Files that somebody put into the folder by hand are used if their digests match.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file of a public set."""
+    """One file of a public data set."""
 
     name: str
     sha256: str
@@ -30,11 +29,11 @@ class PublicFile:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """A public set.
+    """A public data set.
 
     Attributes:
-        files: all that it consists of.
-        sources: addresses that hold its files by their names.
+        files: All of its files.
+        sources: Addresses below which each file is stored under its name.
     """
 
     files: tuple[PublicFile, ...]
@@ -98,7 +97,7 @@ PUBLIC_SETS: dict[str, PublicSet] = {
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
         ),
     ),
-    # The binary version: the other one is made of pickles, which run whatever they hold.
+    # The binary version: the Python version consists of pickles, which can run arbitrary code.
     "cifar-10": PublicSet(
         files=(
             PublicFile(
@@ -112,8 +111,8 @@ PUBLIC_SETS: dict[str, PublicSet] = {
 }
 
 
-class NotFetched(Exception):  # noqa: N818  reads as what it is
-    """A file can be had nowhere; the message says where to put it."""
+class NotFetched(Exception):  # noqa: N818  # the name states the fault
+    """No address provides a file; the message says where to put it by hand."""
 
 
 def fetch_public_set(
@@ -125,12 +124,12 @@ def fetch_public_set(
     stop: StopSignal,
     say: Callable[[str], None],
 ) -> None:
-    """Have a set's files in a folder, going on with what is there.
+    """Fetch a set's missing files into a folder, resuming from the bytes already there.
 
     Raises:
-        NotFetched: no address has a file, or all of them send other bytes.
-        Stopped: the attempt was asked to stop; what came so far stays.
-        OSError: the disk is full.
+        NotFetched: No address provides a file, or all of them send wrong bytes.
+        Stopped: The attempt was asked to stop; the bytes received so far are kept.
+        OSError: The disk is full.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for file in public.files:
@@ -162,11 +161,11 @@ def _fetch(file: PublicFile, target: Path, addresses: Sequence[str], *, stop: St
             part.replace(target)
             return
         part.unlink()
-        failures[address] = f"sent other bytes (sha256 {digest[:12]}...)"
+        failures[address] = f"sent wrong bytes (sha256 {digest[:12]}...)"
     tried = "; ".join(f"{address}: {why}" for address, why in failures.items())
     message = (
         f"{file.name} could not be fetched ({tried}). Put the file (sha256 {file.sha256}) into "
-        f"{target.parent} on the worker, or name a mirror in REDKILN_DATASET_MIRRORS"
+        f"{target.parent} on the worker, or add a mirror to REDKILN_DATASET_MIRRORS"
     )
     raise NotFetched(message)
 
@@ -178,14 +177,14 @@ def _open(url: str, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
         "GET", url, headers=headers, timeout=TIMEOUT, follow_redirects=True
     ) as response:
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            yield start, iter(())  # all of it is there, or it is wrong and begins anew
+            yield start, iter(())  # the file is complete, or it is wrong and will be fetched again
             return
         response.raise_for_status()
         granted = start if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
-        # As stored: a transport may not unpack what is a packed file.
+        # Raw bytes: the transport must not decompress a file that is itself compressed.
         yield granted, response.iter_raw(CHUNK_BYTES)
 
 
 def find_public_set(name: str, sets: Mapping[str, PublicSet] = PUBLIC_SETS) -> PublicSet | None:
-    """The public set behind a built-in data set's name; None for one that is made on the worker."""
+    """Return the public set with a built-in data set's name; None if the worker generates it."""
     return sets.get(name.removeprefix("builtin:"))

@@ -1,4 +1,4 @@
-"""Records what an attempt's GPUs and processes do while it runs, in a thread of its own."""
+"""A thread that records an attempt's GPUs and processes while it runs."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from worker.agent.series import FINEST_MS, SeriesBuffer
 log = structlog.get_logger(__name__)
 
 MAX_COST_RATIO = 0.01
-"""Share of one core that reading may take; where reading is slow it is done less often."""
+"""Share of one core that reading may take; slow sensors are read less often."""
 GPU_SENSORS = (
     "busy_ratio",
     "vram_used_bytes",
@@ -27,17 +27,17 @@ ReadGpus = Callable[[], Sequence[GpuTelemetry | None]]
 
 
 def no_gpus() -> Sequence[GpuTelemetry | None]:
-    """The sensors of a job that runs on a CPU."""
+    """Return no readings, for a job that runs on a CPU."""
     return ()
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is recorded at the moment.
+    """The process that is recorded.
 
     Attributes:
-        group: number of the process group.
-        read_gpus: the newest readings of the attempt's GPUs, in their order.
+        group: Id of its process group.
+        read_gpus: Returns the latest readings of the attempt's GPUs, in their order.
     """
 
     group: int
@@ -45,11 +45,11 @@ class Subject:
 
 
 class Recorder:
-    """Readings of an attempt, once a second at most, into its `series`.
+    """Reads an attempt's sensors at most once a second, and adds the readings to `series`.
 
     Args:
-        num_cores: that the attempt's processes may use.
-        read_usage: what a process group takes.
+        num_cores: Number of cores that the attempt's processes may use.
+        read_usage: Returns the usage of a process group.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Recorder:
         self._num_cores = num_cores
         self._read_usage = read_usage
         self._clock = clock
-        # Wall time is read once: a clock that is put back must not bend the curves.
+        # Wall time is read once, so that a clock that is set back does not distort the curves.
         self._epoch_ms = time.time() * 1000 - clock() * 1000
         self._subject: Subject | None = None
         self._usage: tuple[float, Usage] | None = None
@@ -74,24 +74,24 @@ class Recorder:
 
     @property
     def mean_seconds(self) -> float | None:
-        """What one round of reading takes; None before the first."""
+        """Mean seconds that one round of reading takes; None before the first round."""
         return self._spent_seconds / self._num_reads if self._num_reads else None
 
     def start(self) -> None:
-        """Record from now on whatever `follow` says."""
+        """Start recording; nothing is read before `follow` is called."""
         self._thread.start()
 
     def follow(self, group: int, read_gpus: ReadGpus = no_gpus) -> None:
-        """Record a process group, and the GPUs that it uses."""
+        """Record a process group and the GPUs that it uses."""
         self._usage = None
         self._subject = Subject(group, read_gpus)
 
     def rest(self) -> None:
-        """Nothing runs at the moment."""
+        """Pause recording while no child runs."""
         self._subject = None
 
     def halt(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -99,7 +99,7 @@ class Recorder:
             log.debug("telemetry recorded", reads=self._num_reads, mean_seconds=self.mean_seconds)
 
     def record(self) -> float:
-        """Read once; the seconds that it took."""
+        """Read all sensors once; return the seconds that it took."""
         began = self._clock()
         subject = self._subject
         if subject is None:
@@ -117,8 +117,8 @@ class Recorder:
         while not self._stop.wait(pause):
             try:
                 spent = self.record()
-            except Exception:  # a sensor must not cost a training
-                log.exception("telemetry broke off")
+            except Exception:  # a faulty sensor must not cost a training run
+                log.exception("recording telemetry failed")
                 return
             pause = max(FINEST_MS / 1000, spent / MAX_COST_RATIO)
 
@@ -136,7 +136,7 @@ class Recorder:
 
 
 def read_gpu_sensors(gpus: Sequence[GpuTelemetry | None]) -> Mapping[str, float]:
-    """Readings by the names of their series; those that a card does not give are left out."""
+    """Return readings by the names of their series; sensors without a reading are omitted."""
     return {
         f"gpu/{index}/{sensor}": float(value)
         for index, telemetry in enumerate(gpus)
@@ -147,6 +147,6 @@ def read_gpu_sensors(gpus: Sequence[GpuTelemetry | None]) -> Mapping[str, float]
 
 
 def _sensors_of(telemetry: GpuTelemetry) -> Sequence[str]:
-    """Older cards have one temperature, at the edge."""
+    """Older cards have only one temperature sensor, at the edge."""
     has_junction = telemetry.junction_celsius is not None
     return GPU_SENSORS if has_junction else (*GPU_SENSORS, "edge_celsius")

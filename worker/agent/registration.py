@@ -1,4 +1,4 @@
-"""What this worker is to the service: it says hello, asks for work, and heeds being forgotten."""
+"""Registers this worker with the service, asks for work, and re-registers when forgotten."""
 
 import os
 import secrets
@@ -24,26 +24,26 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 NO_BROKER_POLL_SECONDS = 1.0
-"""Without a doorbell polling is all there is."""
+"""Poll this often without a broker, because there is no doorbell."""
 FORGOTTEN_SECONDS = 60.0
-"""Being forgotten twice in so short a time means that somebody else uses this worker's id."""
+"""Being forgotten again within this time means that another worker uses this worker's id."""
 
 
 class Registration:
-    """One worker's name with the service, from its first hello on.
+    """One worker's registration with the service.
 
     Args:
-        client: of the service.
-        settings: of the worker.
-        worker_id: kept in the worker's folder.
-        boot_id: of this process.
-        inventory: of this machine.
-        fail: told why the worker cannot go on.
+        client: Client of the service.
+        settings: The worker's settings.
+        worker_id: Id that is kept in the worker's folder.
+        boot_id: Id of this process.
+        inventory: Inventory of this machine.
+        fail: Called with the reason why the worker cannot continue.
 
     Attributes:
-        is_known: whether the service has been greeted, and has not forgotten it.
-        is_unanswered: whether the newest request brought no answer.
-        poll_seconds: between two questions for work; known after the first greeting.
+        is_known: Whether the service has answered a hello and has not forgotten the worker.
+        is_unanswered: Whether the latest request got no answer.
+        poll_seconds: Time between two requests for work; known after the first hello.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Registration:
         self._greeted_at = -float("inf")
 
     def greet(self, *, slots: int) -> bool:
-        """Say hello; whether it was answered with a welcome.
+        """Say hello; return whether the service welcomed the worker.
 
         Args:
-            slots: attempts that the worker runs at once.
+            slots: Number of attempts that the worker runs at once.
         """
         request = HelloRequest(
             worker_id=self._worker_id,
@@ -88,25 +88,25 @@ class Registration:
         except ProtocolMismatch as error:
             self._fail_by_release(error)
         except ServiceError as error:
-            log.warning("no hello yet", service=self._settings.service_url, error=str(error))
+            log.warning("hello failed", service=self._settings.service_url, error=str(error))
         else:
             self.is_known = True
             self._greeted_at = time.monotonic()
             self.poll_seconds = self._choose_poll_seconds(answer.poll_seconds)
-            # For whoever waits for this process to be part of the service (native, containers).
+            # Tells `native` and the containers' health checks that the worker has registered.
             (self._settings.worker_dir / "ready").write_text(f"{os.getpid()}\n")
             log.info("welcome", worker_id=self._worker_id, slots=slots)
         self.is_unanswered = not self.is_known
         return self.is_known
 
     def claim(self, offers: Offers, *, hint: str | None) -> ClaimResponse | None:
-        """Ask for a job for what is offered; None if there is none, or no answer.
+        """Ask for a job for the free slots; None if there is none, or no answer.
 
         Args:
-            offers: what is free.
-            hint: the job id of the message that rang.
+            offers: The free slots.
+            hint: Job id from the doorbell message.
         """
-        # A claim whose answer did not arrive is asked again: it may have been given an attempt.
+        # Repeat a claim whose answer was lost: the service may have assigned an attempt to it.
         self._claim_id = self._claim_id or secrets.token_hex(16)
         request = ClaimRequest(
             claim_id=self._claim_id,
@@ -120,7 +120,7 @@ class Registration:
         try:
             claim = self._client.claim(request)
         except ServiceAway as error:
-            log.warning("no answer to a claim", error=str(error))
+            log.warning("claim got no answer", error=str(error))
             self.is_unanswered = True
             return None
         except ServiceError as error:
@@ -136,14 +136,14 @@ class Registration:
         elif time.monotonic() - self._greeted_at < FORGOTTEN_SECONDS:
             self._fail(
                 f"{error}; if another worker has the id {self._worker_id}, "
-                "give each one a folder of its own (REDKILN_WORKER_DIR)"
+                "set REDKILN_WORKER_DIR to a separate folder for each"
             )
         else:
-            log.warning("forgotten by the service, saying hello again")
+            log.warning("the service has forgotten this worker; saying hello again")
             self.is_known = False
 
     def _fail_by_release(self, error: ProtocolMismatch) -> None:
-        self._fail(f"{error}; install the same release of service and worker")
+        self._fail(f"{error}; install the same release of the service and the worker")
 
     def _choose_poll_seconds(self, offered: float) -> float:
         if self._settings.poll_seconds is not None:

@@ -1,4 +1,4 @@
-"""Ships an attempt's events and log: heartbeat, progress and the way that commands come back."""
+"""Reports an attempt's events and log, which is also its heartbeat, and receives commands."""
 
 import threading
 import time
@@ -20,12 +20,12 @@ from worker.jobdir import JobDir
 log = structlog.get_logger(__name__)
 
 BATCH_SECONDS = 1.0
-"""News that can wait are sent this often."""
+"""How often news that can wait is sent."""
 URGENT_SECONDS = 0.1
 """Least pause before a change of state is sent; very short epochs change it many times a second."""
 TELEMETRY_SECONDS = 5.0
-"""Telemetry goes along with a report this often: for it a chunk of each series is written again.
-Heartbeats may be more frequent."""
+"""How often telemetry is added to a report. Each time the service rewrites a chunk of every
+series, so this is less often than heartbeats may be."""
 URGENT = frozenset(
     {
         EventKind.PHASE,
@@ -42,19 +42,19 @@ class Reports(Protocol):
     """Where reports go."""
 
     def report(self, request: ReportRequest) -> ReportResponse:
-        """Send events and log; hear what to do."""
+        """Send events and log; receive a command."""
 
 
 @dataclass
 class Reporter:
     """A thread that reports one attempt until it is stopped.
 
-    While the service is away it goes on trying: only the service itself can say that an attempt
-    is lost.
+    It keeps retrying while the service is unreachable: only the service itself can decide that an
+    attempt is lost.
 
     Attributes:
-        report_seconds: longest time between two reports; the service's answers change it.
-        series: telemetry that goes along.
+        report_seconds: Longest time between two reports; the service's answers change it.
+        series: Telemetry to send with the reports.
     """
 
     client: Reports
@@ -81,18 +81,18 @@ class Reporter:
         return self._spool.next_seq - 1
 
     def start(self) -> None:
-        """Report from now on."""
+        """Start reporting."""
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
         self._thread.start()
 
     def hurry(self) -> None:
-        """Something changed that others wait to see."""
+        """Send the next report soon, because something changed that others wait to see."""
         with self._wake:
             self._is_urgent = True
             self._wake.notify()
 
     def halt(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         with self._wake:
             self._is_over = True
             self._wake.notify()
@@ -100,10 +100,10 @@ class Reporter:
             self._thread.join()
 
     def flush(self) -> None:
-        """Send all that is left; after `halt`. Called again, it goes on where it was.
+        """Send everything that is left; call it after `halt`. A repeated call resumes where it was.
 
         Raises:
-            ServiceError: see `worker.agent.client`.
+            ServiceError: See `worker.agent.client`.
         """
         while self._has_news():
             self._send()
@@ -126,7 +126,7 @@ class Reporter:
                 log.warning("report failed", error=str(error))
                 continue
             except ServiceError as error:
-                # The same report would be refused again, and hours of work go unseen.
+                # The service would refuse this report again, and hours of work would stay unseen.
                 log.error("report refused", error=str(error))
                 self.stop.request(StopReason.REFUSED)
                 return
@@ -141,7 +141,7 @@ class Reporter:
                 if wait_seconds <= 0:
                     self._is_urgent = False
                     return True
-                # The files are looked at again every while, as not all that grows is announced.
+                # Look at the files regularly, because not everything that grows is announced.
                 self._wake.wait(min(wait_seconds, BATCH_SECONDS))
             return False
 
@@ -153,7 +153,7 @@ class Reporter:
         return self.report_seconds
 
     def _has_news(self) -> bool:
-        # A dead trainer may leave half a line, which is no news.
+        # A dead trainer may leave an incomplete line, which is not news.
         if file_size(self.jobdir.events_path) > self._spool.offset and self._spool.peek():
             return True
         return not self._log_full and file_size(self.jobdir.log_path) > self._log_offset
@@ -165,8 +165,8 @@ class Reporter:
         try:
             answer = self.client.report(request)
         except SequenceGap as gap:
-            # It has less than it acknowledged (its database was put back) or more (our word for
-            # an earlier batch never reached us): its number counts.
+            # Use the service's number. It is lower than what it acknowledged if its database was
+            # restored, and higher if its answer to an earlier batch was lost.
             self._spool.seek(gap.expected_seq)
             return
         self._apply(answer, lines)
@@ -175,7 +175,7 @@ class Reporter:
             self._telemetry_at = self.clock()
 
     def _due_telemetry(self) -> Telemetry:
-        """Points to send along; none too soon after the last ones that arrived."""
+        """Return the points to send along, unless the last ones arrived too recently."""
         if self.clock() < self._telemetry_at + TELEMETRY_SECONDS:
             return {}
         return self.series.peek()

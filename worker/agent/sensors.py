@@ -1,4 +1,4 @@
-"""The GPUs of this host with what their sensors said last."""
+"""The GPUs of this host with their latest sensor readings."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from worker.settings import WorkerSettings
 
 
 class HostGpus:
-    """Facts, read once, and sensors, read by a thread of their own.
+    """Facts, read once, and sensors, read by a separate thread.
 
     Attributes:
-        facts: of every GPU that the driver tells of, usable or not.
+        facts: Facts of every GPU that the driver lists, usable or not.
     """
 
     def __init__(self, facts: Sequence[GpuFacts], sampler: Sampler) -> None:
@@ -23,25 +23,25 @@ class HostGpus:
 
     @property
     def cost_seconds(self) -> float:
-        """What the newest readings of all sensors took together."""
+        """Seconds that the latest reading of all sensors took."""
         return self._sampler.cost_seconds
 
     def newest(self, key: str) -> GpuTelemetry | None:
-        """The newest reading of a GPU."""
+        """Return the latest reading of a GPU."""
         return self._sampler.newest(key)
 
     def start(self) -> None:
-        """Begin to read the sensors; a host without any needs no thread."""
+        """Start reading the sensors; a host without GPUs needs no thread."""
         if self.facts:
             self._sampler.start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._sampler.stop()
 
 
 def find_host_gpus(settings: WorkerSettings) -> HostGpus:
-    """Look at the driver's files once."""
+    """Read the driver's files once."""
     facts = discover_gpus(topology_dir=settings.topology_dir, drm_dir=settings.drm_dir)
     device_dirs = {
         gpu_key(gpu): find_device_dir(gpu.card, drm_dir=settings.drm_dir) for gpu in facts

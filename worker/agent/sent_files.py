@@ -1,4 +1,4 @@
-"""What a table's file is called on a worker: what was sent has lost its name on the way."""
+"""The file name of a table on a worker: an uploaded table loses its original name."""
 
 import gzip
 import zlib
@@ -10,10 +10,10 @@ GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 
 
 def name_table(path: Path) -> str:
-    """A name that tells a program's reader what is in a file: `data.csv`, `data.jsonl.gz`.
+    """Return a name that shows a program what a file contains: `data.csv`, `data.jsonl.gz`.
 
     Args:
-        path: a file that was read as a table, so that it is one of few kinds.
+        path: A file that was accepted as a table, so it has one of a few formats.
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
@@ -23,12 +23,12 @@ def name_table(path: Path) -> str:
         with gzip.open(path) as packed:
             head = packed.read(HEAD_BYTES)
     except (OSError, EOFError, zlib.error):
-        return STEM  # cut off, or compressed in another way: it is what it is
+        return STEM  # truncated, or compressed in another format
     return f"{STEM}{find_ending(head)}.gz"
 
 
 def find_ending(head: bytes) -> str:
-    """How the name of a table's file ends, by its first bytes, which are not compressed."""
+    """Return a table's file name suffix from its first, uncompressed bytes."""
     if head.startswith(PARQUET):
         return ".parquet"
     words = head.removeprefix(b"\xef\xbb\xbf").lstrip()

@@ -1,4 +1,4 @@
-"""An attempt's telemetry until the service has it: thinned as the attempt grows old, bounded."""
+"""An attempt's telemetry until the service has it: bounded, and sparser for older attempts."""
 
 import threading
 from collections import deque
@@ -9,23 +9,23 @@ from redkiln.protocol import TelemetryPoint
 FINEST_MS = 1000
 COARSEST_MS = 60_000
 FINE_POINTS = 600
-"""A point stands for 1/600 of the attempt's age, and for a second at least: 600 points in the first
-ten minutes and then some 600 for each further doubling, whatever is trained for days."""
+"""A point covers 1/600 of the attempt's age, and at least a second: 600 points in the first ten
+minutes and then about 600 for each further doubling, even if training lasts for days."""
 KEPT_POINTS = 4096
-"""Of each series while the service is away: over an hour at its finest."""
+"""Points kept of each series while the service is unreachable: over an hour at one a second."""
 
 Telemetry = dict[str, list[TelemetryPoint]]
 
 
 def choose_period_ms(age_ms: int) -> int:
-    """What one point stands for in an attempt of this age."""
+    """Return the time that one point covers in an attempt of this age."""
     return min(max(FINEST_MS, age_ms // FINE_POINTS), COARSEST_MS)
 
 
 class SeriesBuffer:
-    """Readings go in; averages over a growing period come out, and stay until they are shipped.
+    """Averages readings over a growing period and keeps the points until they are sent.
 
-    Of bytes the highest reading of a period counts, of everything else the mean.
+    A series of bytes keeps the highest reading of each period, every other series the mean.
     """
 
     def __init__(self) -> None:
@@ -36,26 +36,26 @@ class SeriesBuffer:
         self._due_ms = 0
 
     def add(self, readings: Mapping[str, float], *, at_ms: int) -> None:
-        """Take one reading of each sensor that has one."""
+        """Add one reading for each sensor in `readings`."""
         with self._lock:
             if self._began_ms is None:
                 self._began_ms = self._due_ms = at_ms
             for name, value in readings.items():
                 self._window.setdefault(name, []).append(value)
-            # A reading that comes a moment early is this period's last one, not the next one's.
+            # A reading just before the end of a period closes it; it does not begin the next one.
             if at_ms + FINEST_MS // 2 >= self._due_ms:
                 self._close_window(at_ms)
                 self._due_ms = at_ms + choose_period_ms(at_ms - self._began_ms)
 
     def peek(self, max_points: int = FINE_POINTS) -> Telemetry:
-        """The oldest points that wait, so many of each series."""
+        """Return the oldest waiting points, at most `max_points` of each series."""
         with self._lock:
             return {
                 name: list(points)[:max_points] for name, points in self._points.items() if points
             }
 
     def drop(self, sent: Telemetry) -> None:
-        """Forget points that have arrived."""
+        """Remove points that have arrived."""
         with self._lock:
             for name, points in sent.items():
                 waiting = self._points[name]

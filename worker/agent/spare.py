@@ -1,4 +1,4 @@
-"""A warm child: a process that has done its slow first things and waits for a job directory."""
+"""A warm child: a process that has finished its slow imports and waits for a job directory."""
 
 import socket
 import subprocess
@@ -16,14 +16,14 @@ log = structlog.get_logger(__name__)
 
 
 class Spare:
-    """At most one waiting process; it dies with the agent, and its stdin tells it what to run.
+    """At most one waiting process. It dies with the agent, and reads from stdin what to run.
 
-    Its stdin is a socket, over which it also gets the leases of GPUs that it could not inherit:
-    they are taken long after it was started.
+    Its stdin is a socket. The leases of the job's GPUs are taken long after the process started,
+    so it cannot inherit them and receives them over this socket.
 
     Args:
-        command: run with `--spare` added.
-        log_path: what it says while it waits.
+        command: Command to run; `--spare` is appended.
+        log_path: File that receives the process's output while it waits.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Spare:
 
     @property
     def pid(self) -> int | None:
-        """Number of the waiting process, if there is one."""
+        """PID of the waiting process, if there is one."""
         with self._lock:
             return self._child.pid if self._child and not self._child.has_exited else None
 
     def start(self, environment: Mapping[str, str]) -> None:
-        """Have a process wait, unless one does already."""
+        """Start a waiting process, unless there is one already."""
         with self._lock:
             if self._is_closed or (self._child and not self._child.has_exited):
                 return
@@ -63,7 +63,7 @@ class Spare:
                         stderr=subprocess.STDOUT,
                     )
             except OSError as error:
-                log.warning("no spare", log=str(self._log_path), error=str(error))
+                log.warning("could not start a spare", log=str(self._log_path), error=str(error))
                 ours.close()
                 return
             self._channel = ours
@@ -75,12 +75,12 @@ class Spare:
         """Give the waiting process a job directory.
 
         Args:
-            jobdir: with its order written.
-            environment: what the job has to run in.
-            leases: descriptors of the job's GPU leases; the process gets its own of each.
+            jobdir: Job directory that already contains its order.
+            environment: Environment that the job has to run in.
+            leases: Descriptors of the job's GPU leases; the process receives duplicates.
 
         Returns:
-            The process, which is the caller's from now on; or why there is none that fits.
+            The process, which the caller now owns, or the reason why no spare could be used.
         """
         with self._lock:
             child, self._child = self._child, None
@@ -89,13 +89,13 @@ class Spare:
             return "no spare was waiting"
         with channel:
             if child.has_exited:
-                reason = f"the spare had ended; see {self._log_path.name} in the worker's folder"
+                reason = f"the spare had exited; see {self._log_path.name} in the worker's folder"
             elif self._digest != digest_environment(environment):
-                reason = "the spare was started in another environment"
+                reason = "the spare was started with a different environment"
             elif _hand_over(channel, jobdir, leases):
                 return child
             else:
-                reason = "the spare was just ending"
+                reason = "the spare exited during the hand-over"
         child.reap()
         return reason
 
@@ -105,7 +105,7 @@ class Spare:
             self._drop()
 
     def close(self) -> None:
-        """End the waiting process, and start none again."""
+        """End the waiting process and start no more."""
         with self._lock:
             self._is_closed = True
             self._drop()

@@ -1,7 +1,7 @@
-"""What of a job directory's events and log the service has, and what comes next.
+"""Which of a job directory's events and log the service has received, and what comes next.
 
-`events.jsonl` and `trainer.log` are the spool: nothing is kept in memory but how far they were
-acknowledged, so hours without a service cost disk and no more.
+`events.jsonl` and `trainer.log` are the spool. Only the acknowledged position is kept in memory,
+so hours without a service cost only disk space.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MAX_LOG_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Line:
-    """One whole line of `events.jsonl` and where the next one starts."""
+    """One complete line of `events.jsonl` and the offset of the next one."""
 
     event: Event
     end_offset: int
@@ -28,10 +28,10 @@ class Line:
 
 @dataclass
 class EventSpool:
-    """Reads events from a place in the file on.
+    """Reads events from a given offset of the file onwards.
 
     Attributes:
-        next_seq: number of the event at `offset`, counted from 1.
+        next_seq: Number of the event at `offset`, counted from 1.
     """
 
     path: Path
@@ -40,18 +40,18 @@ class EventSpool:
 
     @classmethod
     def at_end(cls, path: Path) -> "EventSpool":
-        """Reads what will be written from now on; its numbers count from 1 here."""
+        """Return a spool that reads only what is written from now on, numbered from 1."""
         return cls(path, offset=file_size(path))
 
     @property
     def has_more(self) -> bool:
-        """Whether the file goes on, be it with half a line; this is one stat."""
+        """Whether the file has more bytes, even an incomplete line; costs one stat."""
         return file_size(self.path) > self.offset
 
     def peek(
         self, *, max_bytes: int = MAX_BATCH_BYTES, max_events: int = MAX_BATCH_EVENTS
     ) -> list[Line]:
-        """The next whole lines; at least one if there is one, however long it is."""
+        """Return the next complete lines: at least one if there is one, however long it is."""
         content = _read(self.path, self.offset, max_bytes)
         if b"\n" not in content and len(content) == max_bytes:
             content = _read(self.path, self.offset, -1)
@@ -63,27 +63,27 @@ class EventSpool:
         return lines
 
     def take(self) -> list[Event]:
-        """The next whole lines' events, each given once."""
+        """Return the events of the next complete lines, each exactly once."""
         lines = self.peek()
         self.advance(lines, to_seq=self.next_seq + len(lines) - 1)
         return [line.event for line in lines]
 
     def advance(self, lines: list[Line], *, to_seq: int) -> None:
-        """Go on behind event `to_seq`, which is one of these lines or the one before them."""
+        """Move past event `to_seq`, which is one of these lines or the one before them."""
         count = to_seq - self.next_seq + 1
         if count > 0:
             self.offset = lines[min(count, len(lines)) - 1].end_offset
             self.next_seq += min(count, len(lines))
 
     def seek(self, next_seq: int) -> None:
-        """Go to an event by its number; stays at the end of the file if there is none such."""
+        """Move to an event by its number, or to the end of the file if it does not exist."""
         self.offset, self.next_seq = 0, 1
         while self.next_seq < next_seq and (lines := self.peek()):
             self.advance(lines, to_seq=next_seq - 1)
 
 
 def parse_event(raw: bytes) -> Event:
-    """An event from its line; what cannot be read becomes a message, as numbers must not shift."""
+    """Parse an event's line; an unreadable one becomes a message, so that numbers do not shift."""
     try:
         return Event.model_validate_json(raw)
     except ValidationError:
@@ -92,14 +92,14 @@ def parse_event(raw: bytes) -> Event:
 
 
 def read_log_chunk(path: Path, *, offset: int, max_bytes: int = MAX_LOG_BYTES) -> LogChunk | None:
-    """The log's next bytes; None when there are none."""
+    """Return the next bytes of the log, or None if there are none."""
     content = _read(path, offset, max_bytes)
-    # Not validated: the field's validator would take the bytes for base64.
+    # Not validated: the field's validator would decode the bytes as base64.
     return LogChunk.model_construct(offset=offset, data=content) if content else None
 
 
 def file_size(path: Path) -> int:
-    """Bytes in the file; 0 while it is not there."""
+    """Return the file's size in bytes; 0 while it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -107,7 +107,7 @@ def file_size(path: Path) -> int:
 
 
 def read_tail(path: Path, *, max_bytes: int = 8192) -> str:
-    """The last characters of a text file; empty while it is not there."""
+    """Return the end of a text file; empty while it does not exist."""
     start = max(0, file_size(path) - max_bytes)
     return _read(path, start, max_bytes).decode(errors="replace")
 

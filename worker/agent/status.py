@@ -1,7 +1,7 @@
-"""Tells the service what the worker's GPUs are and do, every few seconds, in a thread of its own.
+"""A thread that reports the state of the worker's GPUs to the service every few seconds.
 
-It is for people and for the choice of jobs: nothing here may keep the worker from working. A
-service that does not know these messages gets no more of them until the next hello.
+The service shows it to people and uses it to choose jobs; a failure here must never disturb the
+worker. A service that does not know these messages gets no more of them until the next hello.
 """
 
 import threading
@@ -21,29 +21,29 @@ from worker.agent.client import Refused, ServiceError, Superseded
 log = structlog.get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 5.0
-"""Until the service says how often it wants to hear."""
+"""Used until the service says how often it wants a status."""
 SILENT_PERIODS = 3
 LEAST_SILENT_SECONDS = 5.0
-"""Readings older than so many pauses are not told, as a sensor may hang in the card's firmware; but
-they are made once a second, however often they are told."""
+"""Readings older than three periods, or this long if that is longer, are not reported: a sensor
+may hang in the card's firmware. Sensors are read once a second, however often they are reported."""
 
 
 class Statuses(Protocol):
-    """Where statuses go."""
+    """Receives statuses."""
 
     def tell_status(self, request: StatusRequest) -> StatusResponse:
-        """Say what the hardware does now."""
+        """Report the current state of the hardware."""
 
 
 class StatusTeller:
-    """A thread that tells the newest status while there is something to tell.
+    """A thread that sends the latest status whenever there is something new.
 
     Args:
-        client: the service.
-        worker_id: of this worker.
-        boot_id: of this process.
-        read_gpus: every GPU of the host with its newest telemetry; called once a round.
-        read_cost: what the newest readings of all sensors took together.
+        client: Client of the service.
+        worker_id: Id of this worker.
+        boot_id: Id of this process.
+        read_gpus: Returns every GPU of the host with its latest telemetry; called once a round.
+        read_cost: Returns the seconds that the latest reading of all sensors took.
     """
 
     def __init__(
@@ -72,29 +72,29 @@ class StatusTeller:
         self._thread = threading.Thread(target=self._run, name="status", daemon=True)
 
     def start(self) -> None:
-        """Tell from now on, as soon as the service has said welcome."""
+        """Start sending, as soon as the service has welcomed this worker."""
         self._thread.start()
 
     def welcome(self) -> None:
-        """The service has taken this worker in, perhaps again: it knows nothing of its status."""
+        """Send the status soon, because the service has just registered this worker."""
         with self._wake:
             self._is_welcome = True
             self._told = None
             self._urge()
 
     def hurry(self) -> None:
-        """A GPU was taken, given back or excluded: others wait to see it."""
+        """Send soon, because a GPU was leased, released or excluded."""
         with self._wake:
             self._urge()
 
     def tell_doctor(self, report: DoctorReport) -> None:
-        """Tell what the doctor found, with the next status."""
+        """Send the doctor's report with the next status."""
         with self._wake:
             self._doctor = report
             self._urge()
 
     def halt(self) -> None:
-        """Tell no more."""
+        """Stop sending."""
         with self._wake:
             self._is_over = True
             self._wake.notify()
@@ -102,10 +102,10 @@ class StatusTeller:
             self._thread.join()
 
     def tell(self) -> bool:
-        """Send a status if there is something new; whether one was sent.
+        """Send a status if there is something new; return whether one was sent.
 
         Raises:
-            ServiceError: see `worker.agent.client`.
+            ServiceError: See `worker.agent.client`.
         """
         request = self._build()
         if self._told is not None and not is_news(request, self._told):
@@ -127,15 +127,15 @@ class StatusTeller:
             except ServiceError as error:
                 self._heed(error)
                 pause = max(pause, backoff.next_seconds())
-            except Exception:  # whatever a sensor does, the worker works
-                log.exception("status broke off")
+            except Exception:  # a faulty sensor must not disturb the worker
+                log.exception("sending the status failed")
                 pause = max(pause, backoff.next_seconds())
             else:
                 backoff.reset()
             self._due_at = time.monotonic() + pause
 
     def _wait(self) -> bool:
-        """Until it is time, or something happened; False when it is over."""
+        """Wait until a status is due or urgent; return False once halted."""
         with self._wake:
             while not self._is_over:
                 left = 0.0 if self._is_urgent else self._due_at - time.monotonic()
@@ -168,20 +168,20 @@ class StatusTeller:
             HTTPStatus.METHOD_NOT_ALLOWED,
         )
         if is_unknown or isinstance(error, Superseded):
-            # An older service, or one that has to be greeted again: the next welcome begins anew.
+            # An older service, or one that needs a new hello: resume after the next welcome.
             with self._wake:
                 self._is_welcome = False
-        log.warning("status not told", error=str(error))
+        log.warning("status not accepted", error=str(error))
 
 
 def is_news(request: StatusRequest, told: StatusRequest) -> bool:
-    """Whether a status says more than the one before: without sensors most do not."""
+    """Return whether a status differs from the last one: without sensors most do not."""
     has_sensors = any(gpu.facts.telemetry is not None for gpu in request.gpus)
     return has_sensors or request.gpus != told.gpus or request.doctor is not None
 
 
 def drop_old_telemetry(gpu: GpuState, *, oldest: datetime) -> GpuState:
-    """A state without its readings if these are too old to be called live."""
+    """Remove a GPU's readings if they are too old to be shown as live."""
     telemetry = gpu.facts.telemetry
     if telemetry is None or telemetry.at is None or telemetry.at >= oldest:
         return gpu

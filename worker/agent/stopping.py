@@ -1,4 +1,4 @@
-"""Why an attempt is stopped before its end, and how everyone who runs a part of it hears of it."""
+"""Why an attempt is stopped early, and the signal that reaches every part of it."""
 
 import os
 import select
@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 LOOK_SECONDS = 0.5
-"""Pause between two looks at whether an attempt that waits for another one is to stop."""
+"""How often an attempt that waits for another one checks whether it should stop."""
 
 
 class StopReason(IntEnum):
-    """Why; of several the highest counts, as it decides what may still be told to the service."""
+    """Why; the highest reason wins, because it decides what may still be reported."""
 
     STALLED = 1
     TOO_LONG = 2
@@ -23,12 +23,12 @@ class StopReason(IntEnum):
     SUPERSEDED = 7
 
 
-class Stopped(Exception):  # noqa: N818  # it is no error: somebody asked for it
-    """The attempt was asked to stop while it did something that cannot be interrupted by signal."""
+class Stopped(Exception):  # noqa: N818  # not an error: the stop was requested
+    """The attempt was asked to stop during an operation that a signal cannot interrupt."""
 
 
 class StopSignal:
-    """One attempt's stop request: asked from any thread, seen by polling or by its descriptor."""
+    """One attempt's stop request: made from any thread, seen by polling or by its descriptor."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,11 +37,11 @@ class StopSignal:
 
     @property
     def reason(self) -> StopReason | None:
-        """The highest reason so far; None while the attempt may go on."""
+        """The highest reason so far; None while the attempt may continue."""
         return self._reason
 
     def request(self, reason: StopReason) -> None:
-        """Ask the attempt to stop; the same again, or a lower reason, changes nothing."""
+        """Ask the attempt to stop; repeating it, or a lower reason, changes nothing."""
         with self._lock:
             if self._reason is not None and self._reason >= reason:
                 return
@@ -50,40 +50,40 @@ class StopSignal:
                 os.eventfd_write(self._event_fd, 1)
 
     def check(self, *, least: StopReason = StopReason.STALLED) -> None:
-        """Return while the attempt may go on.
+        """Return normally while the attempt may continue.
 
         Args:
-            least: lower reasons are not asked about.
+            least: Lowest reason that counts.
 
         Raises:
-            Stopped: it was asked to stop.
+            Stopped: The attempt was asked to stop.
         """
         if self._reason is not None and self._reason >= least:
             raise Stopped(self._reason.name)
 
     def wait(self, timeout_seconds: float) -> None:
-        """Pause; shorter if the reason changes.
+        """Pause, but return early if the reason changes.
 
         Raises:
-            Stopped: the attempt was asked to stop.
+            Stopped: The attempt was asked to stop.
         """
         self.check()
         select.select([self.fileno()], [], [], timeout_seconds)
         self.check()
 
     def fileno(self) -> int:
-        """A descriptor that is readable when the reason has changed since the last `clear`."""
+        """Return a descriptor that is readable once the reason has changed since `clear`."""
         if self._event_fd is None:
-            raise ValueError("the attempt is over")
+            raise ValueError("the attempt has ended")
         return self._event_fd
 
     def clear(self) -> None:
-        """Wait for the next change of the reason."""
+        """Make the descriptor unreadable until the reason changes again."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.fileno())
 
     def close(self) -> None:
-        """Close the descriptor; requests are still noted."""
+        """Close the descriptor; requests are still recorded."""
         with self._lock:
             if self._event_fd is not None:
                 os.close(self._event_fd)
@@ -92,11 +92,11 @@ class StopSignal:
 
 @contextmanager
 def locked(lock: threading.Lock, *, check: Callable[[], object]) -> Iterator[None]:
-    """Hold a lock that another attempt may keep for long.
+    """Hold a lock that another attempt may hold for a long time.
 
     Args:
-        lock: free for anyone again afterwards.
-        check: called now and then while it is waited for; what it raises ends the wait.
+        lock: Lock to acquire and to release afterwards.
+        check: Called regularly during the wait; an exception ends the wait.
     """
     while not lock.acquire(timeout=LOOK_SECONDS):
         check()

@@ -1,9 +1,9 @@
-"""A running attempt's metrics as a file that TensorBoard shows while it grows.
+"""Writes a running attempt's metrics to a file that TensorBoard shows while it grows.
 
-It is written here, from the events that pass by anyway, so that it costs the trainer nothing. A
-resumed attempt's file begins with the points of the checkpoint that it goes on from; beside that of
-an earlier attempt it takes back what that one told of later steps, for TensorBoard shows them as
-one.
+The agent writes it from the events that it receives anyway, so it costs the trainer nothing. A
+resumed attempt's file begins with the points of its checkpoint. If an earlier attempt's file is in
+the same folder, TensorBoard shows both as one run, so the new file begins by removing that
+attempt's later steps instead.
 """
 
 import math
@@ -25,12 +25,12 @@ HISTORY = "history/"
 
 
 class TensorBoard:
-    """Writes one attempt's file, and a copy of it where a folder for all jobs is set.
+    """Writes one attempt's file, and a copy of it if a folder for all jobs is set.
 
-    It gives up, once and for all, when a disk is full: curves must not cost a training.
+    It stops for good when a disk is full: curves must not cost a training run.
 
     Args:
-        paths: of the files.
+        paths: Paths of the files to write.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -44,20 +44,20 @@ class TensorBoard:
     def resume(
         self, history: Mapping[str, Sequence[tuple[int, float]]], *, step: int, at: datetime
     ) -> None:
-        """Go on behind a step: before anything else is told, and not if the attempt begins anew.
+        """Continue after a step; call it before `heed`, and only if the attempt resumes.
 
         Args:
-            history: what earlier attempts made. It is told as one moment, as its times are not
-                kept, and only in a file that has none of an earlier attempt beside it.
-            step: of the checkpoint.
-            at: when that was made.
+            history: Points of earlier attempts. They are written with one time, because their times
+                are not stored, and only to a file without an earlier attempt's file next to it.
+            step: Step of the checkpoint.
+            at: Time at which the checkpoint was made.
         """
         self._after_step = step
         for name, points in history.items():
             self._add(name, points, at=at, is_known=True)
 
     def heed(self, event: Event) -> None:
-        """An event of the attempt's."""
+        """Write the metrics of one event."""
         if event.kind is EventKind.METRICS:
             if (step := event.data.get("undone_after")) is not None:
                 self._after_step = min(self._after_step, step)
@@ -70,7 +70,7 @@ class TensorBoard:
                     self._add(name, [(self._last_step, value)], at=event.at)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the files; later events are ignored."""
         for file in self._files or ():
             file.close()
         self._files = None
@@ -84,15 +84,15 @@ class TensorBoard:
         at: datetime,
         is_known: bool = False,
     ) -> None:
-        told = [(int(step), float("nan") if v is None else float(v)) for step, v in points]
-        if self._is_broken or not told:
+        found = [(int(step), float("nan") if v is None else float(v)) for step, v in points]
+        if self._is_broken or not found:
             return
-        self._last_step = max(self._last_step, told[-1][0])
-        if not is_known:  # a script may begin before its checkpoint
-            self._after_step = min(self._after_step, told[0][0] - 1)
+        self._last_step = max(self._last_step, found[-1][0])
+        if not is_known:  # a script may restart from a step before its checkpoint
+            self._after_step = min(self._after_step, found[0][0] - 1)
         wall_time = at.timestamp()
         self._write(
-            lambda file: file.add(name, told, wall_time=wall_time),
+            lambda file: file.add(name, found, wall_time=wall_time),
             wall_time=wall_time,
             is_known=is_known,
         )
@@ -104,14 +104,14 @@ class TensorBoard:
         wall_time: float | None = None,
         is_known: bool = False,
     ) -> None:
-        """Write to each file; they are made where a time is given and there are none."""
+        """Write to each file; create the files first if a time is given and they do not exist."""
         try:
             if self._files is None and wall_time is not None:
                 self._open(wall_time)
             for file in self._whole if is_known else self._files or ():
                 write(file)
         except OSError as error:
-            log.warning("no more events for TensorBoard", error=str(error))
+            log.warning("stopped writing events for TensorBoard", error=str(error))
             self.close()
 
     def _open(self, wall_time: float) -> None:
@@ -127,19 +127,19 @@ class TensorBoard:
 
 
 def load_history(checkpoint: Path) -> dict[str, list[tuple[int, float]]]:
-    """The series in a checkpoint's file; none where it holds none or cannot be read."""
-    # Imported here: numpy is needed by resumed attempts alone.
+    """Load the series in a checkpoint's file; empty if it has none or cannot be read."""
+    # Imported here: only resumed attempts need numpy.
     from safetensors import SafetensorError, safe_open
 
     found: dict[str, list[tuple[int, float]]] = {}
     try:
         with safe_open(checkpoint, framework="numpy") as tensors:
-            for key in tensors.keys():  # noqa: SIM118  it is no mapping
+            for key in tensors.keys():  # noqa: SIM118  # it is not a mapping
                 if key.startswith(HISTORY):
                     steps, values = tensors.get_tensor(key).tolist()
                     found[key.removeprefix(HISTORY)] = _points(steps, values)
     except (OSError, SafetensorError, ValueError) as error:
-        log.warning("no history in the checkpoint", checkpoint=checkpoint.name, error=str(error))
+        log.warning("cannot read the checkpoint's history", path=checkpoint.name, error=str(error))
     return found
 
 
@@ -149,13 +149,13 @@ def _points(steps: list[float], values: list[float]) -> list[tuple[int, float]]:
 
 
 def name_folder(root: Path, *, job_id: str, job_name: str) -> Path:
-    """Where a job's files lie below a folder for all jobs: TensorBoard shows it as one run."""
+    """Return a job's folder below the folder for all jobs; TensorBoard shows it as one run."""
     plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in job_name).strip(".-")
     return root / f"{plain or 'job'}-{job_id.removeprefix('job_')}"
 
 
 def describe_manifest_time(manifest: Mapping[str, Any]) -> datetime | None:
-    """When a checkpoint was made; None where its manifest does not tell."""
+    """Return when a checkpoint was made; None if its manifest does not say."""
     try:
         return datetime.fromisoformat(str(manifest["created_at"]))
     except (KeyError, ValueError):

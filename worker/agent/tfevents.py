@@ -1,9 +1,8 @@
-"""Event files as TensorBoard reads them: scalars, each with its step and the time it was told.
+"""Event files as TensorBoard reads them: scalars, each with its step and the time of writing.
 
-Records are `length (uint64), its checksum, data, its checksum`, checksums CRC-32C and masked; data
-is an `Event` message. A few fields of it are all that scalars need, so they are written here: the
-library that does it imports protobuf and numpy for half a second to two, and what watches a trainer
-has neither.
+A record is `length (uint64), its checksum, data, its checksum`, with masked CRC-32C checksums; the
+data is an `Event` message. Scalars need only a few of its fields, so they are encoded here: the
+library for it imports protobuf and numpy, which takes 0.5 to 2 s, and the agent has neither.
 
 Source: tensorflow `core/lib/io/record_writer.h`, `core/util/event.proto`,
 `core/framework/summary.proto`; RFC 3720 appendix B.4 (CRC-32C).
@@ -16,7 +15,7 @@ from pathlib import Path
 _POLYNOMIAL = 0x82F63B78
 _MASK_DELTA = 0xA282EAD8
 _DOUBLE, _BYTES, _FLOAT = 1, 2, 5
-"""Wire types of protobuf beside varints, which are 0."""
+"""Wire types of protobuf other than varints, which are 0."""
 
 
 def _build_table() -> tuple[int, ...]:
@@ -32,7 +31,7 @@ _TABLE = _build_table()
 
 
 def crc32c(data: bytes) -> int:
-    """The Castagnoli checksum."""
+    """Compute the Castagnoli CRC-32 checksum."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
@@ -40,29 +39,29 @@ def crc32c(data: bytes) -> int:
 
 
 def encode_record(data: bytes) -> bytes:
-    """One record of a file."""
+    """Encode one record of a file."""
     length = struct.pack("<Q", len(data))
     return b"".join((length, _masked(length), data, _masked(data)))
 
 
 def encode_version(wall_time: float) -> bytes:
-    """What a file begins with."""
+    """Encode the event that a file begins with."""
     return _double(1, wall_time) + _bytes(3, b"brain.Event:2")
 
 
 def encode_scalars(scalars: Iterable[tuple[str, float]], *, step: int, wall_time: float) -> bytes:
-    """An event with values of one step."""
+    """Encode an event with values of one step."""
     values = b"".join(_bytes(1, _bytes(1, n.encode()) + _float(2, v)) for n, v in scalars)
     return _double(1, wall_time) + _varint_field(2, step) + _bytes(5, values)
 
 
 def encode_start(*, step: int, wall_time: float) -> bytes:
-    """The beginning of a session: what came before of this step and later ones does not count."""
+    """Encode the start of a session, which discards earlier events from this step onwards."""
     return _double(1, wall_time) + _varint_field(2, step) + _bytes(7, _varint_field(1, 1))
 
 
 class EventFile:
-    """A growing file of events; whoever reads it meanwhile finds whole records."""
+    """A growing event file; a concurrent reader always finds complete records."""
 
     def __init__(self, path: Path, *, wall_time: float) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +72,7 @@ class EventFile:
         """Append points of one series.
 
         Raises:
-            OSError: the disk is full.
+            OSError: The disk is full.
         """
         records = [
             encode_record(encode_scalars([(name, value)], step=step, wall_time=wall_time))
@@ -83,10 +82,10 @@ class EventFile:
             self._file.write(b"".join(records))
 
     def undo_after(self, step: int, *, wall_time: float) -> None:
-        """What was told of later steps does not count any more.
+        """Discard everything written so far for steps after `step`.
 
         Raises:
-            OSError: the disk is full.
+            OSError: The disk is full.
         """
         self._file.write(encode_record(encode_start(step=step + 1, wall_time=wall_time)))
 

@@ -1,7 +1,7 @@
-"""Tells an MLflow server of an attempt, in a thread of its own; nothing waits for it but the end.
+"""A thread that reports an attempt to an MLflow server; only the attempt's end waits for it.
 
-While the server is away what there is to tell waits, up to a bound. What never arrived is told in
-one warning at the end of the attempt, and changes nothing about how that ended.
+While the server is unreachable, data waits in memory up to a bound. Whatever never arrives is
+reported in one warning at the end of the attempt and does not change its outcome.
 """
 
 import threading
@@ -33,22 +33,22 @@ from worker.agent.mlflow import (
 log = structlog.get_logger(__name__)
 
 MAX_WAITING = 200_000
-"""Points that are kept while the server is away; then the oldest are lost."""
+"""Points kept while the server is unreachable; beyond this the oldest are dropped."""
 BATCH_SECONDS = 2.0
 CLOSE_SECONDS = 60.0
-"""How long an attempt's end waits for the server, files included."""
+"""How long the end of an attempt waits for the server, including file uploads."""
 HURRY_SECONDS = 5.0
-"""How long that of a job that is not over: somebody waits for it to be paused."""
+"""The same if the job is not over: somebody may be waiting for it to be paused."""
 STATUS: dict[Outcome, str] = {"succeeded": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
-"""A job that is paused or given back goes on in the same run, which stays RUNNING."""
+"""A job that is paused or released continues in the same run, which stays RUNNING."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a run is called and tagged with.
+    """A run's name and tags.
 
     Attributes:
-        experiment: that it belongs to.
+        experiment: Name of the experiment that it belongs to.
     """
 
     experiment: str
@@ -73,9 +73,9 @@ class Tracking:
     """One attempt's run on an MLflow server.
 
     Args:
-        client: of the server.
-        facts: of the job.
-        clock: seconds since 1970.
+        client: Client of the server.
+        facts: Name and tags of the run.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class Tracking:
         self._thread = threading.Thread(target=self._tell, name="mlflow", daemon=True)
 
     def start(self) -> None:
-        """Tell from now on."""
+        """Start reporting."""
         self._thread.start()
 
     def heed(self, event: Event) -> None:
-        """An event of the attempt's."""
+        """Queue what one event of the attempt contains."""
         data = event.data
         with self._changed:
             if event.kind is EventKind.RESOLVED:
@@ -133,13 +133,13 @@ class Tracking:
                     self._news.tags["redkiln.verified"] = str(data["verified"]).lower()
 
     def finish(self, outcome: Outcome, files: Sequence[Path]) -> str | None:
-        """Say how the attempt ended and hand its files in.
+        """Report how the attempt ended and upload its files.
 
         Returns:
-            What did not arrive, for the job's warnings; None when all of it did.
+            A warning about what did not arrive, for the job; None if everything did.
         """
         if self._thread.ident is None:
-            return None  # the attempt ended before there was anything to tell
+            return None  # the attempt ended before there was anything to report
         timeout_seconds = CLOSE_SECONDS if outcome in STATUS else HURRY_SECONDS
         with self._changed:
             self._outcome, self._files = outcome, files
@@ -149,28 +149,28 @@ class Tracking:
             self._is_over = True
             self._changed.notify_all()
         if self._refused:
-            return f"MLflow refused what it was told: {self._refused}"
+            return f"MLflow refused some of the run's data: {self._refused}"
         if not is_done:
             return f"MLflow did not take everything in time: {self._away or 'it was too slow'}"
         if self._news.num_lost:
             lost = self._news.num_lost
-            return f"MLflow was away for long: {lost:,} points of the curves are missing there"
+            return f"MLflow was unreachable for too long; {lost:,} points of its curves are missing"
         return None
 
     def correct(self, outcome: Outcome) -> None:
-        """Say that the attempt ended otherwise than `finish` was told; nothing is tried again."""
+        """Correct the status if it differs from what `finish` reported; there is no second try."""
         status = STATUS.get(outcome, "RUNNING")
-        told = None if self._outcome is None else STATUS.get(self._outcome, "RUNNING")
-        if self._run is None or not self._may_correct or status == told:
+        reported = None if self._outcome is None else STATUS.get(self._outcome, "RUNNING")
+        if self._run is None or not self._may_correct or status == reported:
             return
         at_ms = int(1000 * self._clock()) if outcome in STATUS else None
         try:
             self._client.update_run(self._run["info"]["run_id"], status=status, at_ms=at_ms)
         except (MlflowAway, MlflowRefused) as error:
-            log.warning("MLflow shows another end of the run", told=told, error=str(error))
+            log.warning("MLflow shows a wrong status of the run", status=reported, error=str(error))
 
     def halt(self) -> None:
-        """Tell nothing more; a request in flight is not waited for."""
+        """Stop reporting, without waiting for a request in flight."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -196,7 +196,7 @@ class Tracking:
                     self._tell_once()
                 except (MlflowAway, OSError) as error:
                     self._away = str(error)
-                    log.info("MLflow is away", error=str(error))
+                    log.info("MLflow is unreachable; retrying", error=str(error))
                     self._rest(backoff.next_seconds())
                     continue
                 backoff.reset()
@@ -206,8 +206,8 @@ class Tracking:
         except MlflowRefused as error:
             log.warning("MLflow refused", error=str(error))
             self._refused = str(error)
-        except Exception as error:  # tracking must not cost a training
-            log.exception("MLflow broke off")
+        except Exception as error:  # tracking must not cost a training run
+            log.exception("reporting to MLflow failed")
             self._refused = repr(error)
         finally:
             with self._changed:
@@ -241,21 +241,21 @@ class Tracking:
                 tags={JOB_TAG: facts.job_id, **facts.tags},
                 at_ms=int(1000 * self._clock()),
             )
-        # Parameters are written once; those of the attempt before stand.
+        # Parameters can be written only once; those of the previous attempt are kept.
         known = run.get("data", {}).get("params", [])
         self._known_params = {param["key"] for param in known}
         self._client.update_run(run["info"]["run_id"], status="RUNNING")
         return run
 
     def _send_some(self, run_id: str) -> bool:
-        """Send what waits, a batch of it; whether there was anything."""
+        """Send one batch of what waits; return whether there was anything."""
         with self._changed:
             news = self._news
             if news.is_empty:
                 return False
             metrics = [news.metrics[i] for i in range(min(MAX_METRICS, len(news.metrics)))]
-            asked = dict(news.params)
-            params = {k: v for k, v in asked.items() if k not in self._known_params}
+            waiting = dict(news.params)
+            params = {k: v for k, v in waiting.items() if k not in self._known_params}
             tags = dict(news.tags)
         self._log_params(run_id, params)
         self._log_metrics(run_id, metrics)
@@ -263,8 +263,8 @@ class Tracking:
             self._client.log(run_id, tags=tags)
         with self._changed:
             self._known_params.update(params)
-            # What came meanwhile stays.
-            _drop(self._news.params, asked)
+            # Keep what was added meanwhile.
+            _drop(self._news.params, waiting)
             _drop(self._news.tags, tags)
             for metric in metrics:
                 if self._news.metrics and self._news.metrics[0] is metric:
@@ -272,7 +272,7 @@ class Tracking:
         return True
 
     def _log_params(self, run_id: str, params: Mapping[str, str]) -> None:
-        """Send parameters; where some are refused the others arrive all the same."""
+        """Send parameters; if some are refused, the others still arrive."""
         with self._noting_refusal():
             try:
                 self._client.log(run_id, params=params)
@@ -283,7 +283,7 @@ class Tracking:
                     self._log_params(run_id, {key: value})
 
     def _log_metrics(self, run_id: str, metrics: Sequence[Metric]) -> None:
-        """Send points; where some series are refused the others arrive all the same."""
+        """Send points; if some series are refused, the others still arrive."""
         with self._noting_refusal():
             try:
                 self._client.log(run_id, metrics=metrics)
@@ -296,7 +296,7 @@ class Tracking:
 
     @contextmanager
     def _noting_refusal(self) -> Iterator[None]:
-        """A refusal within it is told once, at the end, and costs no more than what was refused."""
+        """Record a refusal for the final warning, and continue with the rest."""
         try:
             yield
         except MlflowRefused as error:
@@ -311,8 +311,8 @@ class Tracking:
             return
         if folder is None:
             raise MlflowRefused(
-                "files cannot be handed in by way of this server, which stores them elsewhere "
-                "(start it with --serve-artifacts)"
+                "this server does not accept file uploads, because it stores files elsewhere; "
+                "start it with --serve-artifacts"
             )
         for path in files:
             if self._is_over:

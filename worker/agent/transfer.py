@@ -1,4 +1,4 @@
-"""Downloads that are checked against their sha256 and go on where they were cut."""
+"""Downloads that are verified by their sha256 and resume after an interruption."""
 
 import hashlib
 import os
@@ -13,11 +13,11 @@ from worker.agent.stopping import StopSignal
 CHUNK_BYTES = 1024 * 1024
 
 Opener = Callable[[int], AbstractContextManager[tuple[int, Iterator[bytes]]]]
-"""Opens a download from an offset on; answers with the offset that it was granted."""
+"""Opens a download at an offset; returns the offset at which it actually starts."""
 
 
-class WrongDigest(Exception):  # noqa: N818  # reads as what it is
-    """What was sent is not what was asked for, twice."""
+class WrongDigest(Exception):  # noqa: N818  # the name states the fault
+    """The bytes received were wrong twice."""
 
 
 def fetch_file(
@@ -28,15 +28,15 @@ def fetch_file(
     stop: StopSignal,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Download to `target`, going on with what is there, until its digest is right.
+    """Download to `target`, resuming from the bytes already there, until its digest is right.
 
-    While the service is away it waits and goes on.
+    While the service is unreachable it waits and then resumes.
 
     Raises:
-        Stopped: the attempt was asked to stop; what came so far stays.
-        WrongDigest: the bytes are wrong even from a fresh start.
-        ServiceError: the service refused.
-        OSError: the disk is full.
+        Stopped: The attempt was asked to stop; the bytes received so far are kept.
+        WrongDigest: The bytes are wrong even after a second download from the start.
+        ServiceError: The service refused.
+        OSError: The disk is full.
     """
     backoff = Backoff()
     fresh_starts = 0
@@ -61,7 +61,7 @@ def fetch_once(
     stop: StopSignal,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> str:
-    """Download to `target`, going on with what is there; the sha256 of all of it."""
+    """Download to `target`, resuming from the bytes already there; return the file's sha256."""
     stop.check()
     start = target.stat().st_size if target.exists() else 0
     with open_download(start) as (granted, chunks), target.open("ab") as file:
@@ -81,7 +81,7 @@ def fetch_once(
 
 
 def hash_file(path: Path) -> "hashlib._Hash":
-    """The running sha256 of a file's content."""
+    """Return a sha256 object that has read the file's content and can be updated further."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""Looking after a running child: its events, its silence, its time, and what it is told to do."""
+"""Watching a running child: its events, its silence, its time limit, and requests to stop it."""
 
 import signal
 import time
@@ -13,10 +13,10 @@ from worker.agent.stopping import StopReason, StopSignal
 from worker.settings import WorkerSettings
 
 LOOK_SECONDS = 0.025
-"""How often new events are looked for; a look is one stat."""
+"""How often to look for new events; each look is one stat."""
 MAX_LAPSE_SECONDS = 1.0
-"""Of a longer pause between two looks only this much counts as silence of the child: it was we who
-were stopped or starved."""
+"""The longest time between two looks that counts as the child's silence. If more time passed,
+the agent itself was stopped or starved of CPU time."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class Limits:
     """How long a child may take.
 
     Attributes:
-        stall_seconds: without an event.
-        end_at: monotonic time at which it has run too long; None: no limit.
-        grace_seconds: from SIGTERM to SIGKILL, by reason; others are killed at once.
+        stall_seconds: Longest time without an event.
+        end_at: Monotonic time at which it has run too long; None: no limit.
+        grace_seconds: Time from SIGTERM to SIGKILL for each reason to stop; for any other reason
+            the child is killed at once.
     """
 
     stall_seconds: float
@@ -35,15 +36,15 @@ class Limits:
 
     @classmethod
     def of(cls, claim: ClaimResponse, settings: WorkerSettings, *, began_at: float) -> "Limits":
-        """What a job's spec and its worker's settings allow.
+        """Build the limits from a job's spec and its worker's settings.
 
         Args:
-            claim: of the attempt.
-            settings: of the worker.
-            began_at: monotonic time; the attempt's whole duration counts from there.
+            claim: The attempt's claim.
+            settings: The worker's settings.
+            began_at: Monotonic time from which the attempt's duration counts.
         """
         duration = claim.max_duration_seconds
-        # What stays with a script keeps the script's own grace, and then puts its files away.
+        # The supervisor waits for the script's own grace period and then saves its files.
         own = float(claim.spec.get("script", {}).get("grace_seconds", 0.0))
         cancelled = settings.cancel_grace_seconds + own
         interrupted = settings.shutdown_grace_seconds + own
@@ -61,11 +62,12 @@ class Limits:
 
 @dataclass
 class Watch:
-    """Stays with one child until it has ended.
+    """Watches one child until it has ended.
 
     Attributes:
-        spool: of the child's events, from before it was started: a quick one has told all by now.
-        on_event: called with each event that the child writes.
+        spool: The child's events, read from before it was started, because a fast child may
+            have written all of them by now.
+        on_event: Called with each event that the child writes.
     """
 
     child: Child
@@ -79,10 +81,10 @@ class Watch:
     _was_told: StopReason | None = None
 
     def until_exit(self) -> int:
-        """Wait for the child's end, and see to it when it must come sooner.
+        """Wait for the child's end, and stop it when it must end sooner.
 
         Returns:
-            Its exit status; minus the number of the signal that ended it.
+            Its exit status; negative: the signal that ended it.
         """
         looked_at = self.clock()
         while not self.child.wait(LOOK_SECONDS, wake_fd=self.stop.fileno()):

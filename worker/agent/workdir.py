@@ -1,4 +1,4 @@
-"""The worker's folder: one agent at a time, a stable identity, and what attempts left behind."""
+"""The worker's folder: used by one agent at a time, with the worker's id and old job folders."""
 
 import fcntl
 import secrets
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import IO
 
 
-class FolderInUse(Exception):  # noqa: N818  named by what is the matter
-    """Another agent works in this folder."""
+class FolderInUse(Exception):  # noqa: N818  # the name states the fault
+    """Another agent uses this folder."""
 
 
 def lock_worker_dir(worker_dir: Path) -> IO[str]:
-    """Take the folder for this process; the lock ends with it, however it ends.
+    """Lock the folder for this process; the lock ends with the process, even if it crashes.
 
     Raises:
-        FolderInUse: another agent has it.
+        FolderInUse: Another agent holds the lock.
     """
     lock = (worker_dir / "lock").open("a")
     try:
@@ -24,17 +24,17 @@ def lock_worker_dir(worker_dir: Path) -> IO[str]:
     except BlockingIOError:
         lock.close()
         raise FolderInUse(
-            f"another worker runs in {worker_dir}; stop it, or give this one a folder of its own "
-            "with REDKILN_WORKER_DIR"
+            f"another worker uses {worker_dir}; stop it, or set REDKILN_WORKER_DIR to a separate "
+            "folder for this one"
         ) from None
     return lock
 
 
 def load_worker_id(worker_dir: Path) -> str:
-    """This worker's id, made at the first start and kept as long as the folder is.
+    """Return this worker's id, which is created at the first start and kept with the folder.
 
     Raises:
-        OSError: it can neither be read nor written.
+        OSError: The id can neither be read nor written.
     """
     path = worker_dir / "worker-id"
     if not path.exists():
@@ -43,7 +43,7 @@ def load_worker_id(worker_dir: Path) -> str:
 
 
 def drop_old_jobs(jobs_dir: Path, *, max_age_seconds: float) -> None:
-    """Remove job directories of attempts that ended long ago and were never reported."""
+    """Remove job directories of attempts that ended long ago without being reported."""
     for path in jobs_dir.iterdir():
         if time.time() - path.stat().st_mtime > max_age_seconds:
             shutil.rmtree(path, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Runs a program of the user's own as a job: its code, its folders, its bounds, what it leaves."""
+"""Runs a user's program as a job: its code, folders and limits, and the files that it leaves."""

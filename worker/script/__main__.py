@@ -1,6 +1,6 @@
 """`python -m worker.script JOBDIR` runs a job's script; `local` runs one here, without a queue.
 
-With `--spare` it waits for the job directory on stdin, its modules imported.
+With `--spare` it imports its modules and waits for the job directory on stdin.
 """
 
 import os
@@ -12,15 +12,15 @@ from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
 from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
 
 EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
-"""Ctrl-C or SIGTERM before the program was started; afterwards its own status counts."""
+"""For Ctrl-C or SIGTERM before the program was started; later its own status counts."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run a script; the exit statuses are those of worker.jobdir, or the script's own."""
+    """Run a script; the exit status is one of those in worker.jobdir, or the script's own."""
     if arguments[:1] == ["local"]:
         from worker.script.local import run_local
 
-        # Until the program runs: what was started so far is ended on the way out.
+        # Until the program runs, SIGTERM exits here and ends whatever was started so far.
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
         try:
             return run_local(arguments[1:])
@@ -45,7 +45,7 @@ def _wait() -> JobDir | None:
     from worker import handover
     from worker.script.processes import hide_memory
 
-    hide_memory()  # a script in another slot may run as the same user
+    hide_memory()  # another slot's script may run as the same user
     job_dir = handover.wait_for_job()
     if job_dir is not None:
         handover.redirect_output(job_dir)

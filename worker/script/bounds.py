@@ -1,4 +1,4 @@
-"""What a script may touch: its own folders, what it runs on, and its data."""
+"""What a script may access: its own folders, its devices and libraries, and its data."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SYSTEM_DIRS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc", "/proc", "/sys",
     "/run/systemd/resolve",
 )  # fmt: skip
-"""What programs and libraries are made of; no data of anybody."""
+"""Programs, libraries and system settings; no user data."""
 DEVICE_DIRS = ("/dev",)
 SPARE_PROCESSES = 64
 LEAST_VERSIONS: Mapping[ScriptConfinement, int] = {
@@ -29,16 +29,16 @@ LEAST_VERSIONS: Mapping[ScriptConfinement, int] = {
     "files": 1,
     "signals": confine.SCOPES_SINCE,
 }
-"""Of Landlock."""
+"""Required versions of Landlock."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How a program is started, and within what.
+    """How a program is started and what it may access.
 
     Attributes:
-        readable: beyond what every program may read.
-        writable: beyond the script's own folders.
+        readable: Paths that it may read in addition to those that every program may read.
+        writable: Paths that it may write in addition to the script's own folders.
     """
 
     places: Places
@@ -47,7 +47,7 @@ class Bounds:
     writable: Sequence[Path] = ()
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """The program's command line, with what confines it in front."""
+        """Build the program's command line, prefixed with the command that confines it."""
         order = confine.Confinement(
             parent=os.getpid(),
             readable=[
@@ -69,51 +69,51 @@ class Bounds:
 
 
 def has_landlock() -> bool:
-    """Whether this kernel can keep a program from files."""
+    """Return whether this kernel can restrict a program's access to files."""
     return bool(confine.Landlock().version)
 
 
 def find_gap(version: int | None = None) -> str | None:
-    """What this kernel cannot keep a script from; None where it can do all of it.
+    """Return what this kernel cannot prevent a script from doing; None if nothing.
 
     Args:
-        version: of Landlock; None asks the kernel.
+        version: Version of Landlock; None asks the kernel.
     """
     version = confine.Landlock().version if version is None else version
     if version == 0:
         return (
-            "this kernel has no Landlock: it cannot keep the script from other files and processes "
-            "of the worker's user"
+            "this kernel has no Landlock, so the script can access other files and processes of "
+            "the worker's user"
         )
     if version < confine.SCOPES_SINCE:
         return (
-            f"this kernel's Landlock (version {version}) cannot keep the script from sending "
-            f"signals to other processes of the worker's user; from Linux 6.12 on it can"
+            f"this kernel's Landlock (version {version}) cannot prevent the script from sending "
+            f"signals to other processes of the worker's user; Linux 6.12 and later can"
         )
     return None
 
 
 def refuse_gap(wanted: ScriptConfinement, *, version: int | None = None) -> None:
-    """Run no script where this kernel cannot keep it from what the worker's owner wants.
+    """Refuse to run a script on a kernel that cannot confine it as the worker's owner requires.
 
     Args:
-        wanted: the setting REDKILN_SCRIPT_CONFINEMENT.
-        version: of Landlock; None asks the kernel.
+        wanted: Value of the setting REDKILN_SCRIPT_CONFINEMENT.
+        version: Version of Landlock; None asks the kernel.
 
     Raises:
-        TrainingFailed: the kernel cannot do it.
+        TrainingFailed: The kernel cannot confine the script.
     """
     version = confine.Landlock().version if version is None else version
     if version >= LEAST_VERSIONS[wanted]:
         return
     message = (
-        f"this worker runs no scripts (REDKILN_SCRIPT_CONFINEMENT={wanted}): {find_gap(version)}"
+        f"this worker runs no scripts with REDKILN_SCRIPT_CONFINEMENT={wanted}: {find_gap(version)}"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, landlock=version)
 
 
 def _python_dirs() -> list[str]:
-    """The worker's Python and its packages, and the code of Redkiln itself."""
+    """Return the worker's Python and its packages, and Redkiln's own code."""
     source = Path(__file__).resolve().parents[2]
     kinds = ("stdlib", "platstdlib", "purelib", "platlib", "include", "scripts")
     found = {Path(sysconfig.get_path(kind)) for kind in kinds}
@@ -122,7 +122,7 @@ def _python_dirs() -> list[str]:
 
 
 def _count_own_processes() -> int:
-    """Threads of this user's, which the kernel's bound counts, too."""
+    """Count this user's threads, because the kernel's limit includes them."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft == 0:
         return 0

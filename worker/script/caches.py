@@ -1,7 +1,7 @@
-"""Caches of a script's own: what it writes there must not become code or models of other jobs.
+"""A script's own caches, so that nothing it writes becomes code or a model of another job.
 
 A trainer is not confined and loads compiled kernels and models from the worker's caches. A script
-may read the models, and has its kernels compiled into a folder that scripts alone use.
+may read these models, but its kernels are compiled into a folder that only scripts use.
 """
 
 import hashlib
@@ -18,20 +18,20 @@ KERNEL_FOLDERS = (
     "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH",
 )  # fmt: skip
 TUNINGS = "PYTORCH_TUNABLEOP_FILENAME"
-"""Names a file; a table of choices, no code."""
+"""Names a file: a table of choices, which contains no code."""
 HUB = "hub"
-"""Where Hugging Face's and torch's homes keep models; the first keeps a token beside it."""
+"""The folder of models in Hugging Face's and torch's homes; the former also contains a token."""
 MAX_REFERENCE_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class Caches:
-    """What takes the place of the worker's own.
+    """Replacements for the worker's own caches.
 
     Attributes:
-        environ: names the folders.
-        readable: models of the worker's.
-        writable: the scripts' kernels.
+        environ: Variables that name the folders.
+        readable: Folders of the worker's models.
+        writable: Folders of the scripts' kernels.
     """
 
     environ: dict[str, str] = field(default_factory=dict)
@@ -40,12 +40,12 @@ class Caches:
 
 
 def build_caches(environ: Mapping[str, str], *, places: Places, cache_dir: Path) -> Caches:
-    """Make a script's caches.
+    """Create a script's caches.
 
     Args:
-        environ: the worker's own, in which the hardware's patches are set; nothing of the spec's.
-        places: of the script.
-        cache_dir: of the worker's jobs.
+        environ: The worker's environment with the hardware's patches, without the spec's variables.
+        places: The script's folders.
+        cache_dir: Cache folder of the worker's jobs.
     """
     kernels_dir = cache_dir / "script-kernels"
     own = Caches()
@@ -53,8 +53,8 @@ def build_caches(environ: Mapping[str, str], *, places: Places, cache_dir: Path)
         if not environ.get(name):
             continue
         theirs = Path(environ[name])
-        # Apart as the worker's own are: by hardware, releases and slot. Scripts may write in each
-        # folder, and not beside it: it cannot be made a link.
+        # Separate by hardware, releases and slot, like the worker's own. Scripts may write in each
+        # folder but not next to it, so they cannot replace it with a link.
         parent = kernels_dir / hashlib.sha256(str(theirs.parent).encode()).hexdigest()[:16]
         folder = parent / ("tunings" if name == TUNINGS else theirs.name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,14 +71,14 @@ def build_caches(environ: Mapping[str, str], *, places: Places, cache_dir: Path)
 def _copy_tunings(theirs: Path, folder: Path) -> None:
     # torch replaces %d by the number of the device.
     for path in theirs.parent.glob(theirs.name.replace("%d", "*")):
-        # Another script may have left a link of that name.
+        # Another script may have left a link with this name.
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
             copy.write(path.read_bytes())
         Path(copy.name).replace(folder / path.name)
 
 
 def _show_models(environ: Mapping[str, str], own: Caches, places: Places) -> None:
-    """Homes of the script's own, in which the models that are there already are links."""
+    """Give the script its own model folders, with links to the models that exist already."""
     for name, folder in (("HF_HOME", "huggingface"), ("TORCH_HOME", "torch")):
         if not environ.get(name):
             continue
@@ -94,7 +94,7 @@ def _show_models(environ: Mapping[str, str], own: Caches, places: Places) -> Non
 
 
 def _mirror(source: Path, target: Path) -> None:
-    """Folders as folders, so that new files fit in; files as links to what is there."""
+    """Copy folders, so that new files can be added, but link files to the existing ones."""
     for folder, names, files in os.walk(source):
         names[:] = [name for name in names if not name.startswith(".")]
         place = target / Path(folder).relative_to(source)
@@ -106,7 +106,7 @@ def _mirror(source: Path, target: Path) -> None:
             if path.is_symlink():
                 link.symlink_to(path.readlink())
             elif "refs" in path.relative_to(source).parts:
-                # The hub's client writes these again in place.
+                # The hub's client rewrites these files in place.
                 link.write_bytes(path.read_bytes()[:MAX_REFERENCE_BYTES])
             else:
                 link.symlink_to(path)

@@ -1,12 +1,12 @@
-"""Becomes a user's program, within its bounds: run as a file, by an interpreter of its own.
+"""Confines itself and then becomes a user's program; runs as a file in its own interpreter.
 
     python -I -S confine.py ORDER PROGRAM [ARGUMENTS]
 
-ORDER is a `Confinement` as JSON. It needs the standard library alone, so that it is there and gone
-in some milliseconds. In this order: die with the parent, gain no privileges, no core dumps,
-bounds on open files, on processes and on the size of a file, the first to go where the host's
-memory ends, no file but those below the named folders (Landlock, where the kernel has it), and no
-capabilities, also where the worker runs as root. Then it becomes the program.
+ORDER is a `Confinement` as JSON. The module needs only the standard library, so it starts within
+milliseconds. It does the following, in this order: die with the parent; gain no privileges; no
+core dumps; limits on open files, processes and file size; be the first victim when the host runs
+out of memory; access only the named folders (Landlock, if the kernel has it); drop all
+capabilities, even if the worker runs as root. Then it becomes the program.
 
 Source: prctl(2), setrlimit(2), landlock(7), capset(2).
 """
@@ -23,37 +23,37 @@ from dataclasses import dataclass, field
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-"""Numbers of Landlock's system calls; the same on x86-64 and aarch64."""
+"""Numbers of Landlock's system calls, which are the same on x86-64 and aarch64."""
 RULE_PATH_BENEATH = 1
 CAPABILITY_VERSION_3 = 0x20080522
 VERSION_FLAG = 1
 MAX_OPEN_FILES = 65_536
-"""Of one process; containers often have a million or no bound at all."""
+"""Limit for one process; containers often have a limit of a million or none."""
 OOM_SCORE = "800"
-"""Of at most 1000. Source: proc_pid_oom_score_adj(5)."""
+"""Out of 1000. Source: proc_pid_oom_score_adj(5)."""
 EXIT_CANNOT_RUN, EXIT_NOT_FOUND = 126, 127
-"""As shells do."""
+"""The same statuses that shells use."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 READING = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 OWN_PROCESSES_ONLY, SCOPES_SINCE = 1 << 0 | 1 << 1, 6
-"""No signals to processes outside, and no abstract sockets of theirs."""
+"""No signals to processes outside, and no connections to their abstract sockets."""
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many rights each version of Landlock knows, of the 16 that concern files."""
+"""How many of the 16 rights on files each version of Landlock knows."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """The bounds of a program.
+    """The limits of a program.
 
     Attributes:
-        parent: whose death ends it.
-        readable: files and folders that it may read and run.
-        writable: files and folders that it may change, too.
-        max_processes: of its user, those that there are already included; None: as it is.
-        max_file_bytes: of one file.
+        parent: PID of the process whose death ends the program.
+        readable: Files and folders that it may read and run.
+        writable: Files and folders that it may also change.
+        max_processes: Limit for its user, including existing processes; None: unchanged.
+        max_file_bytes: Largest size of one file.
     """
 
     parent: int
@@ -64,10 +64,10 @@ class Confinement:
 
 
 class Landlock:
-    """The kernel's own bound on files.
+    """The kernel's access restriction for files.
 
     Attributes:
-        version: 0 where the kernel has none.
+        version: Version of Landlock; 0 if the kernel does not have it.
     """
 
     def __init__(self) -> None:
@@ -75,14 +75,14 @@ class Landlock:
         self.version = max(0, self._library.syscall(CREATE_RULESET, None, 0, VERSION_FLAG))
 
     def restrict(self, readable: list[str], writable: list[str]) -> None:
-        """From here on nothing else can be opened, by this process and all that it starts.
+        """Prevent this process and all its children from opening anything else.
 
         Raises:
-            OSError: the kernel refuses.
+            OSError: The kernel refuses.
         """
         known = (1 << RIGHTS.get(self.version, 16)) - 1
         scoped = OWN_PROCESSES_ONLY if self.version >= SCOPES_SINCE else 0
-        # struct landlock_ruleset_attr: files, network, scopes; older kernels know the first alone.
+        # struct landlock_ruleset_attr: files, network, scopes; older kernels know only the first.
         handled = (ctypes.c_uint64 * 3)(known, 0, scoped)
         size = ctypes.sizeof(handled) if scoped else ctypes.sizeof(ctypes.c_uint64)
         ruleset = self._call(CREATE_RULESET, ctypes.byref(handled), size, 0)
@@ -96,9 +96,9 @@ class Landlock:
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return  # what is not there needs no leave
+            return  # a missing path needs no permission
         try:
-            if not os.path.isdir(path):  # noqa: PTH112  pathlib takes longer to import than all this
+            if not os.path.isdir(path):  # noqa: PTH112  importing pathlib takes too long
                 rights &= OF_FILES
             rule = rights.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
             self._call(ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, 0)
@@ -114,18 +114,18 @@ class Landlock:
 
 
 def main(arguments: list[str]) -> int:
-    """Confine this process and become the program; an exit status only where that fails."""
+    """Confine this process and become the program; return an exit status only on failure."""
     order = Confinement(**json.loads(arguments[0]))
     program = arguments[1:]
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != order.parent:
-        return EXIT_CANNOT_RUN  # it has died before it was asked for
+        return EXIT_CANNOT_RUN  # the parent died before prctl was called
     library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-        file.write(OOM_SCORE)  # where memory ends it is the script that goes, not the worker
+        file.write(OOM_SCORE)  # when memory runs out, the kernel kills the script, not the worker
     if order.max_processes is not None:
         _limit(resource.RLIMIT_NPROC, order.max_processes)
     if order.max_file_bytes is not None:
@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _drop_capabilities(library: ctypes.CDLL) -> None:
-    """A root without them can be kept from other processes' memory, as everybody else is."""
+    """Drop root's capabilities, so that it cannot read other processes' memory."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     if library.capset(ctypes.byref(header), ctypes.byref(nothing)) != 0:
@@ -152,10 +152,10 @@ def _drop_capabilities(library: ctypes.CDLL) -> None:
 
 
 def _limit(what: int, value: int) -> None:
-    """Lower a bound, never raise it."""
+    """Lower a limit, but never raise it."""
     _soft, hard = resource.getrlimit(what)
     bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    with suppress(ValueError):  # a bound below what is in use already
+    with suppress(ValueError):  # the limit is below the current use
         resource.setrlimit(what, (bound, bound))
 
 

@@ -1,7 +1,7 @@
-"""Which files of a folder are whole: nobody has them open for writing.
+"""Which files of a folder are complete: no process has them open for writing.
 
-A file that was renamed into its place is whole at once, one that is written in place when it is
-closed. What is written again later is whole again later.
+A file that was renamed into place is complete at once; a file that is written in place is complete
+when it is closed. A file that is written again becomes complete again.
 
 Source: proc_pid_fd(5), proc_pid_fdinfo(5).
 """
@@ -17,10 +17,10 @@ from redkiln.protocol import ArtifactKind, check_artifact_name
 
 PROC_DIR = Path("/proc")
 PARTIAL = (".tmp", ".part", ".partial", ".incomplete", ".crdownload", "~", ".swp")
-"""Endings of names that nobody gives to what is finished."""
+"""Suffixes that only unfinished files have."""
 HELD_SECONDS = 120.0
 MAX_FILES = 10_000
-"""Of a script's results; a data set of loose files belongs into an archive."""
+"""Most files of a script's results; a data set of loose files belongs in an archive."""
 KINDS: dict[str, tuple[ArtifactKind, str]] = {
     ".onnx": ("model", "application/octet-stream"),
     ".safetensors": ("checkpoint", "application/octet-stream"),
@@ -34,12 +34,12 @@ KINDS: dict[str, tuple[ArtifactKind, str]] = {
     ".md": ("report", "text/markdown"),
     ".log": ("log", "text/plain; charset=utf-8"),
 }
-"""What a file is, by its ending; all others are files."""
+"""Kind and media type by suffix; every other file has the kind `file`."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What of a file changes when it is written."""
+    """The facts about a file that change when it is written."""
 
     size_bytes: int
     mtime_ns: int
@@ -48,10 +48,10 @@ class State:
 
 @dataclass(frozen=True)
 class Result:
-    """A whole file below a folder.
+    """A complete file below a folder.
 
     Attributes:
-        name: its path below the folder, with `/`.
+        name: Path below the folder, with `/`.
     """
 
     name: str
@@ -59,18 +59,18 @@ class Result:
 
 
 class Folder:
-    """Looks at a folder again and again.
+    """Finds complete files in a folder that is looked at repeatedly.
 
     Args:
-        folder: that is looked at.
-        again_seconds: a file that is written again is given out no sooner after the last time.
-        max_files: of different names that are given out.
-        clock: monotonic seconds.
+        folder: Folder to look at.
+        again_seconds: Shortest time before a rewritten file is returned again.
+        max_files: Most files with different names to return.
+        clock: Monotonic seconds.
 
     Attributes:
-        refused: names that no artifact can have, with the reason; each once.
-        num_too_many: files beyond the bound.
-        size_bytes: of all files at the last look, whole or not.
+        refused: Names that cannot be artifacts, with the reason; each once.
+        num_too_many: Number of files beyond `max_files`.
+        size_bytes: Size of all files at the last look, complete or not.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Folder:
         self._clock = clock
 
     def look(self, pids: Iterable[int], *, is_over: bool = False) -> list[Result]:
-        """Files that have become whole, or whole again, since the last look.
+        """Return files that have become complete, or complete again, since the last look.
 
         Args:
-            pids: of those who may write.
-            is_over: nobody writes any more, so whatever is there is whole.
+            pids: Processes that may write.
+            is_over: Whether nothing writes any more, so that every file is complete.
         """
         found = dict(self.scan())
         self.size_bytes = sum(state.size_bytes for state in found.values())
@@ -136,7 +136,7 @@ class Folder:
         return again + new
 
     def _note_held(self, found: Mapping[str, State], open_inodes: Set[int]) -> None:
-        """Since when each file is open, or has the name of one that is not finished."""
+        """Record since when each file has been open or has had the name of an unfinished file."""
         now = self._clock()
         self._held = {
             name: known
@@ -147,16 +147,16 @@ class Folder:
         }
 
     def is_whole(self, name: str) -> bool:
-        """Whether a file is as it was when it was given out."""
+        """Return whether a file is unchanged since it was returned."""
         return name in self._given and self._given[name] == self._seen.get(name)
 
     def is_held(self, name: str) -> bool:
-        """Whether a file is not being finished: it is open for so long that it is a log."""
+        """Return whether a file has been open for so long that it is a log, not a result."""
         held = self._held.get(name)
         return held is not None and self._clock() - held[1] >= HELD_SECONDS
 
     def scan(self) -> Iterator[tuple[str, State]]:
-        """Every file of the folder that can be an artifact, as it is now."""
+        """Yield every file of the folder that can be an artifact, with its current state."""
         for folder, subfolders, names in os.walk(self._folder):
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
             for name in sorted(names):
@@ -174,7 +174,7 @@ class Folder:
         except FileNotFoundError:
             return None  # it was removed meanwhile
         if not path.is_file() or path.is_symlink():
-            self.refused[relative] = "it is a link or no plain file"
+            self.refused[relative] = "it is a link or not a regular file"
             return None
         try:
             check_artifact_name(relative)
@@ -185,7 +185,7 @@ class Folder:
 
 
 def kind_of(name: str) -> tuple[ArtifactKind, str]:
-    """Kind and media type of an artifact, by its name."""
+    """Return an artifact's kind and media type for its name."""
     known = KINDS.get(Path(name).suffix.lower())
     if known is not None:
         return known
@@ -193,13 +193,13 @@ def kind_of(name: str) -> tuple[ArtifactKind, str]:
 
 
 def list_written(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> Iterator[tuple[int, int]]:
-    """Device and inode of files that one of these processes has open for writing."""
+    """Yield device and inode of each file that one of these processes has open for writing."""
     for pid in pids:
         try:
             with os.scandir(proc_dir / str(pid) / "fd") as descriptors:
                 numbers = [entry.name for entry in descriptors]
         except OSError:
-            continue  # it has ended, or is not ours to look at
+            continue  # the process has ended or belongs to another user
         for number in numbers:
             try:
                 text = (proc_dir / str(pid) / "fdinfo" / number).read_text()

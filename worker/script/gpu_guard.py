@@ -1,8 +1,8 @@
-"""Whether a script that asked for a GPU uses it: by the driver's files, and by torch's counters.
+"""Whether a script that asked for a GPU uses it, from the driver's files and torch's counters.
 
-A program that quietly falls back to the CPU holds a GPU for hours and trains a hundred times
-slower than it could. What is looked at needs no change to the script: memory and busy time that
-the driver's files tell of its GPUs, and what torch says it has allocated (`worker.hardware.hook`).
+A program that silently falls back to the CPU occupies a GPU for hours and trains a hundred times
+slower than it could. Checking needs no change to the script: the driver's files report memory and
+busy time of its GPUs, and torch's hook reports what it has allocated (`worker.hardware.hook`).
 """
 
 import time
@@ -16,20 +16,20 @@ from worker.hardware.telemetry import read_telemetry
 
 LOOK_SECONDS = 2.0
 MEMORY_STEP_BYTES = 64 * 1024**2
-"""More than that beyond what was there before is somebody's work."""
+"""More memory than this above the lowest reading means that a program uses the GPU."""
 BUSY_RATIO = 0.05
-TORCH_ALONE = "torch has taken no memory of it (the driver does not tell what others did)"
+TORCH_ALONE = "torch has allocated no memory on it (the driver does not report other programs)"
 
 ReadGpus = Callable[[], Sequence[GpuTelemetry]]
 
 
 @dataclass
 class GpuGuard:
-    """Looks until the GPU was used, or the time is up.
+    """Watches until the GPU is used or the time is up.
 
     Attributes:
-        is_used: whether it was.
-        is_sure: whether the driver has told of it; torch knows of its own memory alone.
+        is_used: Whether the GPU was used.
+        is_sure: Whether the driver reports its use; torch knows only about its own memory.
     """
 
     guard: Guard
@@ -40,19 +40,19 @@ class GpuGuard:
     _began_at: float = field(init=False)
     _looked_at: float = -float("inf")
     _least_bytes: list[int | None] = field(default_factory=list)
-    _is_told: bool = False
+    _has_warned: bool = False
 
     def __post_init__(self) -> None:
         self._began_at = self.clock()
 
     def look(self, *, torch_bytes: int | None) -> str | None:
-        """What to say of a GPU that was left alone for too long, once; None otherwise.
+        """Return, once, a message about a GPU that was unused for too long; otherwise None.
 
         Args:
-            torch_bytes: of GPU memory that torch has said it took; None where there is no torch.
+            torch_bytes: Bytes of GPU memory that torch reported; None without torch.
         """
         now = self.clock()
-        if self.is_used or self._is_told or now - self._looked_at < LOOK_SECONDS:
+        if self.is_used or self._has_warned or now - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = now
         readings = self.read()
@@ -63,36 +63,36 @@ class GpuGuard:
         self.is_used = bool(torch_bytes) or self._was_used(readings)
         if self.is_used or now - self._began_at < self.guard.minutes * 60:
             return None
-        self._is_told = True
+        self._has_warned = True
         if not self.is_sure and torch_bytes is None:
             return None
-        seen = "no memory was taken and it was not busy" if self.is_sure else TORCH_ALONE
+        seen = "none of its memory was used and it was not busy" if self.is_sure else TORCH_ALONE
         return (
-            f"the script asked for a GPU and has not used it in its first {self.guard.minutes:g} "
-            f"minutes: {seen}. Move model and data there (.to('cuda')), ask for "
-            "resources.device: any, or set script.guard.action to warn"
+            f"the script asked for a GPU but has not used it in its first {self.guard.minutes:g} "
+            f"minutes: {seen}. Move the model and the data to the GPU (.to('cuda')), set "
+            "resources.device to any, or set script.guard.action to warn"
         )
 
     def _was_used(self, readings: Sequence[GpuTelemetry]) -> bool:
         self._least_bytes += [None] * (len(readings) - len(self._least_bytes))
-        for place, reading in enumerate(readings):
+        for index, reading in enumerate(readings):
             if (reading.busy_ratio or 0.0) > BUSY_RATIO:
                 return True
             used = reading.vram_used_bytes
             if used is None:
                 continue
-            least = self._least_bytes[place]
-            self._least_bytes[place] = used if least is None else min(least, used)
+            least = self._least_bytes[index]
+            self._least_bytes[index] = used if least is None else min(least, used)
             if least is not None and used - least > MEMORY_STEP_BYTES:
                 return True
         return False
 
 
 def read_sensors(folders: Iterable[str]) -> ReadGpus:
-    """What reads the driver's files on GPUs.
+    """Build a function that reads the driver's files for GPUs.
 
     Args:
-        folders: of the GPUs (`worker.hardware.telemetry`).
+        folders: Folders of the GPUs' files (`worker.hardware.telemetry`).
     """
     paths = [Path(folder) for folder in folders]
 

@@ -1,18 +1,18 @@
-"""Says now and then that something long goes on: a job that is silent is taken for dead."""
+"""Reports regularly that a long step is still running, because a silent job counts as stalled."""
 
 import time
 from collections.abc import Callable
 
 BEAT_SECONDS = 30.0
-"""Far below what the agent takes for a stall."""
+"""Far shorter than the time after which the agent considers a job stalled."""
 
 
 class Heartbeat:
-    """Says what goes on, and for how long, at most once in a while.
+    """Reports what is running, and for how long, at a bounded rate.
 
     Args:
-        say: to people and to the agent.
-        what: goes on, as in "installing the requirements".
+        say: Receives the message, for people and for the agent.
+        what: What is running, such as "installing the requirements".
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Heartbeat:
         self._began_at = self._said_at = clock()
 
     def beat(self) -> None:
-        """To be called often; it says something when it is time again."""
+        """Report if it is time again; call this often."""
         now = self._clock()
         if now >= self._said_at + self._seconds:
             self._said_at = now

@@ -1,4 +1,4 @@
-"""A script's job: its order in, its events out."""
+"""Runs a script's job: reads its order and writes its events."""
 
 from redkiln.failure import FailureCode
 from redkiln.tasks import SpecError, parse_spec
@@ -12,7 +12,7 @@ from worker.trainer.report import Report
 
 
 def run_job(job_dir: JobDir, stop: StopSignal) -> int:
-    """Do the job of a directory; whatever happens is said in its events.
+    """Run the job of a directory; every outcome is reported in its events.
 
     Returns:
         The exit status (worker.jobdir).
@@ -30,7 +30,7 @@ def _parse(order: Order) -> ScriptSpec:
     try:
         spec = parse_spec(order.spec)
     except SpecError as error:
-        message = f"the spec cannot be read: {error}"
+        message = f"the spec cannot be parsed: {error}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
     assert isinstance(spec, ScriptSpec)
     return spec

@@ -1,7 +1,8 @@
-"""Folders that are made once and used by many jobs of this host, until nobody has for long.
+"""Folders that are made once and shared by many jobs of this host until they are unused for long.
 
-A folder's lock is a file beside it, which says how large the folder is. Who uses a folder shares
-the lock until its process ends; who makes or removes it has the lock alone.
+Each folder's lock is a file next to it, which also contains the folder's size. A process that uses
+a folder holds a shared lock until it ends; a process that makes or removes it holds an exclusive
+lock.
 """
 
 import fcntl
@@ -17,7 +18,7 @@ from worker.script.usage import measure
 LOCK, PARTIAL = ".lock", ".partial"
 WAIT_SECONDS = 0.2
 MAX_AGE_SECONDS = 30 * 24 * 3600.0
-"""Of the last use."""
+"""Time since a folder's last use after which it is removed."""
 
 
 def hold_folder(
@@ -27,19 +28,19 @@ def hold_folder(
     is_whole: Callable[[Path], bool],
     beat: Callable[[], None],
 ) -> bool:
-    """Make a folder unless it is there, and keep it from being removed while this process lives.
+    """Make a folder unless it exists, and protect it from removal while this process lives.
 
     Args:
-        folder: its name stands for its content.
-        make: makes it whole; what it has left in part before is removed first.
-        is_whole: whether it is there with all that belongs to it.
-        beat: called again and again while others make it.
+        folder: Folder whose name identifies its content.
+        make: Makes the folder completely; partial content from an earlier try is removed first.
+        is_whole: Returns whether the folder is complete.
+        beat: Called repeatedly while another process makes the folder.
 
     Returns:
-        whether it was made now.
+        Whether this call made the folder.
 
     Raises:
-        Exception: whatever `make` raises.
+        Exception: Anything that `make` raises.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     was_made = False
@@ -47,7 +48,7 @@ def hold_folder(
         lock = _take(folder, fcntl.LOCK_SH, beat)
         if is_whole(folder):
             os.utime(folder)
-            return was_made  # the lock ends with this process
+            return was_made  # the lock is released when this process ends
         os.close(lock)
         lock = _take(folder, fcntl.LOCK_EX, beat)
         try:
@@ -63,16 +64,16 @@ def hold_folder(
 def drop_unused(
     parent: Path, *, num_kept: int, max_bytes: int, max_age_seconds: float = MAX_AGE_SECONDS
 ) -> list[str]:
-    """Remove folders that nobody uses: beyond a number and a size, and those of long ago.
+    """Remove unused folders: those beyond a number or a total size, and old ones.
 
     Args:
-        parent: of folders that `hold_folder` has made.
-        num_kept: of those that were used last.
-        max_bytes: of the same together.
-        max_age_seconds: since the last use.
+        parent: Parent of folders that were made by `hold_folder`.
+        num_kept: Number of most recently used folders to keep.
+        max_bytes: Largest total size of the folders to keep.
+        max_age_seconds: Longest time since the last use.
 
     Returns:
-        the names of those that were removed.
+        The names of the removed folders.
     """
     if not parent.is_dir():
         return []
@@ -95,7 +96,7 @@ def _note_size(lock: int, size_bytes: int) -> None:
 
 
 def _size_bytes(folder: Path) -> int:
-    """As it was noted when the folder was made; looking at all of its files takes long."""
+    """Return the size that was recorded when the folder was made; measuring it takes long."""
     try:
         return int(_lock_path(folder).read_text())
     except (FileNotFoundError, ValueError):
@@ -123,14 +124,14 @@ def _drop(folder: Path) -> bool:
         _remove(folder)
         _lock_path(folder).unlink(missing_ok=True)
     except BlockingIOError:
-        return False  # somebody uses it
+        return False  # another process uses it
     finally:
         os.close(lock)
     return True
 
 
 def _remove(folder: Path) -> None:
-    """A removal that is cut short leaves nothing that could be taken for the whole."""
+    """Remove a folder so that an interrupted removal never leaves a seemingly complete one."""
     partial = folder.with_name(folder.name + PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     if folder.exists():
@@ -154,7 +155,7 @@ def _take(folder: Path, kind: int, beat: Callable[[], None]) -> int:
 
 
 def _is_current(lock: int, folder: Path) -> bool:
-    """Whether the lock is still the one beside the folder: it goes with the folder."""
+    """Return whether the lock file still exists; it is removed together with the folder."""
     try:
         return os.path.samestat(os.fstat(lock), _lock_path(folder).stat())
     except FileNotFoundError:

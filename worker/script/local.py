@@ -1,7 +1,7 @@
-"""`redkiln run --local`: a script here and now, with the folders and the patches that a job has.
+"""`redkiln run --local`: runs a script here and now, with a job's folders and patches.
 
-Nothing is confined, and nothing is copied: the program runs in its own folder, as the user who
-asked for it, in this terminal.
+Nothing is confined or copied: the program runs in its own folder, as the current user, in this
+terminal.
 """
 
 import argparse
@@ -30,11 +30,11 @@ CACHE_DIR = Path("~/.cache/redkiln")
 EXIT_FAILED = 1
 OWN_VARIABLES = ("HOME", "TMPDIR")
 OWN_PREFIX = "XDG_"
-"""Stay the user's, as do what are a worker's secrets elsewhere: here they are the user's own."""
+"""Variables that keep the user's values, like those that are secrets on a worker."""
 
 
 def run_local(arguments: Sequence[str]) -> int:
-    """Run a script as a job would, without a queue; its own exit status."""
+    """Run a script as a job would, but without a queue; return its exit status."""
     options = _parse(arguments)
     out = Path(options.out).resolve()
     places = Places(
@@ -57,7 +57,7 @@ def run_local(arguments: Sequence[str]) -> int:
         cache_dir=cache_dir / "kernels",
         probe_command=probe_command_of(sys.executable),
     )
-    _say("patches for this hardware\n" + describe_outcomes(outcomes))
+    _say("patches for this hardware:\n" + describe_outcomes(outcomes))
     settings = merge_settings(outcomes)
     try:
         environment = build_environment(
@@ -81,28 +81,28 @@ def run_local(arguments: Sequence[str]) -> int:
     own = {name: value for name, value in os.environ.items() if _is_own(name)}
     environ = own | kept
     if is_resumed:
-        _say(f"goes on from {places.checkpoints_dir}; remove it to begin anew")
+        _say(f"resuming from {places.checkpoints_dir}; remove this folder to start over")
     try:
         status = _run_to_its_end(program.words, cwd=places.code_dir, environ=environ)
     except OSError as error:
         _say(f"{program.words[0]} cannot be run: {error.strerror}")
         return EXIT_FAILED
     failure = explain_exit(status, tail="", oom_kills=0)
-    _say(f"results in {out}" if failure is None else failure.message)
+    _say(f"the results are in {out}" if failure is None else failure.message)
     return status if status >= 0 else 128 - status
 
 
 def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> int:
-    """Run the program; Ctrl-C, which the terminal sends to it as well, is its own affair.
+    """Run the program and let it handle Ctrl-C, which the terminal also sends to it.
 
-    A request to end (SIGTERM) is passed on, once: whoever asks may know this process alone.
+    SIGTERM is passed on once, because its sender may know only this process.
 
     Returns:
-        its exit status, negative for a signal.
+        The exit status; negative: the signal that ended it.
     """
     with subprocess.Popen(words, cwd=cwd, env=environ) as child:
-        # Set behind the start: a handler is not inherited, but one that is set before would
-        # swallow a Ctrl-C between the two.
+        # Set after the start: a handler that is set earlier would swallow a Ctrl-C before the
+        # program runs.
         def pass_on(*_: object) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             child.terminate()
@@ -128,8 +128,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m worker.script local", description=__doc__)
     parser.add_argument("--out", required=True, help="folder for the results")
     parser.add_argument("--code", default=".", help="folder that the program starts in")
-    parser.add_argument("--data", help="what stands for {data}")
-    parser.add_argument("--spec", required=True, help="of the job, as JSON")
+    parser.add_argument("--data", help="path that replaces {data}")
+    parser.add_argument("--spec", required=True, help="the job's spec as JSON")
     return parser.parse_args(arguments)
 
 

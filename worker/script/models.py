@@ -1,4 +1,4 @@
-"""Runs the ONNX files that a script has left: within its bounds, and for a bounded time."""
+"""Runs the ONNX files that a script left, within the script's limits and for a bounded time."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from worker.script.verdict import Verdict, read_verdicts
 from worker.trainer.report import Report
 
 CHECK_SECONDS = 600.0
-"""For all files together."""
+"""Time limit for all files together."""
 POLL_SECONDS = 1.0
 
 
@@ -27,24 +27,24 @@ def check_models(
     *,
     seconds: float = CHECK_SECONDS,
 ) -> dict[str, Verdict]:
-    """Run what ONNX files there are, and say what was found of each.
+    """Run each ONNX file and report what was found.
 
     Args:
-        results: of the script.
-        bounds: that it ran in.
-        report: told what is found, and now and then that it goes on.
-        seconds: for all files together.
+        results: The script's results.
+        bounds: Limits that the script ran in.
+        report: Receives the findings, and a message while the check is running.
+        seconds: Time limit for all files together.
     """
     left = results.models()
     verdicts: dict[str, Verdict] = {}
     deadline = time.monotonic() + seconds
     heartbeat = Heartbeat(report.message, "checking the ONNX files")
     while left:
-        # Whoever checks may be ended by a file; the next one goes on behind it.
-        said = _check(left, results, bounds, deadline=deadline, beat=heartbeat.beat)
-        if said is None:
+        # A file may crash the checking process; then the next process starts after that file.
+        output = _check(left, results, bounds, deadline=deadline, beat=heartbeat.beat)
+        if output is None:
             break
-        found = read_verdicts(said, left)
+        found = read_verdicts(output, left)
         verdicts |= found
         left = left[len(found) :]
     for name in left:
@@ -66,7 +66,7 @@ def _check(
     deadline: float,
     beat: Callable[[], None],
 ) -> str | None:
-    """What a checking process says of files; None where the time is up."""
+    """Return what a checking process prints about files; None if the time is up."""
     paths = [str(results.folder / name) for name in names]
     environ = {name: value for name, value in os.environ.items() if name not in SECRETS}
     environ |= {"PYTHONPATH": str(bounds.places.own_lib_dir), "REDKILN_OUT": str(results.folder)}

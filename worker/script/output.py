@@ -1,4 +1,4 @@
-"""A script's output on its way to the job's log: whole, in order, and never without end."""
+"""Copies a script's output to the job's log: complete, in order, and up to a size limit."""
 
 import os
 import threading
@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 8192
-"""Of a line that is looked at for metrics; a longer one is cut."""
+"""Longest line that is searched for metrics; a longer one is cut."""
 TAIL_BYTES = 16_384
 MAX_LOG_BYTES = 256 * 1024**2
-"""What is kept of it on the worker's disk; the service keeps less of it."""
-NOTE = b"\n[redkiln: the output goes on; no more of it is kept]\n"
+"""Most output kept on the worker's disk; the service keeps less."""
+NOTE = b"\n[redkiln: output limit reached; further output is discarded]\n"
 
 OnLine = Callable[[str], None]
 
 
 class OutputPump:
-    """Reads a pipe to its end in a thread, and writes what comes to the log.
+    """Reads a pipe to its end in a thread, and writes the data to the log.
 
     Attributes:
-        num_bytes: read so far.
+        num_bytes: Bytes read so far.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class OutputPump:
         self._thread.start()
 
     def finish(self, *, timeout_seconds: float) -> None:
-        """Wait for the end of the pipe: everyone who holds its other end has closed it."""
+        """Wait until every process has closed its end of the pipe, or the timeout expires."""
         self._thread.join(timeout_seconds)
 
     def tail(self) -> str:
-        """The last of it, whatever bytes it was made of."""
+        """Return the end of the output, with invalid bytes replaced."""
         return b"".join(self._tail)[-TAIL_BYTES:].decode(errors="replace")
 
     def _run(self) -> None:
@@ -75,7 +75,7 @@ class OutputPump:
         try:
             _write_all(self._target, data)
         except OSError:
-            self._max_bytes = 0  # a full disk: the script goes on, unheard
+            self._max_bytes = 0  # the disk is full: the script continues without a log
 
     def _split(self, chunk: bytes, on_line: OnLine) -> None:
         # A progress bar ends its lines with a carriage return.

@@ -1,11 +1,12 @@
-"""What a script needs beyond the worker's own packages: an environment layered on the worker's.
+"""The Python environment of a script: its requirements, layered on the worker's packages.
 
 The environment is a virtual environment whose packages come before the worker's, which stay
-visible through a `.pth` file. pip sees them as installed, so it brings only what is missing or too
-old; torch and what was built with it are pinned to what is there, as another build would not run
-on this hardware. An environment is kept by the digest of what was asked for and of what it lies
-on, so that the next job with the same requirements starts at once: lines that pin their versions
-until nobody uses them, others for a day, and those that name the script's own files with its code.
+visible through a `.pth` file. pip sees the worker's packages as installed, so it installs only what
+is missing or too old. torch and the packages built with it are pinned to the installed versions,
+because another build would not run on this hardware. An environment is stored under a digest of the
+requirements and of the worker's packages, so the next job with the same requirements starts at
+once: exactly pinned requirements until they are unused, others for a day, and requirements that
+name the script's own files together with its code.
 """
 
 import hashlib
@@ -36,16 +37,16 @@ from worker.script.variables import is_passed_on
 from worker.trainer.failed import TrainingFailed
 
 KEPT = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-rocm")
-"""Never replaced: built together, against one ROCm."""
+"""Never replaced, because they are built together for one ROCm version."""
 INSTALL_SECONDS = 3600.0
 MAX_TAIL = 4000
 MARK = "complete"
 
 NUM_KEPT = 20
-"""Environments on a worker; those in use are kept beyond."""
+"""Environments to keep on a worker; environments in use are always kept."""
 POLL_SECONDS = 1.0
 CONFLICT = "The conflict is caused by:"
-"""Before the installer's list of who asks for what."""
+"""The line before pip's list of conflicting requirements."""
 
 _FROM_INDEX = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[^\]/]*\])?\s*([<>=!~(][^@/]*)?(;.*)?")
 """`name[extra] >= 1, < 2 ; marker`."""
@@ -56,7 +57,7 @@ _EXACT = re.compile(
 )
 
 Confine = Callable[[Sequence[str], Path], list[str]]
-"""Command line and the folder that it may write -> the command line to be run."""
+"""Takes a command line and a folder that it may write; returns the command line to run."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,14 @@ class Environment:
     """Where a program finds Python and its packages.
 
     Attributes:
-        folder: of the virtual environment; None: the worker's own.
+        folder: Folder of the virtual environment; None: the worker's own environment.
     """
 
     folder: Path | None = None
 
     @property
     def bin_dir(self) -> Path:
-        """Goes first on PATH."""
+        """Folder to put first on PATH."""
         return Path(sys.executable).parent if self.folder is None else self.folder / "bin"
 
 
@@ -85,21 +86,22 @@ def build_environment(
     code_digest: str | None = None,
     confine: Confine = lambda command, _writable: list(command),
 ) -> Environment:
-    """The environment that a script's requirements ask for, made now or kept from before.
+    """Build the environment for a script's requirements, or reuse a stored one.
 
-    It stays as long as this process lives; those that nobody has used for long are removed.
+    It is kept for as long as this process lives; environments that are unused for long are
+    removed.
 
     Args:
-        requirements: lines of a requirements file.
-        cache_dir: of the worker's jobs.
-        places: of the script, whose code a line may name (`./package`).
-        say: told what is done, again and again, as it may take minutes.
-        max_bytes: of all environments that no job uses.
-        code_digest: of the script's code; None where it may change at any time.
-        confine: puts what confines the installer in front of it, as packages run code of theirs.
+        requirements: Lines of a requirements file.
+        cache_dir: Cache folder of the worker's jobs.
+        places: The script's folders; a line may name the script's code (`./package`).
+        say: Receives progress messages, repeatedly, because installing may take minutes.
+        max_bytes: Largest size of all environments that no job uses.
+        code_digest: Digest of the script's code; None if the code may change at any time.
+        confine: Confines the installer, because packages run their own code during installation.
 
     Raises:
-        TrainingFailed: they cannot be installed; in the installer's own words.
+        TrainingFailed: The requirements cannot be installed; quotes the installer.
     """
     if not requirements:
         return Environment()
@@ -109,7 +111,7 @@ def build_environment(
     def make(folder: Path) -> None:
         say(f"installing {names}")
         _make(folder, requirements, pins, places, confine, Heartbeat(say, "installing"))
-        # The installer ran code of others in this folder: it may have left a link of that name.
+        # Packages ran their own code in this folder and may have left a link with this name.
         (folder / MARK).unlink(missing_ok=True)
         (folder / MARK).touch(exist_ok=False)
 
@@ -125,40 +127,40 @@ def build_environment(
 
     waiting = Heartbeat(say, "waiting for another job that installs the same")
     if not hold_folder(folder, make=make, is_whole=is_whole, beat=waiting.beat):
-        say(f"the environment of these {len(requirements)} requirements is there already")
+        say(f"reusing the environment of these {len(requirements)} requirements")
     drop_unused(folder.parent, num_kept=NUM_KEPT, max_bytes=max_bytes)
     return Environment(folder)
 
 
 def find_pins() -> Iterator[str]:
-    """Torch and its family, as they are."""
+    """Yield the installed versions of torch and its family."""
     for name in KEPT:
         try:
             yield f"{name}=={importlib.metadata.version(name)}"
         except importlib.metadata.PackageNotFoundError:
-            continue  # the family is not complete everywhere
+            continue  # not every worker has the whole family
 
 
 def digest(requirements: Sequence[str], pins: Sequence[str], *, code_digest: str) -> str:
-    """What an environment is kept by: what was asked for, and what it lies on.
+    """Return an environment's key: a digest of the requirements and the worker's packages.
 
     Args:
-        requirements: lines of a requirements file.
-        pins: see `find_pins`.
-        code_digest: stands for the files that a line may name.
+        requirements: Lines of a requirements file.
+        pins: See `find_pins`.
+        code_digest: Digest of the files that a line may name.
     """
     worker = sorted(f"{item.name}=={item.version}" for item in importlib.metadata.distributions())
     facts = [sys.version, sys.prefix, list(requirements), list(pins), worker]
     if any(map(names_files, requirements)):
         facts.append(code_digest)
     if not all(map(_is_exact, requirements)):
-        # What an index or a branch has today it may not have tomorrow.
+        # An index or a branch may offer other versions tomorrow.
         facts.append(datetime.now(UTC).date().isoformat())
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
 def names_files(line: str) -> bool:
-    """Whether a line of a requirements file may name files of the script's code."""
+    """Return whether a line of a requirements file may name files of the script's code."""
     words = line.partition(" #")[0].strip()
     if not words or words.startswith("#"):
         return False
@@ -168,10 +170,10 @@ def names_files(line: str) -> bool:
 
 
 def _is_of_one_job(requirements: Sequence[str], code_digest: str | None) -> bool:
-    """Whether no other job could use the environment: its code may change or go."""
+    """Return whether no other job can use the environment, because its code may change."""
     if code_digest is None:
         return any(map(names_files, requirements))
-    return any(map(_is_editable, requirements))  # points at the code, which goes with this job
+    return any(map(_is_editable, requirements))  # they point at code that is removed with the job
 
 
 def _is_editable(line: str) -> bool:
@@ -196,7 +198,7 @@ def _make(
     (site / "_worker.pth").write_text("".join(f"{path}\n" for path in below))
     with (
         tempfile.TemporaryDirectory(dir=places.home_dir) as scratch,
-        # Files that a line names (`-r base.txt`) are looked for beside the file of that line.
+        # pip looks for files that a line names (`-r base.txt`) next to the file with that line.
         tempfile.NamedTemporaryFile("w", dir=places.code_dir, prefix=".requirements-") as wanted,
     ):
         wanted.writelines(f"{line}\n" for line in requirements)
@@ -215,32 +217,32 @@ def _install(
     heartbeat: Heartbeat,
 ) -> None:
     command = [
-        # -P: the script's own `types.py` is no part of the standard library.
+        # -P: the script's own `types.py` must not shadow the standard library.
         sys.executable, "-P", "-m", "pip", "--python", str(folder / "bin" / "python"), "install",
         "--disable-pip-version-check", "--no-input", "--no-warn-script-location",
         "--progress-bar", "off",
         "--constraint", str(kept), "--requirement", str(wanted),
     ]  # fmt: skip
-    # The installer runs code of the packages that it brings.
+    # The installer runs code of the packages that it installs.
     environ = {
         **{name: value for name, value in os.environ.items() if is_passed_on(name)},
         "HOME": str(places.home_dir),
         "TMPDIR": str(places.temporary_dir),
         "REDKILN_OUT": str(places.out_dir),
     }
-    # It looks for packages wherever this leads, also where it may not read.
+    # pip would search these folders for packages, even those that it may not read.
     environ.pop("PYTHONPATH", None)
     with tempfile.TemporaryFile() as output:
         status = _run(confine(command, folder), places.code_dir, environ, output, heartbeat)
         output.seek(0)
-        said = output.read().decode(errors="replace").strip()
+        printed = output.read().decode(errors="replace").strip()
     if status == 0:
         return
     shutil.rmtree(folder, ignore_errors=True)
     if status is None:
         message = f"installing the requirements took more than {INSTALL_SECONDS:.0f} s"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, installer=said[-MAX_TAIL:])
-    raise TrainingFailed(FailureCode.BAD_INPUT, explain(said), installer=said[-MAX_TAIL:])
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, installer=printed[-MAX_TAIL:])
+    raise TrainingFailed(FailureCode.BAD_INPUT, explain(printed), installer=printed[-MAX_TAIL:])
 
 
 def _run(
@@ -250,7 +252,7 @@ def _run(
     output: IO[bytes],
     heartbeat: Heartbeat,
 ) -> int | None:
-    """The installer's exit status; None where it took too long."""
+    """Return the installer's exit status; None if it took too long."""
     deadline = time.monotonic() + INSTALL_SECONDS
     with subprocess.Popen(
         command,
@@ -267,25 +269,25 @@ def _run(
                 heartbeat.beat()
             return None
         finally:
-            installer.kill()  # where it is not over: too late, or we are asked to stop
+            installer.kill()  # if it still runs: the time is up, or the job was stopped
 
 
-def _find_causes(said: str) -> list[str]:
-    """Who asks for what, where that cannot be had together."""
-    _, found, after = said.partition(CONFLICT)
+def _find_causes(printed: str) -> list[str]:
+    """Return the conflicting requirements that pip lists."""
+    _, found, after = printed.partition(CONFLICT)
     causes = after.partition("\n\n")[0].splitlines() if found else []
     return [cause.strip() for cause in causes if cause.strip()]
 
 
-def explain(said: str) -> str:
-    """A failed installation in the installer's own words, and what follows."""
-    lines = [line for line in said.splitlines() if line.strip()]
+def explain(printed: str) -> str:
+    """Describe a failed installation by quoting the installer, with a hint about torch."""
+    lines = [line for line in printed.splitlines() if line.strip()]
     errors = [line.strip() for line in lines if line.strip().startswith("ERROR:")]
-    words = " ".join([*(errors or lines[-3:]), *_find_causes(said)])[:1500]
+    words = " ".join([*(errors or lines[-3:]), *_find_causes(printed)])[:1500]
     hint = ""
-    if any(f"{name}==" in said and "conflict" in said.lower() for name in KEPT):
+    if any(f"{name}==" in printed and "conflict" in printed.lower() for name in KEPT):
         hint = (
-            " The worker's own torch is never replaced, as another build would not run on its "
-            "hardware: leave its version out of the requirements."
+            " The worker's own torch is never replaced, because another build would not run on "
+            "its hardware. Remove the version of torch from the requirements."
         )
     return f"the requirements cannot be installed: {words}{hint}"

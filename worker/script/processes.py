@@ -1,7 +1,7 @@
-"""The processes that a script has started, whatever they did to get away.
+"""The processes that a script started, however they try to detach themselves.
 
-The process that runs the script is made the reaper of orphans (PR_SET_CHILD_SUBREAPER), so a child
-that forks twice and begins a session of its own is still below it.
+The process that runs the script becomes the reaper of orphans (PR_SET_CHILD_SUBREAPER), so even a
+child that forks twice and starts its own session stays its descendant.
 
 Source: proc_pid_stat(5), prctl(2).
 """
@@ -25,10 +25,10 @@ POLL_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Found:
-    """What a tree of processes is and takes.
+    """A tree of processes and what it uses.
 
     Attributes:
-        memory_bytes: pages of their own, and the largest set of shared ones once.
+        memory_bytes: The processes' private pages, plus the largest set of shared pages once.
     """
 
     pids: tuple[int, ...] = ()
@@ -37,17 +37,17 @@ class Found:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever our descendants leave behind."""
+    """Become the parent of orphaned descendants."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide_memory() -> None:
-    """Keep others of the same user from reading this process's memory and environment."""
+    """Prevent other processes of this user from reading this one's memory and environment."""
     _prctl(PR_SET_DUMPABLE, 0)
 
 
 def find_descendants(root: int, *, proc_dir: Path = PROC_DIR) -> Found:
-    """All processes below one, those that have ended and wait for their parent excluded."""
+    """Find all descendants of a process, except zombies."""
     children: dict[int, list[int]] = {}
     threads: dict[int, int] = {}
     for pid, fields in _read_stats(proc_dir):
@@ -65,12 +65,12 @@ def find_descendants(root: int, *, proc_dir: Path = PROC_DIR) -> Found:
 
 
 def end_strays(job_root: Path, *, proc_dir: Path = PROC_DIR) -> int:
-    """Kill what a script started and left, where the process that stayed with it was killed itself.
+    """Kill what a script left running if its supervisor was killed.
 
-    They are known by the variable that each script of a job is given.
+    The processes are recognised by a variable that every script of a job receives.
 
     Returns:
-        how many there were.
+        The number of killed processes.
     """
     mark = f"REDKILN_OUT={job_root}/".encode()
     strays = []
@@ -78,7 +78,7 @@ def end_strays(job_root: Path, *, proc_dir: Path = PROC_DIR) -> int:
         try:
             variables = (proc_dir / str(pid) / "environ").read_bytes().split(b"\0")
         except OSError:
-            continue  # it has ended meanwhile, or is not ours
+            continue  # it has ended meanwhile, or belongs to another user
         if any(variable.startswith(mark) for variable in variables):
             strays.append(pid)
     _signal(tuple(strays), signal.SIGKILL)
@@ -88,15 +88,15 @@ def end_strays(job_root: Path, *, proc_dir: Path = PROC_DIR) -> int:
 def end_descendants(
     *, grace_seconds: float, waited_for: int | None = None, is_told: bool = False
 ) -> int:
-    """End all processes below this one: SIGTERM, and SIGKILL to those left after the grace.
+    """End all descendants: SIGTERM first, then SIGKILL for those left after the grace period.
 
     Args:
-        grace_seconds: from one to the other.
-        waited_for: our own child, whose end somebody else collects.
-        is_told: they have had their SIGTERM.
+        grace_seconds: Time between the two signals.
+        waited_for: PID of a child whose exit status another caller collects.
+        is_told: Whether the processes have received SIGTERM already.
 
     Returns:
-        how many there were.
+        The number of descendants found at first.
     """
     first = find_descendants(os.getpid()).pids
     if not is_told:
@@ -106,7 +106,7 @@ def end_descendants(
         time.sleep(POLL_SECONDS)
         _reap(waited_for)
     while left:
-        # Again, as one may have forked between the look and the signal.
+        # Repeat, because a process may have forked between the look and the signal.
         _signal(left, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
         _reap(waited_for)
@@ -137,15 +137,15 @@ def _signal(pids: tuple[int, ...], number: signal.Signals) -> None:
 
 
 def _reap(waited_for: int | None) -> None:
-    """Collect orphans that have ended."""
+    """Reap orphans that have ended."""
     for pid in find_zombies(os.getpid()):
         if pid != waited_for:
-            with suppress(ChildProcessError):  # somebody else has collected it
+            with suppress(ChildProcessError):  # another thread has reaped it
                 os.waitpid(pid, os.WNOHANG)
 
 
 def find_zombies(parent: int, *, proc_dir: Path = PROC_DIR) -> list[int]:
-    """Children of a process that have ended and were not waited for."""
+    """Return a process's children that have ended and were not reaped."""
     zombies = []
     for pid, fields in _read_stats(proc_dir):
         if len(fields) > _PARENT and fields[0] == "Z" and int(fields[_PARENT]) == parent:
@@ -154,7 +154,7 @@ def find_zombies(parent: int, *, proc_dir: Path = PROC_DIR) -> list[int]:
 
 
 def _read_stats(proc_dir: Path) -> Iterator[tuple[int, list[str]]]:
-    """All processes, and the fields of their `stat` from the state on."""
+    """Yield every process with the fields of its `stat` file, starting with the state."""
     for pid in _list_pids(proc_dir):
         try:
             fields = (proc_dir / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""How a script is started: its command, its environment, its data."""
+"""How a script is started: its command, environment and data."""
 
 import os
 import tarfile
@@ -24,16 +24,16 @@ from worker.script.variables import is_passed_on
 
 HOOK_DIR = Path(hook.__file__).parent
 NUM_KEPT = 10
-"""Unpacked data sets on a worker; those in use are kept beyond."""
+"""Unpacked data sets to keep on a worker; data sets in use are always kept."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is started.
+    """A program to start.
 
     Attributes:
-        words: the command line.
-        environ: all of its environment.
+        words: Its command line.
+        environ: Its complete environment.
     """
 
     words: list[str]
@@ -51,17 +51,17 @@ def build_program(
     torch_settings: str | None,
     environ: Mapping[str, str],
 ) -> Program:
-    """The command line and the environment of a script.
+    """Build the command line and the environment of a script.
 
     Args:
-        spec: of the job.
-        places: its folders.
-        environment: where its Python is.
-        data: what stands for {data}.
-        is_resumed: whether its checkpoints are there.
-        num_gpus: that it has; more than one are a process each.
-        torch_settings: switches of torch for this hardware, as the hook reads them.
-        environ: the worker's own, in which the hardware's patches are set.
+        spec: The job's spec.
+        places: The script's folders.
+        environment: The Python environment to use.
+        data: Path that replaces {data}.
+        is_resumed: Whether checkpoints were restored.
+        num_gpus: Number of leased GPUs; with more than one, each gets its own process.
+        torch_settings: Torch's switches for this hardware, in the form that the hook reads.
+        environ: The worker's environment, with the hardware's patches.
     """
     named = {
         "data": "" if data is None else str(data),
@@ -92,7 +92,7 @@ def build_program(
         "REDKILN_EVENTS": str(places.events_path),
     }
     if num_gpus > 1:
-        # From SIGTERM on torchrun lets its processes live for so long; we end them sooner.
+        # torchrun gives its processes this long after SIGTERM; the supervisor ends them sooner.
         own["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(ceil(spec.script.grace_seconds) + 1)
     if torch_settings is not None:
         own[SETTINGS_VARIABLE] = torch_settings
@@ -110,18 +110,18 @@ def open_data(
     say: Callable[[str], None],
     max_bytes: int = SCRIPT_CACHE_BYTES,
 ) -> Path | None:
-    """What a script reads its data from: a folder, or the one file that the data set is.
+    """Return the path from which a script reads its data: a folder, or a single file.
 
-    An archive is unpacked once and kept as long as it is used now and then.
+    An archive is unpacked once and kept for as long as jobs use it regularly.
 
     Args:
-        dataset: of the job.
-        cache_dir: of the worker's jobs.
-        say: told now and then that it is being unpacked.
-        max_bytes: of all unpacked sets that no job uses.
+        dataset: The job's data set.
+        cache_dir: Cache folder of the worker's jobs.
+        say: Receives a message at intervals while the data set is unpacked.
+        max_bytes: Largest size of all unpacked data sets that no job uses.
 
     Raises:
-        TrainingFailed: it is damaged, or a built-in set is not known here.
+        TrainingFailed: The archive is damaged, or this worker has no such built-in set.
     """
     if dataset is None:
         return None
@@ -144,7 +144,7 @@ def open_data(
 
 
 def _open_builtin(dataset: LocalDataset, *, cache_dir: Path) -> Path:
-    # These make arrays and tables, which most scripts' supervisors never do.
+    # Imported here: they import NumPy and pyarrow, which most scripts' supervisors never need.
     from worker.trainer.images.builtins import open_builtin
     from worker.trainer.tables.builtins import open_builtin_table
 
@@ -161,7 +161,7 @@ def _is_archive(path: Path) -> bool:
     with path.open("rb") as file:
         starts_as_zip = file.read(2) == b"PK"
     if starts_as_zip:
-        # An .npz is a zip, too, which programs read as it is.
+        # An .npz file is a zip, too, but programs read it without unpacking.
         return zipfile.is_zipfile(path) and not _is_npz(path)
     return tarfile.is_tarfile(path)
 

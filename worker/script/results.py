@@ -1,4 +1,4 @@
-"""A script's results: announced as they become whole, and listed for the end of the attempt."""
+"""A script's results: announced when they are complete, and listed at the end of the attempt."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from worker.trainer.report import Report
 
 MAX_TOLD = 10
 AGAIN_SECONDS = 10.0
-"""A file that is written again and again is published no more often."""
+"""Shortest time between two publications of a file that is rewritten repeatedly."""
 
 
 class Results:
     """The files below REDKILN_OUT.
 
     Attributes:
-        folder: where they lie.
+        folder: Folder of the files.
     """
 
     def __init__(self, job_dir: JobDir, folder: Path, report: Report) -> None:
@@ -31,26 +31,26 @@ class Results:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files at the last look."""
+        """Size of all files at the last look."""
         return self._files.size_bytes
 
     def look(self, pids: Iterable[int], *, is_over: bool = False) -> None:
-        """Announce what has become whole since the last look.
+        """Announce the files that have become complete since the last look.
 
         Args:
-            pids: of those who may write.
-            is_over: nobody writes any more.
+            pids: Processes that may write.
+            is_over: Whether nothing writes any more.
         """
         for item in self._files.look(pids, is_over=is_over):
             self._whole[item.name] = item
             self._report.write(EventKind.ARTIFACT, file=self._output(item.name).model_dump())
 
     def models(self) -> list[str]:
-        """Names of the ONNX files."""
+        """Return the names of the ONNX files."""
         return [name for name in self._whole if name.lower().endswith(".onnx")]
 
     def close(self, verdicts: Mapping[str, Verdict]) -> None:
-        """List the files for the end of the attempt, and say what is not among them."""
+        """List the files for the end of the attempt, and report those that are not kept."""
         outputs = [
             self._output(name, verified=verdicts[name].verified if name in verdicts else None)
             for name in self._whole.keys() & dict(self._files.scan()).keys()
@@ -64,7 +64,7 @@ class Results:
         for name, why in list(self._files.refused.items())[:MAX_TOLD]:
             self._report.warning("file_left_out", f"{name!r} is not kept: {why}")
         if self._files.num_too_many > 0:
-            text = f"{self._files.num_too_many} files are not kept: pack many files into one"
+            text = f"{self._files.num_too_many} files are not kept; pack files into an archive"
             self._report.warning("too_many_files", text)
 
     def _output(self, name: str, *, verified: bool | None = None) -> OutputFile:

@@ -1,8 +1,8 @@
-"""Stays with a script from its code to its results.
+"""Supervises a script from its code to its results.
 
-The program is a child in this process's group, so that SIGTERM reaches both; what it starts is
-below this process whatever it does, and ends with it. Looked at while it runs: what it tells of
-itself, its files, its bounds, and whether it uses the GPU that it asked for.
+The program is a child in this process's group, so SIGTERM reaches both. Everything that it starts
+stays a descendant of this process and ends with it. While it runs, the supervisor reads its
+metrics and files, and checks its limits and whether it uses the GPU that it asked for.
 """
 
 import json
@@ -51,26 +51,26 @@ TICK_SECONDS = 0.05
 LISTEN_SECONDS = 0.5
 LOOK_SECONDS = 1.0
 MAX_LINES = 100_000
-"""Of output that wait to be looked at for metrics; of more the oldest are passed over."""
+"""Most lines of output that wait to be searched for metrics; the oldest are skipped."""
 LEFTOVER_SECONDS = 2.0
-"""For what a script leaves running behind it."""
+"""Grace period for processes that a script leaves running when it ends."""
 
 
 def run_script(
     job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, report: Report
 ) -> None:
-    """Run a job's script, and leave its files in the job directory, listed, and RESULT.
+    """Run a job's script; leave its files, their list and a RESULT event in the job directory.
 
     Raises:
-        TrainingFailed: it could not be prepared, failed, or left its bounds.
-        Stopped: it was asked to stop; its checkpoints are put away.
+        TrainingFailed: The script could not be prepared, failed, or exceeded its limits.
+        Stopped: The job was asked to stop; the script's checkpoints are saved.
     """
     hide_memory()
     adopt_orphans()
     try:
         _run(job_dir, order, spec, stop=stop, report=report)
     finally:
-        # Also what an installer or a checker of files has left.
+        # Also what an installer or a check of files has left running.
         end_descendants(grace_seconds=0.0)
 
 
@@ -129,9 +129,9 @@ class Supervisor:
     """Runs one program to its end.
 
     Attributes:
-        num_gpus: that were leased for it.
-        sensor_dirs: where the driver's files on its GPUs are.
-        told: what it said of itself.
+        num_gpus: Number of GPUs that were leased for it.
+        sensor_dirs: Folders of the driver's files for its GPUs.
+        told: Metrics and progress that it reported.
     """
 
     spec: ScriptSpec
@@ -168,10 +168,10 @@ class Supervisor:
         self._guard = GpuGuard(guard, read_sensors(self.sensor_dirs)) if is_guarded else None
 
     def run(self, program: Program) -> JobFailure | None:
-        """Start the program and stay until all of it has ended.
+        """Start the program and wait until all of its processes have ended.
 
         Returns:
-            Why it failed; None where it did not.
+            Why it failed; None if it did not.
         """
         oom_kills = _count_oom_kills()
         child, pump = self._start(program)
@@ -179,7 +179,7 @@ class Supervisor:
         try:
             failure = self._stay(child)
         finally:
-            # What a script left running is no part of the job; neither is what outlived a fault.
+            # A process that outlives the script, or a failure, does not belong to the job.
             num_left = end_descendants(
                 grace_seconds=self._grace_left(failure),
                 waited_for=child.pid,
@@ -189,10 +189,10 @@ class Supervisor:
             self._shared.remove()
             pump.finish(timeout_seconds=LEFTOVER_SECONDS)
         if num_left and failure is None and not self.stop.requested:
-            text = f"{num_left} processes that the script left running were ended"
+            text = f"the script left {num_left} processes running; they were ended"
             self.report.warning("processes_left", text)
         self._collect(is_over=True)
-        self._tell_what_was_dropped()
+        self._report_dropped_metrics()
         return failure or explain_exit(
             status,
             tail=pump.tail(),
@@ -201,7 +201,10 @@ class Supervisor:
         )
 
     def _grace_left(self, failure: JobFailure | None) -> float:
-        """For what the program started: a shell that ends first must not cost its child's own."""
+        """Return the remaining grace period of the program's processes.
+
+        A shell that exits first must not cost its child's grace period.
+        """
         if failure is not None:
             return 0.0
         if not self.stop.requested:
@@ -228,7 +231,7 @@ class Supervisor:
         finally:
             os.close(target)
         if self.stop.requested:
-            # It was asked to stop before it was one of those who were told.
+            # The job was asked to stop before the child existed, so the child missed the signal.
             child.send_signal(signal.SIGTERM)
         on_line = None if pattern is None else self._lines.append
         return child, OutputPump(source, sys.stdout.fileno(), on_line=on_line)
@@ -270,17 +273,23 @@ class Supervisor:
         used = self._disk.look() + self._shared.look(found.pids)
         problem = None
         if limits.memory_bytes is not None and found.memory_bytes > limits.memory_bytes:
-            problem = f"took {found.memory_bytes} bytes of main memory (script.limits.memory_bytes"
-            problem += f" is {limits.memory_bytes})"
+            problem = (
+                f"used {found.memory_bytes} bytes of main memory, but script.limits.memory_bytes "
+                f"is {limits.memory_bytes}"
+            )
         elif found.num_threads > limits.processes:
-            problem = f"had {found.num_threads} processes and threads (script.limits.processes"
-            problem += f" is {limits.processes})"
+            problem = (
+                f"had {found.num_threads} processes and threads, but script.limits.processes is "
+                f"{limits.processes}"
+            )
         elif used > limits.disk_bytes:
             problem = (
-                f"took {used} bytes of the disk (script.limits.disk_bytes is {limits.disk_bytes})"
+                f"used {used} bytes of disk space, but script.limits.disk_bytes is "
+                f"{limits.disk_bytes}"
             )
         if problem is not None:
-            return JobFailure.of(FailureCode.OVER_LIMIT, f"the script was ended: it {problem}")
+            message = f"the script was ended because it {problem}"
+            return JobFailure.of(FailureCode.OVER_LIMIT, message)
         return self._check_gpu()
 
     def _check_gpu(self) -> JobFailure | None:
@@ -295,10 +304,10 @@ class Supervisor:
         return JobFailure.of(FailureCode.GPU_UNUSED, problem)
 
     def _collect(self, *, pids: tuple[int, ...] = (), is_over: bool = False) -> None:
-        """Take in what it has said and left since the last time."""
+        """Read what the script has logged and written since the last time."""
         self._listen()
         for name, step, value in self._events.read():
-            # Such a file is written minutes behind what is said in other ways.
+            # Such a file is written minutes after what is logged in other ways.
             at = max(step, self.told.step)
             self.told.say({name: value}, places={"step": at}, of_step=step)
         self.results.look(pids, is_over=is_over)
@@ -313,7 +322,7 @@ class Supervisor:
                 self._read_line(self._lines.popleft())
 
     def _pass_on_sigterm(self, child_pid: int) -> None:
-        """Tell those who left our process group, and with it the signal that it got."""
+        """Send SIGTERM to descendants outside this process group; the group has received it."""
         group = os.getpgrp()
         for pid in {child_pid, *find_descendants(os.getpid()).pids}:
             try:
@@ -322,9 +331,12 @@ class Supervisor:
             except ProcessLookupError:
                 continue  # it has ended meanwhile
 
-    def _tell_what_was_dropped(self) -> None:
+    def _report_dropped_metrics(self) -> None:
         if self.told.num_dropped:
-            text = f"{self.told.num_dropped} metrics were no finite numbers, or too many series"
+            text = (
+                f"{self.told.num_dropped} metrics were dropped: they were not finite numbers, or "
+                "there were too many series"
+            )
             self.report.message(text)
 
 
@@ -332,7 +344,7 @@ def _prepare(
     job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: Places, report: Report
 ) -> tuple[Program, Bounds]:
     cache_dir = Path(order.cache_dir)
-    # First, as nothing of the user's has run yet that could have left links in its folders.
+    # First: no code of the user has run yet that could have left links in these folders.
     caches = build_caches(os.environ, places=places, cache_dir=cache_dir)
     if order.bundle_path is not None:
         bundle = Path(order.bundle_path)
@@ -345,9 +357,9 @@ def _prepare(
         say=report.message,
     )
     if order.resume is not None:
-        beat = Heartbeat(report.message, "putting the script's checkpoints back").beat
+        beat = Heartbeat(report.message, "restoring the script's checkpoints").beat
         restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir, beat=beat)
-        report.message(f"the script's checkpoints are back ({order.resume})")
+        report.message(f"the script's checkpoints are restored ({order.resume})")
     environment = build_environment(
         spec.script.requirements,
         cache_dir=cache_dir,
@@ -381,7 +393,7 @@ def _prepare(
 
 
 def _describe(order: Order) -> dict[str, object]:
-    """What the script runs on; nothing is opened to find out."""
+    """Describe what the script runs on, without opening a device."""
     return {
         "redkiln": __version__,
         "device": order.device,

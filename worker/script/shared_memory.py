@@ -1,8 +1,8 @@
-"""Files of shared memory that a script makes: counted as its own, and removed behind it.
+"""Files that a script creates in shared memory: counted as its own, and removed after it.
 
-All that runs on a host shares `/dev/shm`, and a file there does not tell who made it. Known as a
-script's own is what one of its processes has open for writing at a look, and what was not there
-before. A file that is made and closed between two looks stays.
+All programs of a host share `/dev/shm`, and a file there does not show who created it. It counts as
+the script's if it did not exist before and one of the script's processes has it open for writing
+at a look. A file that is created and closed between two looks is not recognised.
 """
 
 import os
@@ -13,17 +13,17 @@ from pathlib import Path
 from worker.script.files import PROC_DIR, list_written
 from worker.script.usage import BLOCK_BYTES
 
-SHARED_DIR = Path("/dev/shm")  # noqa: S108  it is looked at, and nothing is written there
+SHARED_DIR = Path("/dev/shm")  # noqa: S108  # only read; nothing is written there
 
 Identity = tuple[int, int]
-"""Of a file: its device and inode."""
+"""Device and inode of a file."""
 
 
 class SharedFiles:
-    """Looks again and again at what the processes of a script have open in a folder.
+    """Looks repeatedly for files that a script's processes have open in a folder.
 
     Args:
-        folder: what lies there now is nobody's of the script.
+        folder: Folder to look at; files that exist in it now do not belong to the script.
     """
 
     def __init__(self, folder: Path = SHARED_DIR, *, proc_dir: Path = PROC_DIR) -> None:
@@ -33,10 +33,10 @@ class SharedFiles:
         self._own: set[Identity] = set()
 
     def look(self, pids: Iterable[int]) -> int:
-        """Bytes that the script's files take, as far as they still have a name.
+        """Return the bytes that the script's files use, as long as they have a name.
 
         Args:
-            pids: of all its processes.
+            pids: All processes of the script.
         """
         there = {identity: size_bytes for _, identity, size_bytes in self._scan()}
         new = there.keys() - self._others
@@ -45,10 +45,10 @@ class SharedFiles:
         return sum(there[identity] for identity in self._own & there.keys())
 
     def remove(self) -> int:
-        """Remove the script's files; how many there were."""
+        """Remove the script's files; return how many there were."""
         left = [path for path, identity, _ in self._scan() if identity in self._own]
         for path in left:
-            with suppress(PermissionError):  # of another user, who lets everybody write there
+            with suppress(PermissionError):  # another user's file that everyone may write
                 path.unlink(missing_ok=True)
         return len(left)
 

@@ -1,8 +1,8 @@
-"""A script's checkpoints: its folder as one tar, kept for the next attempt and put back before it.
+"""A script's checkpoints: its folder as one tar, kept for the next attempt and restored before it.
 
-The folder is taken when something in it has become whole and nothing is half written. A snapshot
-is a tar without compression, as weights do not shrink, and links within the folder are in its
-manifest; it is written beside the trainer's checkpoints and handed in in the same way.
+A snapshot is taken when something in the folder has become complete and nothing is half written.
+It is an uncompressed tar, because weights do not shrink; its manifest lists links within the
+folder. It is stored with the trainer's checkpoints and uploaded in the same way.
 """
 
 import errno
@@ -30,7 +30,7 @@ FORMAT = "folder"
 CHUNK_BYTES = 1 << 20
 LEAST_SECONDS = 2.0
 RESTLESS_SECONDS = 4.0
-"""A folder that changes from look to look is taken all the same after so long."""
+"""A folder that changes at every look is still saved after this time."""
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Snapshots:
     """Takes snapshots of a folder.
 
     Args:
-        folder: what the script keeps there.
-        target_dir: the job's checkpoints.
-        report: where they are announced.
+        folder: The script's checkpoint folder.
+        target_dir: Folder of the job's checkpoints.
+        report: Announces each snapshot.
     """
 
     folder: Path
@@ -58,23 +58,23 @@ class Snapshots:
         self._taken: dict[str, State] = {}
 
     def begin(self, *, after: str | None) -> None:
-        """What is in the folder now is known; the next snapshot follows the one of this name."""
+        """Treat the folder's present content as saved; number the next snapshot after `after`."""
         self._taken = self._list()
         if after is not None:
             self._number = int(Path(after).stem.removeprefix("step-"))
 
     @property
     def size_bytes(self) -> int:
-        """Of the folder at the last look."""
+        """Size of the folder at the last look."""
         return self._files.size_bytes
 
     def look(self, pids: Iterable[int], *, step: int, is_over: bool = False) -> None:
-        """Take a snapshot if there is something new in the folder, and all of it is whole.
+        """Take a snapshot if the folder has new content and all of it is complete.
 
         Args:
-            pids: of those who may write.
-            step: that the script says it is at.
-            is_over: nobody writes any more.
+            pids: Processes that may write.
+            step: Step that the script has reported.
+            is_over: Whether nothing writes any more.
         """
         self._files.look(pids, is_over=is_over)
         now = self._list()
@@ -91,12 +91,12 @@ class Snapshots:
         held = set() if is_over else {name for name in now if self._files.is_held(name)}
         if self._take(step, now, left_out=held):
             self._taken, self._changed_at = now, None
-        # A large folder is packed less often: at most a tenth of the time goes into it.
+        # A large folder is saved less often: packing takes at most a tenth of the time.
         ended = self.clock()
         self._not_before = ended + max(LEAST_SECONDS, 10 * (ended - began))
 
     def _is_due(self, now: dict[str, State], *, is_quiet: bool) -> bool:
-        """Whether nothing is half written; a checkpoint of many files is written one by one."""
+        """Return whether nothing is half written; a checkpoint may consist of many files."""
         assert self._changed_at is not None
         if not is_quiet and self.clock() - self._changed_at < RESTLESS_SECONDS:
             return False
@@ -108,25 +108,25 @@ class Snapshots:
         if not refused:
             return
         self._num_told += len(refused)
-        links = dict(_inner_links(self.folder))  # are kept beside the files
+        links = dict(_inner_links(self.folder))  # they are kept in the manifest
         for name, why in refused:
             if name not in links:
-                text = f"{name!r} is in no checkpoint and is gone after a restart: {why}"
+                text = f"{name!r} is not saved in checkpoints and is lost at a restart: {why}"
                 self.report.warning("file_left_out", text)
 
     def _list(self) -> dict[str, State]:
         return dict(self._files.scan())
 
     def _take(self, step: int, content: dict[str, State], *, left_out: Set[str]) -> bool:
-        """Whether the folder stayed as it was while it was packed, and is announced."""
-        # A number tells the order; a script need not say its steps, and may begin them anew.
+        """Save a snapshot; return False if the folder changed while it was packed."""
+        # The number defines the order: a script may report no steps, or start them again.
         number = max(self._number + 1, step)
         name = f"step-{number:012d}.tar"
         target = self.target_dir / name
         partial = target.with_suffix(".tmp")
         try:
             with partial.open("wb") as file:
-                beat = Heartbeat(self.report.message, "keeping the script's checkpoints").beat
+                beat = Heartbeat(self.report.message, "saving the script's checkpoints").beat
                 hashed = _Hashed(file, beat)
                 links = pack(
                     self.folder, [name for name in content if name not in left_out], hashed
@@ -137,7 +137,7 @@ class Snapshots:
             partial.unlink(missing_ok=True)
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            return False  # a file was removed or cut while it was packed
+            return False  # a file was removed or truncated while it was packed
         if self._has_changed(content, left_out):
             partial.unlink()
             return False
@@ -167,20 +167,20 @@ class Snapshots:
         )
 
     def _forget_older(self) -> None:
-        """Two are kept on the worker: the newest, and the one that may be on its way up."""
+        """Keep the two latest snapshots: the newest, and one that may be uploading."""
         for path in sorted(self.target_dir.glob("step-*.tar"))[:-2]:
             path.with_suffix(".json").unlink(missing_ok=True)
             path.unlink(missing_ok=True)
 
 
 def pack(folder: Path, names: Iterable[str], target: "_Hashed") -> dict[str, str]:
-    """Write files of a folder as a tar, and the folders that nothing is in.
+    """Write the files and the empty folders of a folder as a tar.
 
     Returns:
-        links within the folder, which a tar of plain files cannot hold: what each leads to.
+        The links within the folder and their targets, because a tar of regular files has no links.
 
     Raises:
-        OSError: a file was removed, cut or replaced by a link meanwhile.
+        OSError: A file was removed, truncated or replaced by a link meanwhile.
     """
     with tarfile.open(fileobj=target, mode="w|", bufsize=CHUNK_BYTES) as packed:  # type: ignore[call-overload]
         for name in sorted(names):
@@ -198,15 +198,15 @@ def pack(folder: Path, names: Iterable[str], target: "_Hashed") -> dict[str, str
 
 
 def restore(snapshot: Path, folder: Path, *, beat: Callable[[], None] = lambda: None) -> int:
-    """Put a snapshot's files back; how many.
+    """Restore a snapshot's files; return their number.
 
     Args:
-        snapshot: its tar, with its manifest beside it.
-        folder: where to.
-        beat: called again and again meanwhile.
+        snapshot: Path of the tar; its manifest is next to it.
+        folder: Folder to restore to.
+        beat: Called repeatedly meanwhile.
 
     Raises:
-        TrainingFailed: it is damaged.
+        TrainingFailed: The snapshot is damaged.
     """
     num_files = unpack(snapshot, folder, what="checkpoint", beat=beat)
     manifest = json.loads(snapshot.with_suffix(".json").read_bytes())
@@ -219,7 +219,7 @@ def restore(snapshot: Path, folder: Path, *, beat: Callable[[], None] = lambda: 
 
 
 def is_inner(name: str, target: str) -> bool:
-    """Whether a link that lies at `name` leads to a place within its folder."""
+    """Return whether a link at `name` points to a path within its folder."""
     if target.startswith("/"):
         return False
     place = os.path.normpath(os.path.join(os.path.dirname(name), target))  # noqa: PTH118, PTH120
@@ -227,25 +227,25 @@ def is_inner(name: str, target: str) -> bool:
 
 
 def _inner_links(folder: Path) -> Iterator[tuple[str, str]]:
-    """Links of a folder that lead within it, as the newest checkpoint often has a name more."""
+    """Yield links that point within the folder; the newest checkpoint often has a second name."""
     for root, folders, names in os.walk(folder):
         for name in (*folders, *names):
             path = Path(root, name)
             relative = path.relative_to(folder).as_posix()
             if path.is_symlink():
-                with suppress(OSError, ValueError):  # removed meanwhile, or of an odd name
+                with suppress(OSError, ValueError):  # removed meanwhile, or an invalid name
                     target = os.readlink(path)  # noqa: PTH115
                     if is_inner(check_artifact_name(relative), target):
                         yield relative, target
 
 
 def _empty_folders(folder: Path) -> Iterator[str]:
-    """Folders with nothing in them that is kept."""
+    """Yield folders that contain nothing to save."""
     for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         is_empty = not folders and all(name.startswith(".") for name in names)
         if is_empty and Path(root) != folder:
-            with suppress(ValueError):  # of an odd name
+            with suppress(ValueError):  # an invalid name
                 yield check_artifact_name(Path(root).relative_to(folder).as_posix())
 
 

@@ -1,8 +1,8 @@
-"""Scalars of TensorBoard's event files, as a script writes them.
+"""Reads scalars from TensorBoard's event files that a script writes.
 
-Source: the record format is that of TensorFlow's `lib/io/record_writer.h`: length (8 bytes, little
+Source: TensorFlow's `lib/io/record_writer.h` defines the record format: length (8 bytes, little
 endian), its checksum (4), the record, its checksum (4). Records are messages of `event.proto`,
-`summary.proto`, `tensor.proto` and `tensor_shape.proto`, whose fields have the numbers below.
+`summary.proto`, `tensor.proto` and `tensor_shape.proto`, whose field numbers are below.
 """
 
 import fnmatch
@@ -23,13 +23,13 @@ VALUE_TAG, VALUE_SIMPLE, VALUE_TENSOR = 1, 2, 8
 TENSOR_DTYPE, TENSOR_SHAPE, TENSOR_CONTENT, TENSOR_FLOATS, TENSOR_DOUBLES = 1, 2, 4, 5, 6
 SHAPE_SIZE = 2
 SIZES = {1: 4, 2: 8}
-"""Bytes of a number, by the types of tensors that a scalar may have: float, double."""
+"""Bytes of a number for each tensor type that a scalar may have: float, double."""
 Scalar = tuple[str, int, float]
-"""Name, step, value."""
+"""Name, step and value."""
 
 
 class EventFiles:
-    """All event files below a folder, read on as they grow."""
+    """All event files below a folder, read incrementally as they grow."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,8 +37,8 @@ class EventFiles:
         self._broken: set[Path] = set()
 
     def read(self) -> Iterator[Scalar]:
-        """Scalars that are new since the last time, file by file."""
-        # Unlike rglob it does not mind what is removed meanwhile.
+        """Yield the scalars that are new since the last call, file by file."""
+        # Unlike rglob, os.walk tolerates files that are removed meanwhile.
         for folder, _, names in os.walk(self._folder):
             for name in sorted(fnmatch.filter(names, PATTERN)):
                 path = Path(folder, name)
@@ -46,7 +46,7 @@ class EventFiles:
                     yield from self._read_file(path)
 
     def _read_file(self, path: Path) -> Iterator[Scalar]:
-        # What lies in one folder is one run, and its name tells several runs apart.
+        # The files in one folder belong to one run; the folder's name distinguishes several runs.
         run = path.parent.relative_to(self._folder).as_posix()
         prefix = "" if run in (".", "runs", "tensorboard", "logs") else f"{run}/"
         try:
@@ -54,7 +54,7 @@ class EventFiles:
                 file.seek(self._offsets.get(path, 0))
                 data = file.read(MAX_READ_BYTES)
         except OSError:
-            return  # it was removed meanwhile, or is no file
+            return  # it was removed meanwhile, or is not a file
         used = 0
         for record, end in _records(data):
             used = end
@@ -68,7 +68,7 @@ class EventFiles:
 
 
 def _records(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Whole records, each with where it ends."""
+    """Yield each complete record and the offset of its end."""
     place = 0
     while place + HEADER_BYTES <= len(data):
         (size,) = struct.unpack_from("<Q", data, place)
@@ -80,10 +80,10 @@ def _records(data: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _parse(record: bytes) -> Iterator[Scalar]:
-    """Scalars of one event.
+    """Yield the scalars of one event.
 
     Raises:
-        ValueError: it is no event.
+        ValueError: The record is not an event.
     """
     fields = list(read_fields(record))
     step = next((to_signed(v) for n, _, v in fields if n == EVENT_STEP and isinstance(v, int)), 0)
@@ -101,7 +101,7 @@ def _inner(fields: Iterable[Field], wanted: int) -> Iterator[bytes]:
 
 
 def _scalar(parts: Iterable[Field]) -> float | None:
-    """The number of a value of a summary; None where it is a picture, a text, several numbers."""
+    """Return a summary value's number; None if it is an image, a text or several numbers."""
     for number, kind, content in parts:
         if isinstance(content, int):
             continue

@@ -1,7 +1,7 @@
-"""What a script tells of itself: metrics and progress, however it says them.
+"""Metrics and progress that a script reports, in any of three ways.
 
-Three ways lead here: lines of `redkiln.log`, lines of output that match a pattern of the spec, and
-TensorBoard's event files (`worker.script.tensorboard`). They may be mixed.
+They are lines of `redkiln.log`, lines of output that match a pattern of the spec, and TensorBoard's
+event files (`worker.script.tensorboard`). A script may mix them.
 """
 
 import json
@@ -20,18 +20,18 @@ from worker.trainer.report import Report
 MAX_SERIES = 500
 MAX_NAME = 200
 MAX_READ_BYTES = 4 << 20
-"""Of what was said, in one look."""
+"""Most bytes to read in one look."""
 PLACES = ("step", "steps", "epoch", "epochs")
 MIN_STEPS = 5
-"""Of fewer steps the time that is left is a guess."""
+"""With fewer steps the remaining time would be a guess."""
 
 
 @dataclass
 class Told:
-    """The newest that a script said of itself.
+    """The latest metrics and progress that a script reported.
 
     Attributes:
-        metrics: the newest value of each.
+        metrics: The latest value of each metric.
     """
 
     report: Report
@@ -53,14 +53,14 @@ class Told:
         places: Mapping[str, Any] | None = None,
         of_step: int | None = None,
     ) -> None:
-        """Take in metrics, and how far the script is.
+        """Record metrics and the script's progress.
 
-        A value that is no finite number is dropped and counted; so is a series too many.
+        Values that are not finite numbers, and series beyond the limit, are dropped and counted.
 
         Args:
-            values: metrics by name.
-            places: how far it is.
-            of_step: that the values are of, where they come late; by default the one it is at.
+            values: Metrics by name.
+            places: Progress: `step`, `steps`, `epoch` and `epochs`.
+            of_step: Step that the values belong to, if they are late; by default the current one.
         """
         self._take_places(places or {})
         step = self.step if of_step is None else of_step
@@ -71,13 +71,13 @@ class Told:
                 self.num_dropped += 1
                 continue
             self.metrics[name] = number
-            # Series rise in steps; what is said again of a step is its newest value.
+            # A series needs increasing steps; a repeated step only updates the latest value.
             if self._last_steps.get(name, -1) < step:
                 self._last_steps[name] = step
                 self.report.add_point(name, step, number)
 
     def progress(self) -> Progress:
-        """How far it is, as far as it says."""
+        """Return the progress, as far as the script reports it."""
         fraction = self._fraction()
         return Progress(
             epoch=self.epoch,
@@ -117,10 +117,10 @@ class Told:
 
 
 class SaidLines:
-    """Reads what `redkiln.log` writes, line by line, as it grows.
+    """Reads the lines that `redkiln.log` writes, as the file grows.
 
     Attributes:
-        gpu_bytes: of GPU memory that torch has said it took; None where no torch was imported.
+        gpu_bytes: Bytes of GPU memory that torch reported; None if torch was never imported.
     """
 
     def __init__(self, path: Path, told: Told) -> None:
@@ -130,42 +130,42 @@ class SaidLines:
         self.gpu_bytes: int | None = None
 
     def read(self) -> None:
-        """Take in what is new; a line that is not whole yet waits."""
+        """Read new lines; an incomplete line waits."""
         try:
             with open_beneath(self._path.parent, self._path.name) as file:
                 file.seek(self._offset)
                 new = file.read(MAX_READ_BYTES)
         except OSError:
-            return  # nothing was said yet, or it is no file any more
+            return  # nothing was logged yet, or the path is no longer a file
         end = new.rfind(b"\n") + 1
         self._offset += end
         if not end and len(new) == MAX_READ_BYTES:
-            self._offset += len(new)  # no line of ours is so long
+            self._offset += len(new)  # `redkiln.log` never writes such a long line
         for line in new[:end].splitlines():
             self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:
-            said = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             self._told.num_dropped += 1
             return
-        if not isinstance(said, dict):
+        if not isinstance(entry, dict):
             self._told.num_dropped += 1
             return
-        gpu_bytes = _number(said.get("gpu_bytes"))
+        gpu_bytes = _number(entry.get("gpu_bytes"))
         if gpu_bytes is not None:
             self.gpu_bytes = max(self.gpu_bytes or 0, int(gpu_bytes))
-        metrics = said.get("metrics")
-        self._told.say(metrics if isinstance(metrics, dict) else {}, places=said)
+        metrics = entry.get("metrics")
+        self._told.say(metrics if isinstance(metrics, dict) else {}, places=entry)
 
 
 def line_reader(pattern: str, told: Told) -> Callable[[str], None]:
-    """What looks for metrics in lines of output.
+    """Build a function that searches lines of output for metrics.
 
     Args:
-        pattern: of the spec; its named groups are metrics, or places (`step`, `epoch`, ...).
-        told: where they go.
+        pattern: Pattern of the spec; its named groups are metrics, or `step`, `epoch` and so on.
+        told: Receives the metrics.
     """
     compiled = re.compile(pattern)
 

@@ -1,4 +1,4 @@
-"""Unpacks what users sent: plain files and folders alone, within the folder, within bounds."""
+"""Unpacks users' archives: only regular files and folders, within the folder, up to a size."""
 
 import tarfile
 import zipfile
@@ -13,7 +13,7 @@ from worker.trainer.failed import TrainingFailed
 MAX_MEMBERS = 1_000_000
 MAX_BYTES = 512 * 1024**3
 MAX_CODE_BYTES = 4 * 1024**3
-"""Of an unpacked bundle, whose tar is not compressed: this is a bound on sparse files."""
+"""Limit for an unpacked bundle. Its tar is not compressed, so this only limits sparse files."""
 CHUNK_BYTES = 1 << 20
 
 
@@ -27,22 +27,22 @@ def unpack(
 ) -> int:
     """Unpack a tar or zip into a folder.
 
-    Links, devices and pipes are refused, not skipped: a program that needs them would break later
-    and elsewhere.
+    Links, devices and pipes are refused rather than skipped: a program that needs them would fail
+    later and elsewhere.
 
     Args:
-        archive: a tar (plain or compressed) or zip.
-        folder: where to; it is there already.
-        what: the archive in a word, for messages.
-        max_bytes: of all files together.
-        beat: called again and again meanwhile.
+        archive: Path of a tar (plain or compressed) or a zip.
+        folder: Existing folder to unpack into.
+        what: What the archive is, for messages.
+        max_bytes: Largest size of all files together.
+        beat: Called repeatedly meanwhile.
 
     Returns:
-        how many files were written.
+        The number of files written.
 
     Raises:
-        TrainingFailed: the archive is damaged, or a name of it leads out of the folder, or is no
-            plain file; the name is told.
+        TrainingFailed: The archive is damaged, or a name leads out of the folder or is not a
+            regular file; the message contains the name.
     """
     left_bytes = max_bytes
     num_files = 0
@@ -52,7 +52,8 @@ def unpack(
                 target = _place(folder, name, what)
                 left_bytes -= max(0, size_bytes)
                 if left_bytes < 0 or number >= MAX_MEMBERS:
-                    raise _refuse(what, f"it unpacks to over {max_bytes} bytes, or too many files")
+                    why = f"it unpacks to more than {max_bytes} bytes or {MAX_MEMBERS} files"
+                    raise _refuse(what, why)
                 if chunks is None:
                     target.mkdir(parents=True, exist_ok=True)
                     continue
@@ -69,7 +70,7 @@ def unpack(
 
 
 Unpacked = tuple[str, int, int, Iterator[bytes] | None]
-"""Name, size, mode, and the content; None for a folder."""
+"""Name, size, mode, and content; None for a folder."""
 
 
 @contextmanager
@@ -93,7 +94,7 @@ def _tar_members(packed: tarfile.TarFile, what: str) -> Iterator[Unpacked]:
             assert content is not None
             yield member.name, member.size, member.mode, _read(content)
         else:
-            kind = "a link" if member.issym() or member.islnk() else "no plain file"
+            kind = "a link" if member.issym() or member.islnk() else "not a regular file"
             raise _refuse(what, f"{member.name!r} is {kind}; pack the file itself")
 
 

@@ -1,4 +1,4 @@
-"""How much of the disk a script takes, looked at without taking much of the time."""
+"""How much disk space a script uses, measured at a bounded cost."""
 
 import os
 import time
@@ -8,14 +8,14 @@ from pathlib import Path
 BLOCK_BYTES = 512
 """Unit of `st_blocks`. Source: stat(2)."""
 MAX_SHARE = 0.05
-"""Of the time that may be spent on looking."""
+"""Share of the time that may be spent on measuring."""
 
 
 class DiskUse:
-    """What all files below a folder take, hidden ones among them.
+    """Disk space that all files below a folder use, including hidden ones.
 
     Args:
-        root: of the script's folders.
+        root: Root of the script's folders.
     """
 
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,7 @@ class DiskUse:
         self._bytes = 0
 
     def look(self) -> int:
-        """Bytes on the disk, as they are now or, where the folder is large, were lately."""
+        """Return the bytes used; for a large folder the value may be slightly old."""
         began_at = self._clock()
         if began_at >= self._again_at:
             self._bytes = measure(self._root)
@@ -35,7 +35,7 @@ class DiskUse:
 
 
 def measure(folder: Path) -> int:
-    """Bytes that files below a folder take on the disk; links are not followed."""
+    """Return the bytes that files below a folder use on the disk; links are not followed."""
     total = 0
     waiting = [str(folder)]
     while waiting:
@@ -43,7 +43,7 @@ def measure(folder: Path) -> int:
             with os.scandir(waiting.pop()) as entries:
                 found = list(entries)
         except OSError:
-            continue  # removed, or closed to us, meanwhile
+            continue  # removed meanwhile, or not readable
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)

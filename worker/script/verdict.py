@@ -1,4 +1,4 @@
-"""What was found of an ONNX file that a script left."""
+"""The verdict on an ONNX file that a script left."""
 
 import json
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ from pydantic import BaseModel, Field
 
 
 class Verdict(BaseModel):
-    """What became of one file.
+    """The verdict on one file.
 
     Attributes:
-        verified: True: its numbers are those expected; False: it does not run, or they are not;
+        verified: True: its outputs are as expected. False: it does not run, or its outputs differ.
             None: it runs, and there is nothing to compare with.
-        difference: largest one, relative to the largest expected value.
+        difference: Largest difference, relative to the largest expected value.
     """
 
     verified: bool | None
@@ -22,7 +22,7 @@ class Verdict(BaseModel):
 
 
 def read_verdicts(output: str, names: Sequence[str]) -> dict[str, Verdict]:
-    """Verdicts of a checking process that may have ended too soon, by the files' names."""
+    """Parse the output of a checking process, which may have ended early, by file name."""
     verdicts: dict[str, Verdict] = {}
     lines = [line for line in output.splitlines() if line.startswith("{")]
     for place, name in enumerate(names):
@@ -31,9 +31,9 @@ def read_verdicts(output: str, names: Sequence[str]) -> dict[str, Verdict]:
                 verdicts[name] = Verdict.model_validate(json.loads(lines[place]))
                 continue
             except ValueError:
-                words = "what checked it said nothing that can be read"
+                words = "the checking process printed an unreadable line"
         else:
-            words = "what checked it came to an end: the file is damaged, or too large"
+            words = "the checking process crashed: the file is damaged or too large"
         verdicts[name] = Verdict(verified=False, words=words)
         break
     return verdicts

@@ -1,7 +1,7 @@
-"""Reads messages of protobuf, field by field, without their descriptions.
+"""Reads protobuf messages field by field, without their descriptions.
 
-The library that knows them is hundreds of milliseconds of imports, and the one that has
-TensorBoard's messages brings torch along; what stays with a script has neither.
+The protobuf library takes hundreds of milliseconds to import, and the package with TensorBoard's
+messages imports torch; the script's supervisor needs neither.
 
 Source: protobuf.dev, "Encoding".
 """
@@ -10,18 +10,18 @@ import struct
 from collections.abc import Iterator
 
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
-"""Wire types; groups (3, 4) went out of use before there was TensorBoard."""
+"""Wire types; groups (3, 4) were deprecated before TensorBoard existed."""
 MAX_VARINT_BYTES = 10
 
 Field = tuple[int, int, int | bytes]
-"""Number, wire type, and the value: an integer of a varint, else its bytes."""
+"""Number, wire type, and value: an integer for a varint, otherwise bytes."""
 
 
 def read_fields(message: bytes) -> Iterator[Field]:
-    """The fields of a message, in order.
+    """Yield the fields of a message, in order.
 
     Raises:
-        ValueError: it is no message.
+        ValueError: The bytes are not a message.
     """
     place = 0
     while place < len(message):
@@ -36,26 +36,26 @@ def read_fields(message: bytes) -> Iterator[Field]:
         elif kind in (FIXED_64, FIXED_32):
             size = 8 if kind == FIXED_64 else 4
         else:
-            raise ValueError(f"a field of the wire type {kind}")
+            raise ValueError(f"a field has the unknown wire type {kind}")
         if place + size > len(message):
-            raise ValueError("a field is cut off")
+            raise ValueError("a field is truncated")
         yield number, kind, message[place : place + size]
         place += size
 
 
 def to_signed(varint: int) -> int:
-    """The int64 that a varint stands for."""
+    """Return the int64 that a varint encodes."""
     return varint - 2**64 if varint >= 2**63 else varint
 
 
 def to_floats(packed: bytes, *, size_bytes: int) -> list[float]:
-    """Numbers that lie behind each other: floats of 4 bytes, doubles of 8.
+    """Decode packed numbers: floats of 4 bytes or doubles of 8.
 
     Raises:
-        ValueError: they are no whole number of them.
+        ValueError: The size is not a multiple of a number's size.
     """
     if len(packed) % size_bytes:
-        raise ValueError("a number is cut off")
+        raise ValueError("a number is truncated")
     letter = "f" if size_bytes == struct.calcsize("<f") else "d"
     return list(struct.unpack(f"<{len(packed) // size_bytes}{letter}", packed))
 
@@ -66,4 +66,4 @@ def _read_varint(message: bytes, place: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * number)
         if byte < 0x80:
             return value & (2**64 - 1), place + number + 1
-    raise ValueError("a varint is cut off")
+    raise ValueError("a varint is truncated")

@@ -28,7 +28,7 @@ def main(order_path: Path) -> None:
     except Refused as refused:
         report = Report(errors=refused.problems)
     except MemoryError:
-        report = _fail("too_large", "reading it takes more memory than is allowed; make it smaller")
+        report = _fail("too_large", "the data set needs more memory than allowed; make it smaller")
     except OSError as error:
         for path in (UNPACKED, INDEX):
             (work_dir / path).unlink(missing_ok=True)  # else there is no room for the report
@@ -72,7 +72,11 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
                 limits=limits,
             )
         if is_wanted:
-            raise refuse("no_table", f"there is no table in it, which {_said(order)} is said of")
+            message = (
+                "the data set contains no table, but table options were given "
+                f"({_list_given(order)}); remove them, or add a table"
+            )
+            raise refuse("no_table", message)
         if looks_like_arrays(files.files):
             from service.datasets.inspect.arrays.inspection import inspect_arrays
 
@@ -98,8 +102,8 @@ def _is_table(path: Path) -> bool:
         return is_lone_table(file)
 
 
-def _said(order: Order) -> str:
-    return " and ".join(order.options.given())
+def _list_given(order: Order) -> str:
+    return ", ".join(order.options.given())
 
 
 def _open(order: Order, *, work_dir: Path) -> AbstractContextManager[Source]:
@@ -110,10 +114,14 @@ def _open(order: Order, *, work_dir: Path) -> AbstractContextManager[Source]:
 
 def _explain_full(error: OSError) -> Report:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = "the service's disk is too full to unpack it; make room and upload it again"
+        message = (
+            "the service's disk is too full to unpack the data set; free space and upload again"
+        )
         return _fail("storage_full", message)
     if error.errno == errno.EFBIG:
-        return _fail("too_large", "it unpacks to more than is allowed")
+        return _fail(
+            "too_large", "the data set unpacks to more bytes than allowed; make it smaller"
+        )
     raise error
 
 

@@ -57,7 +57,7 @@ class FolderReader:
             with os.fdopen(fd, "rb", buffering=0) as file:
                 status = os.fstat(fd)
                 if not stat.S_ISREG(status.st_mode):
-                    raise BadImage("special_file", "is no regular file any more")
+                    raise BadImage("special_file", "is no longer a regular file")
                 if status.st_size > limits.max_file_bytes:
                     raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
                 return file.read(status.st_size)
@@ -88,7 +88,7 @@ def _list_one(fd: int, folder: Parts, listing: Listing) -> list[Parts]:
                 continue
             parts = listing.parse(path)
             if item.is_symlink():
-                message = "is a symbolic link; put the file itself here"
+                message = "is a symbolic link; replace it with the file itself"
                 listing.note("symlink", message, path)
             elif item.is_dir(follow_symlinks=False):
                 if parts is not None:

@@ -79,10 +79,10 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_many_pixels(limits) from None
     except UnidentifiedImageError:
-        message = "cannot be decoded: its header is damaged, or names a picture of no size"
+        message = "cannot be decoded: its header is damaged or has no valid size"
         raise BadImage("bad_image", message) from None
     except MemoryError:
-        raise BadImage("image_bomb", "takes more memory to decode than is allowed") from None
+        raise BadImage("image_bomb", "needs more memory to decode than allowed") from None
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", f"cannot be decoded: {_first_line(error)}") from None
     return ImageFacts(width, height, mode)

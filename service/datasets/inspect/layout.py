@@ -137,10 +137,10 @@ def _assign(
             extra[parts[depth - 1]] = extra.get(parts[depth - 1], 0) + 1
     layout.has_test = any(split == "test" for split, _ in layout.class_folders)
     layout.notes = [
-        f"the {count} files of {name}/ train too: a validation split is cut from the training "
-        "images; name the folder test/ to have it scored as the test split"
+        f"the {count} files of {name}/ are used for training: the validation split is taken from "
+        "the training images; rename the folder to test/ to use it as the test split"
         for name, count in sorted(extra.items())
     ]
     if outer:
-        layout.notes.insert(0, f"classes were found below {'/'.join(outer)}/")
+        layout.notes.insert(0, f"the class folders are in {'/'.join(outer)}/")
     return layout

@@ -57,7 +57,8 @@ class Listing:
         self._num_entries += 1
         if self._num_entries > self.limits.max_entries:
             limit = self.limits.max_entries
-            raise refuse("too_many_entries", f"more than {limit} files and folders; split the set")
+            message = f"there are more than {limit} files and folders; split the data set"
+            raise refuse("too_many_entries", message)
         code, message = find_fault(path, limits=self.limits) or (None, "")
         if code is not None:
             self.note(code, message, path)
@@ -67,14 +68,15 @@ class Listing:
     def add_file(self, entry: Entry) -> None:
         """Take a regular file in."""
         if entry.parts in self._names or not entry.parts:
-            message = "this name is in the archive more than once; pack it again without the copy"
+            message = "is in the archive more than once; pack it again with each name once"
             self.note("duplicate_name", message, entry.path)
             return
         self._names.add(entry.parts)
         self._total_bytes += entry.size_bytes
         if self._total_bytes > self.limits.max_total_bytes:
             limit = self.limits.max_total_bytes
-            raise refuse("too_large", f"the files are larger than {limit} bytes together")
+            message = f"the files have more than {limit} bytes in total; split the data set"
+            raise refuse("too_large", message)
         if not is_ignored(entry.parts):
             self.files.append(entry)
 
@@ -101,11 +103,11 @@ class Listing:
             Refused: with every noted problem.
         """
         for parts in self._names.intersection(_parents(self._names)):
-            message = "this name is a file and a folder at once; pack it again"
+            message = "is both a file and a folder; rename one and pack the archive again"
             self.note("duplicate_name", message, "/".join(parts))
         if self.num_problems > len(self.problems):
             rest = self.num_problems - len(self.problems)
-            self.problems.append(problem("more", f"and {rest} more of this kind"))
+            self.problems.append(problem("more", f"and {rest} more problems like these"))
         if self.problems:
             raise Refused(self.problems)
 
@@ -115,18 +117,18 @@ def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
     name = path.removesuffix("/")
     parts = name.split("/")
     if not path:
-        return "unsafe_path", "a file without a name; pack the archive again"
+        return "unsafe_path", "has an empty name; pack the archive again"
     if name.startswith("/") or _DRIVE.match(name):
-        return "unsafe_path", "absolute path; pack the files with names relative to their folder"
+        return "unsafe_path", "is an absolute path; pack the files with relative paths"
     if ".." in parts:
-        return "unsafe_path", "leads outside the archive (`..`); pack it again without such names"
+        return "unsafe_path", "points outside the archive (`..`); pack it again with plain paths"
     if "\\" in name:
-        return "unsafe_path", "has a backslash; pack it again with `/` between folders"
+        return "unsafe_path", "contains a backslash; pack it again with `/` between folders"
     if _CONTROL.search(name):
-        return "unsafe_path", "has control characters or is not UTF-8; rename it"
+        return "unsafe_path", "contains control characters or is not UTF-8; rename it"
     if len(name.encode()) > limits.max_name_bytes or len(parts) > limits.max_depth:
         message = (
-            f"is longer than {limits.max_name_bytes} bytes or deeper than "
+            f"is longer than {limits.max_name_bytes} bytes or nested deeper than "
             f"{limits.max_depth} folders; shorten it"
         )
         return "unsafe_path", message

@@ -58,8 +58,8 @@ def probe_all(
         except BrokenProcessPool:
             raise refuse(
                 "decoder_died",
-                "reading the images took more memory or time than is allowed, or crashed the "
-                "decoder; look for damaged or huge files",
+                "decoding the images used more memory or time than allowed, or crashed the "
+                "decoder; look for damaged or very large files",
             ) from None
 
 
@@ -85,7 +85,7 @@ def _probe(source: Source, entry: Entry, limits: Limits) -> Probe:
     except BadImage as bad:
         return Probe(fault=(bad.code, bad.message))
     except MemoryError:
-        return Probe(fault=("too_large", "takes more memory than is allowed"))
+        return Probe(fault=("too_large", "needs more memory than allowed"))
     sha256 = None if source.has_digest else hashlib.sha256(content).hexdigest()
     return Probe(facts=facts, sha256=sha256, size_bytes=len(content))
 

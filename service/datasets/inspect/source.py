@@ -134,7 +134,7 @@ def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Iterator[Sour
             file = stack.enter_context(target.open("rb"))
         for start, name in _OTHERS.items():
             if magic.startswith(start):
-                raise refuse("not_an_archive", f"a {name} archive; {NOT_AN_ARCHIVE}")
+                raise refuse("not_an_archive", f"is a {name} archive, {NOT_AN_ARCHIVE}")
         yield TarSource(file)
 
 
@@ -152,7 +152,8 @@ def open_folder(root: Path, below: Sequence[str]) -> Iterator[Source]:
             folder_fd = beneath.open_folder(root_fd, below)
             stack.callback(os.close, folder_fd)
         except OSError as error:
-            raise refuse("unreadable", f"cannot be opened: {error.strerror}") from error
+            message = f"the folder cannot be opened: {error.strerror}"
+            raise refuse("unreadable", message) from error
         source = FolderSource(folder_fd)
         stack.callback(source.close)
         yield source

@@ -35,10 +35,10 @@ _HEADERS = {
 }
 _LINKS = {tarfile.SYMTYPE: "symbolic", tarfile.LNKTYPE: "hard"}
 NOT_AN_ARCHIVE = (
-    "not a zip or tar archive (plain, gzip, bzip2 or xz), nor a table (CSV, TSV, JSON lines or "
-    "Parquet); pack the folder as one"
+    "not a zip or tar (plain, gzip, bzip2 or xz) or a table (CSV, TSV, JSON lines or Parquet); "
+    "pack the folder as a zip or tar"
 )
-_CUT = "the archive is cut off or damaged at byte {offset}; pack and upload it again"
+_CUT = "the archive is truncated or damaged at byte {offset}; pack and upload it again"
 
 
 class _StrictTarInfo(tarfile.TarInfo):
@@ -62,7 +62,7 @@ class _StrictTarInfo(tarfile.TarInfo):
             raise
         except tarfile.HeaderError:
             if offset == 0:
-                raise refuse("not_an_archive", NOT_AN_ARCHIVE) from None
+                raise refuse("not_an_archive", f"the file is {NOT_AN_ARCHIVE}") from None
             raise refuse("bad_archive", _CUT.format(offset=offset)) from None
         if info.size < 0 or archive.offset <= offset:
             raise refuse("bad_archive", _CUT.format(offset=offset))
@@ -87,8 +87,9 @@ def unpack_tar(file: BinaryIO, target: Path, *, limits: Limits) -> None:
             if total > limit:
                 raise refuse(
                     "compression_bomb",
-                    f"unpacks to more than {limit} bytes: over {limits.max_total_ratio} times its "
-                    "size, or over the limit",
+                    f"the archive unpacks to more than {limit} bytes; at most "
+                    f"{limits.max_total_bytes} bytes and {limits.max_total_ratio} times the "
+                    "archive's size are allowed",
                 )
             output.write(chunk)
 
@@ -108,7 +109,7 @@ def list_tar(file: BinaryIO, *, limits: Limits) -> Listing:
                 _add(info, listing, archive_bytes)
     except (tarfile.TarError, OSError, ValueError, OverflowError, KeyError, EOFError) as error:
         raise refuse(
-            "bad_archive", f"not a readable tar archive ({error}); pack and upload it again"
+            "bad_archive", f"the tar archive cannot be read ({error}); pack and upload it again"
         ) from error
     listing.close()
     return listing
@@ -124,7 +125,7 @@ def read_tar_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
         raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
     content = os.pread(fd, entry.size_bytes, entry.offset)
     if len(content) < entry.size_bytes:
-        raise BadImage("bad_file", "is cut off; the archive is not complete")
+        raise BadImage("bad_file", "is truncated; the archive is incomplete")
     return content
 
 
@@ -132,10 +133,11 @@ def _read_packed(source: Any) -> bytes:
     try:
         return cast("bytes", source.read(MIB))
     except MemoryError:
-        raise refuse("bad_archive", "needs too much memory to unpack; use gzip") from None
+        message = "the archive needs too much memory to unpack; compress it with gzip"
+        raise refuse("bad_archive", message) from None
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise refuse(
-            "bad_archive", f"cannot be unpacked ({error}); pack and upload it again"
+            "bad_archive", f"the archive cannot be unpacked ({error}); pack and upload it again"
         ) from error
 
 
@@ -148,7 +150,7 @@ def _add(info: tarfile.TarInfo, listing: Listing, archive_bytes: int) -> None:
         if parts is not None:
             listing.add_folder(parts)
     elif info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.sparse is not None:
-        message = "is a device, pipe, socket or sparse file; leave it out"
+        message = "is a device, pipe, socket or sparse file; remove it from the archive"
         listing.note("special_file", message, info.name)
     elif info.offset_data + info.size > archive_bytes:
         raise refuse("bad_archive", _CUT.format(offset=archive_bytes), info.name)

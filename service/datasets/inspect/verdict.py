@@ -106,7 +106,7 @@ def _sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) -
 
 def _outside(files: Sequence[Entry], layout: Layout) -> list[DatasetProblem]:
     return [
-        problem("not_in_a_class", "lies in no class folder", files[position].path)
+        problem("not_in_a_class", "is not in a class folder", files[position].path)
         for position in layout.outside[:MAX_LISTED]
     ]
 
@@ -114,8 +114,8 @@ def _outside(files: Sequence[Entry], layout: Layout) -> list[DatasetProblem]:
 def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[DatasetProblem]:
     if not layout.class_folders:
         message = (
-            "there are no class folders; put the images into train/<class>/ and test/<class>/, or "
-            "into <class>/"
+            "there are no class folders; put the images in train/<class>/ and test/<class>/, or in "
+            "<class>/"
         )
         return [problem("no_classes", message)]
     return [
@@ -130,8 +130,8 @@ def _too_many_bad(found: Found, *, limits: Limits) -> list[DatasetProblem]:
     if len(found.bad) <= num_files * limits.max_skipped_fraction:
         return []
     message = (
-        f"{len(found.bad)} of {num_files} files in class folders are no usable images; up to "
-        f"{limits.max_skipped_fraction:.0%} would be skipped. Repair or remove them"
+        f"{len(found.bad)} of {num_files} files in class folders are not usable images, but at "
+        f"most {limits.max_skipped_fraction:.0%} are skipped; repair or remove them"
     )
     return [problem("too_many_bad_files", message), *found.bad[:MAX_LISTED]]
 
@@ -141,7 +141,7 @@ def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:
     return [
         problem(
             "empty_class",
-            "this class folder has no usable image; add some or remove it",
+            "is a class folder without usable images; add some or remove the folder",
             describe(folders[0]),
         )
         for key, folders in sorted(layout.class_folders.items())
@@ -154,14 +154,14 @@ def _class_mistakes(layout: Layout, *, limits: Limits) -> list[DatasetProblem]:
     test = {name for split, name in layout.class_folders if split == "test"}
     if len(train) > limits.max_classes:
         message = (
-            f"there are {len(train)} class folders; up to {limits.max_classes} classes are taken. "
-            "Put images of one kind into one folder"
+            f"there are {len(train)} class folders, but at most {limits.max_classes} are allowed; "
+            "put all images of a class in one folder"
         )
         return [problem("too_many_classes", message)]
     problems = []
     if len(train) < 2:
         names = ", ".join(describe((name,)) for name in sorted(train))
-        message = f"there is one class only ({names}); a classifier needs two folders or more"
+        message = f"there is only one class ({names}); a classifier needs at least two folders"
         problems.append(problem("one_class", message))
     unknown = sorted(test - train)[:MAX_LISTED]
     near = find_near_classes(unknown, train)
@@ -251,7 +251,7 @@ def no_test_split(remedy: str) -> DatasetProblem:
         remedy: how such a set is given a test split.
     """
     message = (
-        "no image can be held out for testing, as each class has one alone; add images, or "
+        "no image can be held out for testing because each class has only one; add images or "
         f"{remedy}"
     )
     return problem("no_test_split", message)
@@ -273,5 +273,5 @@ def _notes(
         names = ", ".join(describe((name,)) for name in untested[:10])
         notes.append(f"{len(untested)} classes have no test image: {names}")
     if num_sizes > 1:
-        notes.append(f"the images have {num_sizes} different sizes; jobs bring them to one")
+        notes.append(f"the images have {num_sizes} different sizes; jobs resize them to one")
     return notes

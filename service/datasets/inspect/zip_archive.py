@@ -36,7 +36,7 @@ def list_zip(file: BinaryIO, *, limits: Limits) -> Listing:
             directory_offset = archive.start_dir
     except Exception as error:
         raise refuse(
-            "bad_archive", f"not a readable zip archive ({error}); pack and upload it again"
+            "bad_archive", f"the zip archive cannot be read ({error}); pack and upload it again"
         ) from error
     listing = Listing(limits)
     extents: list[tuple[int, int, str]] = []
@@ -53,7 +53,7 @@ def list_zip(file: BinaryIO, *, limits: Limits) -> Listing:
     if listing.total_bytes > archive_bytes * limits.max_total_ratio + MIB:
         raise refuse(
             "compression_bomb",
-            f"the files unpack to more than {limits.max_total_ratio} times the archive's size",
+            f"the archive unpacks to more than {limits.max_total_ratio} times its size",
         )
     return listing
 
@@ -68,7 +68,7 @@ def read_zip_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
         raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
     packed = os.pread(fd, entry.packed_bytes, entry.offset)
     if len(packed) < entry.packed_bytes:
-        raise BadImage("bad_file", "is cut off; the archive is not complete")
+        raise BadImage("bad_file", "is truncated; the archive is incomplete")
     content = _inflate(packed, entry.size_bytes) if entry.is_deflated else packed
     if len(content) != entry.size_bytes or zlib.crc32(content) != entry.crc:
         raise BadImage("bad_file", "is damaged (its checksum or size is wrong)")
@@ -84,13 +84,13 @@ def _read_entry(fd: int, info: zipfile.ZipInfo, listing: Listing) -> Entry | Non
     if 0 <= info.header_offset < os.fstat(fd).st_size:
         header = os.pread(fd, _LOCAL_HEADER.size, info.header_offset)
     if fault is None and len(header) < _LOCAL_HEADER.size:
-        fault = "bad_archive", "its header lies outside the archive; pack it again"
+        fault = "bad_archive", "has a header outside the archive; pack the archive again"
     if fault is None:
         magic, _, flags, *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)
         name_offset = info.header_offset + _LOCAL_HEADER.size
         raw_name = os.pread(fd, name_bytes, name_offset)
         if magic != _LOCAL_MAGIC or flags & _ENCRYPTED or raw_name != _encode(info):
-            fault = "bad_archive", "the archive names it differently in two places; pack it again"
+            fault = "bad_archive", "has two different names in the archive; pack the archive again"
     if fault is not None:
         listing.note(*fault, name)
         return None
@@ -112,25 +112,25 @@ def _read_entry(fd: int, info: zipfile.ZipInfo, listing: Listing) -> Entry | Non
 def _find_fault(info: zipfile.ZipInfo) -> tuple[str, str] | None:
     kind = stat.S_IFMT(info.external_attr >> 16)
     if "\0" in info.orig_filename:
-        return "unsafe_path", "has control characters; rename it"
+        return "unsafe_path", "contains control characters; rename it"
     if kind == stat.S_IFLNK:
         return "symlink", "is a symbolic link; pack the file itself (zip without -y)"
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return "special_file", "is a device, pipe or socket; leave it out"
+        return "special_file", "is a device, pipe or socket; remove it from the archive"
     if info.flag_bits & _ENCRYPTED:
-        return "encrypted", "is encrypted; pack it without a password"
+        return "encrypted", "is encrypted; pack the archive without a password"
     if info.compress_type not in _METHODS:
-        return "unsupported_compression", "is packed with an uncommon method; use Deflate or none"
+        return "unsupported_compression", "uses an unsupported compression; use Deflate or none"
     is_stored = info.compress_type == zipfile.ZIP_STORED
     if is_stored and info.compress_size != info.file_size:
-        return "bad_archive", "is stored with two different sizes; pack it again"
+        return "bad_archive", "has two different sizes in the archive; pack the archive again"
     return None
 
 
 def _note_bomb(entry: Entry, listing: Listing) -> None:
     ratio = listing.limits.max_ratio
     if entry.size_bytes > MIB and entry.size_bytes > ratio * max(1, entry.packed_bytes):
-        message = f"unpacks to more than {ratio} times its packed size, which no image does"
+        message = f"unpacks to more than {ratio} times its packed size; no image does that"
         listing.note("compression_bomb", message, entry.path)
 
 
@@ -141,7 +141,7 @@ def _note_overlaps(
     position = 0
     for start, end, path in sorted(extents):
         if start < position or end > directory_offset:
-            message = "shares bytes with another file of the archive; pack it again"
+            message = "shares bytes with another file of the archive; pack the archive again"
             listing.note("overlapping_entries", message, path)
         position = max(position, end)
 
@@ -153,7 +153,7 @@ def _inflate(packed: bytes, size_bytes: int) -> bytes:
     except zlib.error as error:
         raise BadImage("bad_file", f"cannot be unpacked: {error}") from None
     if len(content) > size_bytes:
-        raise BadImage("compression_bomb", "unpacks to more bytes than the archive says")
+        raise BadImage("compression_bomb", "unpacks to more bytes than the archive states")
     return content
 
 

@@ -73,7 +73,7 @@ def test_an_optimizer_has_its_own_fields(optimizer):
             {"training": {"freeze_backbone_epochs": 1}},
             "",
             "value_error",
-            "say which in model.pretrained",
+            "name them in model.pretrained",
         ),
         ({"model": "resnet-18"}, "/model/name", "unknown_name", "did you mean 'resnet18'"),
         (
@@ -103,19 +103,19 @@ def test_an_optimizer_has_its_own_fields(optimizer):
             {"training": {"epochs": 1, "steps": 1}},
             "/training",
             "value_error",
-            "give epochs or steps, not both",
+            "epochs and steps exclude each other",
         ),
         (
             {"training": {"early_stopping": {"metric": "val/los"}}},
             "/training",
             "value_error",
-            "early_stopping.metric is one of val/loss, val/accuracy",
+            "early_stopping.metric must be one of val/loss, val/accuracy",
         ),
         (
             {"training": {"early_stopping": {}, "validation_fraction": 0}},
             "/training",
             "value_error",
-            "early_stopping needs a validation_fraction above 0",
+            "early_stopping needs a validation split",
         ),
         ({"training": {"ema": 1.0}}, "/training/ema", "less_than", "1"),
         ({"training": {"seed": -1}}, "/training/seed", "greater_than_equal", "0"),
@@ -129,7 +129,7 @@ def test_an_optimizer_has_its_own_fields(optimizer):
         ),
         ({"metadata": {"team": 3}}, "/metadata/team", "string_type", ""),
         ({"name": "a/b"}, "/name", "string_pattern_mismatch", "1 to 100 letters, digits, spaces"),
-        ({"name": "flowers\n"}, "/name", "string_pattern_mismatch", "begins with a letter"),
+        ({"name": "flowers\n"}, "/name", "string_pattern_mismatch", "start with a letter"),
         (
             {"training": {"optimizer": {"lr": float("nan")}}},
             "/training/optimizer/lr",
@@ -200,7 +200,7 @@ def test_a_tasks_schema_has_every_default(task):
 
 @pytest.mark.parametrize(
     ("resources", "words"),
-    [({"gpus": 2, "device": "cpu"}, "no use for 2 GPUs")],
+    [({"gpus": 2, "device": "cpu"}, "cannot use 2 GPUs")],
 )
 def test_more_gpus_than_the_task_can_use_are_refused(resources, words):
     (problem,) = problems(flowers(resources=resources))
@@ -229,6 +229,6 @@ def test_which_version_is_taken_is_said_of_what_is_pretrained(task):
     model = {"initial_weights": "sha256 12ab"}
     (problem,) = problems(flowers(task=task, model=model))
     assert problem.pointer == "/model/initial_weights"
-    assert "leave this out to start from random weights" in problem.message
+    assert "remove initial_weights to start from random weights" in problem.message
     started = parse_spec(flowers(task=task, model={"pretrained": "job:job_1", **model}))
     assert started.model.initial_weights == "sha256 12ab"

@@ -27,9 +27,9 @@ def test_another_jobs_weights_are_named_in_any_way(task, model):
 @pytest.mark.parametrize(
     ("model", "pointer", "words"),
     [
-        ("job:mine", "/model/pretrained", "after job: stands a job's id"),
-        ({"pretrained": "org/name"}, "/model", "starts from another job's weights"),
-        ("auto", "/model", "name a model, mlp or linear, or the job to start from"),
+        ("job:mine", "/model/pretrained", "job: must be followed by the id of a job"),
+        ({"pretrained": "org/name"}, "/model", "pretrained must name another job"),
+        ("auto", "/model", "name must be mlp or linear, unless pretrained names a job"),
         ("mpl", "/model/name", "mlp"),
     ],
 )

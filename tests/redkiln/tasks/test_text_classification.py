@@ -38,7 +38,7 @@ def test_a_parsed_spec_is_parsed_to_itself():
 @pytest.mark.parametrize(
     ("spec", "pointer", "words"),
     [
-        ({"model": {"options": {"dim": 100, "heads": 3}}}, "/model/options", "not a multiple"),
+        ({"model": {"options": {"dim": 100, "heads": 3}}}, "/model/options", "must be a multiple"),
         ({"model": {"options": {"max_lenght": 3}}}, "/model/options/max_lenght", "max_length"),
         ({"training": {"augment": {}}}, "/training/augment", "unknown field"),
         (
@@ -47,14 +47,14 @@ def test_a_parsed_spec_is_parsed_to_itself():
             "val/macro_f1",
         ),
         ({"model": {"source": "timm"}}, "/model/source", "transformers"),
-        ({"training": {"freeze_backbone_epochs": 1}}, "", "start from trained weights"),
+        ({"training": {"freeze_backbone_epochs": 1}}, "", "starts from trained weights"),
         (
             {
                 "model": {"pretrained": "org/small"},
                 "training": {"epochs": 2, "freeze_backbone_epochs": 3},
             },
             "/training",
-            "not larger than epochs",
+            "must not be larger than epochs",
         ),
     ],
 )
@@ -79,4 +79,4 @@ def test_what_is_no_jobs_id_is_refused():
         parsed(model="job:mine")
     (problem,) = refused.value.problems
     assert problem.pointer == "/model/pretrained"
-    assert "after job: stands a job's id" in problem.message
+    assert "job: must be followed by the id of a job" in problem.message

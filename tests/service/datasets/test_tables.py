@@ -105,12 +105,12 @@ def test_a_set_that_is_no_table_that_was_sent_has_no_words_for_no_value(client):
         ({"missing": ["NA", "x" * 101]}, "/missing/1", "at most 100"),
         ({"missing": ["x"] * 101}, "/missing", "at most 100"),
         ({"class": ["x", ""]}, "/classes/1", "at least 1"),
-        ({"class": ["x", "x"]}, "", "one twice"),
-        ({"class": ["x", "y"], "task": "tabular-regression"}, "", "for a classification"),
+        ({"class": ["x", "x"]}, "", "the same class twice"),
+        ({"class": ["x", "y"], "task": "tabular-regression"}, "", "only apply to a classification"),
         ({"delimiter": "ab"}, "/delimiter", "one character"),
         ({"decimal": "comma"}, "/decimal", "'.' or ','"),
-        ({"text": "town", "task": "tabular-regression"}, "", "text is for text-classification"),
-        ({"target": "town", "column": "town=numeric"}, "", "the target cannot be"),
+        ({"text": "town", "task": "tabular-regression"}, "", "text only applies to"),
+        ({"target": "town", "column": "town=numeric"}, "", "the target cannot also be"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_a_pointer(client, houses, said, pointer, words):

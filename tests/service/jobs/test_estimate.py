@@ -72,9 +72,9 @@ def test_the_same_data_set_counts_more_than_a_newer_job_on_another():
 @pytest.mark.parametrize(
     ("asked", "job", "words"),
     [
-        ({}, {"peak_memory_bytes": None}, "it was not measured"),
-        ({"batch_size": 64}, {}, "it was measured with a batch of 128"),
-        ({"dataset_id": "ds_2"}, {}, "it was measured with a batch of 128"),
+        ({}, {"peak_memory_bytes": None}, "not measured"),
+        ({"batch_size": 64}, {}, "measured with a batch size of 128"),
+        ({"dataset_id": "ds_2"}, {}, "measured with a batch size of 128"),
     ],
 )
 def test_memory_that_was_not_measured_is_not_guessed(asked, job, words):
@@ -119,9 +119,9 @@ def test_a_setting_counts_more_than_a_batch_of_about_the_size_and_less_than_one_
 def test_the_time_of_a_batch_far_from_the_measured_one_is_not_guessed(asked, size, is_told):
     found = predict(wanted(batch_size=asked), [with_batch(size)])
     assert (found.estimates[0].seconds is not None) is is_told
-    said = f"measured with batch_size {size}, while this job asks for batch_size {asked}"
+    said = f"measured with batch_size {size}, but this job asks for batch_size {asked}"
     assert any(said in text for text in found.unknown) is (asked != size)
-    far = f"it was measured with a batch of {size}, too far from {asked}"
+    far = f"measured with a batch size of {size}, too far from {asked}"
     assert any(text.endswith(far) for text in found.unknown) is not is_told
 
 
@@ -145,7 +145,7 @@ def test_newer_jobs_with_other_models_hide_none(client, submit, worker, monkeypa
 def test_another_data_set_is_said():
     found = predict(wanted(dataset_id="ds_2"), [measured()])
     assert found.estimates[0].seconds == pytest.approx(65.0)
-    assert "how this data set differs from that of job_1" in found.unknown[-1]
+    assert "measured by job_1, whose data set differs from this job's" in found.unknown[-1]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_another_configuration_is_another_model():
 def test_options_that_differ_on_the_same_data_set_are_said_as_such():
     model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
     (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
-    assert told.startswith("how the model's options differ from those of job_1,")
+    assert told.endswith("measured by job_1, whose model options differ from this job's")
 
 
 @pytest.mark.parametrize(
@@ -278,15 +278,15 @@ def test_a_job_with_another_setting_counts_less_than_an_older_one_and_is_said(na
     found = predict(wanted(settings=settings), [other])
     assert [item.memory_bytes for item in found.estimates] == [2**33]
     (told,) = found.unknown
-    assert f"measured with {name} {SETTLED[name]}, while this job asks for {name} {asked}" in told
+    assert f"measured with {name} {SETTLED[name]}, but this job asks for {name} {asked}" in told
 
 
 def test_all_settings_that_differ_are_said_at_once():
     ran = measured(settings={**SETTLED, "gpus": 2})
     (told,) = predict(wanted(settings={**SETTLED, "precision": "fp32"}), [ran]).unknown
     assert told == (
-        "what it changes on AMD Radeon RX 7900 XTX that job_1 was measured with precision bf16 and "
-        "gpus 2, while this job asks for precision fp32 and gpus 1"
+        "time and memory on AMD Radeon RX 7900 XTX: job_1 was measured with precision bf16 and "
+        "gpus 2, but this job asks for precision fp32 and gpus 1"
     )
 
 
@@ -302,10 +302,10 @@ def test_every_compared_setting_is_found_in_a_spec():
 @pytest.mark.parametrize(
     ("warnings", "words"),
     [
-        ([], "precision bf16 and gpus 2, while this job asks for precision fp32 and gpus 1"),
+        ([], "precision bf16 and gpus 2, but this job asks for precision fp32 and gpus 1"),
         (
             [("warning", {"code": "fewer_gpus", "message": "no link"})],
-            "precision bf16, while this job asks for precision fp32",
+            "precision bf16, but this job asks for precision fp32",
         ),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_job_that_has_not_succeeded_is_refused(client, submit):
     job_id = submit()["id"]
     pointer, message = refusal(client, model=f"job:{job_id}")
     assert pointer == "/model/pretrained"
-    assert f"{job_id} is queued; one that succeeded has weights" in message
+    assert f"{job_id} is queued; only a job that succeeded has weights" in message
 
 
 def test_a_job_without_a_checkpoint_is_refused(client, submit, worker):
@@ -105,7 +105,7 @@ def test_a_job_without_a_checkpoint_is_refused(client, submit, worker):
     assert worker.claim().succeed().status_code == 200
     pointer, message = refusal(client, model=f"job:{job_id}")
     assert pointer == "/model/pretrained"
-    assert "has no checkpoint.safetensors any more" in message
+    assert "no longer has its checkpoint.safetensors" in message
 
 
 def test_another_architecture_is_refused_and_the_same_is_not(client, trained, submit):
@@ -139,7 +139,7 @@ def test_a_text_job_starts_from_a_text_job_and_is_tuned_gently(client, train, sm
 def test_weights_of_another_task_are_refused(client, train, sms, trained):
     pointer, message = refusal(client, dataset=sms, model=f"job:{trained}")
     assert pointer == "/model/pretrained"
-    assert "trained for image-classification, not for text-classification" in message
+    assert "was trained for image-classification, not for text-classification" in message
 
 
 def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, submit, worker):
@@ -148,8 +148,8 @@ def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, s
     assert worker.claim().claimed["initial"]["job_id"] == first
     pointer, message = refusal(client, dataset="builtin:iris", model=f"job:{first}")
     assert pointer == "/model/pretrained"
-    assert f"{first} learnt from the numeric column 'alcohol', which this table does" in message
+    assert f"{first} was trained on the numeric column 'alcohol', which this table lacks" in message
     linear = {"name": "linear", "pretrained": f"job:{first}"}
     pointer, message = refusal(client, dataset="builtin:wine", model=linear)
     assert pointer == "/model/name"
-    assert "leave source and name away" in message
+    assert "remove source and name" in message

@@ -213,7 +213,7 @@ class TestRetry:
         response = steer(job_id, "retry", **{"from": place})
         assert response.status_code == 422
         assert response.json()["errors"][0]["pointer"] == "/from"
-        assert "those of steps: 20" in response.json()["detail"]
+        assert "choose one of its steps: 20" in response.json()["detail"]
         assert job(job_id)["status"] == "failed"
 
     @pytest.mark.parametrize("place", ["newst", -1.5, None])

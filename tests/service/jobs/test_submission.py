@@ -98,7 +98,7 @@ def test_a_refused_submission_does_not_use_its_key_up(client):
         (
             {**SPEC, "training": {"batch_size": 5000}},
             "/training/batch_size",
-            "1458 or less, or auto",
+            "use at most 1458, or auto",
         ),
         ({**SPEC, "training": {"optimizer": {"lr": 1e999}}}, "/training/optimizer/lr", ""),
         ({**SPEC, "model": "resnet19"}, "/model/name", "resnet18"),
@@ -129,7 +129,7 @@ def test_all_mistakes_are_told_at_once(client):
     [
         (b'{"dataset":\n  x}', "expecting value at line 2, column 3"),
         (b"\xff\xfe", "at line 1, column 1"),
-        (b'{"dataset": "\xe4"}', "not valid utf-8 at byte 13"),
+        (b'{"dataset": "\xe4"}', "invalid utf-8 at byte 13"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"dataset": ' + b"9" * 5000 + b"}", "too many digits"),
     ],

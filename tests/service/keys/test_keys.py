@@ -122,7 +122,7 @@ def test_a_revoked_first_key_stays_revoked(services, settings):
 
 def test_a_file_with_something_else_is_named(services, settings):
     (settings.keys_dir / "admin.key").write_text("hello")
-    with pytest.raises(ValueError, match=r"admin\.key does not hold a key"):
+    with pytest.raises(ValueError, match=r"admin\.key does not contain a key"):
         ensure_first_keys(services.database, settings.keys_dir)
 
 

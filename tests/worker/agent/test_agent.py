@@ -40,7 +40,7 @@ def test_a_job_runs_from_claim_to_finish(service, start_agent, settings):
     service.wait_for(lambda: not any(settings.jobs_dir.iterdir()))
 
 
-def test_a_task_that_exports_nothing_ends_with_what_its_trainer_left(service, start_agent):
+def test_a_task_without_export_ends_with_its_trainers_files(service, start_agent):
     attempt_id = service.add_job(steps=10, task="benchmark")
     start_agent()
     finish = service.wait_for_finish(attempt_id)
@@ -54,14 +54,14 @@ def test_a_task_that_exports_nothing_ends_with_what_its_trainer_left(service, st
     assert "message" not in service.kinds(attempt_id)  # no export child was started
 
 
-def test_a_trainer_that_leaves_without_its_result_has_failed(service, start_agent):
+def test_a_trainer_that_exits_without_a_result_has_failed(service, start_agent):
     attempt_id = service.add_job(steps=10, task="benchmark", die_at=5, how="SIGKILL")
     start_agent()
     finish = service.wait_for_finish(attempt_id)
     assert finish.outcome == "failed"
 
 
-def test_checkpoints_are_committed_while_training_goes_on(service, start_agent):
+def test_checkpoints_are_committed_while_training_runs(service, start_agent):
     attempt_id = service.add_job(steps=20, checkpoint_every=5, step_seconds=0.02)
     start_agent()
     service.wait_for_finish(attempt_id)
@@ -79,7 +79,7 @@ def test_a_later_attempt_resumes_from_the_committed_checkpoint(service, start_ag
     assert not any("undone_after" in data for data in told)
 
 
-def test_a_lost_or_damaged_checkpoint_is_told_and_done_without(service, start_agent):
+def test_a_lost_or_damaged_checkpoint_is_reported_and_skipped(service, start_agent):
     ref = {"step": 5, "sha256": "0" * 64, "size_bytes": 1, "manifest": {}}
     attempt_id = service.add_job(steps=3, checkpoints=[ref])
     start_agent()
@@ -91,7 +91,7 @@ def test_a_lost_or_damaged_checkpoint_is_told_and_done_without(service, start_ag
     assert b"start=0" in service.log[attempt_id]
 
 
-def test_an_attempt_whose_newest_checkpoint_is_damaged_says_from_which_it_goes_on(
+def test_an_attempt_whose_newest_checkpoint_is_damaged_reports_the_one_it_resumes_from(
     service, start_agent
 ):
     refs = [offer(service, step) for step in (10, 5, 3)]
@@ -106,7 +106,9 @@ def test_an_attempt_whose_newest_checkpoint_is_damaged_says_from_which_it_goes_o
     assert [e.data.get("undone_after") for e in told[2:]] == [None] * len(told[2:])
 
 
-def test_a_damaged_checkpoint_that_is_made_again_to_the_byte_is_sent_again(service, start_agent):
+def test_a_damaged_checkpoint_that_is_recreated_byte_for_byte_is_uploaded_again(
+    service, start_agent
+):
     refs = [offer(service, step) for step in (10, 5)]
     damage(service, refs[0])
     attempt_id = service.add_job(steps=10, checkpoints=refs)
@@ -116,7 +118,7 @@ def test_a_damaged_checkpoint_that_is_made_again_to_the_byte_is_sent_again(servi
     assert service.blobs[refs[0]["sha256"]] == b"state at step 10" * 100
 
 
-def test_cancelling_ends_a_training_with_its_checkpoint(service, start_agent):
+def test_cancelling_ends_training_and_keeps_its_checkpoint(service, start_agent):
     attempt_id = service.add_job(steps=10_000, step_seconds=0.01)
     start_agent()
     service.wait_for(lambda: "progress" in service.kinds(attempt_id))
@@ -145,7 +147,7 @@ def test_cancelling_ends_an_export(service, start_agent):
     assert (finish.outcome, finish.artifacts) == ("cancelled", [])
 
 
-def test_a_superseded_attempt_is_killed_and_says_no_more(service, start_agent, settings):
+def test_a_superseded_attempt_is_killed_and_reports_nothing_more(service, start_agent, settings):
     attempt_id = service.add_job(steps=10_000, step_seconds=0.01)
     start_agent()
     service.wait_for(lambda: "progress" in service.kinds(attempt_id))
@@ -157,7 +159,7 @@ def test_a_superseded_attempt_is_killed_and_says_no_more(service, start_agent, s
     assert attempt_id not in service.finishes
 
 
-def test_shutting_down_hands_the_checkpoint_in_and_gives_the_job_back(service, start_agent):
+def test_shutting_down_uploads_the_checkpoint_and_releases_the_job(service, start_agent):
     attempt_id = service.add_job(steps=10_000, step_seconds=0.01, checkpoint_every=100_000)
     agent = start_agent()
     service.wait_for(lambda: service.kinds(attempt_id).count("progress") > 20)
@@ -170,7 +172,9 @@ def test_shutting_down_hands_the_checkpoint_in_and_gives_the_job_back(service, s
     assert [commit.step for commit in service.commits[attempt_id]] == announced
 
 
-def test_training_goes_on_while_the_service_is_away_and_no_event_is_lost(service, start_agent):
+def test_training_continues_while_the_service_is_unreachable_and_no_event_is_lost(
+    service, start_agent
+):
     attempt_id = service.add_job(steps=60, step_seconds=0.02)
     start_agent()
     service.wait_for(lambda: "progress" in service.kinds(attempt_id))
@@ -210,7 +214,7 @@ def test_a_trainer_without_progress_is_killed(service, start_agent):
     assert finish.failure.details["step"] == 3
 
 
-def test_a_job_that_runs_too_long_is_failed_with_its_checkpoint(service, start_agent):
+def test_a_job_that_runs_too_long_fails_and_keeps_its_checkpoint(service, start_agent):
     attempt_id = service.add_job(steps=10_000, step_seconds=0.01, max_duration_seconds=0.8)
     start_agent()
     finish = service.wait_for_finish(attempt_id)
@@ -235,7 +239,7 @@ def test_no_credential_reaches_the_trainer(service, start_agent, monkeypatch):
     assert b"secrets []" in service.log[attempt_id]
 
 
-def test_a_lost_answer_to_a_claim_is_asked_for_again_with_the_same_id(service, start_agent):
+def test_a_claim_whose_answer_was_lost_is_repeated_with_the_same_id(service, start_agent):
     service.lose_claim_answers = 1
     attempt_id = service.add_job(steps=2)
     start_agent()
@@ -252,14 +256,14 @@ def test_jobs_queue_up_behind_the_only_slot_and_each_gets_a_warm_spare(service, 
     assert all(b"warm=True" in service.log[attempt] for attempt in attempts)
 
 
-def test_a_doorbell_at_a_busy_worker_is_left_to_others(service, start_agent):
+def test_a_busy_worker_leaves_a_doorbell_to_others(service, start_agent):
     attempt_id = service.add_job(steps=10_000, step_seconds=0.01)
     agent = start_agent()
     service.wait_for(lambda: "progress" in service.kinds(attempt_id))
     assert agent.answer("job_2") is False
 
 
-def test_without_a_spare_the_start_is_cold_and_said_so(service, start_agent):
+def test_without_a_spare_the_start_is_cold_and_reported(service, start_agent):
     attempt_id = service.add_job(steps=2)
     start_agent(spare=False)
     service.wait_for_finish(attempt_id)
@@ -281,7 +285,7 @@ def test_the_export_child_is_warm_when_the_training_ends(service, start_agent):
     assert messages(service, attempt_id) == ["export warm=True"]
 
 
-def test_a_child_that_is_done_before_it_is_watched_is_heard_all_the_same(
+def test_the_events_of_a_child_that_exits_before_it_is_watched_are_read(
     service, start_agent, monkeypatch
 ):
     follow = Recorder.follow
@@ -309,7 +313,7 @@ def test_a_warm_export_child_does_not_outlive_a_cancelled_job(service, start_age
         os.kill(pid, 0)
 
 
-def test_a_killed_spare_is_replaced_and_the_job_starts_all_the_same(service, start_agent):
+def test_a_killed_spare_is_replaced_and_the_job_still_starts(service, start_agent):
     agent = start_agent()
     launcher = agent._pool.slots[0].bench.launcher
     pid = service.wait_for(lambda: launcher.spare_pid)
@@ -319,14 +323,14 @@ def test_a_killed_spare_is_replaced_and_the_job_starts_all_the_same(service, sta
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
 
 
-def test_another_protocol_version_ends_the_worker_with_a_clear_word(service, start_agent):
+def test_another_protocol_version_ends_the_worker_with_a_clear_message(service, start_agent):
     service.protocol_mismatch = True
     agent = start_agent()
     assert agent.on_fatal_event.wait(5)
     assert "same release" in agent.fatal
 
 
-def test_a_service_that_comes_late_is_waited_for(service, start_agent):
+def test_the_worker_waits_for_a_service_that_starts_late(service, start_agent):
     service.is_away = True
     attempt_id = service.add_job(steps=2)
     start_agent()

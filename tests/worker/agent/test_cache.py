@@ -35,7 +35,7 @@ def test_an_entry_is_filled_once(tmp_path):
     assert len(fills) == 1
 
 
-def test_the_least_recently_used_goes(tmp_path):
+def test_the_least_recently_used_entry_is_removed(tmp_path):
     cache = DatasetCache(tmp_path, budget_bytes=100)
     for number, key in enumerate("abc"):
         path = put(cache, key, 30)
@@ -45,7 +45,7 @@ def test_the_least_recently_used_goes(tmp_path):
     assert keys(tmp_path) == {"a", "c", "d"}
 
 
-def test_what_is_in_use_stays(tmp_path):
+def test_an_entry_in_use_is_kept(tmp_path):
     cache = DatasetCache(tmp_path, budget_bytes=100)
     with cache.hold("a", size_bytes=60, fill=fill_with(60)):
         os.utime(tmp_path / "a", (0, 0))
@@ -55,7 +55,7 @@ def test_what_is_in_use_stays(tmp_path):
     assert keys(tmp_path) == {"b"}
 
 
-def test_a_broken_fill_keeps_its_part_for_the_next_try(tmp_path):
+def test_a_failed_fill_keeps_its_part_for_the_next_try(tmp_path):
     cache = DatasetCache(tmp_path, budget_bytes=100)
 
     def broken(folder):
@@ -73,7 +73,7 @@ def test_a_broken_fill_keeps_its_part_for_the_next_try(tmp_path):
         assert folder.exists()
 
 
-def test_two_slots_that_want_the_same_set_fetch_it_once(tmp_path):
+def test_two_slots_that_need_the_same_set_fetch_it_once(tmp_path):
     cache = DatasetCache(tmp_path, budget_bytes=100)
     fills = []
     started, go = threading.Event(), threading.Event()

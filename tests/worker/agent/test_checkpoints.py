@@ -73,7 +73,7 @@ def test_the_newest_whole_checkpoint_and_the_best_before_it_are_fetched(
         at(step).file.removesuffix(".safetensors") for step in there
     ]
     assert [text.partition(" could")[0] for text in told] == [
-        f"the checkpoint of step {step}" for step in lost
+        f"The checkpoint of step {step}" for step in lost
     ]
     asked = {ref.step for ref in refs if ref.sha256 in stored.asked}
     assert asked == {*there, *lost}, "none is fetched for nothing"
@@ -152,14 +152,14 @@ def write(folder, step, *, is_best=False):
     return {"step": step, "file": item.file, "is_best": is_best}
 
 
-def test_checkpoints_go_up_and_are_committed(uploader, store, tmp_path):
+def test_checkpoints_are_uploaded_and_committed(uploader, store, tmp_path):
     uploader.offer(write(tmp_path, 1))
     assert uploader.drain(timeout_seconds=5)
     assert store.steps == [1]
     assert list(store.blobs.values()) == [b"step 1"]
 
 
-def test_while_one_is_on_its_way_the_newest_wins(uploader, store, tmp_path):
+def test_during_an_upload_only_the_newest_waits(uploader, store, tmp_path):
     store.go.clear()
     uploader.offer(write(tmp_path, 1))
     time.sleep(0.05)
@@ -171,14 +171,14 @@ def test_while_one_is_on_its_way_the_newest_wins(uploader, store, tmp_path):
     assert store.steps == [1, 2, 4]
 
 
-def test_bytes_that_are_there_are_not_sent_again(uploader, store, tmp_path):
+def test_bytes_that_the_service_has_are_not_sent_again(uploader, store, tmp_path):
     store.blobs[hashlib.sha256(b"step 1").hexdigest()] = b"kept"
     uploader.offer(write(tmp_path, 1))
     assert uploader.drain(timeout_seconds=5)
     assert (store.steps, list(store.blobs.values())) == ([1], [b"kept"])
 
 
-def test_a_checkpoint_that_the_trainer_removed_is_left_out(uploader, store, tmp_path):
+def test_a_checkpoint_that_the_trainer_removed_is_skipped(uploader, store, tmp_path):
     data = write(tmp_path, 1)
     (tmp_path / data["file"]).unlink()
     uploader.offer(data)
@@ -194,7 +194,7 @@ def test_a_service_that_is_away_is_asked_again(uploader, store, tmp_path):
     assert store.steps == [1]
 
 
-def test_a_refused_checkpoint_does_not_end_the_training(uploader, store, tmp_path, stop):
+def test_a_refused_checkpoint_does_not_end_training(uploader, store, tmp_path, stop):
     store.errors = [Refused(422, code="x", detail="x")]
     for step in (1, 2):
         uploader.offer(write(tmp_path, step))

@@ -59,20 +59,20 @@ def test_a_death_is_named_by_its_cause(death, code):
     assert (failure and failure.code) == code
 
 
-def test_a_process_that_the_driver_ended_without_a_word_is_explained_by_the_kernel():
+def test_a_process_that_the_driver_killed_silently_is_explained_by_the_kernel_log():
     death = Death(-signal.SIGSEGV, kernel_log=(RING_TIMEOUT,))
     failure = judge(death)
     assert (failure.code, failure.retryable) == (FailureCode.GPU_FAULT, True)
     assert (failure.details["doctor_row"], failure.details["line"]) == (10, RING_TIMEOUT)
 
 
-def test_its_own_words_count_more_than_the_kernels():
+def test_its_own_output_takes_precedence_over_the_kernel_log():
     failure = judge(Death(1, tail=NO_SPACE, kernel_log=(RING_TIMEOUT,)))
     assert failure.code == FailureCode.DISK_FULL
 
 
 @pytest.mark.parametrize("code", [FailureCode.KILLED, FailureCode.CRASHED])
-def test_a_script_that_does_not_know_what_ended_it_is_explained_by_the_kernel(code):
+def test_a_script_without_a_known_cause_is_explained_by_the_kernel_log(code):
     announced = JobFailure.of(code, "the script was ended")
     failure = judge(Death(EXIT_FAILED, announced=announced, kernel_log=(RING_TIMEOUT,)))
     assert (failure.code, failure.details["doctor_row"]) == (FailureCode.GPU_FAULT, 10)
@@ -82,17 +82,17 @@ def test_a_script_that_does_not_know_what_ended_it_is_explained_by_the_kernel(co
     assert judge(Death(EXIT_FAILED, announced=ANNOUNCED, kernel_log=(RING_TIMEOUT,))) == ANNOUNCED
 
 
-def test_a_script_that_left_with_its_own_words_is_not_explained_by_the_kernel():
+def test_a_script_that_explained_itself_is_not_explained_by_the_kernel_log():
     announced = JobFailure.of(FailureCode.SCRIPT_FAILED, "ValueError: bad label")
     assert judge(Death(EXIT_FAILED, announced=announced, kernel_log=(RING_TIMEOUT,))) == announced
 
 
-def test_a_stall_under_a_hung_gpu_is_a_fault_of_the_gpu():
+def test_a_stall_on_a_hung_gpu_is_a_gpu_fault():
     death = Death(-signal.SIGKILL, stopped_for=StopReason.STALLED, kernel_log=(RING_TIMEOUT,))
     assert judge(death).code == FailureCode.GPU_FAULT
 
 
-def test_a_known_death_names_its_row_and_what_to_do():
+def test_a_known_cause_names_its_doctor_row_and_the_fix():
     failure = judge(Death(-signal.SIGABRT, tail=f"{GPU_FAULT}\nAborted", last_step=7))
     assert failure.details["doctor_row"] == 9
     assert failure.details["fix"] in failure.message
@@ -100,25 +100,25 @@ def test_a_known_death_names_its_row_and_what_to_do():
     assert failure.details["step"] == 7
 
 
-def test_a_build_without_kernels_for_the_gpu_is_not_tried_again():
+def test_a_build_without_kernels_for_the_gpu_is_not_retried():
     assert not judge(Death(1, tail=NO_KERNELS)).retryable
 
 
-def test_the_evidence_goes_along():
+def test_the_failure_carries_the_evidence():
     death = Death(-signal.SIGSEGV, tail="Fatal Python error", last_step=41)
     details = judge(death).details
     assert details == {"signal": "SIGSEGV", "step": 41, "tail": "Fatal Python error"}
 
 
-def test_an_unknown_death_is_shown_by_its_last_line():
+def test_an_unknown_death_shows_its_last_line_of_output():
     assert "ValueError: x" in judge(Death(1, tail="Traceback\nValueError: x\n\n")).message
 
 
-def test_every_reason_to_stop_has_its_words():
+def test_every_reason_to_stop_has_a_message():
     assert all(explain_stop(reason).message for reason in StopReason)
 
 
-def test_kills_for_memory_are_counted_from_the_kernels_file(tmp_path):
+def test_oom_kills_are_counted_from_vmstat(tmp_path):
     path = tmp_path / "vmstat"
     path.write_text("nr_free_pages 5\noom_kill 3\n")
     assert count_oom_kills(path) == 3

@@ -81,7 +81,7 @@ def problem(status, code="x", **extra):
         (httpx.Response(400, text="not json"), Refused),
     ],
 )
-def test_each_answer_to_an_attempt_has_its_meaning(answer, error):
+def test_each_answer_to_an_attempt_maps_to_its_error(answer, error):
     attempt = attempt_of(client_of(answer))
     with pytest.raises(error) as caught:
         attempt.report(ReportRequest(first_seq=1))
@@ -98,12 +98,12 @@ def test_each_answer_to_an_attempt_has_its_meaning(answer, error):
         (problem(503), ServiceAway),
     ],
 )
-def test_each_answer_to_a_worker_has_its_meaning(answer, error):
+def test_each_answer_to_a_worker_maps_to_its_error(answer, error):
     with pytest.raises(error):
         client_of(answer).claim(CLAIM)
 
 
-def test_nothing_to_do_is_none():
+def test_a_claim_without_a_job_returns_none():
     assert client_of(httpx.Response(204)).claim(CLAIM) is None
 
 
@@ -118,13 +118,13 @@ def test_a_refused_key_is_read_again_from_its_file():
     assert sent == ["Bearer rk_old", "Bearer rk_new"]
 
 
-def test_a_key_that_is_not_there_yet_is_waited_for():
+def test_a_missing_key_file_counts_as_an_unreachable_service():
     client = client_of(keys=(None,))
     with pytest.raises(ServiceAway, match="key"):
         client.hello(HELLO)
 
 
-def test_an_attempt_shows_its_token_and_no_other_credential():
+def test_an_attempt_sends_its_token_and_no_other_credential():
     client = client_of(problem(404), httpx.Response(201))
     attempt = attempt_of(client)
     assert attempt.has_blob("0" * 64) is False
@@ -132,7 +132,7 @@ def test_an_attempt_shows_its_token_and_no_other_credential():
     assert {request.headers["Authorization"] for request in client.seen} == {"Bearer t"}
 
 
-def test_a_file_goes_up_with_its_length(tmp_path):
+def test_a_file_is_uploaded_with_its_length(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * 200_000)
     client = client_of(httpx.Response(201))
@@ -143,7 +143,7 @@ def test_a_file_goes_up_with_its_length(tmp_path):
     assert len(request.content) == 200_000
 
 
-def test_a_data_set_that_is_gone_is_no_lost_attempt():
+def test_a_missing_data_set_does_not_supersede_the_attempt():
     attempt = attempt_of(client_of(problem(404)))
     with pytest.raises(Refused), attempt.open_dataset():
         pass

@@ -122,14 +122,14 @@ def test_an_archive_is_fetched_once(source, archive, service, said):
     assert said == ["fetching data set flowers (0.3 MB)"]
 
 
-def test_a_download_that_breaks_goes_on_where_it_was(source, archive, service):
+def test_an_interrupted_download_resumes(source, archive, service):
     service.cut_dataset_at = 100_000
     dataset = open_it(source, archive)
     assert Path(dataset.path).read_bytes() == service.dataset
     assert service.ranges == ["bytes=100000-"]
 
 
-def test_a_part_that_is_whole_already_is_only_checked(source, archive, service, tmp_path):
+def test_a_complete_part_is_only_verified(source, archive, service, tmp_path):
     key = hashlib.sha256(f"{archive.sha256} {archive.index_sha256}".encode()).hexdigest()
     partial = tmp_path / "cache" / f"{key}.partial"
     partial.mkdir()
@@ -137,7 +137,7 @@ def test_a_part_that_is_whole_already_is_only_checked(source, archive, service, 
     assert Path(open_it(source, archive).path).read_bytes() == service.dataset
 
 
-def test_a_damaged_part_is_fetched_anew(source, archive, service, tmp_path):
+def test_a_damaged_part_is_fetched_again(source, archive, service, tmp_path):
     key = hashlib.sha256(f"{archive.sha256} {archive.index_sha256}".encode()).hexdigest()
     partial = tmp_path / "cache" / f"{key}.partial"
     partial.mkdir()
@@ -145,7 +145,7 @@ def test_a_damaged_part_is_fetched_anew(source, archive, service, tmp_path):
     assert Path(open_it(source, archive).path).read_bytes() == service.dataset
 
 
-def test_other_bytes_than_announced_are_no_data_set(source, archive, service):
+def test_bytes_with_a_wrong_digest_are_rejected(source, archive, service):
     service.dataset = b"something else"
     with pytest.raises(DatasetMissing) as caught:
         open_it(source, archive)
@@ -210,7 +210,9 @@ def test_a_folder_that_is_not_mounted_is_fetched_and_checked(source, folder_ref)
     assert found == FILES
 
 
-def test_a_folder_that_has_changed_is_said_and_asked_for(source, folder_ref, tmp_path, said):
+def test_a_changed_folder_is_reported_and_fetched_from_the_service(
+    source, folder_ref, tmp_path, said
+):
     folder = write(tmp_path / "images", FILES)
     (folder / "train/a/1.png").write_bytes(b"other")
     dataset = open_it(source, folder_ref.model_copy(update={"path": str(folder)}))
@@ -224,7 +226,7 @@ def test_a_folder_that_changed_at_its_source_is_unavailable(source, folder_ref, 
         open_it(source, folder_ref)
 
 
-def test_a_folder_is_hashed_once_and_again_only_when_touched(tmp_path, stop, monkeypatch):
+def test_a_folder_is_hashed_again_only_when_a_file_was_touched(tmp_path, stop, monkeypatch):
     folder = write(tmp_path / "images", FILES)
     samples = [s for split in index_of(FILES).splits.values() for s in split]
     hashed = []
@@ -248,12 +250,12 @@ def test_a_folder_is_hashed_once_and_again_only_when_touched(tmp_path, stop, mon
 @pytest.mark.parametrize("path", ["../outside.png", "/tmp/outside.png"])
 def test_a_tar_writes_only_below_its_folder(tmp_path, stop, path):
     samples = [Sample(path=path, label=0, rank=0, sha256=digest(b"x"))]
-    with pytest.raises(WrongDigest, match="is gone"):
+    with pytest.raises(WrongDigest, match="is missing"):
         unpack_samples(iter([tar_of({path: b"x"})]), tmp_path / "in", samples, stop=stop)
     assert not (tmp_path / "in").exists()
 
 
-def test_of_a_table_only_its_index_is_fetched_wherever_the_table_lies(source, service, tmp_path):
+def test_only_the_parsed_file_of_a_table_is_fetched(source, service, tmp_path):
     service.dataset, service.index = b"a,b\n1,2\n", os.urandom(200_000)
     ref = DatasetRef(
         id="ds_3",
@@ -271,7 +273,7 @@ def test_of_a_table_only_its_index_is_fetched_wherever_the_table_lies(source, se
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [ref.index_sha256]
 
 
-def test_a_table_larger_than_the_cache_is_said_before_it_is_fetched(source, service):
+def test_a_table_larger_than_the_cache_is_refused_before_it_is_fetched(source, service):
     service.index = b"x"
     ref = DatasetRef(
         id="ds_4",
@@ -292,7 +294,7 @@ def table_ref(service, **fields):
     return DatasetRef(**known, index_sha256=digest(service.index), index_bytes=4, **fields)
 
 
-def test_a_script_gets_a_table_as_it_was_sent(source, service):
+def test_a_script_gets_a_table_as_it_was_uploaded(source, service):
     ref = table_ref(service, kind="archive", sha256=digest(b"a,b\n1,2\n"), size_bytes=8)
     table = open_it(source, ref, as_sent=True)
     assert Path(table.path).name == "data.csv"
@@ -302,10 +304,10 @@ def test_a_script_gets_a_table_as_it_was_sent(source, service):
     assert Path(open_it(source, ref).index_path).read_bytes() == b"PAR1", "a trainer's is another"
 
 
-def test_a_script_gets_the_folder_of_a_table_where_it_lies_here(source, service, tmp_path, said):
+def test_a_script_gets_a_tables_folder_if_it_exists_on_this_host(source, service, tmp_path, said):
     ref = table_ref(service, kind="folder", path=str(tmp_path))
     assert open_it(source, ref, as_sent=True).path == str(tmp_path)
     away = table_ref(service, kind="folder", path="/not/here")
     table = open_it(source, away, as_sent=True)
     assert (table.path, Path(table.index_path).name) == (None, "table.parquet")
-    assert "/not/here is not on this worker" in said[0]
+    assert "/not/here does not exist on this worker" in said[0]

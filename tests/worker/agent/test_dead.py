@@ -18,18 +18,18 @@ def written(tmp_path, death):
     return DeathBook(tmp_path).load()
 
 
-def test_a_death_is_kept_with_its_row_and_the_line_that_told(tmp_path):
+def test_a_death_is_recorded_with_its_row_and_the_line_that_explains_it(tmp_path):
     (seen,) = written(tmp_path, Death(-signal.SIGABRT, tail=f"epoch 3\n{FAULT}\n"))
     assert (seen.attempt_id, seen.status, seen.row, seen.line) == ("att_1", -6, 9, FAULT)
     assert not seen.is_complete
 
 
-def test_a_crash_after_the_work_is_kept_as_such(tmp_path):
+def test_a_crash_after_the_work_is_recorded_as_such(tmp_path):
     (seen,) = written(tmp_path, Death(-signal.SIGSEGV, is_complete=True))
     assert (seen.is_complete, seen.row) == (True, None)
 
 
-def test_what_the_trainer_announced_is_kept_too(tmp_path):
+def test_the_failure_that_a_trainer_announced_is_recorded(tmp_path):
     announced = JobFailure(
         code=FailureCode.NO_GPU,
         message="x",
@@ -48,21 +48,21 @@ def test_what_the_trainer_announced_is_kept_too(tmp_path):
         Death(-signal.SIGKILL, stopped_for=StopReason.STALLED),
     ],
 )
-def test_what_ended_well_or_was_stopped_is_not_kept(tmp_path, death):
+def test_a_child_that_finished_or_was_stopped_is_not_recorded(tmp_path, death):
     assert written(tmp_path, death) == []
 
 
-def test_a_stall_that_the_driver_explains_is_kept(tmp_path):
+def test_a_stall_that_the_driver_explains_is_recorded(tmp_path):
     death = Death(-signal.SIGKILL, stopped_for=StopReason.STALLED, kernel_log=(RING,))
     (seen,) = written(tmp_path, death)
     assert (seen.row, seen.line) == (10, RING)
 
 
-def test_a_book_that_cannot_be_written_costs_nothing(tmp_path):
+def test_a_death_book_that_cannot_be_written_harms_nothing(tmp_path):
     write_down(Death(1), judge(Death(1)), attempt_id="att_1", worker_dir=tmp_path / "absent")
 
 
-def test_a_trainer_that_dies_is_written_down_by_its_worker(service, start_agent, settings):
+def test_a_worker_records_the_death_of_a_trainer(service, start_agent, settings):
     words = "Memory access fault by GPU node-1 (Agent handle: 0x5) on address 0x7f"
     attempt_id = service.add_job(steps=10, die_at=7, how=f"say:{words}")
     start_agent()
@@ -73,9 +73,7 @@ def test_a_trainer_that_dies_is_written_down_by_its_worker(service, start_agent,
     assert words in seen.line
 
 
-def test_a_crash_after_the_work_is_written_down_and_the_job_has_succeeded(
-    service, start_agent, settings
-):
+def test_a_crash_after_the_work_is_recorded_and_the_job_succeeds(service, start_agent, settings):
     attempt_id = service.add_job(steps=3, crash_after=True)
     start_agent()
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"

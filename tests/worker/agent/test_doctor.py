@@ -36,12 +36,12 @@ def build(tmp_path):
         made.halt()
 
 
-def test_what_the_child_prints_is_the_report_and_nothing_is_left_behind(build, tmp_path):
+def test_the_childs_output_is_the_report_and_no_files_are_left(build, tmp_path):
     assert build(f"print('''{REPORT}''')").look().hostname == "station"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_child_is_told_what_torch_says(build):
+def test_the_child_receives_torchs_inventory(build):
     script = (
         "import json, sys; told = json.load(open(sys.argv[-1])); "
         f"print({REPORT!r}) if told['torch_version'] == '2.13.0' else None"
@@ -50,11 +50,11 @@ def test_the_child_is_told_what_torch_says(build):
 
 
 @pytest.mark.parametrize("script", ["print('nonsense')", "raise SystemExit(2)"])
-def test_a_child_that_says_nothing_readable_is_no_report(build, script):
+def test_unreadable_output_gives_no_report(build, script):
     assert build(script).look() is None
 
 
-def test_a_death_is_a_reason_to_look_at_once(build, tmp_path, monkeypatch):
+def test_a_death_makes_the_doctor_run_at_once(build, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(doctor, "CHANGE_SECONDS", 0.02)
     told = []
@@ -72,7 +72,7 @@ def test_secrets_are_kept_from_the_child():
     }
 
 
-def test_the_real_doctor_looks(tmp_path):
+def test_the_real_doctor_runs(tmp_path):
     rounds = DoctorRounds(
         Spawner(),
         worker_dir=tmp_path,

@@ -25,7 +25,7 @@ SECRETS = {
 }
 
 
-def test_only_known_names_pass():
+def test_only_known_variables_are_passed_on():
     own = {"PATH": "/bin", "HOME": "/root", "HSA_ENABLE_SDMA": "0", "LC_ALL": "C", **SECRETS}
     child = build_child_environment(own, device={}, threads=3)
     assert not SECRETS.keys() & child.keys()
@@ -48,14 +48,14 @@ def test_only_known_names_pass():
         ("glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"),
     ],
 )
-def test_huge_pages_are_asked_for_unless_somebody_has_said_otherwise(said, expected):
+def test_huge_pages_are_requested_unless_the_user_has_set_them(said, expected):
     own = {} if said is None else {"GLIBC_TUNABLES": said}
     asked = use_huge_pages(own)
     assert asked == {"GLIBC_TUNABLES": expected}
     assert build_child_environment(own, device=asked, threads=1).items() >= asked.items()
 
 
-def test_models_and_their_token_are_for_those_who_fetch_them():
+def test_only_trainers_get_the_model_folders_and_the_token():
     known = {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "https://mirror"}
     own = {**known, "HF_DEBUG": "1", "PATH": "/bin", **SECRETS}
     shown = show_hugging_face(own)
@@ -65,7 +65,7 @@ def test_models_and_their_token_are_for_those_who_fetch_them():
     assert "HF_TOKEN" not in build_child_environment(own, device=HIDE_GPUS, threads=1)
 
 
-def test_the_agents_own_masks_give_way_to_the_slots():
+def test_the_slots_mask_replaces_the_agents():
     own = {"HIP_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "2"}
     child = build_child_environment(own, device={"ROCR_VISIBLE_DEVICES": "2"}, threads=1)
     assert {k: v for k, v in child.items() if "VISIBLE" in k} == {"ROCR_VISIBLE_DEVICES": "2"}
@@ -96,12 +96,12 @@ def test_one_gpu_is_shown_by_one_variable(own, index, is_hip, shown):
     assert show_one_gpu(index, own, is_hip=is_hip) == shown
 
 
-def test_a_spares_key_follows_the_environment_whatever_its_order():
+def test_a_spares_key_depends_on_the_environment_but_not_its_order():
     assert digest_environment({"A": "1", "B": "2"}) == digest_environment({"B": "2", "A": "1"})
     assert digest_environment({"A": "1"}) != digest_environment({"A": "2"})
 
 
-def test_the_kernel_heeds_it():
+def test_glibc_uses_huge_pages_when_told_to():
     state = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not state.exists() or "[never]" in state.read_text():
         pytest.skip("this system has no transparent huge pages")

@@ -28,7 +28,7 @@ def port():
         return probe.getsockname()[1]
 
 
-def test_a_worker_tells_its_gpus_in_base_units(port):
+def test_a_worker_exposes_its_gpus_in_base_units(port):
     telemetry = GpuTelemetry(power_watts=212.0, junction_celsius=71.0, gtt_used_bytes=1024)
     gpu = GpuState(
         key=CARD[1],
@@ -67,7 +67,7 @@ def test_an_agent_is_scraped_while_it_runs_and_not_after(service, start_agent, t
         read(port)
 
 
-def test_an_address_that_is_taken_is_said_at_the_start(port):
+def test_an_address_in_use_is_an_error_at_the_start(port):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()

@@ -27,5 +27,5 @@ BUSY = JobFailure.of(FailureCode.GPU_BUSY, "x")
         (BUSY, StopReason.CANCELLED, "cancelled"),
     ],
 )
-def test_what_was_asked_of_us_decides_the_outcome(failure, reason, outcome):
+def test_the_requested_stop_decides_the_outcome(failure, reason, outcome):
     assert decide_outcome(failure, reason) == outcome

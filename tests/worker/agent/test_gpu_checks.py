@@ -12,7 +12,7 @@ KEY = "0000:03:00.0"
 HERE = Path(__file__).parent
 
 
-def test_a_gpu_is_opened_under_its_lease_alone_and_can_be_taken_when_that_is_told(
+def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported(
     settings, tmp_path
 ):
     verdict = tmp_path / "verdict"

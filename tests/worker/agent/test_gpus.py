@@ -118,7 +118,7 @@ def test_a_gpu_is_free_again_while_its_job_is_exported(service, make_bench):
     service.wait_for_finish(attempt_id)
 
 
-def test_no_job_is_asked_for_while_another_worker_has_the_gpu(service, make_bench):
+def test_no_job_is_claimed_while_another_worker_holds_the_gpu(service, make_bench):
     bench = make_bench([RX_7900_XTX])
     folder = LeaseFolder(bench.settings.lock_dir)
     (lease,) = folder.take([RX_7900_XTX.pci_address])
@@ -131,7 +131,7 @@ def test_no_job_is_asked_for_while_another_worker_has_the_gpu(service, make_benc
     folder.close()
 
 
-def test_a_job_of_several_gpus_gets_those_that_are_joined_best(service, make_bench):
+def test_a_job_on_several_gpus_gets_the_best_connected_ones(service, make_bench):
     first, *others = [
         replace(card, hive_id=1 + number // 2) for number, card in enumerate(row_of(MI300X, 4))
     ]
@@ -145,12 +145,12 @@ def test_a_job_of_several_gpus_gets_those_that_are_joined_best(service, make_ben
     assert json.loads(line(service, attempt_id, "leases").replace("'", '"')) == expected
     said = messages(service, attempt_id)
     assert "of 4 free ones the nearest to each other, joined by xGMI, at most 1 hop" in said[0]
-    assert "the trainer starts cold: it uses several GPUs" in said
+    assert "the trainer starts cold: the job uses several GPUs" in said
     assert service.claims[-1].arches
     assert service.claims[0].arches == ["gfx942"] * 4
 
 
-def test_a_job_waits_while_other_programs_hold_the_memory_and_says_so(service, make_bench):
+def test_a_job_waits_while_other_programs_hold_the_memory_and_reports_it(service, make_bench):
     bench = make_bench([RX_7900_XTX])
     bench.use_memory(0, 9.1)
     attempt_id = service.add_job(steps=3)
@@ -159,13 +159,13 @@ def test_a_job_waits_while_other_programs_hold_the_memory_and_says_so(service, m
     key = RX_7900_XTX.pci_address
     assert "9.1 GiB of 24.0 GiB are in use" in messages(service, attempt_id)[0]
     phases = [e.data for e in service.events[attempt_id] if e.kind == "phase"]
-    assert f"waits for the memory of GPU {key}" in phases[-1]["text"]
+    assert f"waiting for the memory of GPU {key}" in phases[-1]["text"]
     bench.use_memory(0, 0.3)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
-    assert f"the memory of GPU {key} is free" in messages(service, attempt_id)
+    assert f"the memory of GPU {key} is free now" in messages(service, attempt_id)
 
 
-def test_after_too_long_a_wait_the_job_goes_back_and_the_gpu_waits_alone(service, make_bench):
+def test_after_too_long_a_wait_the_job_is_released_and_the_gpu_excluded(service, make_bench):
     bench = make_bench([RX_7900_XTX])
     bench.use_memory(0, 20)
     attempt_id = service.add_job(steps=3)
@@ -180,9 +180,7 @@ def test_after_too_long_a_wait_the_job_goes_back_and_the_gpu_waits_alone(service
     assert not bench.exclusions()
 
 
-def test_a_gpu_that_keeps_the_memory_of_a_dead_job_is_taken_out_until_it_is_back(
-    service, make_bench
-):
+def test_a_gpu_that_keeps_a_dead_jobs_memory_is_excluded_until_it_is_freed(service, make_bench):
     bench = make_bench([RX_7900_XTX])
     used = str(bench.use_memory(0, 0.3))
     attempt_id = service.add_job(steps=3, leave={used: f"{12 * GIB}\n"})
@@ -222,7 +220,7 @@ def start_with(bench, verdict):
     return bench.start(selftest_command=[sys.executable, FAKE_SELFTEST, str(verdict)])
 
 
-def test_a_faulted_gpu_is_left_alone_until_it_passes_its_self_test(service, make_bench, verdict):
+def test_a_faulty_gpu_is_excluded_until_it_passes_its_self_test(service, make_bench, verdict):
     bench = make_bench([RX_7900_XTX])
     start_with(bench, verdict)
     service.wait_for(lambda: calls_of(verdict) and not bench.exclusions())
@@ -247,7 +245,7 @@ def test_a_faulted_gpu_is_left_alone_until_it_passes_its_self_test(service, make
     assert all("--again" in call["asked"] for call in again)
 
 
-def test_a_gpu_that_nobody_tests_is_not_taken_out_for_ever(service, make_bench):
+def test_a_gpu_without_a_self_test_is_not_excluded_for_ever(service, make_bench):
     bench = make_bench([RX_7900_XTX])
     bench.start()
     faulted = service.add_job(steps=10, die_at=7, how=FAULT)
@@ -256,17 +254,17 @@ def test_a_gpu_that_nobody_tests_is_not_taken_out_for_ever(service, make_bench):
     assert not bench.exclusions()
 
 
-def test_a_test_that_dies_takes_the_gpu_out_with_its_last_words(service, make_bench, verdict):
+def test_a_self_test_that_dies_excludes_the_gpu_and_shows_its_output(service, make_bench, verdict):
     verdict.write_text("dies")
     bench = make_bench([RX_7900_XTX])
     start_with(bench, verdict)
     service.wait_for(lambda: "self_test_error" in bench.exclusions().values())
     (state,) = bench.agent.gpu_states()
-    assert "status -11 and said: testing gemm fp32" in state.excluded.message
+    assert "status -11; last output: testing gemm fp32" in state.excluded.message
     assert not service.claims
 
 
-def test_a_gpu_that_is_wrong_in_one_type_trains_in_the_others(service, make_bench, verdict):
+def test_a_gpu_that_is_wrong_in_one_type_trains_with_the_others(service, make_bench, verdict):
     verdict.write_text("fp16")
     bench = make_bench([RX_7900_XTX])
     start_with(bench, verdict)
@@ -277,7 +275,7 @@ def test_a_gpu_that_is_wrong_in_one_type_trains_in_the_others(service, make_benc
     assert "error 0.93, allowed 0.01" in denied[1]
 
 
-def test_a_wrong_library_keeps_a_gpu_out_until_it_is_avoided(
+def test_a_wrong_library_excludes_a_gpu_until_it_is_avoided(
     service, make_bench, verdict, monkeypatch
 ):
     verdict.write_text("hipblaslt")
@@ -308,7 +306,7 @@ def test_a_tested_gpu_is_not_tested_again_by_the_next_worker(service, make_bench
     assert len(calls_of(verdict)) == 1
 
 
-def test_a_worker_whose_gpus_are_all_left_alone_runs_on_its_cpu(service, make_bench):
+def test_a_worker_whose_gpus_are_all_excluded_runs_on_its_cpu(service, make_bench):
     bench = make_bench([RX_7900_XTX, RAPHAEL])
     attempt_id = service.add_job(steps=3)
     bench.start(gpus="0000:99:00.0")
@@ -320,7 +318,9 @@ def test_a_worker_whose_gpus_are_all_left_alone_runs_on_its_cpu(service, make_be
     assert line(service, attempt_id, "leases") == "[]"
 
 
-def test_a_lock_that_cannot_be_opened_for_a_while_costs_no_slot(service, make_bench, settings):
+def test_a_lock_that_cannot_be_opened_temporarily_does_not_lose_the_slot(
+    service, make_bench, settings
+):
     lock = settings.lock_dir / f"{RX_7900_XTX.pci_address}.lock"
     lock.mkdir(parents=True)
     agent = make_bench([RX_7900_XTX]).start_and_be_known()

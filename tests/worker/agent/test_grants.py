@@ -28,7 +28,7 @@ class LateFolder(LeaseFolder):
         return super().take(keys)
 
 
-def test_a_gpu_that_is_taken_out_while_it_is_asked_for_is_not_given(park, settings):
+def test_a_gpu_that_is_excluded_during_the_claim_is_not_leased(park, settings):
     leases = park._leases
     park._leases = LateFolder(
         settings.lock_dir, before=lambda: park.exclude(KEY, FAULTED, needs="self_test")
@@ -40,7 +40,7 @@ def test_a_gpu_that_is_taken_out_while_it_is_asked_for_is_not_given(park, settin
     assert park.take(KEY) is not None  # nothing was left locked
 
 
-def test_a_lock_that_cannot_be_opened_is_not_taken(park, settings):
+def test_a_lock_that_cannot_be_opened_is_not_leased(park, settings):
     lock = settings.lock_dir / f"{KEY}.lock"
     lock.mkdir()
     assert park.take(KEY) is None
@@ -48,7 +48,7 @@ def test_a_lock_that_cannot_be_opened_is_not_taken(park, settings):
     assert park.take(KEY) is not None
 
 
-def test_a_lease_that_cannot_be_described_is_held_all_the_same(park, monkeypatch):
+def test_a_lease_that_cannot_be_described_is_still_held(park, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -59,7 +59,7 @@ def test_a_lease_that_cannot_be_described_is_held_all_the_same(park, monkeypatch
     assert park.take(KEY) is None
 
 
-def test_where_the_sensors_of_leased_gpus_are_is_told_to_their_job(settings):
+def test_a_job_receives_the_sensor_folders_of_its_gpus(settings):
     known = HostGpu(KEY, GpuFacts(pci_address=KEY, card=2))
     unknown = HostGpu("gpu-1", GpuFacts())
     park = GpuPark([known, unknown], settings, worker_id="wrk_1")

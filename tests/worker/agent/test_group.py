@@ -16,7 +16,7 @@ time.sleep(60)
 """
 
 
-def test_a_group_is_all_its_processes_and_no_others(tmp_path):
+def test_a_group_consists_of_all_its_processes_and_no_others(tmp_path):
     for pid, group, name in ((10, 10, "python"), (11, 10, "a (b) c"), (12, 99, "other")):
         folder = tmp_path / str(pid)
         folder.mkdir()
@@ -35,7 +35,7 @@ def test_a_group_that_has_ended_uses_nothing(tmp_path):
     assert read_group(10, proc_dir=tmp_path) is None
 
 
-def test_a_group_whose_end_nobody_has_seen_yet_has_ended():
+def test_a_group_of_unreaped_zombies_has_ended():
     child = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE,
                              start_new_session=True)  # fmt: skip
     try:
@@ -45,7 +45,7 @@ def test_a_group_whose_end_nobody_has_seen_yet_has_ended():
         child.communicate()
 
 
-def test_a_real_group_shows_its_work_and_its_memory():
+def test_a_real_group_reports_its_cpu_time_and_memory():
     child = subprocess.Popen(
         [sys.executable, "-c", BUSY], stdout=subprocess.PIPE, start_new_session=True
     )

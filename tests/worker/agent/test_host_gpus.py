@@ -18,7 +18,7 @@ def join(views, facts, *, wanted="auto", is_hip=True, environ=None):
     return join_gpus(views, facts, wanted=wanted, is_hip=is_hip, environ=environ or {})
 
 
-def test_torch_and_the_driver_number_gpus_differently_and_are_joined_by_their_place():
+def test_torchs_and_the_drivers_gpus_are_joined_by_pci_address():
     first, second = join([view(0, "0000:43:00.0"), view(1, "0000:03:00.0")], [CARD, TWIN])
     assert (first.key, first.facts) == ("0000:43:00.0", TWIN)
     assert (second.key, second.facts) == ("0000:03:00.0", CARD)
@@ -35,7 +35,7 @@ def test_a_cuda_build_keeps_its_own_variable_and_needs_no_facts():
     assert (gpu.arch, gpu.facts.gfx, gpu.facts.vram_bytes) == ("sm_90", None, 8)
 
 
-def test_without_a_place_a_gpu_is_named_by_its_number():
+def test_without_a_pci_address_a_gpu_is_named_by_its_index():
     one, two = join([view(0), view(1)], [])
     assert (one.key, two.key) == ("gpu-0", "gpu-1")
 
@@ -67,6 +67,6 @@ def test_partitions_of_one_card_are_joined_in_their_order():
         ([view(0, "0000:03:00.0")], [CARD], "0000:99:00.0", ["not_wanted"]),
     ],
 )
-def test_each_gpu_that_is_left_alone_has_its_reason(views, facts, wanted, codes):
+def test_each_excluded_gpu_has_a_reason(views, facts, wanted, codes):
     gpus = join(views, facts, wanted=wanted)
     assert [gpu.excluded and gpu.excluded.code for gpu in gpus] == codes

@@ -49,7 +49,7 @@ def test_there_are_never_more_slots_than_gpus(num_gpus, wanted, num_slots):
     assert len(plan(inventory, wanted=wanted)) == num_slots
 
 
-def test_every_slot_has_a_thread_and_a_setting_counts():
+def test_every_slot_has_a_thread_and_the_setting_takes_precedence():
     assert {slot.threads for slot in plan(Inventory(), num_cores=2, wanted=4)} == {1}
     assert {slot.threads for slot in plan(Inventory(), threads=5)} == {5}
 
@@ -58,7 +58,7 @@ def test_every_slot_has_a_thread_and_a_setting_counts():
     ("program", "words"),
     [("import sys; sys.exit('no torch')", "status 1"), ("print('hello')", "unreadable")],
 )
-def test_an_inventory_that_fails_says_so(settings, tmp_path, program, words):
+def test_a_failed_inventory_reports_its_error(settings, tmp_path, program, words):
     broken = settings.model_copy(update={"inventory_command": [sys.executable, "-c", program]})
     with pytest.raises(InventoryFailed, match=words):
         ask_inventory(broken, Spawner(), source_dir=tmp_path)

@@ -29,7 +29,7 @@ ECHO = "import sys; print(sys.stdin.readline(), end='', flush=True)"
         ({}, False),
     ],
 )
-def test_the_export_is_made_ready_shortly_before_it_is_needed(progress, nearly):
+def test_the_export_child_is_started_shortly_before_it_is_needed(progress, nearly):
     assert is_nearly_trained(progress) is nearly
 
 
@@ -55,18 +55,18 @@ def test_a_spare_is_given_its_job_directory(spare, tmp_path):
     assert spare.pid is None
 
 
-def test_a_spare_of_another_environment_is_ended_and_not_used(spare, tmp_path):
+def test_a_spare_with_another_environment_is_ended_and_not_used(spare, tmp_path):
     spare.start({"A": "1"})
     reason = spare.give(JobDir(tmp_path), {"A": "2"})
-    assert reason == "the spare was started in another environment"
+    assert reason == "the spare was started with a different environment"
     assert spare.pid is None
 
 
-def test_without_a_spare_the_reason_is_told(spare, tmp_path):
+def test_without_a_spare_the_reason_is_returned(spare, tmp_path):
     assert spare.give(JobDir(tmp_path), {}) == "no spare was waiting"
 
 
-def test_a_spare_that_ended_is_told_with_its_log(spare, tmp_path):
+def test_a_spare_that_exited_is_reported_with_its_log(spare, tmp_path):
     spare.start({})
     child = spare._child
     spare._channel.shutdown(socket.SHUT_WR)
@@ -74,14 +74,14 @@ def test_a_spare_that_ended_is_told_with_its_log(spare, tmp_path):
     assert "spare.log" in spare.give(JobDir(tmp_path), {})
 
 
-def test_only_one_waits(spare):
+def test_only_one_spare_waits(spare):
     spare.start({})
     pid = spare.pid
     spare.start({})
     assert spare.pid == pid
 
 
-def test_after_the_end_none_waits_again(spare):
+def test_no_spare_is_started_after_close(spare):
     spare.close()
     spare.start({})
     assert spare.pid is None
@@ -102,7 +102,7 @@ with open(sys.argv[2]) as fifo:
 """
 
 
-def test_a_waiting_trainer_gets_the_lease_that_was_taken_after_it_was_started(tmp_path):
+def test_a_waiting_trainer_receives_a_lease_taken_after_its_start(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     spare = Spare(
         [sys.executable, "-c", HOLD, str(ROOT), str(tmp_path / "fifo")],
@@ -132,7 +132,7 @@ print("warm" if warm else "cold", sys.stdin.readline().strip() if warm else sys.
 """
 
 
-def test_what_stays_with_a_script_waits_for_the_next_one(tmp_path):
+def test_a_script_supervisor_waits_for_the_next_script(tmp_path):
     command = [sys.executable, "-c", KEEPER]
     settings = WorkerSettings(worker_dir=tmp_path / "worker", script_command=command)
     settings.worker_dir.mkdir()
@@ -156,7 +156,7 @@ def test_what_stays_with_a_script_waits_for_the_next_one(tmp_path):
     launcher.close()
 
 
-def test_a_new_child_inherits_what_it_is_given_and_nothing_else(tmp_path):
+def test_a_new_child_inherits_only_the_given_descriptors(tmp_path):
     folder = LeaseFolder(tmp_path / "locks")
     given, kept = folder.take(["0000:03:00.0", "0000:04:00.0"])
     child = Spawner().spawn(

@@ -23,7 +23,7 @@ def test_a_preview_reaches_the_service_while_the_job_trains(service, start_agent
     assert service.wait_for_finish(attempt_id).outcome == "cancelled"
 
 
-def test_event_files_of_all_jobs_are_kept_where_a_folder_is_set(service, start_agent, tmp_path):
+def test_event_files_of_all_jobs_are_kept_if_a_folder_is_set(service, start_agent, tmp_path):
     folder = tmp_path / "tensorboard"
     attempt_id = service.add_job(steps=10)
     start_agent(tensorboard_dir=folder)
@@ -35,7 +35,7 @@ def test_event_files_of_all_jobs_are_kept_where_a_folder_is_set(service, start_a
     assert service.blobs[artifact.sha256] == path.read_bytes()
 
 
-def test_the_event_file_of_a_scripts_next_attempt_goes_on_from_its_checkpoint(
+def test_the_event_file_of_a_scripts_next_attempt_continues_from_its_checkpoint(
     service, start_agent, tmp_path
 ):
     folder = tmp_path / "tensorboard"
@@ -54,7 +54,7 @@ def test_the_event_file_of_a_scripts_next_attempt_goes_on_from_its_checkpoint(
     assert steps == [*range(1, 11)]
 
 
-def test_mlflow_is_told_of_a_job(service, start_agent, mlflow):
+def test_a_job_is_reported_to_mlflow(service, start_agent, mlflow):
     attempt_id = service.add_job(steps=10)
     start_agent(mlflow_tracking_uri=mlflow.url, mlflow_experiment="flowers")
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
@@ -69,7 +69,7 @@ def test_mlflow_is_told_of_a_job(service, start_agent, mlflow):
     assert "warning" not in service.kinds(attempt_id)
 
 
-def test_a_cancel_that_came_before_the_end_is_what_mlflow_shows(service, start_agent, mlflow):
+def test_mlflow_shows_a_cancel_that_came_before_the_end(service, start_agent, mlflow):
     service.job_status = "cancelled"
     attempt_id = service.add_job(steps=10, metadata={"who's": "me"})
     start_agent(mlflow_tracking_uri=mlflow.url)
@@ -79,7 +79,7 @@ def test_a_cancel_that_came_before_the_end_is_what_mlflow_shows(service, start_a
     assert "warning" not in service.kinds(attempt_id)
 
 
-def test_an_mlflow_that_refuses_is_a_warning_on_a_job_that_succeeds(service, start_agent, mlflow):
+def test_a_refusal_by_mlflow_is_a_warning_on_a_successful_job(service, start_agent, mlflow):
     mlflow.refuse.add("runs/create")
     attempt_id = service.add_job(steps=10)
     start_agent(mlflow_tracking_uri=mlflow.url)

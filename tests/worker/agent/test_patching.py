@@ -46,7 +46,7 @@ def outcome(outcomes, name):
     return next(o for o in outcomes if o.name == name)
 
 
-def test_an_override_is_proved_in_a_child_once_and_then_remembered(tmp_path):
+def test_an_override_is_probed_once_in_a_child_and_then_remembered(tmp_path):
     settings = settings_of(tmp_path)
     for _ in range(2):
         patching = Patching(settings, ROCM)
@@ -57,7 +57,7 @@ def test_an_override_is_proved_in_a_child_once_and_then_remembered(tmp_path):
     assert (tmp_path / "probed").read_text() == "x"
 
 
-def test_the_child_sees_the_one_gpu_under_the_candidate(tmp_path):
+def test_the_probe_child_sees_one_gpu_with_the_candidate_override(tmp_path):
     says = (
         "import json, os, sys\n"
         "names = ('ROCR_VISIBLE_DEVICES', 'HSA_OVERRIDE_GFX_VERSION_2')\n"
@@ -78,7 +78,7 @@ def test_a_supported_card_is_never_probed(tmp_path):
     assert not (tmp_path / "probed").exists()
 
 
-def test_an_override_of_the_users_is_neither_probed_nor_changed(tmp_path, monkeypatch):
+def test_a_users_override_is_neither_probed_nor_changed(tmp_path, monkeypatch):
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
     patching = Patching(settings_of(tmp_path), ROCM)
     found = outcome(patching.decide([gpu("gfx1031")], cache_dir=tmp_path), "gfx_override")
@@ -115,7 +115,7 @@ def test_a_self_test_that_found_a_library_wrong_switches_it_off_for_that_gpu(tmp
     )
 
 
-def test_a_trainer_runs_in_what_was_decided_for_its_gpu(tmp_path):
+def test_a_trainer_runs_with_the_patches_decided_for_its_gpu(tmp_path):
     settings = settings_of(tmp_path)
     slot = SlotPlan(
         0, "gpu", "cuda:0", 1, gpu=gpu("gfx1100"), cache_key="gfx1100/x",
@@ -131,14 +131,14 @@ def test_a_trainer_runs_in_what_was_decided_for_its_gpu(tmp_path):
             assert environment[name] == value
 
 
-def test_a_slot_without_a_gpu_has_two_lines(tmp_path):
+def test_a_slot_without_a_gpu_has_two_patches(tmp_path):
     settings = settings_of(tmp_path)
     slot = SlotPlan(0, "cpu", "cpu", 1)
     launcher = Launcher(settings, Spawner(), slot=slot, patching=Patching(settings, Inventory()))
     assert [o.name for o in launcher.decide_patches()] == ["kernel_caches", "others"]
 
 
-def test_no_program_of_a_users_has_convolutions_searched_for(tmp_path):
+def test_a_users_script_never_gets_the_convolution_search(tmp_path):
     patching = Patching(settings_of(tmp_path), ROCM)
     for known, expected in ((True, "applied"), (None, "skipped")):
         outcomes = patching.decide([gpu("gfx1100")], cache_dir=tmp_path, has_fixed_shapes=known)

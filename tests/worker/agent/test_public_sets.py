@@ -122,7 +122,7 @@ def test_every_file_is_fetched_once(serve, fetch, tmp_path):
 
 
 @pytest.mark.parametrize("has_ranges", [True, False])
-def test_a_broken_off_download_goes_on(serve, fetch, tmp_path, has_ranges):
+def test_an_interrupted_public_download_resumes(serve, fetch, tmp_path, has_ranges):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy/images.gz.part").write_bytes(FILES["images.gz"][:1000])
     address, asked = serve(
@@ -133,7 +133,7 @@ def test_a_broken_off_download_goes_on(serve, fetch, tmp_path, has_ranges):
     assert asked[0] == ("/images.gz", "bytes=1000-")
 
 
-def test_a_complete_part_is_taken_as_it_is(serve, fetch, tmp_path):
+def test_a_complete_partial_file_is_used(serve, fetch, tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy/images.gz.part").write_bytes(FILES["images.gz"])
     address, _ = serve({f"/{name}": data for name, data in FILES.items()})
@@ -141,7 +141,7 @@ def test_a_complete_part_is_taken_as_it_is(serve, fetch, tmp_path):
     assert found(tmp_path) == FILES
 
 
-def test_mirrors_are_asked_first_and_one_that_lacks_a_file_is_passed_over(serve, fetch, tmp_path):
+def test_mirrors_are_tried_first_and_one_without_the_file_is_skipped(serve, fetch, tmp_path):
     mirror, asked_mirror = serve({"/toy/images.gz": FILES["images.gz"]})
     source, asked_source = serve({f"/{name}": data for name, data in FILES.items()})
     fetch(public_set(source), mirrors=[mirror])
@@ -150,21 +150,21 @@ def test_mirrors_are_asked_first_and_one_that_lacks_a_file_is_passed_over(serve,
     assert [path for path, _ in asked_source] == ["/labels.gz"]
 
 
-def test_other_bytes_are_never_kept(serve, fetch, tmp_path):
+def test_wrong_bytes_are_never_kept(serve, fetch, tmp_path):
     bad, _ = serve({"/toy/images.gz": b"nonsense", "/toy/labels.gz": b""})
     good, _ = serve({f"/{name}": data for name, data in FILES.items()})
     fetch(public_set(good), mirrors=[bad])
     assert found(tmp_path) == FILES
 
 
-def test_files_that_were_put_there_need_no_network(fetch, tmp_path):
+def test_files_that_were_put_there_by_hand_need_no_network(fetch, tmp_path):
     (tmp_path / "toy").mkdir()
     for name, data in FILES.items():
         (tmp_path / "toy" / name).write_bytes(data)
     assert fetch(public_set("http://127.0.0.1:9")) == []
 
 
-def test_without_a_network_it_is_said_where_to_put_the_file(fetch, tmp_path):
+def test_without_a_network_the_error_says_where_to_put_the_file(fetch, tmp_path):
     with pytest.raises(NotFetched) as caught:
         fetch(public_set("http://127.0.0.1:9/data"), mirrors=["http://127.0.0.1:9/mirror"])
     text = str(caught.value)
@@ -174,7 +174,7 @@ def test_without_a_network_it_is_said_where_to_put_the_file(fetch, tmp_path):
     assert "REDKILN_DATASET_MIRRORS" in text
 
 
-def test_a_stop_ends_a_download_and_keeps_what_came(serve, fetch, tmp_path):
+def test_a_stop_ends_a_download_and_keeps_the_received_bytes(serve, fetch, tmp_path):
     address, _ = serve({f"/{name}": data for name, data in FILES.items()})
     stop = StopSignal()
     stop.request(StopReason.STALLED)
@@ -194,7 +194,7 @@ def test_an_attempt_gets_the_folder_of_the_files(serve, tmp_path):
     assert found(tmp_path) == FILES
 
 
-def test_a_cancel_ends_a_wait_for_the_same_set_of_another_slot(tmp_path):
+def test_a_cancel_ends_a_wait_for_another_slots_download(tmp_path):
     stop = StopSignal()
     source = source_of(NOBODY, folder=tmp_path, stop=stop)
     ref = DatasetRef(id="ds_1", name="builtin:toy", kind="builtin")
@@ -204,7 +204,7 @@ def test_a_cancel_ends_a_wait_for_the_same_set_of_another_slot(tmp_path):
     assert not _FETCHING["toy"].locked()
 
 
-def test_an_attempt_fails_with_what_to_do_where_there_is_no_network(tmp_path):
+def test_an_attempt_without_a_network_fails_and_says_what_to_do(tmp_path):
     source = source_of(NOBODY, folder=tmp_path)
     ref = DatasetRef(id="ds_1", name="builtin:toy", kind="builtin")
     with ExitStack() as held, pytest.raises(DatasetMissing, match="Put the file") as caught:

@@ -13,7 +13,7 @@ def clock():
     return Clock(100.0)
 
 
-def test_sensors_are_named_by_the_place_of_their_gpu():
+def test_sensors_are_named_by_the_index_of_their_gpu():
     gpus = [
         GpuTelemetry(busy_ratio=0.5, power_watts=200.0, junction_celsius=71.0, edge_celsius=60.0),
         None,
@@ -28,7 +28,7 @@ def test_sensors_are_named_by_the_place_of_their_gpu():
     }
 
 
-def test_processor_time_becomes_a_share_of_all_cores(clock):
+def test_cpu_time_becomes_a_share_of_all_cores(clock):
     usages = iter([Usage(10.0, 500), Usage(13.0, 700)])
     recorder = Recorder(num_cores=4, read_usage=lambda _: next(usages), clock=clock)
     recorder.follow(1)
@@ -40,7 +40,7 @@ def test_processor_time_becomes_a_share_of_all_cores(clock):
     assert [value for _, value in series["host/memory_used_bytes"]] == [500, 700]
 
 
-def test_the_next_process_group_does_not_inherit_the_time_of_the_former(clock):
+def test_the_next_process_group_does_not_inherit_the_previous_ones_time(clock):
     usages = iter([Usage(10.0, 1), Usage(0.5, 1), Usage(1.0, 1)])
     recorder = Recorder(num_cores=1, read_usage=lambda _: next(usages), clock=clock)
     recorder.follow(1)
@@ -54,7 +54,7 @@ def test_the_next_process_group_does_not_inherit_the_time_of_the_former(clock):
     assert [value for _, value in recorder.series.peek()["host/cpu_ratio"]] == [0.5]
 
 
-def test_times_are_wall_times_that_never_go_back(clock):
+def test_times_are_wall_times_that_never_decrease(clock):
     before_ms = time.time() * 1000
     recorder = Recorder(num_cores=1, read_usage=lambda _: Usage(0.0, 1), clock=clock)
     recorder.follow(1)
@@ -63,7 +63,7 @@ def test_times_are_wall_times_that_never_go_back(clock):
     assert before_ms - 1 <= at_ms <= time.time() * 1000 + 1
 
 
-def test_reading_tells_its_own_cost(clock):
+def test_the_cost_of_reading_is_measured(clock):
     def slow(_group):
         clock.now += 0.25
         return Usage(0.0, 1)
@@ -75,7 +75,7 @@ def test_reading_tells_its_own_cost(clock):
     assert recorder.mean_seconds == pytest.approx(0.25)
 
 
-def test_a_sensor_that_breaks_costs_telemetry_and_nothing_else():
+def test_a_failing_sensor_ends_telemetry_and_nothing_else():
     def broken(_group):
         raise ValueError("no such file")
 

@@ -62,7 +62,7 @@ def known(tmp_path, service, failures):
     )
 
 
-def test_a_welcome_tells_how_often_to_ask_and_is_there_for_others_to_see(known, service, tmp_path):
+def test_a_welcome_sets_the_poll_interval_and_writes_the_ready_file(known, service, tmp_path):
     assert not known.is_known
     assert known.greet(slots=2)
     assert known.is_known
@@ -72,7 +72,7 @@ def test_a_welcome_tells_how_often_to_ask_and_is_there_for_others_to_see(known, 
     assert (tmp_path / "ready").read_text() == f"{os.getpid()}\n"
 
 
-def test_without_a_doorbell_the_worker_asks_more_often(tmp_path, service):
+def test_without_a_doorbell_the_worker_polls_more_often(tmp_path, service):
     alone = Registration(
         service,
         WorkerSettings(worker_dir=tmp_path, broker_url=None),
@@ -85,7 +85,7 @@ def test_without_a_doorbell_the_worker_asks_more_often(tmp_path, service):
     assert alone.poll_seconds == NO_BROKER_POLL_SECONDS
 
 
-def test_a_service_that_is_away_is_greeted_again_later(known, service, failures, tmp_path):
+def test_the_hello_to_an_unreachable_service_is_repeated(known, service, failures, tmp_path):
     service.answer = ServiceAway("connection refused")
     assert not known.greet(slots=1)
     assert known.is_unanswered
@@ -94,15 +94,15 @@ def test_a_service_that_is_away_is_greeted_again_later(known, service, failures,
 
 
 @pytest.mark.parametrize("ask", [lambda k: k.greet(slots=1), lambda k: k.claim(OFFERS, hint=None)])
-def test_another_protocol_is_no_reason_to_try_again(known, service, failures, ask):
+def test_another_protocol_version_is_not_retried(known, service, failures, ask):
     service.answer = ProtocolMismatch("the service speaks protocol 9")
     assert not ask(known)
     assert failures == [
-        "the service speaks protocol 9; install the same release of service and worker"
+        "the service speaks protocol 9; install the same release of the service and the worker"
     ]
 
 
-def test_a_claim_without_an_answer_is_asked_again_under_its_name(known, service):
+def test_a_claim_without_an_answer_is_repeated_with_its_id(known, service):
     known.greet(slots=1)
     service.answer = ServiceAway("timed out")
     assert known.claim(OFFERS, hint=None) is None
@@ -115,7 +115,7 @@ def test_a_claim_without_an_answer_is_asked_again_under_its_name(known, service)
     assert again.hint == "job_1"
 
 
-def test_a_refused_claim_is_over_and_the_next_one_is_another(known, service, failures):
+def test_after_a_refused_claim_the_next_one_has_a_new_id(known, service, failures):
     known.greet(slots=1)
     service.answer = Refused(422, code="invalid", detail="no such kind")
     assert known.claim(OFFERS, hint=None) is None
@@ -125,7 +125,7 @@ def test_a_refused_claim_is_over_and_the_next_one_is_another(known, service, fai
     assert not failures
 
 
-def test_a_worker_that_was_forgotten_greets_again_but_not_twice_in_a_minute(
+def test_a_forgotten_worker_says_hello_again_but_not_twice_in_a_minute(
     known, service, failures, clock
 ):
     known.greet(slots=1)

@@ -73,7 +73,7 @@ def say(jobdir, *texts):
             events.write(EventKind.MESSAGE, text=text)
 
 
-def test_silence_is_a_heartbeat(reporter, receiver):
+def test_an_empty_report_is_a_heartbeat(reporter, receiver):
     reporter.start()
     wait_for(lambda: len(receiver.times) >= 3)
     assert receiver.times[2] - receiver.times[1] >= 0.28
@@ -92,7 +92,7 @@ def test_a_change_of_state_is_sent_at_once(reporter, receiver, jobdir):
     assert time.monotonic() - began < 0.1
 
 
-def test_news_wait_for_company(receiver, jobdir, stop):
+def test_news_is_sent_in_batches(receiver, jobdir, stop):
     reporter = Reporter(receiver, jobdir, stop, report_seconds=0.3)
     reporter.start()
     for number in range(40):
@@ -104,7 +104,7 @@ def test_news_wait_for_company(receiver, jobdir, stop):
     assert len(receiver.times) < 8
 
 
-def test_the_last_words_are_flushed(reporter, receiver, jobdir):
+def test_the_last_events_are_flushed(reporter, receiver, jobdir):
     say(jobdir, "a", "b")
     jobdir.log_path.write_bytes(b"x" * 600_000)
     reporter.halt()
@@ -112,7 +112,7 @@ def test_the_last_words_are_flushed(reporter, receiver, jobdir):
     assert (receiver.texts, len(receiver.log), reporter.last_seq) == (["a", "b"], 600_000, 2)
 
 
-def test_half_a_line_does_not_hold_the_end_up(reporter, receiver, jobdir):
+def test_an_incomplete_line_does_not_delay_the_end(reporter, receiver, jobdir):
     say(jobdir, "a")
     with jobdir.events_path.open("ab") as file:
         file.write(b'{"half":')
@@ -128,7 +128,7 @@ def test_a_service_that_is_away_is_asked_again(reporter, receiver, jobdir, stop)
     assert stop.reason is None
 
 
-def test_a_gap_is_filled_from_the_file(reporter, receiver, jobdir):
+def test_a_sequence_gap_is_filled_from_the_file(reporter, receiver, jobdir):
     say(jobdir, "a", "b")
     reporter.flush()
     receiver.texts = receiver.texts[:1]  # its database was put back
@@ -137,7 +137,7 @@ def test_a_gap_is_filled_from_the_file(reporter, receiver, jobdir):
     assert receiver.texts == ["a", "b", "c"]
 
 
-def test_what_was_taken_in_but_not_acknowledged_is_not_doubled(reporter, receiver, jobdir):
+def test_received_but_unacknowledged_events_are_not_duplicated(reporter, receiver, jobdir):
     say(jobdir, "a", "b")
     receiver.texts = ["a", "b"]  # the answer to an earlier report was lost
     say(jobdir, "c")
@@ -145,14 +145,14 @@ def test_what_was_taken_in_but_not_acknowledged_is_not_doubled(reporter, receive
     assert receiver.texts == ["a", "b", "c"]
 
 
-def test_a_part_that_was_acknowledged_is_not_sent_again(reporter, receiver, jobdir):
+def test_an_acknowledged_part_is_not_sent_again(reporter, receiver, jobdir):
     receiver.ack_limit = 2
     say(jobdir, "a", "b", "c", "d", "e")
     reporter.flush()
     assert receiver.texts == ["a", "b", "c", "d", "e"]
 
 
-def test_a_full_log_is_sent_no_more_and_the_loss_is_counted(reporter, receiver, jobdir):
+def test_a_full_log_is_no_longer_sent_and_the_loss_is_counted(reporter, receiver, jobdir):
     receiver.log_full = True
     jobdir.log_path.write_bytes(b"x" * 10)
     reporter.flush()
@@ -183,7 +183,7 @@ def test_a_cancel_comes_back_with_a_report(reporter, receiver, stop):
     wait_for(lambda: stop.reason == StopReason.CANCELLED)
 
 
-def test_telemetry_goes_along_and_is_dropped_once_it_has_arrived(reporter, receiver):
+def test_telemetry_is_sent_with_reports_and_dropped_once_it_has_arrived(reporter, receiver):
     reporter.series.add({"gpu/0/power_watts": 200.0}, at_ms=1000)
     receiver.errors = [ServiceAway("not now")]
     reporter.start()
@@ -192,7 +192,7 @@ def test_telemetry_goes_along_and_is_dropped_once_it_has_arrived(reporter, recei
     assert reporter.series.peek() == {}
 
 
-def test_telemetry_does_not_go_along_with_every_report(receiver, jobdir, stop):
+def test_telemetry_is_not_sent_with_every_report(receiver, jobdir, stop):
     now = iter(range(100, 200, 2))
     reporter = Reporter(receiver, jobdir, stop, report_seconds=2.0, clock=lambda: next(now))
     for second in range(3):

@@ -19,7 +19,7 @@ from worker.agent.sent_files import name_table
         (gzip.compress(b"a,b\n", mtime=0)[:6], "data"),
     ],
 )
-def test_a_table_is_named_by_what_is_in_it(tmp_path, content, name):
+def test_a_table_is_named_by_its_content(tmp_path, content, name):
     path = tmp_path / "data"
     path.write_bytes(content)
     assert name_table(path) == name

@@ -9,7 +9,7 @@ HOUR_MS = 3_600_000
     ("age_ms", "period_ms"),
     [(0, 1000), (600_000, 1000), (HOUR_MS, 6000), (24 * HOUR_MS, 60_000), (10**12, 60_000)],
 )
-def test_points_grow_rarer_as_an_attempt_grows_old(age_ms, period_ms):
+def test_points_become_sparser_as_an_attempt_ages(age_ms, period_ms):
     assert choose_period_ms(age_ms) == period_ms
 
 
@@ -24,14 +24,14 @@ def test_the_first_minutes_are_kept_second_by_second():
     assert [at for at, _ in buffer.peek()["gpu/0/power_watts"]] == [1000 * n for n in range(60)]
 
 
-def test_hours_take_little_more_than_minutes():
+def test_hours_need_few_more_points_than_minutes():
     buffer = SeriesBuffer()
     record(buffer, seconds=4 * 3600)
     num_points = len(buffer.peek(10**6)["gpu/0/power_watts"])
     assert 2 * FINE_POINTS < num_points < 5 * FINE_POINTS
 
 
-def test_a_point_is_the_mean_of_its_period_and_of_bytes_the_highest():
+def test_a_point_is_the_mean_of_its_period_but_the_maximum_for_bytes():
     buffer = SeriesBuffer()
     for at_ms, value in ((0, 0.0), (400, 2.0), (1000, 4.0)):
         buffer.add({"gpu/0/busy_ratio": value, "host/memory_used_bytes": value}, at_ms=at_ms)
@@ -40,7 +40,7 @@ def test_a_point_is_the_mean_of_its_period_and_of_bytes_the_highest():
     assert points["host/memory_used_bytes"] == [(0, 0.0), (1000, 4.0)]
 
 
-def test_what_is_not_acknowledged_stays():
+def test_unacknowledged_points_are_kept():
     buffer = SeriesBuffer()
     record(buffer, seconds=5, name="a")
     sent = buffer.peek(2)
@@ -51,7 +51,7 @@ def test_what_is_not_acknowledged_stays():
     assert len(buffer.peek()["b"]) == 1
 
 
-def test_while_the_service_is_away_only_so_much_is_kept():
+def test_while_the_service_is_unreachable_the_points_are_bounded():
     buffer = SeriesBuffer()
     record(buffer, seconds=200_000)
     points = buffer.peek(10**6)["gpu/0/power_watts"]
@@ -59,7 +59,7 @@ def test_while_the_service_is_away_only_so_much_is_kept():
     assert points[-1][0] > 199_000_000 - 60_000
 
 
-def test_a_sensor_that_falls_silent_leaves_a_gap_and_no_zero():
+def test_a_silent_sensor_leaves_a_gap_instead_of_zeros():
     buffer = SeriesBuffer()
     buffer.add({"a": 1.0, "b": 1.0}, at_ms=0)
     buffer.add({"b": 2.0}, at_ms=1000)

@@ -14,7 +14,7 @@ def texts(lines):
     return [line.event.data["text"] for line in lines]
 
 
-def test_events_come_in_order_and_once_they_are_acknowledged(tmp_path):
+def test_events_are_read_in_order_and_repeated_until_acknowledged(tmp_path):
     path = tmp_path / "events.jsonl"
     write(path, 5)
     spool = EventSpool(path)
@@ -28,7 +28,7 @@ def test_events_come_in_order_and_once_they_are_acknowledged(tmp_path):
     assert (spool.next_seq, spool.peek()) == (6, [])
 
 
-def test_half_a_line_is_not_there_yet(tmp_path):
+def test_an_incomplete_line_is_not_read(tmp_path):
     path = tmp_path / "events.jsonl"
     write(path, 1)
     with path.open("ab") as file:
@@ -38,13 +38,13 @@ def test_half_a_line_is_not_there_yet(tmp_path):
     assert spool.take() == []
 
 
-def test_a_missing_file_holds_nothing(tmp_path):
+def test_a_missing_file_counts_as_empty(tmp_path):
     assert EventSpool(tmp_path / "none").take() == []
     assert read_log_chunk(tmp_path / "none", offset=0) is None
     assert read_tail(tmp_path / "none") == ""
 
 
-def test_an_unreadable_line_becomes_a_message_so_that_numbers_stay(tmp_path):
+def test_an_unreadable_line_becomes_a_message_and_keeps_its_number(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"rubbish\n")
     write(path, 1)
@@ -53,7 +53,7 @@ def test_an_unreadable_line_becomes_a_message_so_that_numbers_stay(tmp_path):
     assert "rubbish" in events[0].data["text"]
 
 
-def test_batches_are_bounded_but_a_long_line_still_goes(tmp_path):
+def test_batches_are_bounded_but_a_long_line_is_still_sent(tmp_path):
     path = tmp_path / "events.jsonl"
     with EventWriter(path) as events:
         for size in (10, 10, 5000, 10):
@@ -78,7 +78,7 @@ def test_seeking_goes_to_an_event_by_its_number(tmp_path):
     assert (spool.next_seq, spool.peek()) == (7, [])
 
 
-def test_a_loss_that_is_no_number_can_be_shipped(tmp_path):
+def test_a_loss_that_is_not_a_number_can_be_sent(tmp_path):
     path = tmp_path / "events.jsonl"
     with EventWriter(path) as events:
         events.write(EventKind.METRICS, points={"loss": [[1, float("nan")]]})
@@ -86,7 +86,7 @@ def test_a_loss_that_is_no_number_can_be_shipped(tmp_path):
     assert json.loads(event.model_dump_json())["data"]["points"]["loss"] == [[1, None]]
 
 
-def test_the_log_is_read_in_pieces_whatever_its_bytes(tmp_path):
+def test_the_log_is_read_in_chunks_of_any_bytes(tmp_path):
     path = tmp_path / "trainer.log"
     path.write_bytes(b"ab\xff\x00cd")
     chunk = read_log_chunk(path, offset=1, max_bytes=3)

@@ -58,7 +58,7 @@ def teller(receiver, gpus):
     teller.halt()
 
 
-def test_nothing_is_told_before_the_welcome_and_something_at_once_after_it(teller, receiver):
+def test_no_status_is_sent_before_the_welcome_and_one_right_after_it(teller, receiver):
     teller.start()
     time.sleep(0.05)
     assert receiver.requests == []
@@ -68,21 +68,21 @@ def test_nothing_is_told_before_the_welcome_and_something_at_once_after_it(telle
     assert receiver.requests[0].sampling_seconds == 0.0004
 
 
-def test_a_host_without_sensors_tells_its_status_once(teller, receiver, gpus):
+def test_a_host_without_sensors_sends_its_status_once(teller, receiver, gpus):
     gpus[:] = [gpu()]
     assert [teller.tell() for _ in range(3)] == [True, False, False]
     gpus.clear()
     assert teller.tell()
 
 
-def test_sensors_are_told_every_time_under_rising_numbers(teller, receiver):
+def test_sensor_readings_are_sent_every_time_with_increasing_numbers(teller, receiver):
     for _ in range(3):
         assert teller.tell()
     numbers = [request.seq for request in receiver.requests]
     assert numbers == sorted(set(numbers))
 
 
-def test_what_the_doctor_found_is_told_until_it_has_arrived(teller, receiver):
+def test_the_doctors_report_is_sent_until_it_has_arrived(teller, receiver):
     teller.tell_doctor(DOCTOR)
     receiver.errors = [ServiceAway("not now")]
     with pytest.raises(ServiceAway):
@@ -92,7 +92,7 @@ def test_what_the_doctor_found_is_told_until_it_has_arrived(teller, receiver):
     assert [request.doctor for request in receiver.requests] == [DOCTOR, DOCTOR, None]
 
 
-def test_a_new_welcome_tells_all_again(teller, receiver, gpus):
+def test_a_new_welcome_resends_the_whole_status(teller, receiver, gpus):
     gpus[:] = [gpu()]
     teller.start()
     for count in (1, 2):
@@ -103,9 +103,7 @@ def test_a_new_welcome_tells_all_again(teller, receiver, gpus):
 @pytest.mark.parametrize(
     "error", [Refused(404, code="not_found", detail="what?"), Superseded("say hello first")]
 )
-def test_a_service_that_does_not_want_it_is_left_in_peace_until_the_next_hello(
-    teller, receiver, error
-):
+def test_a_service_that_rejects_statuses_gets_none_until_the_next_hello(teller, receiver, error):
     receiver.errors = [error]
     teller.start()
     teller.welcome()
@@ -117,7 +115,7 @@ def test_a_service_that_does_not_want_it_is_left_in_peace_until_the_next_hello(
     receiver.wait_for(2)
 
 
-def test_a_status_that_cannot_be_read_from_the_host_ends_no_thread(receiver):
+def test_a_failed_reading_does_not_end_the_status_thread(receiver):
     broken = [ValueError("a damaged tree")]
 
     def read_gpus():
@@ -135,14 +133,14 @@ def test_a_status_that_cannot_be_read_from_the_host_ends_no_thread(receiver):
     teller.halt()
 
 
-def test_an_old_reading_is_not_called_live():
+def test_an_old_reading_is_not_sent_as_live():
     now = datetime.now(UTC)
     state = gpu(at=now - timedelta(seconds=20), power_watts=1.0)
     assert drop_old_telemetry(state, oldest=now - timedelta(seconds=30)) == state
     assert drop_old_telemetry(state, oldest=now).facts.telemetry is None
 
 
-def test_news_is_what_differs(teller, receiver, gpus):
+def test_only_a_changed_status_is_news(teller, receiver, gpus):
     gpus[:] = [gpu()]
     teller.tell()
     (first,) = receiver.requests

@@ -18,13 +18,13 @@ def is_readable(stop):
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(StopReason, repeat=2)))
-def test_the_highest_reason_counts(stop, first, second):
+def test_the_highest_reason_wins(stop, first, second):
     stop.request(first)
     stop.request(second)
     assert stop.reason == max(first, second)
 
 
-def test_each_rise_is_seen_once(stop):
+def test_each_higher_reason_is_seen_once(stop):
     assert not is_readable(stop)
     stop.request(StopReason.SHUTDOWN)
     assert is_readable(stop)
@@ -42,7 +42,7 @@ def test_a_wait_ends_when_it_is_asked_to(stop):
         stop.wait(60)
 
 
-def test_only_what_counts_is_checked(stop):
+def test_lower_reasons_are_ignored_by_the_check(stop):
     stop.request(StopReason.SHUTDOWN)
     stop.check(least=StopReason.CANCELLED)
     with pytest.raises(Stopped):
@@ -52,5 +52,5 @@ def test_only_what_counts_is_checked(stop):
 def test_a_request_after_the_end_is_harmless(stop):
     stop.close()
     stop.request(StopReason.SUPERSEDED)
-    with pytest.raises(ValueError, match="over"):
+    with pytest.raises(ValueError, match="has ended"):
         stop.fileno()

@@ -20,7 +20,7 @@ def newest_gpus(service):
     return {gpu.key: gpu for gpu in service.statuses[-1].gpus} if service.statuses else {}
 
 
-def test_gpus_are_told_with_their_sensors_and_why_they_are_left_alone(service, agent):
+def test_gpus_are_reported_with_their_sensors_and_exclusions(service, agent):
     service.wait_for(lambda: any(gpu.facts.telemetry for gpu in newest_gpus(service).values()))
     gpus = newest_gpus(service)
     card, apu = gpus[RX_7900_XTX.pci_address], gpus[RAPHAEL.pci_address]
@@ -44,14 +44,14 @@ def test_sensors_are_live(service, agent, machine):
     )
 
 
-def test_a_host_without_gpus_tells_its_status_once(service, start_agent, tmp_path):
+def test_a_host_without_gpus_sends_its_status_once(service, start_agent, tmp_path):
     start_agent(topology_dir=tmp_path / "none", drm_dir=tmp_path / "none")
     attempt_id = service.add_job(steps=5)
     service.wait_for_finish(attempt_id)
     assert [status.gpus for status in service.statuses] == [[]]
 
 
-def test_what_a_trainer_takes_of_its_host_goes_along_with_its_reports(service, start_agent):
+def test_a_trainers_cpu_and_memory_use_is_sent_with_its_reports(service, start_agent):
     attempt_id = service.add_job(steps=100, step_seconds=0.02)
     start_agent()
     service.wait_for_finish(attempt_id)
@@ -66,7 +66,7 @@ def test_what_a_trainer_takes_of_its_host_goes_along_with_its_reports(service, s
     assert all(value > 1_000_000 for _, value in points["host/memory_used_bytes"])
 
 
-def test_a_service_that_knows_no_status_gets_its_jobs_done(service, start_agent, machine):
+def test_a_service_without_statuses_still_gets_its_jobs_done(service, start_agent, machine):
     service.status = lambda _: (404, {"code": "not_found"})
     start_agent(topology_dir=machine.topology_dir, drm_dir=machine.drm_dir)
     attempt_id = service.add_job(steps=3)

@@ -40,7 +40,7 @@ def test_metrics_become_scalars_while_the_attempt_runs(tmp_path):
     board.close()
 
 
-def test_what_training_went_back_over_is_taken_back(tmp_path):
+def test_points_that_training_repeats_are_discarded(tmp_path):
     path = tmp_path / "events.out.tfevents"
     board = TensorBoard([path])
     back = Event(at=AT, kind=EventKind.METRICS, data={"points": {}, "undone_after": 1})
@@ -60,7 +60,7 @@ def test_what_training_went_back_over_is_taken_back(tmp_path):
     assert [event.step for event in told] == [1, 2, 2, 2]
 
 
-def test_a_folder_for_all_jobs_gets_the_same(tmp_path):
+def test_a_folder_for_all_jobs_gets_the_same_events(tmp_path):
     folder = name_folder(tmp_path, job_id="job_01ab", job_name="../flowers & co")
     assert folder == tmp_path / "flowers---co-01ab"
     paths = [tmp_path / "a" / "events.out.tfevents", folder / "events.out.tfevents.001"]
@@ -102,7 +102,7 @@ def shown(folder):
 
 
 @pytest.mark.parametrize(("resumed_from", "left"), [(2, [1, 2]), (None, [])])
-def test_a_later_attempts_file_takes_back_what_is_made_again(tmp_path, resumed_from, left):
+def test_a_later_attempts_file_discards_repeated_points(tmp_path, resumed_from, left):
     folder, own = tmp_path / "all", tmp_path / "extra" / "events.out.tfevents"
     first = TensorBoard([folder / "events.out.tfevents.001"])
     first.heed(metrics(train__loss=[[1, 2.0], [2, 1.5], [3, 1.2]], lr=[[1, 0.1], [3, 0.1]]))
@@ -122,9 +122,7 @@ def test_a_later_attempts_file_takes_back_what_is_made_again(tmp_path, resumed_f
 
 
 @pytest.mark.parametrize(("undone_after", "begin"), [(0, 1), (1, 2), (None, 1)])
-def test_what_goes_back_further_than_its_checkpoint_takes_that_back_too(
-    tmp_path, undone_after, begin
-):
+def test_a_restart_before_the_checkpoint_discards_those_points_too(tmp_path, undone_after, begin):
     first = TensorBoard([tmp_path / "events.out.tfevents.001"])
     first.heed(metrics(train__loss=[[1, 2.0], [2, 1.5], [3, 1.2]]))
     first.close()
@@ -157,7 +155,7 @@ def test_a_full_disk_ends_the_file_and_nothing_else(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("value", [None, float("nan")])
-def test_a_value_that_is_no_number_is_shown_as_one(tmp_path, value):
+def test_a_value_that_is_not_a_number_is_written_as_nan(tmp_path, value):
     board = TensorBoard([tmp_path / "events.out.tfevents"])
     board.heed(metrics(train__loss=[[1, value]]))
     board.close()

@@ -18,7 +18,7 @@ def read(path):
     return found
 
 
-def test_checksums_are_those_of_the_standard():
+def test_checksums_match_the_standard():
     # RFC 3720, appendix B.4.
     assert crc32c(bytes(32)) == 0x8A9136AA
     assert crc32c(b"\xff" * 32) == 0x62A8AB43
@@ -26,7 +26,7 @@ def test_checksums_are_those_of_the_standard():
     assert crc32c(b"123456789") == 0xE3069283
 
 
-def test_checksums_of_a_record_are_those_of_another_writer():
+def test_record_checksums_match_another_writers():
     from tensorboardX.crc32c import crc32c as theirs
 
     data = "loss à 3".encode() * 20

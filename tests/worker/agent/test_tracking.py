@@ -70,19 +70,19 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
     (tmp_path / "report.md").write_text("# a model")
     files = [tmp_path / "model.onnx", tmp_path / "report.md", tmp_path / "missing.png"]
     assert run.finish("succeeded", files) is None
-    told = server.only_run()
-    assert told["name"] == "flowers"
-    assert told["status"] == "FINISHED"
-    assert told["end"] > 0
-    assert told["params"]["training.optimizer.lr"] == "0.002"
-    assert told["params"]["model.name"] == "amdnet"
-    assert told["metrics"] == [
+    run_on_server = server.only_run()
+    assert run_on_server["name"] == "flowers"
+    assert run_on_server["status"] == "FINISHED"
+    assert run_on_server["end"] > 0
+    assert run_on_server["params"]["training.optimizer.lr"] == "0.002"
+    assert run_on_server["params"]["model.name"] == "amdnet"
+    assert run_on_server["metrics"] == [
         ("train/loss", 1, 2.0),
         ("train/loss", 2, 1.5),
         ("val/accuracy", 2, 0.5),
         ("test/accuracy", 2, 0.75),
     ]
-    assert told["tags"] == {
+    assert run_on_server["tags"] == {
         "redkiln.job_id": "job_1",
         "redkiln.dataset_fingerprint": "f00d",
         "redkiln.device": "cpu",
@@ -94,7 +94,7 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
     assert set(server.files) == {"1/run1/artifacts/model.onnx", "1/run1/artifacts/report.md"}
 
 
-def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow, track):
+def test_a_jobs_next_attempt_continues_the_same_run(mlflow, track):
     server = mlflow()
     first = track(server.url)
     first.heed(resolved())
@@ -106,11 +106,11 @@ def test_a_jobs_next_attempt_goes_on_in_the_same_run(mlflow, track):
     second.heed(resolved({"training": {"batch_size": 32, "accumulation": 2}}))
     second.heed(metrics({"train/loss": [[2, 1.0]]}))
     assert second.finish("failed", []) is None
-    told = server.only_run()
-    assert told["params"]["training.batch_size"] == "64"
-    assert told["params"]["training.accumulation"] == "2"
-    assert [step for _, step, _ in told["metrics"]] == [1, 2]
-    assert told["status"] == "FAILED"
+    run_on_server = server.only_run()
+    assert run_on_server["params"]["training.batch_size"] == "64"
+    assert run_on_server["params"]["training.accumulation"] == "2"
+    assert [step for _, step, _ in run_on_server["metrics"]] == [1, 2]
+    assert run_on_server["status"] == "FAILED"
     other = track(server.url, job_id="job_2")
     assert other.finish("cancelled", []) is None
     assert len(server.runs) == 2
@@ -123,12 +123,12 @@ def test_more_than_a_batch_takes_several_requests(mlflow, track):
     run.heed(resolved({f"p{n}": n for n in range(250)}))
     run.heed(metrics({"train/loss": [[step, 1 / step] for step in range(1, 2501)]}))
     assert run.finish("succeeded", []) is None
-    told = server.only_run()
-    assert len(told["params"]) == 250
-    assert [step for _, step, _ in told["metrics"]] == list(range(1, 2501))
+    run_on_server = server.only_run()
+    assert len(run_on_server["params"]) == 250
+    assert [step for _, step, _ in run_on_server["metrics"]] == list(range(1, 2501))
 
 
-def test_points_that_are_no_numbers_are_left_out(mlflow, track):
+def test_points_that_are_not_finite_are_omitted(mlflow, track):
     server = mlflow()
     run = track(server.url)
     run.heed(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
@@ -136,7 +136,7 @@ def test_points_that_are_no_numbers_are_left_out(mlflow, track):
     assert server.only_run()["metrics"] == [("train/loss", 3, 1.0)]
 
 
-def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow, track):
+def test_a_temporarily_unreachable_server_misses_nothing(mlflow, track):
     server = mlflow()
     server.away = 3
     run = track(server.url)
@@ -146,13 +146,13 @@ def test_a_server_that_is_away_for_a_while_misses_nothing(mlflow, track):
     assert server.only_run()["metrics"] == [("train/loss", 1, 2.0)]
 
 
-def test_a_server_that_never_answers_is_a_warning_and_no_wait(monkeypatch, track):
+def test_a_server_that_never_answers_causes_a_warning_and_no_long_wait(monkeypatch, track):
     monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
     run = track("http://127.0.0.1:9")
     run.heed(resolved())
-    untold = run.finish("succeeded", [])
-    assert untold is not None
-    assert "did not take everything in time" in untold
+    warning = run.finish("succeeded", [])
+    assert warning is not None
+    assert "did not take everything in time" in warning
 
 
 def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
@@ -161,26 +161,28 @@ def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
     run = track(server.url)
     run.heed(resolved())
     assert run.finish("succeeded", []) == (
-        "MLflow refused what it was told: runs/log-batch is not allowed (400)"
+        "MLflow refused some of the run's data: runs/log-batch is not allowed (400)"
     )
 
 
-def test_a_refused_parameter_costs_itself_and_nothing_else(mlflow, tmp_path, track):
+def test_only_the_refused_parameter_is_missing(mlflow, tmp_path, track):
     server = mlflow()
     server.refuse.add("training.batch_size")
     run = track(server.url)
     run.heed(resolved())
     run.heed(metrics({"train/loss": [[1, 2.0]]}))
     (tmp_path / "report.md").write_text("# a model")
-    untold = run.finish("succeeded", [tmp_path / "report.md"])
-    assert untold == "MLflow refused what it was told: training.batch_size is not allowed (400)"
-    told = server.only_run()
-    assert set(told["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
-    assert told["metrics"] == [("train/loss", 1, 2.0)]
-    assert (told["status"], len(server.files)) == ("FINISHED", 1)
+    warning = run.finish("succeeded", [tmp_path / "report.md"])
+    assert (
+        warning == "MLflow refused some of the run's data: training.batch_size is not allowed (400)"
+    )
+    run_on_server = server.only_run()
+    assert set(run_on_server["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
+    assert run_on_server["metrics"] == [("train/loss", 1, 2.0)]
+    assert (run_on_server["status"], len(server.files)) == ("FINISHED", 1)
 
 
-def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path, track):
+def test_only_the_refused_series_or_file_is_missing(mlflow, tmp_path, track):
     server = mlflow()
     server.refuse |= {"bad", "model.onnx"}
     run = track(server.url)
@@ -188,15 +190,15 @@ def test_a_refused_series_or_file_costs_itself_and_nothing_else(mlflow, tmp_path
     names = ["model.onnx", "report.md"]
     for name in names:
         (tmp_path / name).write_text(name)
-    untold = run.finish("succeeded", [tmp_path / name for name in names])
-    assert untold == "MLflow refused what it was told: bad is not allowed (400)"
-    told = server.only_run()
-    assert sorted(told["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
+    warning = run.finish("succeeded", [tmp_path / name for name in names])
+    assert warning == "MLflow refused some of the run's data: bad is not allowed (400)"
+    run_on_server = server.only_run()
+    assert sorted(run_on_server["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
     assert list(server.files) == ["1/run1/artifacts/report.md"]
-    assert told["status"] == "FINISHED"
+    assert run_on_server["status"] == "FINISHED"
 
 
-def test_refused_files_leave_no_run_running(mlflow, tmp_path, track):
+def test_refused_files_do_not_leave_the_run_running(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
@@ -218,7 +220,7 @@ CLASSES = [
 ]
 
 
-def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
+def test_classes_and_metrics_with_any_name_are_reported(mlflow, track):
     server = mlflow()
     run = track(server.url)
     weights = dict(zip(CLASSES, range(len(CLASSES)), strict=True))
@@ -227,9 +229,9 @@ def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
         metrics({name: [[1, 0.5]] for name in ("acc%", "acc$", "acc", "../up", "a//b", "", ".")})
     )
     assert run.finish("succeeded", []) is None
-    told = server.only_run()
-    assert sorted(map(int, told["params"].values())) == list(range(len(CLASSES)))
-    names = [name for name, *_ in told["metrics"]]
+    run_on_server = server.only_run()
+    assert sorted(map(int, run_on_server["params"].values())) == list(range(len(CLASSES)))
+    names = [name for name, *_ in run_on_server["metrics"]]
     assert len(set(names)) == 7
     assert {name.partition("-")[0] for name in names if name.startswith("acc")} == {"acc", "acc_"}
 
@@ -245,13 +247,13 @@ def test_classes_and_metrics_of_any_name_are_told(mlflow, track):
         ("x" * 251, "x" * 241 + "-"),
     ],
 )
-def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
+def test_a_name_that_servers_refuse_is_replaced_by_a_valid_one(name, made):
     assert make_name(name).startswith(made)
     assert make_name(name) == name or len(make_name(name).rpartition("-")[2]) == 8
 
 
 @pytest.mark.parametrize(
-    ("told", "came", "status"),
+    ("reported", "actual", "status"),
     [
         ("succeeded", "cancelled", "KILLED"),
         ("succeeded", "failed", "FAILED"),
@@ -259,18 +261,18 @@ def test_a_name_that_servers_refuse_is_told_by_what_of_it_they_take(name, made):
         ("succeeded", "succeeded", "FINISHED"),
     ],
 )
-def test_an_end_that_came_to_be_another_is_told_as_it_came(mlflow, told, came, status, track):
+def test_a_changed_outcome_is_corrected_on_the_server(mlflow, reported, actual, status, track):
     server = mlflow()
     run = track(server.url)
     run.heed(resolved())
-    assert run.finish(told, []) is None
-    run.correct(came)
+    assert run.finish(reported, []) is None
+    run.correct(actual)
     assert server.only_run()["status"] == status
     updates = [path for _, path in server.calls if path.endswith("runs/update")]
-    assert len(updates) == (told != "paused") + (told != came)
+    assert len(updates) == (reported != "paused") + (reported != actual)
 
 
-def test_an_end_that_nobody_hears_of_breaks_nothing(mlflow, track):
+def test_a_correction_that_does_not_arrive_harms_nothing(mlflow, track):
     server = mlflow()
     run = track(server.url)
     assert run.finish("succeeded", []) is None
@@ -279,16 +281,16 @@ def test_an_end_that_nobody_hears_of_breaks_nothing(mlflow, track):
     assert server.only_run()["status"] == "FINISHED"
 
 
-def test_files_that_the_server_does_not_pass_on_are_a_warning(mlflow, tmp_path, track):
+def test_files_that_the_server_does_not_accept_cause_a_warning(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
-    untold = run.finish("succeeded", [tmp_path / "model.onnx"])
-    assert untold is not None
-    assert "--serve-artifacts" in untold
+    warning = run.finish("succeeded", [tmp_path / "model.onnx"])
+    assert warning is not None
+    assert "--serve-artifacts" in warning
 
 
-def test_what_waits_for_a_server_is_bounded(monkeypatch):
+def test_data_that_waits_for_the_server_is_bounded(monkeypatch):
     monkeypatch.setattr(tracking, "MAX_WAITING", 10)
     facts = RunFacts("redkiln", "job_1", "flowers", {})
     run = Tracking(MlflowClient("http://127.0.0.1:9"), facts)
@@ -301,7 +303,7 @@ def test_what_waits_for_a_server_is_bounded(monkeypatch):
     ("options", "authorization"),
     [({"token": "secret"}, "Bearer secret"), ({}, "Basic bWU6cHc=")],
 )
-def test_credentials_are_shown_to_the_server(mlflow, options, authorization, track):
+def test_credentials_are_sent_to_the_server(mlflow, options, authorization, track):
     server = mlflow()
     url = server.url if options else server.url.replace("http://", "http://me:pw@")
     assert track(url, **options).finish("succeeded", []) is None
@@ -318,6 +320,6 @@ def test_a_spec_is_flattened_into_parameters():
     }
 
 
-def test_an_attempt_that_never_began_waits_for_nothing():
+def test_an_attempt_that_never_started_does_not_wait():
     facts = RunFacts("redkiln", "job_1", "flowers", {})
     assert Tracking(MlflowClient("http://127.0.0.1:9"), facts).finish("failed", []) is None

@@ -74,17 +74,17 @@ def test_events_are_passed_on_up_to_the_last(run, tmp_path):
     assert (status, len(events)) == (0, 3)
 
 
-def test_silence_ends_a_child(run, stop):
+def test_a_silent_child_is_killed(run, stop):
     status, _ = run(SLEEP, stall_seconds=0.3)
     assert (status, stop.reason) == (-signal.SIGKILL, StopReason.STALLED)
 
 
-def test_words_keep_it_alive(run, stop):
+def test_events_keep_a_child_alive(run, stop):
     assert run(TALK, stall_seconds=0.5)[0] == 0
     assert stop.reason is None
 
 
-def test_a_child_that_runs_too_long_is_asked_to_leave(run, stop):
+def test_a_child_that_runs_too_long_gets_sigterm(run, stop):
     assert run(SLEEP, seconds=0.2)[0] == -signal.SIGTERM
     assert stop.reason == StopReason.TOO_LONG
 
@@ -99,7 +99,7 @@ def test_being_superseded_is_sigkill_at_once(run, stop):
     assert run(POLITE)[0] == -signal.SIGKILL
 
 
-def test_our_own_standstill_is_no_silence_of_the_child(tmp_path, stop):
+def test_a_pause_of_the_agent_does_not_count_as_silence(tmp_path, stop):
     times = iter([0.0, 0.1, 1000.0, 1000.1, 1000.2])
     child = Spawner().spawn(
         [sys.executable, "-c", "import time; time.sleep(0.05)"],
@@ -118,7 +118,7 @@ def test_our_own_standstill_is_no_silence_of_the_child(tmp_path, stop):
     assert stop.reason is None
 
 
-def test_a_childs_own_children_end_with_it(tmp_path):
+def test_the_children_of_a_child_end_with_it(tmp_path):
     child = Spawner().spawn(
         ["/bin/sh", "-c", "sleep 60 & echo $!; exit 0"],
         environment={"PATH": "/bin:/usr/bin"},
@@ -131,6 +131,6 @@ def test_a_childs_own_children_end_with_it(tmp_path):
     wait_for(lambda: not is_alive(pid), seconds=5)
 
 
-def test_a_program_that_is_not_there_is_an_error_of_the_caller(tmp_path):
+def test_a_missing_program_raises_in_the_caller(tmp_path):
     with pytest.raises(FileNotFoundError):
         Spawner().spawn(["/no/such/program"], environment={}, working_dir=tmp_path)

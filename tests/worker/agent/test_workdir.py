@@ -12,7 +12,7 @@ def test_two_agents_cannot_share_a_folder(tmp_path):
     lock_worker_dir(tmp_path).close()
 
 
-def test_the_id_stays(tmp_path):
+def test_the_worker_id_is_kept(tmp_path):
     first = load_worker_id(tmp_path)
     assert first.startswith("wrk_")
     assert load_worker_id(tmp_path) == first
@@ -27,7 +27,7 @@ def test_only_old_job_folders_are_dropped(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["att_new"]
 
 
-def test_pauses_double_up_to_the_cap_and_begin_anew():
+def test_pauses_double_up_to_the_cap_and_reset():
     backoff = Backoff(first_seconds=1, cap_seconds=4)
     pauses = [backoff.next_seconds() for _ in range(5)]
     for pause, step in zip(pauses, (1, 2, 4, 4, 4), strict=True):

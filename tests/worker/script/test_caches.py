@@ -49,7 +49,7 @@ def run(shared, places, tmp_path):
     return run
 
 
-def test_kernels_are_kept_where_scripts_alone_use_them(run, shared, tmp_path):
+def test_kernels_are_kept_in_folders_that_only_scripts_use(run, shared, tmp_path):
     code = "import os; open(os.environ['TRITON_CACHE_DIR'] + '/k.so', 'w').write('x')"
     assert run(code).returncode == 0
     assert "k.so" not in [path.name for path in Path(shared["TRITON_CACHE_DIR"]).iterdir()]
@@ -57,7 +57,7 @@ def test_kernels_are_kept_where_scripts_alone_use_them(run, shared, tmp_path):
     assert run(again).stdout == "['k.so']\n"
 
 
-def test_tunings_are_there_and_a_link_in_their_place_leads_nowhere(run, tmp_path):
+def test_tunings_are_copied_and_a_planted_link_is_replaced(run, tmp_path):
     victim = tmp_path / "worker.key"
     victim.write_text("rk_secret")
     code = "import os; name = os.environ['PYTORCH_TUNABLEOP_FILENAME'].replace('%d', '0'); "
@@ -68,14 +68,14 @@ def test_tunings_are_there_and_a_link_in_their_place_leads_nowhere(run, tmp_path
 
 
 @needs_landlock
-def test_the_workers_kernels_and_token_are_out_of_reach(run, shared, tmp_path):
+def test_the_workers_kernels_and_token_are_not_accessible(run, shared, tmp_path):
     for path in (f"{shared['TRITON_CACHE_DIR']}/k.so", f"{shared['HF_HOME']}/hub/x"):
         assert "PermissionError" in run(f"open({path!r}, 'w')").stderr
     assert "PermissionError" in run(f"open({shared['HF_HOME'] + '/token'!r})").stderr
 
 
 @needs_landlock
-def test_a_variable_of_the_spec_opens_no_folder(run, tmp_path):
+def test_a_variable_of_the_spec_gives_no_access_to_a_folder(run, tmp_path):
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "worker.key").write_text("rk_secret")
     code = f"open({str(tmp_path / 'keys' / 'worker.key')!r})"
@@ -83,7 +83,7 @@ def test_a_variable_of_the_spec_opens_no_folder(run, tmp_path):
     assert "PermissionError" in done.stderr
 
 
-def test_models_that_are_there_are_found_and_new_files_fit_beside_them(run):
+def test_existing_models_are_linked_and_new_files_can_be_added(run):
     code = (
         "import os; home = os.environ['HF_HOME'] + '/hub/models--a--b/'; "
         "print(open(home + 'snapshots/c0/config.json').read()); "
@@ -95,7 +95,7 @@ def test_models_that_are_there_are_found_and_new_files_fit_beside_them(run):
     assert done.returncode == 0
 
 
-def test_what_a_kernel_cannot_do_is_told():
+def test_missing_kernel_features_are_described():
     assert "no Landlock" in find_gap(0)
     assert "signals" in find_gap(4)
     assert find_gap(6) is None
@@ -107,11 +107,11 @@ def test_what_a_kernel_cannot_do_is_told():
         ("any", 0, None),
         ("files", 0, "REDKILN_SCRIPT_CONFINEMENT=files.*no Landlock"),
         ("files", 4, None),
-        ("signals", 4, "REDKILN_SCRIPT_CONFINEMENT=signals.*from Linux 6.12 on"),
+        ("signals", 4, "REDKILN_SCRIPT_CONFINEMENT=signals.*Linux 6.12 and later"),
         ("signals", 6, None),
     ],
 )
-def test_a_kernel_that_cannot_do_what_is_wanted_runs_no_script(wanted, version, words):
+def test_a_kernel_without_the_required_features_runs_no_script(wanted, version, words):
     if words is None:
         refuse_gap(wanted, version=version)
         return

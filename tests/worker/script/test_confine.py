@@ -29,18 +29,18 @@ def open_dirs():
     return {"readable": [*SYSTEM_DIRS], "writable": ["/dev"]}
 
 
-def test_it_becomes_the_program_and_its_status_is_the_programs(open_dirs):
+def test_it_becomes_the_program_and_exits_with_its_status(open_dirs):
     done = run("sh", "-c", "echo hello; exit 7", **open_dirs)
     assert (done.stdout, done.returncode) == ("hello\n", 7)
 
 
-def test_a_program_that_is_not_there_is_told_as_shells_do(open_dirs):
+def test_a_missing_program_gives_the_status_that_shells_use(open_dirs):
     done = run("no-such-program", **open_dirs)
     assert done.returncode == EXIT_NOT_FOUND
     assert "no-such-program cannot be run" in done.stderr
 
 
-def test_it_is_not_run_for_a_parent_that_is_gone():
+def test_it_does_not_run_if_its_parent_has_died():
     order = json.dumps(asdict(Confinement(parent=1)))
     command = [sys.executable, "-I", "-S", confine.__file__, order, "true"]
     assert subprocess.run(command, check=False).returncode == confine.EXIT_CANNOT_RUN
@@ -69,7 +69,7 @@ def test_only_the_named_folders_can_be_read_and_written(tmp_path, open_dirs):
 
 
 @needs_landlock
-def test_what_it_starts_is_bound_as_it_is(tmp_path, open_dirs):
+def test_its_children_have_the_same_restrictions(tmp_path, open_dirs):
     (tmp_path / "secret").write_text("x")
     done = run("sh", "-c", f"sh -c 'cat {tmp_path}/secret'", **open_dirs)
     assert done.returncode != 0
@@ -77,31 +77,31 @@ def test_what_it_starts_is_bound_as_it_is(tmp_path, open_dirs):
 
 
 @needs_landlock
-def test_the_environment_of_the_process_that_stays_with_it_cannot_be_read(open_dirs):
+def test_the_supervisors_environment_cannot_be_read(open_dirs):
     assert run("cat", f"/proc/{os.getpid()}/environ", **open_dirs).returncode != 0
 
 
-def test_a_file_has_its_largest_size(tmp_path, open_dirs):
+def test_file_sizes_are_limited(tmp_path, open_dirs):
     bounds = {**open_dirs, "writable": ["/dev", str(tmp_path)], "max_file_bytes": 1000}
     done = run("sh", "-c", f"head -c 5000 /dev/zero > {tmp_path}/big", **bounds)
     assert done.returncode in (128 + signal.SIGXFSZ, 1, -signal.SIGXFSZ)
     assert (tmp_path / "big").stat().st_size <= 1000
 
 
-def test_where_memory_ends_the_script_goes_before_the_worker(open_dirs):
+def test_when_memory_runs_out_the_script_is_killed_before_the_worker(open_dirs):
     assert int(run("cat", "/proc/self/oom_score_adj", **open_dirs).stdout) >= 800
 
 
-def test_files_at_once_are_bounded(open_dirs):
+def test_the_number_of_open_files_is_limited(open_dirs):
     assert int(run("sh", "-c", "ulimit -Hn", **open_dirs).stdout) <= confine.MAX_OPEN_FILES
 
 
-def test_no_core_is_dumped(open_dirs):
+def test_no_core_dump_is_written(open_dirs):
     assert run("sh", "-c", "ulimit -c", **open_dirs).stdout == "0\n"
 
 
 @needs_landlock
-def test_a_script_reads_its_data_and_the_workers_python_and_no_more(places, tmp_path):
+def test_a_script_can_read_only_its_data_and_the_workers_python(places, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     (data / "x").touch()

@@ -20,7 +20,7 @@ from worker.script.program import build_program, open_data
     [
         (1, "Traceback\nValueError: no", FailureCode.SCRIPT_FAILED, "status 1: ValueError: no"),
         (1, "", FailureCode.SCRIPT_FAILED, "it printed nothing"),
-        (127, "redkiln: x cannot be run: No such file", FailureCode.BAD_INPUT, "was not found"),
+        (127, "redkiln: x cannot be run: No such file", FailureCode.BAD_INPUT, "does not exist"),
         (-signal.SIGSEGV, "", FailureCode.CRASHED, "segmentation fault"),
         (128 + signal.SIGSEGV, "", FailureCode.CRASHED, "segmentation fault"),
         (-signal.SIGKILL, "", FailureCode.KILLED, "SIGKILL"),
@@ -28,7 +28,7 @@ from worker.script.program import build_program, open_data
         (1, "RuntimeError: No HIP GPUs are available", FailureCode.NO_GPU, "not visible"),
     ],
 )
-def test_an_end_is_told_by_its_cause(status, tail, code, words):
+def test_an_exit_is_explained_by_its_cause(status, tail, code, words):
     failure = explain_exit(status, tail=tail, oom_kills=0)
     assert failure.code == code
     assert words in failure.message
@@ -44,7 +44,7 @@ def test_an_end_is_told_by_its_cause(status, tail, code, words):
         ("LLVM ERROR: Cannot select: f32 = fdot2.bf16", "bad_input", 20, "fp16 or fp32"),
     ],
 )
-def test_what_the_doctor_knows_of_a_scripts_last_words_is_its_failure(words, code, row, fix):
+def test_a_known_error_in_a_scripts_output_becomes_its_failure(words, code, row, fix):
     tail = f"epoch 1\n{words}\nsome more"
     failure = explain_exit(1, tail=tail, oom_kills=0)
     assert (failure.code, failure.details["doctor_row"]) == (code, row)
@@ -62,7 +62,7 @@ WORDS = {
 }
 
 
-def test_no_script_is_told_to_change_a_field_that_only_a_trainers_spec_has():
+def test_the_advice_for_scripts_names_no_field_of_a_trainers_spec():
     fields = re.compile(r"training\.|batch_size|extra `worker`")
     of_trainers = {cause.name for cause in CAUSES if fields.search(cause.fix)}
     assert of_trainers == {*WORDS, "broken_installation"}
@@ -79,7 +79,7 @@ def test_no_script_is_told_to_change_a_field_that_only_a_trainers_spec_has():
         "ImportError: cannot import name 'a' from 'b'",
     ],
 )
-def test_a_package_that_is_missing_is_the_scripts_to_ask_for_and_no_fault_of_the_worker(line):
+def test_a_missing_package_is_the_scripts_fault_and_the_advice_is_to_require_it(line):
     failure = explain_exit(1, tail=f"Traceback\n{line}\n", oom_kills=0)
     assert (failure.code, failure.retryable) == (FailureCode.SCRIPT_FAILED, False)
     assert line in failure.message
@@ -94,7 +94,7 @@ def test_a_package_that_is_missing_is_the_scripts_to_ask_for_and_no_fault_of_the
         "Unable to open /dev/kfd read-write: Permission denied",
     ],
 )
-def test_a_script_without_a_gpu_that_uses_one_is_told_to_ask_for_it(words):
+def test_a_script_that_uses_an_unleased_gpu_is_advised_to_request_one(words):
     failure = explain_exit(1, tail=words, oom_kills=0, has_gpu=False)
     assert (failure.code, failure.retryable) == (FailureCode.SCRIPT_FAILED, False)
     assert "--gpus 1" in failure.message
@@ -102,12 +102,12 @@ def test_a_script_without_a_gpu_that_uses_one_is_told_to_ask_for_it(words):
     assert explain_exit(1, tail=words, oom_kills=0).code == FailureCode.NO_GPU
 
 
-def test_a_kill_for_memory_is_told_as_such():
+def test_an_oom_kill_is_reported_as_such():
     failure = explain_exit(-signal.SIGKILL, tail="", oom_kills=1)
     assert failure.code == FailureCode.HOST_OUT_OF_MEMORY
 
 
-def test_a_good_end_is_no_failure_whatever_it_printed():
+def test_exit_status_0_is_no_failure_whatever_was_printed():
     assert explain_exit(0, tail="UserWarning: HIP out of memory", oom_kills=0) is None
 
 
@@ -134,7 +134,7 @@ class TestGuard:
     def idle(self, used=10):
         return [GpuTelemetry(vram_used_bytes=used * 2**20, busy_ratio=0.0)]
 
-    def test_an_idle_gpu_is_told_once_the_time_is_up(self, clock):
+    def test_an_idle_gpu_is_reported_once_the_time_is_up(self, clock):
         guard = self.guard(clock, self.idle())
         assert "has not used it" in self.look(guard, clock)
         assert guard.is_sure
@@ -148,22 +148,22 @@ class TestGuard:
             GpuTelemetry(vram_used_bytes=10 * 2**20, busy_ratio=0.5),
         ],
     )
-    def test_memory_or_busy_time_is_use(self, clock, reading):
+    def test_memory_or_busy_time_counts_as_use(self, clock, reading):
         guard = self.guard(clock, self.idle(), [reading])
         assert self.look(guard, clock) is None
         assert guard.is_used
 
-    def test_what_torch_took_is_use_where_no_file_tells(self, clock):
+    def test_memory_of_torch_counts_as_use_without_driver_files(self, clock):
         guard = self.guard(clock, [])
         assert self.look(guard, clock, torch_bytes=1) is None
         assert guard.is_used
 
-    def test_torch_that_took_nothing_is_less_of_a_proof(self, clock):
+    def test_unused_torch_memory_alone_is_not_certain(self, clock):
         guard = self.guard(clock, [])
-        assert "torch has taken no memory" in self.look(guard, clock, torch_bytes=0)
+        assert "torch has allocated no memory" in self.look(guard, clock, torch_bytes=0)
         assert not guard.is_sure
 
-    def test_where_nothing_can_be_seen_nothing_is_claimed(self, clock):
+    def test_without_any_reading_nothing_is_reported(self, clock):
         guard = self.guard(clock, [])
         assert self.look(guard, clock) is None
         assert not guard.is_used
@@ -190,7 +190,7 @@ class TestProgram:
         assert program.environ["REDKILN_OUT"] == str(places.out_dir)
         assert program.environ["PATH"].endswith(":/usr/bin")
 
-    def test_several_gpus_are_a_process_each(self, places):
+    def test_several_gpus_get_a_process_each(self, places):
         program = self.build(places, num_gpus=2, spec={"grace_seconds": 90.5})
         words = program.words
         assert words[:4] == ["python", "-m", "torch.distributed.run", "--standalone"]
@@ -198,18 +198,18 @@ class TestProgram:
         assert words[7:9] == ["python", "train.py"]
         assert program.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "92", "over the grace"
 
-    def test_no_credential_of_the_workers_is_passed_on(self, places):
+    def test_no_credential_of_the_worker_is_passed_on(self, places):
         environ = {"HF_TOKEN": "t", "REDKILN_KEY": "k", "HSA_X": "1", "PATH": "/bin"}
         program = self.build(places, environ=environ, spec={"env": {"MINE": "1"}})
         assert not {"HF_TOKEN", "REDKILN_KEY"} & set(program.environ)
         assert (program.environ["HSA_X"], program.environ["MINE"]) == ("1", "1")
 
-    def test_torch_is_watched_where_a_gpu_was_asked_for(self, places):
+    def test_torch_is_watched_if_a_gpu_was_requested(self, places):
         assert "REDKILN_WATCH_GPU" not in self.build(places).environ
         program = self.build(places, resources={"device": "gpu"})
         assert program.environ["REDKILN_WATCH_GPU"] == str(places.events_path)
 
-    def test_data_is_a_folder_a_file_or_an_archive_that_is_unpacked_once(self, tmp_path):
+    def test_data_is_a_folder_a_file_or_an_archive_unpacked_once(self, tmp_path):
         import zipfile
 
         archive = tmp_path / "data.zip"
@@ -227,7 +227,7 @@ class TestProgram:
         assert open_data(None, cache_dir=tmp_path, say=print) is None
 
 
-def test_torch_is_pinned_to_what_is_there():
+def test_torch_is_pinned_to_the_installed_version():
     import torch
 
     assert any(pin == f"torch=={torch.__version__}" for pin in find_pins())

@@ -16,7 +16,7 @@ def names(results):
     return sorted(item.name for item in results)
 
 
-def test_a_closed_file_is_whole_and_given_once(out):
+def test_a_closed_file_is_complete_and_returned_once(out):
     folder = Folder(out)
     (out / "a").mkdir()
     (out / "a" / "model.onnx").write_bytes(b"x")
@@ -25,7 +25,7 @@ def test_a_closed_file_is_whole_and_given_once(out):
     assert folder.size_bytes == 1
 
 
-def test_a_file_that_is_open_for_writing_is_not_whole(out):
+def test_a_file_open_for_writing_is_incomplete(out):
     folder = Folder(out)
     with (out / "big.bin").open("wb") as file:
         file.write(b"half")
@@ -34,13 +34,13 @@ def test_a_file_that_is_open_for_writing_is_not_whole(out):
     assert names(folder.look([os.getpid()])) == ["big.bin"]
 
 
-def test_a_file_that_somebody_reads_is_whole(out):
+def test_a_file_open_for_reading_is_complete(out):
     (out / "a").write_bytes(b"x")
     with (out / "a").open("rb"):
         assert names(Folder(out).look([os.getpid()])) == ["a"]
 
 
-def test_a_file_that_is_written_anew_is_given_again_though_not_too_often(out):
+def test_a_rewritten_file_is_returned_again_but_not_too_often(out):
     now = [0.0]
     folder = Folder(out, again_seconds=10, clock=lambda: now[0])
     (out / "a").write_bytes(b"1")
@@ -53,14 +53,14 @@ def test_a_file_that_is_written_anew_is_given_again_though_not_too_often(out):
     assert names(folder.look([], is_over=True)) == ["a"]
 
 
-def test_names_of_what_is_not_finished_wait_for_the_end(out):
+def test_files_with_unfinished_names_wait_for_the_end(out):
     (out / "model.pt.tmp").write_bytes(b"x")
     folder = Folder(out)
     assert folder.look([]) == []
     assert names(folder.look([], is_over=True)) == ["model.pt.tmp"]
 
 
-def test_links_pipes_and_odd_names_are_refused_with_the_reason(out):
+def test_links_pipes_and_invalid_names_are_refused_with_a_reason(out):
     (out / "link").symlink_to("/etc/passwd")
     os.mkfifo(out / "pipe")
     (out / "a\\b").touch()
@@ -69,14 +69,14 @@ def test_links_pipes_and_odd_names_are_refused_with_the_reason(out):
     assert set(folder.refused) == {"link", "pipe", "a\\b"}
 
 
-def test_hidden_files_are_nobodys_results(out):
+def test_hidden_files_are_not_results(out):
     (out / ".cache").mkdir()
     (out / ".cache" / "x").touch()
     (out / ".hidden").touch()
     assert Folder(out).look([], is_over=True) == []
 
 
-def test_files_without_end_are_bounded(out):
+def test_the_number_of_files_is_bounded(out):
     for number in range(5):
         (out / f"{number}").touch()
     folder = Folder(out, max_files=3)
@@ -93,5 +93,5 @@ def test_files_without_end_are_bounded(out):
         ("c.PNG", "figure"),
     ],
 )
-def test_a_kind_follows_from_the_ending(name, kind):
+def test_the_kind_follows_from_the_suffix(name, kind):
     assert kind_of(name)[0] == kind

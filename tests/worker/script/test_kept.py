@@ -40,7 +40,7 @@ def age(folder, *, days):
     os.utime(folder, (then, then))
 
 
-def test_it_is_made_once_and_again_where_it_is_not_whole(tmp_path):
+def test_a_folder_is_made_once_and_remade_if_incomplete(tmp_path):
     made = []
 
     def fill(folder):
@@ -60,7 +60,7 @@ def test_it_is_made_once_and_again_where_it_is_not_whole(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["mark"]
 
 
-def test_what_nobody_has_used_for_long_goes_and_so_do_the_oldest_of_many(tmp_path):
+def test_folders_unused_for_long_and_the_oldest_of_many_are_removed(tmp_path):
     for days, name in enumerate("abcde"):
         make(tmp_path / name)
         age(tmp_path / name, days=10 * days)
@@ -70,7 +70,7 @@ def test_what_nobody_has_used_for_long_goes_and_so_do_the_oldest_of_many(tmp_pat
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
-def test_beyond_a_size_those_go_that_were_used_before_the_others(tmp_path, is_noted):
+def test_beyond_a_total_size_the_least_recently_used_are_removed(tmp_path, is_noted):
     for days, name in enumerate("abc"):
         make(tmp_path / name, num_bytes=100_000)
         age(tmp_path / name, days=days)
@@ -81,7 +81,7 @@ def test_beyond_a_size_those_go_that_were_used_before_the_others(tmp_path, is_no
     assert names(tmp_path) == {"a"}
 
 
-def test_what_a_process_uses_stays_whatever_its_age(tmp_path):
+def test_a_folder_in_use_is_kept_whatever_its_age(tmp_path):
     command = [sys.executable, "-c", HOLD, tmp_path / "a", "0"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout.readline() == b"held\n"
@@ -93,7 +93,7 @@ def test_what_a_process_uses_stays_whatever_its_age(tmp_path):
     assert names(tmp_path) == set()
 
 
-def test_who_waits_for_another_job_says_so(tmp_path):
+def test_waiting_for_another_job_is_reported(tmp_path):
     lock = (tmp_path / "a.lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     beats = []
@@ -106,7 +106,7 @@ def test_who_waits_for_another_job_says_so(tmp_path):
     assert beats
 
 
-def test_a_heartbeat_says_how_long_it_goes_on_and_not_too_often():
+def test_a_heartbeat_reports_the_duration_but_not_too_often():
     said = []
     times = iter([0.0, 1.0, 29.0, 31.0, 40.0, 62.0])
     heartbeat = Heartbeat(said.append, "installing", clock=lambda: next(times))
@@ -115,7 +115,7 @@ def test_a_heartbeat_says_how_long_it_goes_on_and_not_too_often():
     assert said == ["still installing after 31 s", "still installing after 62 s"]
 
 
-def test_everything_below_a_folder_takes_space_hidden_or_not(tmp_path):
+def test_hidden_files_count_as_disk_use(tmp_path):
     (tmp_path / "home" / ".cache").mkdir(parents=True)
     (tmp_path / "home" / ".cache" / "x").write_bytes(os.urandom(500_000))
     (tmp_path / "sparse").touch()
@@ -124,7 +124,7 @@ def test_everything_below_a_folder_takes_space_hidden_or_not(tmp_path):
     assert 450_000 < measure(tmp_path) < 700_000
 
 
-def test_a_folder_that_takes_long_to_look_at_is_looked_at_less_often(tmp_path):
+def test_a_folder_that_is_slow_to_measure_is_measured_less_often(tmp_path):
     times = iter([0.0, 1.0, 2.0, 22.0, 22.0])
     use = DiskUse(tmp_path, clock=lambda: next(times))
     use.look()

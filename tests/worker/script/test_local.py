@@ -48,7 +48,7 @@ def told(run):
     return json.loads((run.out / "told.json").read_text())
 
 
-def test_it_finds_the_folders_and_variables_that_a_job_has(run, tmp_path):
+def test_a_local_script_gets_a_jobs_folders_and_variables(run, tmp_path):
     data = tmp_path / "rows.csv"
     data.touch()
     assert run(TELL, data=data, env={"MINE": "1"}) == 0
@@ -66,7 +66,7 @@ def test_it_finds_the_folders_and_variables_that_a_job_has(run, tmp_path):
     assert found["environ"]["MINE"] == "1"
 
 
-def test_what_is_the_users_own_stays_and_keys_of_the_service_do_not(run, tmp_path, monkeypatch):
+def test_the_users_variables_are_kept_but_not_the_services_keys(run, tmp_path, monkeypatch):
     own = {"HF_TOKEN": "mine", "XDG_CACHE_HOME": "cache", "TMPDIR": str(tmp_path)}
     for name, value in {**own, "REDKILN_KEY": "rk_secret"}.items():
         monkeypatch.setenv(name, value)
@@ -79,7 +79,7 @@ def test_what_is_the_users_own_stays_and_keys_of_the_service_do_not(run, tmp_pat
     assert told(run)["environ"]["HF_TOKEN"] == "another"
 
 
-def test_a_second_call_goes_on_from_what_the_first_has_left(run, capfd):
+def test_a_second_call_resumes_from_the_first_ones_checkpoints(run, capfd):
     code = """
         import os, sys
         import redkiln
@@ -92,18 +92,18 @@ def test_a_second_call_goes_on_from_what_the_first_has_left(run, capfd):
     """
     assert run(code) == 5
     first = capfd.readouterr()
-    assert "goes on" not in first.out + first.err
-    assert "the script ended with status 5" in first.err
+    assert "resuming" not in first.out + first.err
+    assert "the script exited with status 5" in first.err
     assert run(code) == 0
     second = capfd.readouterr()
     assert "goes on from seven" in second.out
     kept = run.out.parent / ".mine-redkiln" / "checkpoints"
-    assert f"goes on from {kept}; remove it to begin anew" in second.err
+    assert f"resuming from {kept}; remove this folder to start over" in second.err
     (kept / "state").unlink()
-    assert run(code) == 5, "it begins anew"
+    assert run(code) == 5, "it starts over"
 
 
-def test_another_name_begins_anew(run):
+def test_another_output_folder_starts_over(run):
     code = TELL + "open(os.environ['REDKILN_CHECKPOINTS'] + '/state', 'w').close()\n"
     run(code)
     run.out = run.out.with_name("other")
@@ -114,25 +114,25 @@ def test_another_name_begins_anew(run):
 @pytest.mark.parametrize(
     ("code", "status", "words"),
     [
-        ("import sys; sys.exit(0)", 0, "results in"),
-        ("import sys; sys.exit(77)", 77, "ended with status 77"),
-        ("raise ValueError", 1, "ended with status 1"),
+        ("import sys; sys.exit(0)", 0, "the results are in"),
+        ("import sys; sys.exit(77)", 77, "exited with status 77"),
+        ("raise ValueError", 1, "exited with status 1"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137, "SIGKILL"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", 130, "SIGINT"),
         ("import os; os.abort()", 134, "SIGABRT"),
     ],
 )
-def test_its_exit_status_is_the_programs(run, code, status, words, capfd):
+def test_the_exit_status_is_the_programs(run, code, status, words, capfd):
     assert run(code) == status
     assert words in capfd.readouterr().err.splitlines()[-1]
 
 
-def test_a_program_that_is_not_there_is_told(run, capfd):
+def test_a_missing_program_is_reported(run, capfd):
     assert run("", command=["no-such-program"]) == local.EXIT_FAILED
     assert "redkiln: no-such-program cannot be run" in capfd.readouterr().err
 
 
-def test_ctrl_c_before_the_program_is_started_starts_none(run, monkeypatch):
+def test_after_ctrl_c_during_preparation_no_program_starts(run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -141,7 +141,7 @@ def test_ctrl_c_before_the_program_is_started_starts_none(run, monkeypatch):
     assert not (run.out / "told.json").exists()
 
 
-def test_a_request_to_end_before_the_program_is_started_starts_none(run, monkeypatch):
+def test_after_sigterm_during_preparation_no_program_starts(run, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(local, "ask_torch", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(SystemExit) as caught:
@@ -152,7 +152,7 @@ def test_a_request_to_end_before_the_program_is_started_starts_none(run, monkeyp
 
 
 @pytest.mark.integration
-def test_its_requirements_lie_over_what_is_installed_and_are_there_for_the_next_call(run, capfd):
+def test_requirements_are_layered_on_installed_packages_and_reused(run, capfd):
     write_wheel(run.code_dir / WHEEL)
     code = "import numpy, tiny_own; print('has', tiny_own.VERSION)"
     lines = ["--no-index", f"./{WHEEL}"]
@@ -164,7 +164,7 @@ def test_its_requirements_lie_over_what_is_installed_and_are_there_for_the_next_
 
 
 @pytest.mark.integration
-def test_requirements_that_cannot_be_had_are_told_and_nothing_is_run(run, capfd):
+def test_unavailable_requirements_are_reported_and_nothing_runs(run, capfd):
     lines = ["--no-index", "no-such-package-of-anybody"]
     assert run(TELL, requirements=lines) == local.EXIT_FAILED
     assert "no-such-package-of-anybody" in capfd.readouterr().err
@@ -177,7 +177,7 @@ def on_rocm(monkeypatch):
     monkeypatch.setattr(program, "discover_gpus", lambda: [GPU])
 
 
-def test_patches_of_the_hardware_are_there_before_the_first_line(run, on_rocm, capfd, monkeypatch):
+def test_hardware_patches_apply_before_the_first_line(run, on_rocm, capfd, monkeypatch):
     expected = program.decide_for_program(
         ROCM, environ={}, cache_dir=local.CACHE_DIR.expanduser() / "kernels", probe_command=[]
     )
@@ -194,7 +194,7 @@ def test_patches_of_the_hardware_are_there_before_the_first_line(run, on_rocm, c
     assert set_here.items() <= environ.items()
 
 
-def test_a_variable_of_the_users_stands_against_a_patch(run, on_rocm, monkeypatch):
+def test_a_users_variable_takes_precedence_over_a_patch(run, on_rocm, monkeypatch):
     own = "max_split_size_mb:512"
     assert run(TELL) == 0
     assert told(run)["environ"][VARIABLES[0]] != own

@@ -23,7 +23,7 @@ def bounds(places):
     return Bounds(places, Limits())
 
 
-def test_a_file_that_is_no_model_is_told_and_a_long_check_says_that_it_goes_on(
+def test_an_invalid_model_is_reported_and_a_long_check_sends_heartbeats(
     results, bounds, report, events, monkeypatch, beat_at_once
 ):
     monkeypatch.setattr(models, "POLL_SECONDS", 0.01)
@@ -33,18 +33,18 @@ def test_a_file_that_is_no_model_is_told_and_a_long_check_says_that_it_goes_on(
     assert events("message")[0]["text"].startswith("still checking the ONNX files after")
 
 
-def test_what_is_not_checked_in_time_is_said_to_be_unchecked(results, bounds, report, events):
+def test_a_file_not_checked_in_time_is_reported_as_unchecked(results, bounds, report, events):
     verdicts = check_models(results, bounds, report, seconds=0.01)
     assert verdicts["m.onnx"].verified is None
     assert [data["text"] for data in events("message")] == ["m.onnx: not checked within 0 s"]
 
 
-def test_where_there_is_no_model_nothing_is_started(job_dir, places, report, bounds, monkeypatch):
+def test_without_models_no_checker_is_started(job_dir, places, report, bounds, monkeypatch):
     monkeypatch.setattr(models.subprocess, "Popen", None)
     assert check_models(Results(job_dir, places.out_dir, report), bounds, report) == {}
 
 
-def test_damaged_samples_of_one_file_leave_the_verdict_of_the_next(
+def test_damaged_samples_of_one_file_do_not_affect_the_next(
     job_dir, places, report, bounds, events
 ):
     for name in ("bad", "good"):

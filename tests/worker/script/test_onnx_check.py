@@ -50,20 +50,20 @@ def maps(name):
     return helper.make_value_info(name, helper.make_sequence_type_proto(of_numbers))
 
 
-def test_a_file_that_runs_has_its_parity_not_checked(model):
+def test_without_samples_parity_is_not_checked(model):
     verdict = check_file(model)
     assert (verdict.verified, verdict.words) == (None, "it runs; parity not checked")
     assert verdict.inputs == {"x": ["batch", 3]}
 
 
-def test_samples_beside_it_are_compared(model, samples):
+def test_samples_next_to_the_file_are_compared(model, samples):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.savez(samples, x=x, y=2 * x)
     verdict = check_file(model)
     assert (verdict.verified, verdict.difference) == (True, 0.0)
 
 
-def test_numbers_that_are_not_those_expected_are_told(model, tmp_path):
+def test_unexpected_numbers_are_reported(model, tmp_path):
     write_model(model, factor=3.0)
     np.savez(tmp_path / "m.npz", x=ONES, y=2 * ONES)
     verdict = check_file(model)
@@ -71,7 +71,7 @@ def test_numbers_that_are_not_those_expected_are_told(model, tmp_path):
     assert verdict.difference == pytest.approx(0.5)
 
 
-def test_samples_from_a_machine_of_another_byte_order_are_the_same_numbers(model, samples):
+def test_samples_with_another_byte_order_are_the_same_numbers(model, samples):
     x = np.arange(6, dtype=">f4").reshape(2, 3)
     np.savez(samples, x=x, y=2 * x)
     assert check_file(model).verified is True
@@ -90,14 +90,14 @@ def test_samples_from_a_machine_of_another_byte_order_are_the_same_numbers(model
         ({"x": np.full((2, 3), "a"), "y": ONES}, "Actual: (tensor(string))"),
     ],
 )
-def test_samples_that_do_not_fit_are_told(model, samples, arrays, words):
+def test_samples_that_do_not_match_are_reported(model, samples, arrays, words):
     np.savez(samples, **arrays)
     verdict = check_file(model)
     assert verdict.verified is False
     assert words in verdict.words
 
 
-def test_the_lowest_whole_number_is_no_smaller_than_others(tmp_path, samples):
+def test_the_lowest_integer_has_a_large_magnitude(tmp_path, samples):
     path = tmp_path / "m.onnx"
     shape = {"kind": TensorProto.INT8, "shape": [1]}
     save(path, [helper.make_node("Identity", ["x"], ["y"])], [value("x", **shape)],
@@ -106,7 +106,7 @@ def test_the_lowest_whole_number_is_no_smaller_than_others(tmp_path, samples):
     assert (check_file(path).verified, check_file(path).difference) == (False, 1.0)
 
 
-def test_samples_without_any_output_check_no_parity(model, samples):
+def test_samples_without_outputs_check_no_parity(model, samples):
     np.savez(samples, x=ONES, output=ONES)
     verdict = check_file(model)
     assert verdict.verified is None
@@ -151,10 +151,10 @@ def npy(array):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "was not written to its end"),
-        (b"no zip at all", "it is no .npz"),
-        (npy(ONES), "it is no .npz"),
-        (cut_off(npz(x=ONES, y=ONES)), "was not written to its end"),
+        (b"", "it is incomplete"),
+        (b"no zip at all", "it is not an .npz file"),
+        (npy(ONES), "it is not an .npz file"),
+        (cut_off(npz(x=ONES, y=ONES)), "it is incomplete"),
         (spoil_a_member(npz(x=ONES, y=ONES)), "Bad CRC-32 for file 'x.npy'"),
         (pack("x.npy", cut_off(npy(ONES))), "EOF"),
         (pack("x.npy", b"1 2 3"), "x in it is no array"),
@@ -166,7 +166,7 @@ def npy(array):
          "Unable to allocate"),
     ],
 )  # fmt: skip
-def test_damaged_samples_are_told_by_their_name_and_never_unpickled(model, samples, content, words):
+def test_damaged_samples_are_reported_by_name_and_never_unpickled(model, samples, content, words):
     samples.write_bytes(content)
     verdict = check_file(model)
     assert verdict.verified is False
@@ -174,7 +174,7 @@ def test_damaged_samples_are_told_by_their_name_and_never_unpickled(model, sampl
     assert words in verdict.words
 
 
-def test_texts_are_compared_as_such(tmp_path, samples):
+def test_texts_are_compared_as_texts(tmp_path, samples):
     path = tmp_path / "m.onnx"
     texts = {"kind": TensorProto.STRING, "shape": ["n"]}
     save(path, [helper.make_node("Identity", ["x"], ["y"])], [value("x", **texts)],
@@ -193,7 +193,7 @@ def test_texts_are_compared_as_such(tmp_path, samples):
     assert "is of type object, expected float64" in check_file(path).words
 
 
-def test_an_output_of_texts_beside_numbers_is_compared_too(tmp_path, samples):
+def test_text_outputs_are_compared_in_addition_to_numbers(tmp_path, samples):
     path = tmp_path / "m.onnx"
     save(
         path,
@@ -208,7 +208,7 @@ def test_an_output_of_texts_beside_numbers_is_compared_too(tmp_path, samples):
 
 
 @pytest.mark.parametrize("given", [{}, {"x": ONES, "y": ONES}])
-def test_an_input_that_is_a_sequence_is_given_by_no_sample(tmp_path, samples, given):
+def test_a_sequence_input_cannot_come_from_samples(tmp_path, samples, given):
     path = tmp_path / "m.onnx"
     length = value("y", TensorProto.INT64, [])
     save(path, [helper.make_node("SequenceLength", ["x"], ["y"])], [sequence("x")], [length])
@@ -220,7 +220,7 @@ def test_an_input_that_is_a_sequence_is_given_by_no_sample(tmp_path, samples, gi
 
 
 @pytest.mark.parametrize("kind", ["sequence", "maps"])
-def test_an_output_that_is_no_tensor_is_not_compared_and_that_is_said(tmp_path, samples, kind):
+def test_an_output_that_is_not_a_tensor_is_reported_as_not_compared(tmp_path, samples, kind):
     path = tmp_path / "m.onnx"
     if kind == "sequence":
         odd, out, domains = helper.make_node("SequenceConstruct", ["x"], ["p"]), sequence("p"), {}
@@ -244,7 +244,7 @@ def test_an_output_that_is_no_tensor_is_not_compared_and_that_is_said(tmp_path, 
 
 
 @pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.INT4])
-def test_numbers_that_numpy_does_not_have_are_not_made_up(tmp_path, kind):
+def test_no_input_is_generated_for_types_that_numpy_lacks(tmp_path, kind):
     path = tmp_path / "m.onnx"
     save(path, [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],
          [value("x", kind)], [value("y")], ai_onnx_ml=3)  # fmt: skip
@@ -253,24 +253,24 @@ def test_numbers_that_numpy_does_not_have_are_not_made_up(tmp_path, kind):
     onnx.save(model, path)
     verdict = check_file(path)
     assert verdict.verified is None
-    assert "can be made up" in verdict.words
+    assert "cannot generate an input" in verdict.words
 
 
-def test_a_file_that_is_none_does_not_load(tmp_path):
+def test_an_invalid_file_does_not_load(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"no model")
     verdict = check_file(tmp_path / "m.onnx")
     assert verdict.verified is False
     assert "cannot be loaded" in verdict.words
 
 
-def test_a_checker_that_ends_too_soon_blames_the_file_it_was_at():
+def test_a_checker_that_crashes_blames_the_current_file():
     output = Verdict(verified=None, words="runs").model_dump_json() + "\n"
     verdicts = read_verdicts(output, ["a.onnx", "b.onnx", "c.onnx"])
     assert list(verdicts) == ["a.onnx", "b.onnx"]
     assert verdicts["b.onnx"].verified is False
 
 
-def test_words_of_a_checker_that_nobody_can_read_blame_the_file():
+def test_unreadable_output_of_a_checker_blames_the_file():
     verdicts = read_verdicts('{"verified": tru\n', ["a.onnx", "b.onnx"])
     assert list(verdicts) == ["a.onnx"]
     assert verdicts["a.onnx"].verified is False

@@ -60,17 +60,17 @@ def ask(python, code):
 
 
 @pytest.mark.integration
-def test_a_package_of_the_script_lies_over_the_workers_own_torch(build, write_package):
+def test_a_scripts_package_is_layered_on_the_workers_torch(build, write_package):
     write_package()
     python = build("./tiny")
     code = "import tiny_own, torch; print(tiny_own.VERSION, torch.__version__)"
     assert ask(python, code) == f"1.0 {importlib.metadata.version('torch')}"
     assert build("./tiny") == python
-    assert "is there already" in build.said[-1]
+    assert "reusing the environment" in build.said[-1]
 
 
 @pytest.mark.integration
-def test_the_same_line_of_other_code_is_another_package(build, write_package):
+def test_the_same_line_with_other_code_installs_another_package(build, write_package):
     write_package()
     first = build("./tiny")
     write_package(version="2.0")
@@ -80,7 +80,7 @@ def test_the_same_line_of_other_code_is_another_package(build, write_package):
 
 
 @pytest.mark.integration
-def test_another_torch_is_refused_in_the_installers_words(build, write_package, tmp_path):
+def test_another_torch_is_refused_with_the_installers_message(build, write_package, tmp_path):
     write_package(needs=["torch==1.0"])
     with pytest.raises(TrainingFailed, match=r"torch.*is never replaced") as caught:
         build("./tiny")
@@ -89,7 +89,7 @@ def test_another_torch_is_refused_in_the_installers_words(build, write_package, 
 
 
 @pytest.mark.integration
-def test_the_scripts_own_types_module_is_not_the_installers(build, write_package, places):
+def test_the_scripts_types_module_does_not_affect_the_installer(build, write_package, places):
     write_package()
     (places.code_dir / "types.py").write_text("raise SystemExit('shadowed')\n")
     (places.code_dir / "logging.py").write_text("raise SystemExit('shadowed')\n")
@@ -97,7 +97,7 @@ def test_the_scripts_own_types_module_is_not_the_installers(build, write_package
 
 
 @pytest.mark.integration
-def test_files_that_a_line_names_are_those_of_the_code(build, write_package, places):
+def test_files_named_in_a_line_are_found_in_the_code(build, write_package, places):
     write_package()
     (places.code_dir / "base.txt").write_text("./tiny\n")
     python = build("-r base.txt")
@@ -106,7 +106,7 @@ def test_files_that_a_line_names_are_those_of_the_code(build, write_package, pla
 
 
 @pytest.mark.integration
-def test_a_long_installation_says_so(build, write_package, monkeypatch, places):
+def test_a_long_installation_sends_heartbeats(build, write_package, monkeypatch, places):
     monkeypatch.setattr(packages, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(heartbeat.Heartbeat.__init__, "__kwdefaults__", {
         **heartbeat.Heartbeat.__init__.__kwdefaults__, "seconds": 0.05
@@ -149,11 +149,11 @@ def test_an_installation_that_takes_too_long_is_ended(build, write_package, monk
         ("-r base.txt", True),
     ],
 )
-def test_lines_that_name_files_are_known(line, expected):
+def test_lines_that_name_files_are_recognised(line, expected):
     assert names_files(line) is expected
 
 
-def test_an_environment_is_kept_by_what_it_is_made_of_and_lies_on(monkeypatch):
+def test_an_environments_key_depends_on_requirements_and_worker(monkeypatch):
     def key(line, code="c1"):
         return digest([line], ["torch==2"], code_digest=code)
 
@@ -185,7 +185,7 @@ def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, pl
 
 
 @pytest.mark.integration
-def test_code_that_may_change_is_installed_anew_each_time(build, write_package, places):
+def test_code_that_may_change_is_installed_again_each_time(build, write_package, places):
     write_package(version="1.0")
     build("./tiny", code_digest=None)
     write_package(version="2.0")
@@ -194,7 +194,7 @@ def test_code_that_may_change_is_installed_anew_each_time(build, write_package, 
 
 
 @pytest.mark.integration
-def test_where_no_variable_of_the_workers_leads_the_installer_elsewhere(
+def test_no_variable_of_the_worker_redirects_the_installer(
     build, write_package, places, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", "/worker/cache")

@@ -6,7 +6,7 @@ from redkiln.tasks.script import Limits
 from worker.script.bounds import Bounds
 
 
-def test_the_checker_of_onnx_files_runs_within_the_bounds_of_a_script(places):
+def test_the_onnx_checker_runs_within_the_scripts_limits(places):
     (places.out_dir / "m.onnx").write_bytes(b"no model")
     places.prepare_tools()
     own = [sys.executable, "-m", "worker.script.onnx_check", str(places.out_dir / "m.onnx")]

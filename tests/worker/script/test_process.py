@@ -67,9 +67,7 @@ def run(tmp_path):
         ("No HIP GPUs are available", 0, "script_failed", None, "redkiln run --gpus 1"),
     ],
 )
-def test_an_exception_that_the_doctor_knows_leaves_the_fix_in_the_failure(
-    run, words, num_gpus, code, row, fix
-):
+def test_a_known_exception_puts_the_fix_into_the_failure(run, words, num_gpus, code, row, fix):
     status, events = run(f"raise RuntimeError({words!r})", num_gpus=num_gpus)
     assert status == EXIT_FAILED
     (failure,) = events["failure"]
@@ -83,12 +81,12 @@ def test_an_exception_that_the_doctor_knows_leaves_the_fix_in_the_failure(
 @pytest.mark.parametrize(
     ("landlock", "words"),
     [
-        (0, "this kernel has no Landlock: it cannot keep the script from other files"),
-        (4, "this kernel's Landlock (version 4) cannot keep the script from sending signals"),
+        (0, "this kernel has no Landlock, so the script can access other files"),
+        (4, "this kernel's Landlock (version 4) cannot prevent the script from sending signals"),
         (6, None),
     ],
 )
-def test_what_the_kernel_cannot_keep_a_script_from_is_a_warning_of_its_job(run, landlock, words):
+def test_missing_kernel_protection_is_a_warning_on_the_job(run, landlock, words):
     status, events = run("print('runs')", landlock=landlock)
     assert status == EXIT_DONE
     told = [data["message"] for data in events.get("warning", []) if data["code"] == "no_landlock"]
@@ -96,7 +94,7 @@ def test_what_the_kernel_cannot_keep_a_script_from_is_a_warning_of_its_job(run, 
     assert all(message.startswith(words) for message in told)
 
 
-def test_a_script_is_not_started_where_the_kernel_keeps_it_from_too_little(run, tmp_path):
+def test_a_script_does_not_start_without_the_required_confinement(run, tmp_path):
     status, events = run("print('never')", landlock=4, script_confinement="signals")
     assert status == EXIT_FAILED
     (failure,) = events["failure"]

@@ -57,7 +57,7 @@ def test_children_of_children_are_found():
 
 
 @pytest.mark.parametrize("grace_seconds", [0.0, 0.5])
-def test_a_daemon_of_the_scripts_ends_with_it(grace_seconds):
+def test_a_scripts_daemon_ends_with_it(grace_seconds):
     mark = f"31{os.getpid()}"
     command = f"(setsid sleep {mark} &) ; (setsid sh -c 'trap \"\" TERM; sleep {mark}9; true' &)"
     left, ended = supervise(command, grace_seconds=grace_seconds)
@@ -65,11 +65,11 @@ def test_a_daemon_of_the_scripts_ends_with_it(grace_seconds):
     assert not is_running(mark)
 
 
-def test_nothing_left_is_nothing_to_end():
+def test_without_descendants_nothing_is_ended():
     assert supervise("true") == [0, 0]
 
 
-def test_strays_of_a_job_are_known_by_what_they_were_given(tmp_path):
+def test_strays_of_a_job_are_recognised_by_their_environment(tmp_path):
     ours = {**os.environ, "REDKILN_OUT": f"{tmp_path}/script/out"}
     others = {**os.environ, "REDKILN_OUT": f"{tmp_path}2/script/out"}
     stray = subprocess.Popen(["sleep", "60"], env=ours, start_new_session=True)

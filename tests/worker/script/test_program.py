@@ -33,12 +33,12 @@ def build(places):
     return build
 
 
-def test_no_mask_of_gpus_can_be_set_by_a_spec(build):
+def test_a_spec_cannot_set_a_gpu_mask(build):
     assert set(MASKS) <= set(SET_BY_WORKER)
     assert build(environ={"CUDA_VISIBLE_DEVICES": "3"})["CUDA_VISIBLE_DEVICES"] == "3"
 
 
-def test_a_pythonpath_of_the_users_comes_after_the_workers(build, places):
+def test_the_users_pythonpath_comes_after_the_workers(build, places):
     assert build(env={"PYTHONPATH": "src"})["PYTHONPATH"] == f"{places.lib_dir}{os.pathsep}src"
 
 
@@ -48,7 +48,7 @@ def test_folders_of_the_workers_user_are_not_passed_on(build):
     assert environ["XDG_DATA_HOME"] == "data"
 
 
-def test_sockets_fit_into_the_folder_of_temporary_files(build, tmp_path, monkeypatch):
+def test_sockets_fit_into_the_temporary_folder(build, tmp_path, monkeypatch):
     # What pytest makes of `tmp_path` is too long for a socket already.
     monkeypatch.setattr(places_module.tempfile, "gettempdir", lambda: "/tmp")
     places = Places(tmp_path / ("deep" * 15) / "script")
@@ -61,7 +61,7 @@ def test_sockets_fit_into_the_folder_of_temporary_files(build, tmp_path, monkeyp
     Path(folder).unlink()
 
 
-def test_a_short_name_goes_once_its_folder_is_gone(tmp_path, monkeypatch):
+def test_a_short_link_is_removed_once_its_folder_is_gone(tmp_path, monkeypatch):
     links_dir = tmp_path / "t"
     links_dir.mkdir()
     monkeypatch.setattr(places_module.tempfile, "gettempdir", lambda: str(links_dir))
@@ -75,14 +75,14 @@ def test_a_short_name_goes_once_its_folder_is_gone(tmp_path, monkeypatch):
     assert not list(links_dir.iterdir())
 
 
-def test_a_table_that_is_built_in_is_one_file(tmp_path):
+def test_a_built_in_table_is_one_file(tmp_path):
     dataset = LocalDataset(name="builtin:iris", kind="builtin", fingerprint="iris")
     path = open_data(dataset, cache_dir=tmp_path, say=print)
     assert path.name == "iris.parquet"
     assert parquet.read_table(path).num_rows == 150
 
 
-def test_a_public_set_is_made_of_the_files_that_the_worker_has(tmp_path, monkeypatch):
+def test_a_public_set_uses_the_workers_files(tmp_path, monkeypatch):
     asked = {}
 
     def make(name, *, cache_dir, files_dir=None):

@@ -16,7 +16,7 @@ def shared(folder):
     return SharedFiles(folder)
 
 
-def test_what_a_script_has_open_is_counted_and_removed(shared, folder):
+def test_files_that_a_script_has_open_are_counted_and_removed(shared, folder):
     with (folder / "own").open("wb") as file:
         file.write(os.urandom(200_000))
         file.flush()
@@ -26,7 +26,7 @@ def test_what_a_script_has_open_is_counted_and_removed(shared, folder):
     assert [path.name for path in folder.iterdir()] == ["before"]
 
 
-def test_what_others_have_made_stays(shared, folder):
+def test_files_of_other_programs_are_kept(shared, folder):
     (folder / "others").write_bytes(b"x")
     with (folder / "before").open("ab"), (folder / "others").open("rb"):
         assert shared.look([os.getpid()]) == 0
@@ -34,7 +34,7 @@ def test_what_others_have_made_stays(shared, folder):
     assert {path.name for path in folder.iterdir()} == {"before", "others"}
 
 
-def test_what_has_lost_its_name_takes_nothing_and_is_nobodys(shared, folder):
+def test_unlinked_files_are_not_counted(shared, folder):
     with (folder / "own").open("wb") as file:
         file.write(b"x")
         file.flush()
@@ -45,6 +45,6 @@ def test_what_has_lost_its_name_takes_nothing_and_is_nobodys(shared, folder):
     assert shared.remove() == 0
 
 
-def test_where_there_is_no_shared_memory_nothing_is_looked_for(tmp_path):
+def test_without_shared_memory_nothing_is_counted(tmp_path):
     shared = SharedFiles(tmp_path / "none")
     assert (shared.look([os.getpid()]), shared.remove()) == (0, 0)

@@ -27,7 +27,7 @@ def announced(events):
     return [(data["step"], data["file"]) for data in events("checkpoint")]
 
 
-def test_a_folder_comes_back_as_it_was(snapshots, places, job_dir, events, tmp_path):
+def test_a_folder_is_restored_unchanged(snapshots, places, job_dir, events, tmp_path):
     (places.checkpoints_dir / "epoch-1").mkdir()
     (places.checkpoints_dir / "epoch-1" / "model.pt").write_bytes(b"weights")
     snapshots.look([], step=7)
@@ -38,9 +38,7 @@ def test_a_folder_comes_back_as_it_was(snapshots, places, job_dir, events, tmp_p
     assert (back / "epoch-1" / "model.pt").read_bytes() == b"weights"
 
 
-def test_folders_with_nothing_in_them_come_back_beside_the_files(
-    snapshots, places, job_dir, tmp_path
-):
+def test_empty_folders_are_restored_too(snapshots, places, job_dir, tmp_path):
     for name in ("logs", "a/b/c", "files", ".cache/empty", "hidden"):
         (places.checkpoints_dir / name).mkdir(parents=True)
     (places.checkpoints_dir / "files" / "state").write_bytes(b"x")
@@ -53,13 +51,13 @@ def test_folders_with_nothing_in_them_come_back_beside_the_files(
     assert found == {"logs", "a", "a/b", "a/b/c", "files", "files/state", "hidden"}
 
 
-def test_folders_alone_are_no_checkpoint(snapshots, places, events):
+def test_folders_alone_make_no_checkpoint(snapshots, places, events):
     (places.checkpoints_dir / "logs").mkdir()
     snapshots.look([], step=1, is_over=True)
     assert announced(events) == []
 
 
-def test_its_manifest_has_the_digest_that_it_is_handed_in_with(snapshots, places, job_dir):
+def test_the_manifest_has_the_snapshots_digest(snapshots, places, job_dir):
     (places.checkpoints_dir / "a").write_bytes(b"x")
     snapshots.look([], step=1)
     packed = job_dir.checkpoints_dir / "step-000000000001.tar"
@@ -68,7 +66,9 @@ def test_its_manifest_has_the_digest_that_it_is_handed_in_with(snapshots, places
     assert (manifest["size_bytes"], manifest["format"]) == (packed.stat().st_size, "folder")
 
 
-def test_nothing_new_is_no_snapshot_and_no_step_is_a_number_more(snapshots, places, clock, events):
+def test_without_changes_no_snapshot_and_without_steps_the_number_increases(
+    snapshots, places, clock, events
+):
     snapshots.look([], step=0)
     assert announced(events) == []
     (places.checkpoints_dir / "a").write_bytes(b"1")
@@ -80,7 +80,7 @@ def test_nothing_new_is_no_snapshot_and_no_step_is_a_number_more(snapshots, plac
     assert [step for step, _ in announced(events)] == [1, 2]
 
 
-def test_what_is_written_right_now_waits(snapshots, places, events):
+def test_a_file_being_written_delays_the_snapshot(snapshots, places, events):
     with (places.checkpoints_dir / "a").open("wb") as file:
         file.write(b"x")
         file.flush()
@@ -90,7 +90,7 @@ def test_what_is_written_right_now_waits(snapshots, places, events):
     assert len(announced(events)) == 1
 
 
-def test_snapshots_follow_each_other_after_a_pause_and_at_the_end(snapshots, places, clock, events):
+def test_snapshots_are_taken_after_a_pause_and_at_the_end(snapshots, places, clock, events):
     for number in range(3):
         (places.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
         snapshots.look([], step=number)
@@ -99,7 +99,7 @@ def test_snapshots_follow_each_other_after_a_pause_and_at_the_end(snapshots, pla
     assert [step for step, _ in announced(events)] == [1, 9]
 
 
-def test_what_was_put_back_is_not_taken_again(places, job_dir, report, events):
+def test_restored_content_is_not_saved_again(places, job_dir, report, events):
     (places.checkpoints_dir / "a").write_bytes(b"x")
     snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report)
     snapshots.begin(after="step-000000000040.tar")
@@ -110,7 +110,7 @@ def test_what_was_put_back_is_not_taken_again(places, job_dir, report, events):
     assert [step for step, _ in announced(events)] == [41]
 
 
-def test_two_are_kept_on_the_worker(snapshots, places, job_dir, clock):
+def test_two_snapshots_are_kept_on_the_worker(snapshots, places, job_dir, clock):
     for number in range(4):
         (places.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
         clock.now += 1000
@@ -119,13 +119,13 @@ def test_two_are_kept_on_the_worker(snapshots, places, job_dir, clock):
     assert kept == ["step-000000000003.tar", "step-000000000004.tar"]
 
 
-def test_a_damaged_snapshot_is_told(tmp_path):
+def test_a_damaged_snapshot_is_reported(tmp_path):
     (tmp_path / "step.tar").write_bytes(b"no tar")
     with pytest.raises(TrainingFailed, match="the checkpoint cannot be unpacked"):
         restore(tmp_path / "step.tar", tmp_path)
 
 
-def test_links_within_the_folder_come_back_and_others_do_not(places, snapshots, job_dir, tmp_path):
+def test_only_links_within_the_folder_are_restored(places, snapshots, job_dir, tmp_path):
     folder = places.checkpoints_dir
     (folder / "checkpoint-10").mkdir()
     (folder / "checkpoint-10" / "model").write_bytes(b"w")
@@ -143,7 +143,7 @@ def test_links_within_the_folder_come_back_and_others_do_not(places, snapshots, 
     assert not (back / "up").is_symlink()
 
 
-def test_a_file_that_goes_while_it_is_packed_makes_no_snapshot(snapshots, places, events):
+def test_a_file_removed_during_packing_prevents_the_snapshot(snapshots, places, events):
     (places.checkpoints_dir / "a").write_bytes(b"x")
     (places.checkpoints_dir / "b").write_bytes(b"x")
     scan = snapshots._files.scan
@@ -155,9 +155,7 @@ def test_a_file_that_goes_while_it_is_packed_makes_no_snapshot(snapshots, places
     assert [step for step, _ in announced(events)] == [1]
 
 
-def test_a_log_that_stays_open_does_not_keep_checkpoints_from_being_taken(
-    places, job_dir, report, clock, events
-):
+def test_an_open_log_does_not_prevent_snapshots(places, job_dir, report, clock, events):
     snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
     snapshots._files._clock = clock
     snapshots.begin(after=None)
@@ -172,7 +170,7 @@ def test_a_log_that_stays_open_does_not_keep_checkpoints_from_being_taken(
         assert [step for step, _ in announced(events)] == [1]
 
 
-def test_a_checkpoint_of_many_files_is_taken_when_the_folder_is_quiet(
+def test_a_checkpoint_of_many_files_is_saved_when_the_folder_is_quiet(
     places, job_dir, report, clock, events
 ):
     snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
@@ -186,7 +184,7 @@ def test_a_checkpoint_of_many_files_is_taken_when_the_folder_is_quiet(
     assert len(announced(events)) == 1
 
 
-def test_a_folder_that_never_rests_is_taken_after_a_while(places, job_dir, report, clock, events):
+def test_a_folder_that_always_changes_is_still_saved(places, job_dir, report, clock, events):
     snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
     snapshots.begin(after=None)
     for number in range(6):
@@ -196,7 +194,7 @@ def test_a_folder_that_never_rests_is_taken_after_a_while(places, job_dir, repor
     assert len(announced(events)) == 1
 
 
-def test_packing_and_putting_back_say_that_they_go_on(
+def test_packing_and_restoring_send_heartbeats(
     snapshots, places, job_dir, events, tmp_path, beat_at_once
 ):
     (places.checkpoints_dir / "model").write_bytes(b"w" * 3_000_000)
@@ -210,7 +208,7 @@ def test_packing_and_putting_back_say_that_they_go_on(
     assert len(beats) >= 2
 
 
-def test_what_cannot_be_kept_is_told_once_and_links_within_are_kept(snapshots, places, events):
+def test_unsaved_files_are_reported_once_and_inner_links_are_kept(snapshots, places, events):
     (places.checkpoints_dir / "a.pt").write_bytes(b"x")
     (places.checkpoints_dir / "last.pt").symlink_to("a.pt")
     (places.checkpoints_dir / "out.pt").symlink_to("/etc/hostname")

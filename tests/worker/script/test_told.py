@@ -18,7 +18,7 @@ def told(report, clock):
     return Told(report, clock=clock)
 
 
-def test_metrics_become_series_and_the_newest_are_the_progress(told, report, events):
+def test_metrics_become_series_and_the_latest_are_in_the_progress(told, report, events):
     told.say({"loss": 0.5}, places={"step": 1, "steps": 4})
     told.say({"loss": 0.25, "accuracy": 1}, places={"step": 2})
     report.flush_points()
@@ -29,7 +29,7 @@ def test_metrics_become_series_and_the_newest_are_the_progress(told, report, eve
     assert progress.metrics == {"loss": 0.25, "accuracy": 1.0}
 
 
-def test_the_time_left_is_told_when_the_steps_are_known(told, clock):
+def test_the_remaining_time_is_known_if_the_steps_are(told, clock):
     told.say({}, places={"step": 10, "steps": 100})
     assert told.progress().eta_seconds is None
     clock.now = 20.0
@@ -37,7 +37,7 @@ def test_the_time_left_is_told_when_the_steps_are_known(told, clock):
     assert told.progress().eta_seconds == pytest.approx(160.0)
 
 
-def test_the_time_left_is_told_when_only_epochs_are_known(told, clock):
+def test_the_remaining_time_is_known_if_only_the_epochs_are(told, clock):
     told.say({}, places={"epoch": 1, "epochs": 5})
     assert told.progress().eta_seconds is None
     clock.now = 20.0
@@ -45,24 +45,24 @@ def test_the_time_left_is_told_when_only_epochs_are_known(told, clock):
     assert told.progress().eta_seconds == pytest.approx(60.0)
 
 
-def test_epochs_are_a_progress_where_there_are_no_steps(told):
+def test_epochs_give_the_progress_without_steps(told):
     told.say({}, places={"epoch": 1, "epochs": 4})
     assert told.progress().fraction == 0.25
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "low", None, [1], True])
-def test_what_is_no_finite_number_is_dropped_and_counted(told, value):
+def test_values_that_are_not_finite_are_dropped_and_counted(told, value):
     told.say({"loss": value})
     assert (told.metrics, told.num_dropped) == ({}, 1)
 
 
-def test_series_without_end_are_bounded(told):
+def test_the_number_of_series_is_bounded(told):
     told.say({f"m{number}": 1 for number in range(600)})
     assert len(told.metrics) == 500
     assert told.num_dropped == 100
 
 
-def test_a_step_that_is_said_again_makes_no_second_point(told, report, events):
+def test_a_repeated_step_adds_no_second_point(told, report, events):
     told.say({"loss": 1}, places={"step": 5})
     told.say({"loss": 2}, places={"step": 5})
     told.say({"loss": 3}, places={"step": 3})
@@ -70,7 +70,7 @@ def test_a_step_that_is_said_again_makes_no_second_point(told, report, events):
     assert events("metrics")[0]["points"] == {"loss": [[5, 1.0]]}
 
 
-def test_lines_are_read_on_as_they_grow_and_half_a_line_waits(told, tmp_path):
+def test_new_lines_are_read_and_an_incomplete_line_waits(told, tmp_path):
     path = tmp_path / "events.jsonl"
     said = SaidLines(path, told)
     said.read()
@@ -102,14 +102,14 @@ def pump(data, tmp_path, **options):
     return reading, log.read_bytes()
 
 
-def test_output_arrives_whole_whatever_bytes_it_has(tmp_path):
+def test_output_with_any_bytes_arrives_complete(tmp_path):
     data = bytes(range(256)) * 100
     reading, log = pump(data, tmp_path)
     assert log == data
     assert len(reading.tail()) <= 16_384
 
 
-def test_output_without_end_is_cut_and_said_so(tmp_path):
+def test_endless_output_is_cut_with_a_note(tmp_path):
     _, log = pump(b"x" * 5000, tmp_path, max_bytes=1000)
     assert log == b"x" * 1000 + NOTE
 
@@ -130,7 +130,7 @@ def await_scalars(files, *, seconds=20.0):
     return found
 
 
-def test_scalars_of_tensorboard_are_read_on_as_the_file_grows(tmp_path):
+def test_tensorboard_scalars_are_read_as_the_file_grows(tmp_path):
     from tensorboardX import SummaryWriter
 
     files = EventFiles(tmp_path)
@@ -155,7 +155,7 @@ def write_event(path, *values, step=3):
     path.write_bytes(struct.pack("<Q", len(record)) + b"crc4" + record + b"crc4")
 
 
-def test_scalars_that_are_tensors_are_read_and_other_tensors_are_not(tmp_path):
+def test_scalar_tensors_are_read_and_other_tensors_are_not(tmp_path):
     from tensorboardX.proto.summary_pb2 import Summary
     from tensorboardX.proto.tensor_pb2 import TensorProto
     from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
@@ -182,7 +182,7 @@ def test_scalars_that_are_tensors_are_read_and_other_tensors_are_not(tmp_path):
     ]
 
 
-def test_what_reads_event_files_brings_no_torch_along():
+def test_reading_event_files_does_not_import_torch():
     code = "import sys, worker.script.run; print(sorted({'torch', 'google'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -191,12 +191,12 @@ def test_what_reads_event_files_brings_no_torch_along():
 @pytest.mark.parametrize(
     "message", [b"\x08", b"\x0a\x05ab", b"\x0b", b"\x09\x00", b"\x80" * 11], ids=repr
 )
-def test_what_is_no_message_is_refused(message):
-    with pytest.raises(ValueError, match=r"cut off|wire type"):
+def test_invalid_messages_are_refused(message):
+    with pytest.raises(ValueError, match=r"truncated|wire type"):
         list(read_fields(message))
 
 
-def test_a_file_that_is_none_of_tensorboards_is_left_alone(tmp_path):
+def test_a_file_that_is_not_tensorboards_is_ignored(tmp_path):
     (tmp_path / "x.tfevents").write_bytes(
         struct.pack("<Q", 4) + b"crc4" + b"\xff\xff\xff\xff" + b"crc4"
     )
@@ -205,7 +205,7 @@ def test_a_file_that_is_none_of_tensorboards_is_left_alone(tmp_path):
     assert list(files.read()) == []
 
 
-def test_lines_of_the_reporting_file_are_those_that_are_read(told, tmp_path, monkeypatch):
+def test_lines_written_by_redkiln_log_are_read(told, tmp_path, monkeypatch):
     from redkiln.reporting import log
 
     path = tmp_path / "events.jsonl"
@@ -216,14 +216,14 @@ def test_lines_of_the_reporting_file_are_those_that_are_read(told, tmp_path, mon
     json.dumps(told.progress().model_dump())
 
 
-def test_a_pipe_in_the_place_of_what_is_read_keeps_nobody_waiting(told, tmp_path):
+def test_a_pipe_in_place_of_a_log_does_not_block(told, tmp_path):
     os.mkfifo(tmp_path / "events.jsonl")
     SaidLines(tmp_path / "events.jsonl", told).read()
     os.mkfifo(tmp_path / "x.tfevents.1")
     assert list(EventFiles(tmp_path).read()) == []
 
 
-def test_what_comes_late_keeps_the_steps_that_it_is_of(told, report, events):
+def test_late_values_keep_their_steps(told, report, events):
     told.say({}, places={"step": 100})
     for step in (10, 20):
         told.say({"loss": 1 / step}, places={"step": 100}, of_step=step)

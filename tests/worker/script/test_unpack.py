@@ -34,14 +34,14 @@ def make_tar(tmp_path):
     return make
 
 
-def test_files_and_folders_come_out_as_they_went_in(make_tar, target):
+def test_files_and_folders_are_unpacked_unchanged(make_tar, target):
     archive = make_tar(("a/b.py", b"x = 1"), ("run.sh", b"#!"), ("empty", (tarfile.DIRTYPE, "")))
     assert unpack(archive, target, what="code") == 2
     assert (target / "a/b.py").read_bytes() == b"x = 1"
     assert (target / "empty").is_dir()
 
 
-def test_a_zip_is_unpacked_and_keeps_what_is_executable(tmp_path, target):
+def test_a_zip_is_unpacked_and_keeps_executable_bits(tmp_path, target):
     path = tmp_path / "code.zip"
     with zipfile.ZipFile(path, "w") as packed:
         info = zipfile.ZipInfo("run.sh")
@@ -53,7 +53,7 @@ def test_a_zip_is_unpacked_and_keeps_what_is_executable(tmp_path, target):
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "..\\x"])
-def test_a_name_that_leads_out_is_refused_and_nothing_lies_outside(make_tar, target, name):
+def test_a_name_that_leads_out_is_refused_and_nothing_is_written_outside(make_tar, target, name):
     with pytest.raises(TrainingFailed, match="leads out of the folder"):
         unpack(make_tar((name, b"x")), target, what="code")
     assert [path.name for path in target.parent.iterdir() if path != target] == ["code.tar"]
@@ -64,8 +64,8 @@ def test_a_name_that_leads_out_is_refused_and_nothing_lies_outside(make_tar, tar
     [
         ((tarfile.SYMTYPE, "/etc"), "is a link"),
         ((tarfile.LNKTYPE, "a"), "is a link"),
-        ((tarfile.FIFOTYPE, ""), "no plain file"),
-        ((tarfile.CHRTYPE, ""), "no plain file"),
+        ((tarfile.FIFOTYPE, ""), "not a regular file"),
+        ((tarfile.CHRTYPE, ""), "not a regular file"),
     ],
 )
 def test_links_and_devices_are_refused_by_name(make_tar, target, kind, words):
@@ -84,12 +84,12 @@ def test_a_link_in_a_zip_is_refused(tmp_path, target):
         unpack(path, target, what="code")
 
 
-def test_more_than_is_allowed_is_refused(make_tar, target):
+def test_an_archive_over_the_limit_is_refused(make_tar, target):
     with pytest.raises(TrainingFailed, match="unpacks to over 4 bytes"):
         unpack(make_tar(("a", b"12345")), target, what="code", max_bytes=4)
 
 
-def test_a_damaged_archive_is_told(make_tar, target):
+def test_a_damaged_archive_is_reported(make_tar, target):
     archive = make_tar(("a", b"x" * 5000))
     os.truncate(archive, 2000)
     with pytest.raises(TrainingFailed, match="is damaged"):

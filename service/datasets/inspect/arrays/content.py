@@ -61,9 +61,9 @@ def list_npz(content: bytes, entry: Entry) -> list[ArrayFile]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = [name for name in archive.namelist() if name.lower().endswith(NPY)]
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise BadImage("bad_array", f"is no readable NPZ: {error}") from None
+        raise BadImage("bad_array", f"is not a readable NPZ file: {error}") from None
     if len(names) > MAX_ARRAYS:
-        raise BadImage("bad_array", f"holds more than {MAX_ARRAYS} arrays")
+        raise BadImage("bad_array", f"contains more than {MAX_ARRAYS} arrays; split it")
     return [ArrayFile(f"{entry.path}/{name}", entry, name) for name in names]
 
 
@@ -96,8 +96,8 @@ def parse_array(content: bytes) -> Array:
     expected = math.prod(array.shape) * np.dtype(array.dtype).itemsize
     if len(array.data) != expected:
         message = (
-            f"has {len(array.data)} bytes of elements where {array.shape} of {array.dtype} are "
-            f"{expected}; it is cut off or damaged"
+            f"has {len(array.data)} bytes of data, but shape {array.shape} of {array.dtype} needs "
+            f"{expected}; it is truncated or damaged"
         )
         raise BadImage("bad_array", message)
     return array
@@ -111,7 +111,7 @@ def as_values(array: Array) -> npt.NDArray[np.generic]:
 def _take(file: IO[bytes] | gzip.GzipFile, limit: int) -> bytes:
     content = file.read(limit + 1)
     if len(content) > limit:
-        raise BadImage("too_large", f"is larger than {limit} bytes unpacked; split it")
+        raise BadImage("too_large", f"unpacks to more than {limit} bytes; split it")
     return content
 
 
@@ -120,10 +120,12 @@ def _parse_idx(content: bytes) -> Array:
         raise BadImage("bad_array", "is neither an IDX nor an NPY file")
     kind, num_dims = content[2], content[3]
     if kind != _UBYTE:
-        raise BadImage("bad_array", f"holds elements of type {kind:#x}; only bytes (0x8) are read")
+        message = f"has elements of IDX type {kind:#x}; only bytes (type 0x8) are supported"
+        raise BadImage("bad_array", message)
     start = 4 + 4 * num_dims
     if not 1 <= num_dims <= 4 or len(content) < start:
-        raise BadImage("bad_array", f"claims {num_dims} dimensions, or is cut off in its head")
+        message = f"has {num_dims} dimensions (1 to 4 are allowed) or a truncated header"
+        raise BadImage("bad_array", message)
     shape = struct.unpack(f">{num_dims}I", content[4:start])
     return Array(shape, "uint8", memoryview(content)[start:])
 
@@ -133,24 +135,24 @@ def _parse_npy(content: bytes) -> Array:
     major = content[6] if len(content) > 12 else 0
     width = {1: 2, 2: 4, 3: 4}.get(major)
     if width is None:
-        raise BadImage("bad_array", "is an NPY file of an unknown version, or cut off")
+        raise BadImage("bad_array", "is an NPY file of an unknown version, or truncated")
     length = int.from_bytes(content[8 : 8 + width], "little")
     start = 8 + width + length
     if length > _MAX_HEADER_BYTES or len(content) < start:
-        raise BadImage("bad_array", "is cut off in its head")
+        raise BadImage("bad_array", "has a truncated or oversized header")
     try:
         head = ast.literal_eval(content[8 + width : start].decode("latin1").strip())
         shape = tuple(int(size) for size in head["shape"])
         descr, is_fortran = str(head["descr"]), bool(head["fortran_order"])
         dtype = np.dtype(descr)
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
-        raise BadImage("bad_array", f"has an unreadable head: {error}") from None
+        raise BadImage("bad_array", f"has an unreadable header: {error}") from None
     if dtype.hasobject:
-        message = "holds Python objects, which are never loaded; save numbers (or text) instead"
+        message = "contains Python objects, which are never loaded; save numbers or text instead"
         raise BadImage("objects_in_array", message)
     if is_fortran and len(shape) > 1:
-        message = "is in Fortran's order; save np.ascontiguousarray of it"
+        message = "is in Fortran order; save np.ascontiguousarray(array) instead"
         raise BadImage("bad_array", message)
     if any(size < 0 for size in shape):
-        raise BadImage("bad_array", f"claims the shape {shape}")
+        raise BadImage("bad_array", f"has the invalid shape {shape}")
     return Array(shape, dtype.str, memoryview(content)[start:])

@@ -78,7 +78,7 @@ def inspect_arrays(
         return None, Report(errors=errors[:MAX_LISTED])
     index = _build_index(parts, seed=seed)
     if not index.splits["test"]:
-        return None, Report(errors=[no_test_split("arrays for testing")])
+        return None, Report(errors=[no_test_split("test arrays")])
     return index, _build_report(index, parts)
 
 
@@ -123,20 +123,21 @@ def _check_images(array: Array, path: str, *, limits: Limits) -> tuple[int, int,
     """Height, width and channels of an array of images."""
     shape = array.shape
     if array.dtype not in ("|u1", "uint8"):
-        message = f"holds {array.dtype}; save images as uint8, 0 to 255"
+        message = f"contains {array.dtype} values; save images as uint8, 0 to 255"
         raise refuse("bad_array", message, path)
     if len(shape) == 4 and shape[3] not in (1, 3) and shape[1] in (1, 3):
-        message = f"has the shape {shape}; channels come last, (N, height, width, channels)"
+        message = f"has shape {shape}; put channels last: (N, height, width, channels)"
         raise refuse("bad_array", message, path)
     if len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)):
         message = (
-            f"has the shape {shape}; images are (N, height, width), or that with 1 or 3 channels"
+            f"has shape {shape}; images must be (N, height, width) or (N, height, width, 1 or 3)"
         )
         raise refuse("bad_array", message, path)
     if 0 in shape:
-        raise refuse("bad_array", f"has the shape {shape}, which holds no picture", path)
+        raise refuse("bad_array", f"has shape {shape} and so contains no image", path)
     if shape[1] * shape[2] > limits.max_pixels:
-        raise refuse("image_bomb", f"has images of more than {limits.max_pixels} pixels", path)
+        message = f"has images of more than {limits.max_pixels} pixels; make them smaller"
+        raise refuse("image_bomb", message, path)
     return shape[1], shape[2], shape[3] if len(shape) == 4 else 1
 
 
@@ -144,24 +145,25 @@ def _read_labels(array: Array, path: str) -> list[str]:
     kind = np.dtype(array.dtype).kind
     shape = array.shape[:-1] if array.shape[1:] == (1,) else array.shape
     if len(shape) != 1:
-        message = f"has the shape {array.shape}; labels are (N,), a number or a name each"
+        message = f"has shape {array.shape}; labels must be (N,), one number or name for each image"
         raise refuse("bad_labels", message, path)
     if kind not in "iuU":
-        message = f"holds {array.dtype}; save labels as whole numbers or as names"
+        message = f"contains {array.dtype} values; save labels as integers or as names"
         raise refuse("bad_labels", message, path)
     labels = [str(value).strip() for value in as_values(array).reshape(-1).tolist()]
     for row, label in enumerate(labels):
         if not label or len(label) > 200 or not label.isprintable():
-            raise refuse("bad_labels", f"row {row}: {label!r} is no name of a class", path)
+            raise refuse("bad_labels", f"row {row}: {label!r} is not a valid class name", path)
     return labels
 
 
 def _find_mistakes(parts: Sequence[_Images]) -> list[DatasetProblem]:
     train = {label for images in parts if images.part.split == "train" for label in images.labels}
     if len(train) < 2:
-        return [problem("one_class", f"there is one class only ({', '.join(train)})")]
+        message = f"there is only one class ({', '.join(train)}); a classifier needs at least two"
+        return [problem("one_class", message)]
     if len(train) > MAX_CLASSES:
-        message = f"there are {len(train)} different labels; up to {MAX_CLASSES} classes are taken"
+        message = f"there are {len(train)} different labels; at most {MAX_CLASSES} are allowed"
         return [problem("too_many_classes", message)]
     found = []
     for images in parts:
@@ -180,8 +182,8 @@ def _find_test_only(images: _Images, train: set[str]) -> list[DatasetProblem]:
     known = ", ".join(sorted(train)[:_MAX_SHOWN]) + (", ..." if len(train) > _MAX_SHOWN else "")
     found = []
     for label in unknown:
-        hint = f"did you mean {near[label]!r}?" if label in near else f"known: {known}"
-        message = f"row {rows[label]}: no training image has the class {label!r}; {hint}"
+        hint = f"did you mean {near[label]!r}?" if label in near else f"training classes: {known}"
+        message = f"row {rows[label]}: no training image has class {label!r}; {hint}"
         found.append(problem("unknown_test_class", message, images.part.labels.path))
     return found
 
@@ -191,7 +193,7 @@ def _find_other_shapes(parts: Sequence[_Images]) -> list[DatasetProblem]:
     return [
         problem(
             "unequal_arrays",
-            f"has {other.shape[2]} channels where {first.part.images.path} has {first.shape[2]}",
+            f"has {other.shape[2]} channels, but {first.part.images.path} has {first.shape[2]}",
             other.part.images.path,
         )
         for other in others
@@ -248,16 +250,16 @@ def _notes(
     parts: Sequence[_Images], splits: dict[Split, list[Sample]], *, has_test: bool
 ) -> list[str]:
     notes = [
-        f"the {len(images.labels)} images of {images.part.images.path} train too: a validation "
-        "split is cut from the training images"
+        f"the {len(images.labels)} images of {images.part.images.path} are used for training: the "
+        "validation split is taken from the training images"
         for images in parts
         if images.part.split == "train" and images.part.name.startswith("val")
     ]
     if not has_test:
         total = len(splits["test"]) + len(splits["train"])
         notes.append(
-            f"there are no arrays for testing: {len(splits['test'])} of {total} images were held "
-            "out, the same ones for every job"
+            f"there are no test arrays: {len(splits['test'])} of {total} images were held out for "
+            "testing, the same ones for every job"
         )
     return notes
 

@@ -96,7 +96,7 @@ def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
         split, name, kind = place
         pair = found.setdefault((split, name), {})
         if kind in pair:
-            message = f"is a second array of {name or 'all'} {kind}, beside {pair[kind].path}"
+            message = f"holds {name or 'all'} {kind} like {pair[kind].path}; keep one of them"
             arrays.errors.append(problem("duplicate_array", message, file.path))
         pair[kind] = file
     for (split, name), pair in sorted(found.items()):
@@ -105,13 +105,13 @@ def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
             continue
         ((given, file),) = pair.items()
         other = "labels" if given == "images" else "images"
-        message = f"has no {other} beside it; name them alike (x_train and y_train, say)"
+        message = f"has no matching {other}; name them alike, for example x_train and y_train"
         arrays.errors.append(problem("unpaired_array", message, file.path))
     if not any(part.split == "train" for part in arrays.parts) and not arrays.errors:
         names = ", ".join(file.path for file in files[:10])
         message = (
-            f"no arrays for training were found ({names}); name them x_train, y_train, x_test and "
-            "y_test, or images and labels, or as the IDX files of MNIST"
+            f"there are no training arrays ({names}); name arrays x_train, y_train, x_test and "
+            "y_test, or images and labels, or name files like the IDX files of MNIST"
         )
         arrays.errors.append(problem("no_arrays", message))
     return arrays

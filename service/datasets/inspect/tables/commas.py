@@ -38,10 +38,10 @@ class Commas:
             columns: their names, as they are shown.
         """
         assert self.decimal is not None
-        meaning = "are decimal" if self.mark == self.decimal else "separate thousands"
+        meaning = "are decimal marks" if self.mark == self.decimal else "separate thousands"
         return (
             f"the {MARKS[self.mark]} in the numbers of {columns} {meaning}{self.why}; "
-            f"otherwise: decimal={OTHER[self.decimal]}"
+            f"to change this: decimal={OTHER[self.decimal]}"
         )
 
 

@@ -76,7 +76,7 @@ def _parse(
 ) -> list[pa.ChunkedArray]:
     def set_aside(row: pa.csv.InvalidRow) -> str:
         message = (
-            f"has {row.actual_columns} fields and the first row has {row.expected_columns}"
+            f"has {row.actual_columns} fields, but the first row has {row.expected_columns}"
             f"{_explain(row, dialect)}"
         )
         bad.add(row.number, "wrong_number_of_fields", message)
@@ -108,24 +108,24 @@ def _parse(
 
 def _explain(row: pa.csv.InvalidRow, dialect: Dialect) -> str:
     if row.actual_columns < row.expected_columns:
-        return "; complete it"
+        return "; add the missing fields"
     if not dialect.is_quoted:
         return ""
     if row.text.count('"') % 2:
-        return '; a quote (") in it is not closed'
+        return '; a quote (") is not closed'
     name = _NAMES.get(dialect.delimiter, "delimiter")
-    return f"; a value with a {name} in it needs quotes"
+    return f"; put quotes around values that contain a {name}"
 
 
 def _explain_failure(path: Path, error: Exception, *, place: str | None) -> Refused:
     for number, length in _lines(path):
         if length > MAX_ROW_BYTES:
             here = f"line {number}" if place is None else f"{place}, line {number}"
-            message = f"is longer than {MAX_ROW_BYTES} bytes; shorten its text or leave the row out"
+            message = f"is longer than {MAX_ROW_BYTES} bytes; shorten its text or remove the row"
             return refuse("row_too_long", message, here)
     if "straddl" in str(error):
         message = (
-            f"a quoted value is longer than {MAX_ROW_BYTES} bytes: a quote that opens it is not "
+            f"has a quoted value longer than {MAX_ROW_BYTES} bytes; probably its quote is not "
             "closed"
         )
         return refuse("open_quote", message, place)
@@ -152,7 +152,7 @@ def _name(dialect: Dialect, num_fields: int) -> tuple[list[str], list[str]]:
     if num_fields == 2:
         names = _recognise(rows) or names
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    note = f"the first row was taken for data, so the columns are called {shown}"
+    note = f"the first row is data, not a header, so the columns are named {shown}"
     return names, [note]
 
 

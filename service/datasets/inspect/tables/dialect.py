@@ -90,8 +90,8 @@ def find_dialect(
     readings = [_read(text, mark, is_cut=is_cut) for mark in candidates]
     usable = [reading for reading in readings if reading is not None and reading.num_fields > 1]
     if not usable:
-        tried = "the delimiter" if delimiter else "comma, tab, semicolon or |"
-        message = f"has one column only: {tried} stands in no row; say which delimiter it has"
+        tried = f"the delimiter {delimiter!r}" if delimiter else "a comma, tab, semicolon or |"
+        message = f"has only one column: no row contains {tried}; set the delimiter (delimiter=...)"
         raise refuse("one_column", message, place)
     # In a file with decimal commas each row may have as many of them as it has delimiters.
     best = max(usable, key=lambda reading: (reading.share, reading.share_of_numbers))

@@ -75,8 +75,8 @@ class RowFaults:
         if self.num_bad <= num_rows * limits.max_skipped_fraction:
             return []
         message = (
-            f"{self.num_bad} of {num_rows} rows cannot be used; up to "
-            f"{limits.max_skipped_fraction:.0%} would be skipped. Repair or remove them"
+            f"{self.num_bad} of {num_rows} rows cannot be used, but at most "
+            f"{limits.max_skipped_fraction:.0%} are skipped; repair or remove them"
         )
         return [problem("too_many_bad_rows", message), *self.listed]
 

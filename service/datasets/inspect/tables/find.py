@@ -59,7 +59,9 @@ def find_tables(files: Sequence[Entry], *, is_wanted: bool) -> list[TableFile]:
         Refused: there are several and which is which cannot be told, or it is no table of ours.
     """
     if any(entry.path == _OFFICE for entry in files):
-        message = "is an Excel or other Office file; save the sheet as CSV and send that"
+        message = (
+            "the file is an Excel or other Office document; save the sheet as CSV and send that"
+        )
         raise refuse("not_a_table", message)
     found = [entry for entry in files if _ends(entry, _TABLES)]
     has_images = any(_ends(entry, _IMAGES) for entry in files)
@@ -80,8 +82,7 @@ def _by_split(found: Sequence[Entry]) -> list[TableFile]:
         return sorted(tables, key=lambda table: table.entry.path)
     names = ", ".join(entry.path for entry in found[:5])
     message = (
-        f"there are {len(found)} tables ({names}); name them train.* and test.*, or send the one "
-        "to train on alone"
+        f"there are {len(found)} tables ({names}); name them train.* and test.*, or send only one"
     )
     raise refuse("several_tables", message)
 
@@ -97,8 +98,8 @@ def _note_of(entry: Entry) -> str | None:
     if word not in SPLITS or SPLITS[word] == "test" or word.startswith("train"):
         return None
     return (
-        f"{entry.path} trains too: a validation split is cut from the training rows; name it "
-        "test.* to have it scored as the test split"
+        f"{entry.path} is used for training: the validation split is taken from the training rows; "
+        "rename it to test.* to use it as the test split"
     )
 
 

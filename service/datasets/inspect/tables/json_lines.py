@@ -39,7 +39,7 @@ def read_json_lines(path: Path, *, place: str | None) -> RawTable:
         for row in batch:
             names.update(dict.fromkeys(row))
         if len(names) > _MAX_COLUMNS:
-            message = f"has over {_MAX_COLUMNS} different member names; these are no columns"
+            message = f"has more than {_MAX_COLUMNS} different member names, too many for columns"
             raise refuse("too_many_columns", message, place)
         batches.append({name: _column([row.get(name) for row in batch]) for name in names})
         sizes.append(len(batch))
@@ -61,7 +61,8 @@ def _rows(
             number += 1
             if len(line) > MAX_LINE_BYTES:
                 here = f"line {number}" if place is None else f"{place}, line {number}"
-                raise refuse("row_too_long", f"is longer than {MAX_LINE_BYTES} bytes", here)
+                message = f"is longer than {MAX_LINE_BYTES} bytes; shorten or remove it"
+                raise refuse("row_too_long", message, here)
             if not line.strip():
                 blank.append(number)
                 continue
@@ -71,7 +72,7 @@ def _rows(
                 continue
             if number == len(blank) + 1 and line.lstrip().startswith(b"["):
                 message = (
-                    "is one JSON array; put one object on each line (jq -c '.[]' FILE > FILE.jsonl)"
+                    "is a JSON array; write one object per line (jq -c '.[]' FILE > FILE.jsonl)"
                 )
                 raise refuse("not_json_lines", message, place)
             bad.add(number, *fault)
@@ -85,11 +86,11 @@ def _read_line(line: bytes) -> tuple[tuple[str, str] | None, dict[str, Any]]:
     if not isinstance(row, dict):
         kind = {list: "an array", str: "a text", type(None): "null", bool: "true or false"}
         name = kind.get(type(row), "a number")
-        return ("not_an_object", f"is {name} and no object; write {{...}} on each line"), {}
+        return ("not_an_object", f"is {name}, not an object; write {{...}} on each line"), {}
     for name, value in row.items():
         if isinstance(value, dict | list):
             kind_name = "an object" if isinstance(value, dict) else "an array"
-            message = f"column {name!r} holds {kind_name}; write its values as members of the line"
+            message = f"column {name!r} contains {kind_name}; make a column of each of its values"
             return ("nested_value", message), {}
     return None, row
 

@@ -95,11 +95,11 @@ def judge_tables(
     for table in tables:
         faults.add_unread(table)
     if num_rows < 2:
-        rows = "no row" if not num_rows else "one row"
-        message = f"there is {rows} of data, and training needs two or more"
+        rows = "no rows" if not num_rows else "only one row"
+        message = f"the table has {rows} of data; training needs at least two"
         raise Refused([problem("no_rows", message), *faults.listed])
     if len(names) < 2:
-        message = "there is one column only; a table has a target and something to learn it from"
+        message = "the table has only one column; it needs a target and at least one more column"
         raise refuse("one_column", message)
     numeric = {name for name, use in options.columns.items() if use == "numeric"}
     if options.task == "tabular-regression" and options.target is not None:
@@ -118,7 +118,7 @@ def judge_tables(
     is_test = _find_test_rows(train, num_rows, profiles, split, has_test=bool(test))
     notes = [note for table in tables for note in table.notes]
     if split is not None:
-        notes.append(f"column {show(split)} says which rows are for training and for testing")
+        notes.append(f"column {show(split)} assigns the rows to training and testing")
     roles.notes[:0] = notes
     _judge_commas(profiles, roles, places)
     _find_bad_rows(profiles, roles, faults)
@@ -171,9 +171,9 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: Places) ->
                 continue
             row = int(rows[0])
             message = (
-                f"column {show(name)!r}: the comma in {found.example(row)!r} may separate "
-                "thousands or decimals, as in all of the column; say which it does: decimal=. "
-                "(thousands) or decimal=, (decimals)"
+                f"column {show(name)!r}: the comma in {found.example(row)!r} may be a thousands "
+                "separator or a decimal mark, and no other value decides it; set decimal=. if it "
+                "separates thousands, decimal=, if it is the decimal mark"
             )
             roles.problems.append(problem("ambiguous_numbers", message, places(row)))
     for commas, columns in told.items():
@@ -220,15 +220,17 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
 
 def _find_empty_split(split: Split, is_test: np.ndarray | None) -> list[DatasetProblem]:
     if split.num_train < 2:
-        message = f"{split.num_train} rows are left to train on; two or more are needed"
+        message = f"only {split.num_train} rows are left for training; at least two are needed"
         return [problem("no_rows", message)]
     if split.num_train < len(split.order):
         return []
     if is_test is not None:
-        return [problem("no_rows", "the test split has no usable row; add some, or leave it out")]
+        return [
+            problem("no_rows", "the test split has no usable rows; add some or remove the split")
+        ]
     message = (
-        "no row can be held out for testing, as each class has one alone; add rows, or a test "
-        "split of your own"
+        "no row can be held out for testing because each class has only one; add rows, or add a "
+        "test split"
     )
     return [problem("no_test_split", message)]
 
@@ -350,5 +352,5 @@ def _notes(targets: Targets, split: Split) -> list[str]:
         untested = [name for label, name in enumerate(targets.classes) if not tested[label]]
         if untested:
             shown = ", ".join(show(name) for name in untested[:10])
-            notes.append(f"classes without a test row, {len(untested)} in all: {shown}")
+            notes.append(f"{len(untested)} classes have no test row: {shown}")
     return notes

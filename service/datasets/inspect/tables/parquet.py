@@ -37,7 +37,7 @@ def read_parquet(path: Path, *, place: str | None, limits: Limits) -> RawTable:
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         if isinstance(error, MemoryError):
             raise
-        message = f"is a damaged or unusual Parquet file ({_first_line(error)}); write it again"
+        message = f"cannot be read as Parquet ({_first_line(error)}); write the file again"
         raise refuse("bad_parquet", message, place) from None
     names = list(table.column_names)
     return RawTable(place, names, columns, BadRows(), unit="row")
@@ -48,7 +48,7 @@ def _check_size(file: pq.ParquetFile, *, place: str | None, limits: Limits) -> N
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     unpacked = sum(group.total_byte_size for group in groups)
     if unpacked > limits.max_table_bytes:
-        message = f"unpacks to {unpacked} bytes; {limits.max_table_bytes} are allowed"
+        message = f"unpacks to {unpacked} bytes; at most {limits.max_table_bytes} are allowed"
         raise refuse("too_large", message, place)
 
 
@@ -58,8 +58,8 @@ def _check_types(schema: pa.Schema, *, place: str | None) -> None:
         problems = [
             problem(
                 "nested_value",
-                f"column {field.name!r} holds {field.type}, not one value a row; leave it out or "
-                "make columns of it",
+                f"column {field.name!r} has type {field.type} instead of one value per row; remove "
+                "it or split it into columns",
                 place,
             )
             for field in nested[:20]

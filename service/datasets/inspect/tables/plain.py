@@ -55,7 +55,7 @@ def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limit
     if not head:
         raise refuse("empty_file", "is empty", place)
     if not looks_like_text(head):
-        raise refuse("not_a_table", f"holds bytes that no text has; {NOT_A_TABLE}", place)
+        raise refuse("not_a_table", f"is a binary file, not text; {NOT_A_TABLE}", place)
     encoding = _find_encoding(path, head, place=place)
     if encoding == "utf-8":
         return Plain(path, is_parquet=False)
@@ -82,7 +82,7 @@ def _unpack(source: Path, target: Path, *, place: str | None, limits: Limits) ->
             while chunk := packed.read(MIB):
                 total += len(chunk)
                 if total > limit:
-                    message = f"unpacks to more than {limit} bytes, which no table of its size does"
+                    message = f"unpacks to more than {limit} bytes; no table of its size does that"
                     raise refuse("compression_bomb", message, place)
                 output.write(chunk)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -101,7 +101,7 @@ def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
     position = 0
     for chunk in _chunks(path):
         if b"\0" in chunk:
-            message = f"has a zero byte at {position + chunk.index(0)}; {NOT_A_TABLE}"
+            message = f"has a zero byte at offset {position + chunk.index(0)}; {NOT_A_TABLE}"
             raise refuse("not_a_table", message, place)
         position += len(chunk)
     return next((name for name in ("utf-8", *_ONE_BYTE) if _decodes(path, name)), _ONE_BYTE[-1])
@@ -126,7 +126,7 @@ def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> No
                 output.write(decoder.decode(chunk).encode())
             output.write(decoder.decode(b"", True).encode())
     except UnicodeError as error:
-        message = f"begins as {encoding} but is not ({error}); save it as UTF-8"
+        message = f"starts like {encoding} but is not valid ({error}); save it as UTF-8"
         raise refuse("bad_encoding", message, place) from None
 
 

@@ -127,10 +127,10 @@ class Profile:
     def say_no_value(self, index: int) -> str:
         """What is wrong with a row that should have a value, or a number."""
         if word := self.word_for_none(index):
-            return f"column {show(self.name)!r}: {word!r} stands for no value"
+            return f"column {show(self.name)!r}: {word!r} counts as a missing value"
         if self.is_missing[index]:
             return f"column {show(self.name)!r} has no value"
-        return f"column {show(self.name)!r}: {self.example(index)!r} is no finite number"
+        return f"column {show(self.name)!r}: {self.example(index)!r} is not a finite number"
 
     def example(self, index: int) -> str:
         """A value as it can be shown."""
@@ -167,7 +167,7 @@ def profile_all(
     with ThreadPoolExecutor(num_threads) as pool:
         profiles = {found.name: found for found in pool.map(look, names, columns)}
     if _find_decimals(profiles.values()) == {","}:
-        as_elsewhere = Commas(",", ", as commas are decimal in other columns", mark=".")
+        as_elsewhere = Commas(",", " because commas are decimal in other columns", mark=".")
         for name, found in profiles.items():
             if found.commas is None and _is_text_of_numbers(found) and may_separate(found.texts):
                 profiles[name] = replace(look(name, found.raw, ","), commas=as_elsewhere)
@@ -185,7 +185,7 @@ def _tell_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Co
     if "." in clear or any(_has_points(found) for found in profiles):
         return None
     if ";" in delimiters:
-        return Commas(",", ", as fields are separated by semicolons")
+        return Commas(",", " because semicolons separate the fields")
     return Commas(",", ", as in other columns") if "," in clear else None
 
 

@@ -41,7 +41,7 @@ MAX_WORDS_FOR_NONE = 3
 MAX_ROWS_FOR_WORDS = 1000
 _MAX_UNKNOWN = 20
 """Columns that there are not, named one by one."""
-_NUMBERS_ROWS = "it numbers the rows"
+_NUMBERS_ROWS = "it only numbers the rows"
 MAX_FEW = 20
 """Different whole numbers that are taken for classes rather than for amounts."""
 
@@ -113,12 +113,12 @@ def _check_splits(found: Profile, values: Sequence[str], places: Callable[[int],
         return
     row, name = int(unknown[0]), show(found.name)
     word = found.example(row).strip()
-    what = f"{word!r} is none" if word else "this row has none"
+    what = f"has {word!r}" if word else "has no value"
     rows = "1 row" if len(unknown) == 1 else f"{len(unknown)} rows"
     message = (
-        f"column {name!r} says which rows are for training and for testing, but {what} of "
-        f"{', '.join(SPLITS)} ({rows} in all); repair it, or say what the column is: "
-        f"column={name}=categorical or {name}=ignored"
+        f"column {name!r} assigns the rows to training and testing, but this row {what} ({rows} in "
+        f"total); use one of {', '.join(SPLITS)}, or set column={name}=categorical or "
+        f"column={name}=ignored"
     )
     raise refuse("unknown_split", message, places(row))
 
@@ -161,7 +161,7 @@ def choose_roles(
         for name in [name for name, use in roles.uses.items() if use.note == _NUMBERS_ROWS]:
             roles.uses[name] = Use("numeric")
     if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
-        message = "no column is left to learn from: " + "; ".join(
+        message = "no column is left to train on: " + "; ".join(
             f"{show(name)} is ignored ({use.note})"
             for name, use in list(roles.uses.items())[:10]
             if use.type == "ignored"
@@ -193,16 +193,16 @@ def _choose_target(profiles: dict[str, Profile], options: TableOptions) -> tuple
     by_name = {name.casefold(): name for name in reversed(free)}
     named = next((by_name[known] for known in _TARGETS if known in by_name), None)
     if named is not None:
-        return named, f"the target is column {show(named)}; another one: target=NAME"
+        return named, f"the target is column {show(named)}; to change it: target=NAME"
     last = free[-1]
     prose = [name for name in free if profiles[name].mean_words >= PROSE_WORDS]
     if last in prose and len(free) > len(prose):
         last = min(
             (name for name in free if name not in prose), key=lambda n: profiles[n].num_distinct
         )
-        why = f"the target is column {show(last)}, which has the fewest values"
-        return last, f"{why}; another one: target=NAME"
-    return last, f"the target is the last column, {show(last)}; another one: target=NAME"
+        why = f"the target is column {show(last)}, which has the fewest different values"
+        return last, f"{why}; to change it: target=NAME"
+    return last, f"the target is the last column, {show(last)}; to change it: target=NAME"
 
 
 def _choose_text(profiles: dict[str, Profile], options: TableOptions, *, target: str) -> str | None:
@@ -250,13 +250,13 @@ def _choose_task(
         return options.task, None
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
-        return "text-classification", f"{note}; another one: task=NAME"
+        return "text-classification", f"{note}; to change it: task=NAME"
     if options.classes is not None:
         return "tabular-classification", None
     name, reason = "tabular-classification", f"{target.num_distinct} different values"
     if _is_amount(target):
         name, reason = "tabular-regression", f"{target.num_distinct} different numbers"
-    note = f"the target has {reason}, so the task is {name}; another one: task=NAME"
+    note = f"the target has {reason}, so the task is {name}; to change it: task=NAME"
     return cast("TableTask", name), note
 
 
@@ -270,11 +270,13 @@ def _is_amount(target: Profile) -> bool:
 
 def _no_text(profiles: dict[str, Profile], target: str) -> DatasetProblem:
     names = [name for name in profiles if name != target]
-    message = "text-classification needs a column of text, and every one holds numbers" + (
-        f" ({', '.join(map(show, names[:10]))}); name it (text=NAME) or choose a tabular task"
-        if names
-        else ": there is none but the target"
-    )
+    if names:
+        message = (
+            f"text-classification needs a text column, but all columns contain numbers "
+            f"({', '.join(map(show, names[:10]))}); set text=NAME or choose a tabular task"
+        )
+    else:
+        message = "text-classification needs a text column, but the table has only the target"
     return problem("no_text", message)
 
 
@@ -294,10 +296,10 @@ def _choose_use(
         return Use("split")
     if roles.task == "text-classification":
         is_text = found.name == text
-        return Use("text") if is_text else Use("ignored", "a text-classification reads one column")
+        return Use("text") if is_text else Use("ignored", "text-classification uses one column")
     asked: ColumnUse | None = options.columns.get(found.name)
     if asked == "ignored":
-        return Use("ignored", "as its owner said")
+        return Use("ignored", "by request")
     if asked is not None:
         return Use(asked)
     return _infer_use(found, roles, places=places, limits=limits)
@@ -328,14 +330,14 @@ def _mixed(found: Profile, places: Callable[[int], str]) -> DatasetProblem:
     wrong = found.is_not_number.nonzero()[0]
     name = show(found.name)
     words = list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
-    remedy = "leave these fields empty"
+    remedy = "empty these fields"
     if len(words) <= MAX_WORDS_FOR_NONE:
-        said = " ".join(f"missing={word}" for word in words)
-        remedy += f" or name all that stands for no value in this table ({said})"
+        options = " ".join(f"missing={word}" for word in words)
+        remedy += f", list all words that mean a missing value ({options})"
     message = (
         f"column {name!r} mixes types: {found.num_present - len(wrong)} values are numbers and "
-        f"{len(wrong)} are not ({words[0]!r} is the first); {remedy}, or say what the column is: "
-        f"column={name}=categorical or {name}=ignored"
+        f"{len(wrong)} are not (the first is {words[0]!r}); {remedy}, or set "
+        f"column={name}=categorical or column={name}=ignored"
     )
     return problem("mixed_types", message, places(int(wrong[0])))
 
@@ -361,6 +363,6 @@ def _note_prose(roles: Roles, profiles: dict[str, Profile]) -> None:
     if prose:
         name = show(prose[0])
         roles.notes.append(
-            f"column {name} is prose, which {roles.task} does not read; to classify by it: "
+            f"column {name} is prose, which {roles.task} does not use; to classify texts instead: "
             f"text={name}"
         )

@@ -25,7 +25,9 @@ def stack(tables: list[RawTable]) -> tuple[list[str], list[pa.ChunkedArray]]:
         if missing or further:
             name = (missing or further)[0]
             lacks, has = (table, first) if missing else (first, table)
-            message = f"has no column {show(name)!r}, which {has.path} has; both need the same ones"
+            message = (
+                f"has no column {show(name)!r}, but {has.path} has; give both the same columns"
+            )
             raise refuse("other_columns", message, lacks.path)
     columns = []
     for position, name in enumerate(first.names):
@@ -37,17 +39,15 @@ def stack(tables: list[RawTable]) -> tuple[list[str], list[pa.ChunkedArray]]:
 
 def _check_names(table: RawTable) -> None:
     if not table.names:
-        raise refuse("no_rows", "there is no row of data", table.path)
+        raise refuse("no_rows", "has no rows of data", table.path)
     problems = []
     for name, count in Counter(table.names).items():
         if count > 1:
             places = [str(at) for at, other in enumerate(table.names, 1) if other == name]
-            message = (
-                f"{count} columns are called {show(name)!r} ({', '.join(places)}); rename them"
-            )
+            message = f"{count} columns are named {show(name)!r} ({', '.join(places)}); rename them"
             problems.append(problem("duplicate_column", message, table.path))
         if name in (TARGET, RANK):
-            message = f"a column may not be called {name!r}; rename it"
+            message = f"the column name {name!r} is reserved; rename the column"
             problems.append(problem("reserved_name", message, table.path))
     if problems:
         raise Refused(problems)

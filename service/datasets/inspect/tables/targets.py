@@ -71,7 +71,7 @@ def read_targets(
         is_missing,
         places,
         target=roles.target,
-        what="none",
+        what="no value",
         describe=found.say_no_value,
         remedy=_find_remedy(found, is_missing),
     )
@@ -84,8 +84,8 @@ def read_targets(
     if not is_missing.all() and count < 2:
         only = f" ({show(targets.classes[0])!r})" if targets.classes else ""
         message = (
-            f"target {show(roles.target)!r} has one class only{only}; a classifier needs two or "
-            "more"
+            f"target {show(roles.target)!r} has only one class{only}; a classifier needs at least "
+            "two"
         )
         targets.problems.append(problem("one_class", message))
     if count > limits.max_classes or (count > MAX_FEW and count > num_rows / 2):
@@ -103,8 +103,8 @@ def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> 
     if found.numbers is None:
         row = int(np.flatnonzero(~found.is_missing)[0]) if found.num_present else 0
         message = (
-            f"target {name!r} holds no numbers ({found.example(row)!r} is the first); choose "
-            "task=tabular-classification or another target"
+            f"target {name!r} has values that are not numbers, such as {found.example(row)!r}; set "
+            "task=tabular-classification or choose another target"
         )
         return Targets([], labels, labels * 0.0, [problem("bad_target", message, places(row))])
     is_bad = ~np.isfinite(found.numbers) & ~is_skipped
@@ -118,7 +118,7 @@ def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> 
     )
     usable = found.numbers[~is_skipped & ~is_bad]
     if not problems and len(usable) and usable.min() == usable.max():
-        message = f"target {name!r} is {usable[0]:g} in every row; there is nothing to learn"
+        message = f"target {name!r} is {usable[0]:g} in every row, so there is nothing to learn"
         problems = [problem("constant_target", message)]
     return Targets([], labels, found.numbers, problems)
 
@@ -127,13 +127,13 @@ def _find_remedy(found: Profile, is_missing: np.ndarray) -> str:
     """What to do about targets without a value, some of which may have been meant as one."""
     rows = np.flatnonzero(is_missing)[:MAX_ROWS_FOR_WORDS]
     words = list({word: None for row in rows if (word := found.word_for_none(int(row)))})
-    remedy = "fill it in or remove these rows"
+    remedy = "add the values or remove these rows"
     if not words:
         return remedy
     shown = ", ".join(map(repr, words[:MAX_WORDS_FOR_NONE]))
     return (
-        f"{remedy}; if {shown} is meant as a value, name the words alone that stand for none "
-        "(missing=WORD, or missing='' for only what is empty)"
+        f"{remedy}; if {shown} is a value, list only the words that mean a missing value "
+        "(missing=WORD, or missing='' for empty fields only)"
     )
 
 
@@ -154,18 +154,18 @@ def _find_others(
         is_used & (targets.labels < 0),
         places,
         target=found.name,
-        what="another class than those that were said",
+        what="a class that is not in the list of classes",
         describe=lambda row: (
-            f"column {show(found.name)!r}: {found.example(row)!r} is none of the classes"
+            f"column {show(found.name)!r}: {found.example(row)!r} is not one of the listed classes"
             f"{find_nearest(found.example(row), targets.classes)}"
         ),
-        remedy="repair these rows, or name the class too",
+        remedy="repair these rows, or add the class to the list",
     )
     present = set(np.unique(targets.labels[is_used]).tolist())
     absent = [name for label, name in enumerate(targets.classes) if label not in present]
     if absent:
         shown = ", ".join(map(show, absent[:10]))
-        message = f"no row has class {shown}, which was said; leave it out, or add rows of it"
+        message = f"class {shown} was listed but no row has it; remove it, or add rows with it"
         problems.append(problem("unused_class", message))
     return problems
 
@@ -185,7 +185,7 @@ def _too_many(
 ) -> DatasetProblem:
     remedies = []
     if found.share_of_numbers == 1 and roles.task != "text-classification":
-        remedies.append("task=tabular-regression, as it holds numbers")
+        remedies.append("task=tabular-regression, because the values are numbers")
     few = [
         name
         for name, other in profiles.items()
@@ -195,8 +195,8 @@ def _too_many(
         remedies.append("another target (" + ", ".join(show(name) for name in few[:5]) + ")")
     remedy = " or ".join(remedies) or "another target"
     message = (
-        f"target {show(found.name)!r} has {count} different values in {num_rows} rows, too many "
-        f"for classes; choose {remedy}"
+        f"target {show(found.name)!r} has {count} different values in {num_rows} rows, which is "
+        f"too many for classes; choose {remedy}"
     )
     return problem("too_many_classes", message)
 
@@ -214,7 +214,9 @@ def _find_test_only(
     near = find_near_classes(names, [targets.classes[label] for label in trained])
     problems = []
     for label, name in zip(unknown, names, strict=True):
-        hint = f"did you mean {show(near[name])!r}?" if name in near else "add training rows of it"
-        message = f"the test split has class {show(name)!r}, which no training row has; {hint}"
+        hint = (
+            f"did you mean {show(near[name])!r}?" if name in near else "add training rows with it"
+        )
+        message = f"the test split has class {show(name)!r}, but no training row has it; {hint}"
         problems.append(problem("unknown_test_class", message, places(rows[label])))
     return problems

@@ -117,7 +117,7 @@ def test_colours_names_and_a_column_of_labels_are_read(look):
     assert index.classes == ["cat", "dog"]
     assert index.channels == 3
     assert index.held_out_test
-    assert "no arrays for testing" in index.notes[0]
+    assert "there are no test arrays" in index.notes[0]
     assert sum(len(samples) for samples in index.splits.values()) == 6
     for split in index.splits.values():
         for label in (0, 1):
@@ -129,7 +129,7 @@ def test_validation_arrays_train_too(look):
     arrays = {"train_images": X, "train_labels": Y, "val_images": X[:3], "val_labels": Y[:3]}
     index, _report = look(npz(**arrays))
     assert sum(map(len, index.splits.values())) == 15
-    assert "val_images.npy train too" in index.notes[0]
+    assert "val_images.npy are used for training" in index.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,15 @@ def test_validation_arrays_train_too(look):
     [
         ({"y_train": Y[:5]}, "unequal_arrays", "y_train.npy", "5 labels for the 12 images"),
         ({"x_train": X.astype(np.float32)}, "bad_array", "x_train.npy", "save images as uint8"),
-        ({"x_train": X[:, 0]}, "bad_array", "x_train.npy", "images are (N, height, width)"),
-        ({"x_train": X.reshape(12, 1, 5, 4)}, "bad_array", "x_train.npy", "channels come last"),
-        ({"x_train": X[:, :0]}, "bad_array", "x_train.npy", "holds no picture"),
-        ({"y_train": Y / 2}, "bad_labels", "y_train.npy", "whole numbers"),
-        ({"y_train": np.eye(12)}, "bad_labels", "y_train.npy", "labels are (N,)"),
+        ({"x_train": X[:, 0]}, "bad_array", "x_train.npy", "images must be (N, height, width)"),
+        ({"x_train": X.reshape(12, 1, 5, 4)}, "bad_array", "x_train.npy", "put channels last"),
+        ({"x_train": X[:, :0]}, "bad_array", "x_train.npy", "contains no image"),
+        ({"y_train": Y / 2}, "bad_labels", "y_train.npy", "save labels as integers"),
+        ({"y_train": np.eye(12)}, "bad_labels", "y_train.npy", "labels must be (N,)"),
         ({"y_train": np.arange(12), "x_test": None, "y_test": None}, "no_test_split", None, "one"),
-        ({"y_train": Y * 0}, "one_class", None, "one class only"),
+        ({"y_train": Y * 0}, "one_class", None, "only one class"),
         ({"y_test": np.array([0, 1, 7])}, "unknown_test_class", "y_test.npy", "row 2: no training"),
-        ({"y_train": None}, "unpaired_array", "x_train.npy", "has no labels beside it"),
+        ({"y_train": None}, "unpaired_array", "x_train.npy", "has no matching labels"),
         ({"y_train": np.array(["a", ""] * 6)}, "bad_labels", "y_train.npy", "row 1"),
         ({"x_test": X[:3, :, :, None].repeat(3, 3)}, "unequal_arrays", "x_train.npy", "channels"),
     ],
@@ -166,7 +166,7 @@ def test_many_classes_that_only_a_test_array_has_are_compared_a_few_times(look, 
     index, errors = look(npz(**arrays))
     assert index is None
     assert [error.code for error in errors] == ["unknown_test_class"] * 100
-    assert "row 0: no training image has the class '1000000'" in errors[0].message
+    assert "row 0: no training image has class '1000000'" in errors[0].message
     assert len(errors[99].message) < 300
     assert comparisons == [1000] * 10
 
@@ -197,12 +197,12 @@ def test_objects_are_refused_and_never_unpickled(look, tmp_path, monkeypatch):
     [
         (b"", "neither an IDX nor an NPY"),
         (b"\0\0\x0d\3" + bytes(12), "only bytes"),
-        (b"\0\0\x08\3\0\0", "cut off in its head"),
-        (idx(X)[:-1], "cut off or damaged"),
+        (b"\0\0\x08\3\0\0", "truncated"),
+        (idx(X)[:-1], "truncated or damaged"),
         (gzip.compress(idx(X))[:-9], "cannot be unpacked"),
-        (npy(X)[:20], "cut off in its head"),
+        (npy(X)[:20], "truncated"),
         (npy(X.T), "Fortran"),
-        (b"\x93NUMPY\x01\x00\x08\x00{'a': }\n", "unreadable head"),
+        (b"\x93NUMPY\x01\x00\x08\x00{'a': }\n", "unreadable header"),
         (b"\x93NUMPY\x09\x00\x08\x00{'a': }\n", "unknown version"),
     ],
 )

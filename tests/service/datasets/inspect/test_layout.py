@@ -76,9 +76,9 @@ def test_dev_folders_are_validation_folders():
 def test_validation_folders_are_training_data_with_a_note():
     _, layout = summarise(["train/cat/1.png", "valid/cat/2.png", "valid/cat/3.png"])
     (note,) = layout.notes
-    assert note.startswith("the 2 files of valid/ train too")
+    assert note.startswith("the 2 files of valid/ are used for training")
 
 
 def test_an_outer_folder_is_noted():
     _, layout = summarise(["pets/cat/1.png", "pets/dog/1.png"])
-    assert layout.notes == ["classes were found below pets/"]
+    assert layout.notes == ["the class folders are in pets/"]

@@ -74,7 +74,7 @@ def test_a_name_that_is_file_and_folder_at_once_is_refused():
     listing = Listing(Limits())
     add(listing, "cat/1.png")
     add(listing, "cat")
-    with pytest.raises(Refused, match="file and a folder"):
+    with pytest.raises(Refused, match="a file and a folder"):
         listing.close()
 
 
@@ -85,7 +85,7 @@ def test_every_problem_is_counted_and_the_first_hundred_are_listed():
     with pytest.raises(Refused) as refused:
         listing.close()
     assert len(refused.value.problems) == 101
-    assert refused.value.problems[-1].message == "and 50 more of this kind"
+    assert refused.value.problems[-1].message == "and 50 more problems like these"
 
 
 def test_too_many_entries_are_refused_at_once():

@@ -118,7 +118,7 @@ def test_classes_of_one_image_each_leave_none_to_test_on():
     index, report = verdict(image_set("a", "b", count=1))
     assert index is None
     assert codes(report) == {("no_test_split", None)}
-    assert "add images, or test/<class>/ folders" in report.errors[0].message
+    assert "add images or test/<class>/ folders" in report.errors[0].message
     index, _ = verdict(image_set("a", count=1) | image_set("b", count=2))
     assert len(index.splits["test"]) == 1
 
@@ -154,7 +154,7 @@ def test_mixed_sizes_are_allowed_and_the_most_common_one_is_the_sets_own():
     assert index.channels == 3
     assert report.image_sizes == {"28x28": 19, "640x480": 1}
     assert report.image_modes == {"L": 19, "RGB": 1}
-    assert "the images have 2 different sizes; jobs bring them to one" in report.notes
+    assert "the images have 2 different sizes; jobs resize them to one" in report.notes
 
 
 def test_files_outside_the_class_folders_are_listed_but_refuse_nothing():

@@ -54,7 +54,7 @@ def test_without_a_program_there_is_nothing_to_run(tmp_path):
     assert "after --" in done.stderr
 
 
-def test_a_program_that_is_not_there_is_told(tmp_path):
+def test_a_missing_program_is_reported(tmp_path):
     done = run(tmp_path, "--", "/no/such/program")
     assert done.returncode == 127
     assert "/no/such/program cannot be run" in done.stderr

@@ -47,7 +47,7 @@ def test_places_count_lines_also_behind_blank_lines_values_of_several_and_skippe
     ("value", "words"),
     [
         ("", "no value"),
-        ("NaN", "'NaN' stands for no"),
+        ("NaN", "'NaN' counts as a missing"),
         ("inf", "'inf'"),
         ("1e999", "1e999"),
         ("abc", "'abc'"),
@@ -69,11 +69,11 @@ def test_a_missing_class_is_named_by_its_row(look, rows):
 def test_a_class_that_is_a_word_for_no_value_is_named_and_can_be_kept(look, rows, word):
     content = rows(header="x,size,severity", label=lambda i: [word, "Mild", "Severe"][i % 3])
     looked = look(content)
-    assert "14 rows have none" in looked.errors[0].message
-    assert f"if {word!r} is meant as a value" in looked.errors[0].message
-    assert "missing='' for only what is empty" in looked.errors[0].message
+    assert "14 rows have no value" in looked.errors[0].message
+    assert f"if {word!r} is a value" in looked.errors[0].message
+    assert "missing='' for empty fields only" in looked.errors[0].message
     assert looked.errors[1].path == "line 2"
-    assert looked.errors[1].message == f"column 'severity': {word!r} stands for no value"
+    assert looked.errors[1].message == f"column 'severity': {word!r} counts as a missing value"
     assert look(content, missing=[]).index.classes == sorted([word, "Mild", "Severe"])
 
 
@@ -93,7 +93,7 @@ def test_mixed_types_are_refused_with_an_example_and_can_be_settled(look, rows):
     looked = look(mixed)
     assert looked.codes == ["mixed_types"]
     assert "'unknown'" in looked.errors[0].message
-    assert "no value in this table (missing=unknown)" in looked.errors[0].message
+    assert "words that mean a missing value (missing=unknown)" in looked.errors[0].message
     assert look(mixed, missing=["unknown"]).errors == []
     assert look(mixed, columns={"q": "categorical"}).errors == []
     as_number = look(mixed, columns={"q": "numeric"})
@@ -177,7 +177,7 @@ def test_a_json_array_with_an_object_a_line_is_told_the_same(look):
     rows = ",\n".join(json.dumps({"a": i, "label": i % 2}) for i in range(30))
     looked = look(f"[\n{rows}\n]\n")
     assert looked.codes == ["not_json_lines"]
-    assert "is one JSON array" in looked.errors[0].message
+    assert "is a JSON array" in looked.errors[0].message
 
 
 def test_empty_texts_are_bad_rows(look):

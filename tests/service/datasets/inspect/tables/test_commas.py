@@ -38,7 +38,7 @@ def numbers(looked, name="price"):
 def test_what_can_only_be_thousands_is_read_so_and_noted(look, amounts, written, read):
     looked = look(amounts(*written))
     assert numbers(looked) == read
-    note = "the commas in the numbers of price separate thousands; otherwise: decimal=,"
+    note = "the commas in the numbers of price separate thousands; to change this: decimal=,"
     assert note in looked.report.notes
 
 
@@ -55,7 +55,7 @@ def test_what_can_only_be_thousands_is_read_so_and_noted(look, amounts, written,
 def test_what_can_only_be_decimals_is_read_so_and_noted(look, amounts, written, read):
     looked = look(amounts(*written))
     assert numbers(looked) == read
-    note = "the commas in the numbers of price are decimal; otherwise: decimal=."
+    note = "the commas in the numbers of price are decimal marks; to change this: decimal=."
     assert note in looked.report.notes
 
 
@@ -68,7 +68,7 @@ def test_what_may_be_either_is_refused_with_its_line_until_it_is_said(look, amou
     first = next(place for place, value in enumerate(written) if "," in value)
     assert error.path == f"line {2 + first}"
     assert f"'price': the comma in {written[first]!r}" in error.message
-    assert "decimal=. (thousands) or decimal=, (decimals)" in error.message
+    assert "decimal=. if it separates thousands, decimal=, if it is" in error.message
     thousands = {float(value.replace(",", "")) for value in written}
     decimals = {float(value.replace(",", ".")) for value in written}
     assert numbers(look(content, decimal=".")) == thousands
@@ -96,11 +96,15 @@ def test_a_column_that_is_no_number_needs_nothing_said(look, amounts, use):
 def test_a_file_with_semicolons_or_other_decimal_commas_has_decimal_commas(look, amounts):
     semicolons = look(amounts("765,100", "573,100", delimiter=";"))
     assert numbers(semicolons) == {765.1, 573.1}
-    why = "price are decimal, as fields are separated by semicolons; otherwise: decimal=."
+    why = (
+        "price are decimal marks because semicolons separate the fields; to change this: decimal=."
+    )
     assert any(why in note for note in semicolons.report.notes)
     others = look(amounts("765,100", "573,100", size=lambda i: f"{i * 7 % 11},5"))
     assert numbers(others) == {765.1, 573.1}
-    assert any("price are decimal, as in other columns" in note for note in others.report.notes)
+    assert any(
+        "price are decimal marks, as in other columns" in note for note in others.report.notes
+    )
 
 
 @pytest.mark.parametrize("size", [lambda i: i / 2, lambda i: f"{i + 1},234,567"])
@@ -136,7 +140,7 @@ def test_points_separate_thousands_where_they_cannot_be_decimal(look, amounts):
     looked = look(amounts("1.234.567", "936", "1.170"), target="price", task="tabular-regression")
     assert looked.errors == []
     assert set(looked.table["__target__"].to_pylist()) == {1234567.0, 936.0, 1170.0}
-    note = "the points in the numbers of price separate thousands; otherwise: decimal=."
+    note = "the points in the numbers of price separate thousands; to change this: decimal=."
     assert note in looked.report.notes
 
 
@@ -149,7 +153,7 @@ def test_points_may_separate_thousands_where_other_columns_have_decimal_commas(
 ):
     looked = look(amounts(*written, delimiter=";", size=lambda i: f"{i * 7 % 11},5"))
     assert numbers(looked) == read
-    note = "price separate thousands, as commas are decimal in other columns; otherwise: decimal=."
+    note = "price separate thousands because commas are decimal in other columns; to change this: "
     assert any(note in said for said in looked.report.notes) == (1101 in read)
 
 

@@ -54,7 +54,7 @@ def test_a_text_with_a_label_and_no_header_is_recognised(look):
     looked = look(content)
     assert looked.report.task == "text-classification"
     assert looked.uses() == {"label": "target", "text": "text"}
-    assert "taken for data" in looked.report.notes[0]
+    assert "the first row is data, not a header" in looked.report.notes[0]
 
 
 def test_quotes_that_are_part_of_a_tsvs_text_swallow_no_line(look):
@@ -131,7 +131,7 @@ def splits(row, other):
 
 @pytest.mark.parametrize(
     ("word", "words"),
-    [("tset", "'tset' is none of train"), ("", "this row has none of"), ("NA", "'NA' is none of")],
+    [("tset", "this row has 'tset'"), ("", "this row has no value"), ("NA", "this row has 'NA'")],
 )
 def test_a_row_of_no_split_refuses_the_column_that_has_both(look, rows, word, words):
     content = rows(
@@ -141,8 +141,8 @@ def test_a_row_of_no_split_refuses_the_column_that_has_both(look, rows, word, wo
     looked = look(content)
     assert (looked.codes, looked.errors[0].path) == (["unknown_split"], "line 32")
     assert words in looked.errors[0].message
-    assert "(2 rows in all)" in looked.errors[0].message
-    assert "column=split=categorical or split=ignored" in looked.errors[0].message
+    assert "(2 rows in total)" in looked.errors[0].message
+    assert "column=split=categorical or column=split=ignored" in looked.errors[0].message
     for use in ("categorical", "ignored"):
         said = look(content, columns={"split": use})
         assert (said.errors, said.uses()["split"]) == ([], use)

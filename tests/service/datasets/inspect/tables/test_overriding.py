@@ -179,7 +179,7 @@ def test_a_row_of_another_class_is_named_by_its_line(look, rows):
     looked = look(content, classes=["low", "high"])
     assert looked.codes == ["bad_target", "bad_target"]
     assert looked.errors[1].path == "line 9"
-    assert "'hihg' is none of the classes" in looked.errors[1].message
+    assert "'hihg' is not one of the listed classes" in looked.errors[1].message
     assert "did you mean 'high'?" in looked.errors[1].message
 
 
