@@ -200,7 +200,7 @@ def test_packing_and_restoring_send_heartbeats(
     (places.checkpoints_dir / "model").write_bytes(b"w" * 3_000_000)
     snapshots.look([], step=1)
     said = [data["text"] for data in events("message")]
-    assert said[0].startswith("still keeping the script's checkpoints after")
+    assert said[0].startswith("still saving the script's checkpoints after")
     beats = []
     back = tmp_path / "back"
     back.mkdir()
@@ -215,4 +215,4 @@ def test_unsaved_files_are_reported_once_and_inner_links_are_kept(snapshots, pla
     snapshots.look([], step=1)
     snapshots.look([], step=2)
     (told,) = [data for data in events("warning") if data["code"] == "file_left_out"]
-    assert "'out.pt' is in no checkpoint" in told["message"]
+    assert "'out.pt' is not saved in checkpoints" in told["message"]

@@ -85,7 +85,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path, target):
 
 
 def test_an_archive_over_the_limit_is_refused(make_tar, target):
-    with pytest.raises(TrainingFailed, match="unpacks to over 4 bytes"):
+    with pytest.raises(TrainingFailed, match="unpacks to more than 4 bytes"):
         unpack(make_tar(("a", b"12345")), target, what="code", max_bytes=4)
 
 
