@@ -1,8 +1,8 @@
-"""The result of a benchmark, as `benchmark.json` holds it, and two of them side by side.
+"""The result of a benchmark, as stored in `benchmark.json`, and the comparison of two results.
 
-Every value is a rate: more is better. `spread` is the interquartile range of a rate's samples as a
-share of their median, so that a difference can be told from noise. A field that is new is added
-with a default; one that changes its meaning raises `SCHEMA_VERSION`.
+All values are rates, so more is better. `spread` is the interquartile range of a rate's samples as
+a fraction of their median, which shows whether a difference is more than noise. A new field gets a
+default; a field that changes its meaning raises `SCHEMA_VERSION`.
 """
 
 import statistics
@@ -24,18 +24,18 @@ Layout = Literal["contiguous", "channels_last"]
 
 
 class ResultModel(BaseModel):
-    """A part of a result; unknown fields are ignored, so that a newer file can be read."""
+    """A part of a result; unknown fields are ignored, so that newer files can be read."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Rate(ResultModel):
-    """A rate as it was measured.
+    """A measured rate.
 
     Attributes:
-        value: median of the samples.
-        spread: interquartile range as a share of the median.
-        num_samples: how many there were.
+        value: Median of the samples.
+        spread: Interquartile range as a fraction of the median.
+        num_samples: Number of samples.
     """
 
     value: float
@@ -44,13 +44,13 @@ class Rate(ResultModel):
 
 
 class Measurement(ResultModel):
-    """One test in one type and layout.
+    """One test in one data type and memory layout.
 
     Attributes:
-        id: the same on every machine (`matmul/4096/fp16`).
-        rate: None when it was not measured; `skipped` says why.
-        seconds: of one call.
-        peak: what the hardware could do at most, in `unit`; None when that is unknown.
+        id: Name that is the same on every machine (`matmul/4096/fp16`).
+        rate: None if it was not measured; `skipped` says why.
+        seconds: Duration of one call.
+        peak: Theoretical maximum of the hardware, in `unit`; None if unknown.
     """
 
     id: str
@@ -67,14 +67,14 @@ class Measurement(ResultModel):
 
     @property
     def share(self) -> float | None:
-        """Of the peak that was reached; None when either is unknown."""
+        """The reached fraction of the peak; None if either is unknown."""
         if self.rate is None or not self.peak:
             return None
         return self.rate.value / self.peak
 
 
 class Pair(ResultModel):
-    """A test without and with something. `spread` is the larger one of both."""
+    """A test without and with something; `spread` is the larger of the two."""
 
     id: str
     title: str
@@ -88,20 +88,20 @@ class Pair(ResultModel):
 
     @property
     def ratio(self) -> float:
-        """Above 1 where it helps."""
+        """The rate with it divided by the rate without it; above 1 means that it helps."""
         return self.with_ / self.without
 
 
 class Comparison(ResultModel):
-    """The key tests without and with something, each in a process of its own, by turns.
+    """The key tests without and with something, measured alternately in two processes.
 
     Attributes:
         name: `patches`, `tunableop`.
-        pairs: empty when it was not made; `skipped` says why.
-        variables: of the environment, that the one process had and the other had not.
-        largest_difference: between the outputs of both, relative to the largest output.
-        agrees: whether that is within rounding of the types.
-        patches: what became of each.
+        pairs: Compared tests; empty if the comparison was not made, and `skipped` says why.
+        variables: Environment variables that only one of the two processes had.
+        largest_difference: Difference of their outputs, relative to the largest output.
+        agrees: Whether that difference is within the rounding of the data types.
+        patches: Outcome of each patch.
     """
 
     name: str
@@ -115,13 +115,13 @@ class Comparison(ResultModel):
 
 
 class Recommendation(ResultModel):
-    """What follows from the numbers.
+    """A recommendation that follows from the numbers.
 
     Attributes:
-        code: machine-readable (`use_precision`, `channels_last`, `pin_memory`, ...).
-        text: with its numbers.
-        setting: what to write into a job spec, where it is a matter of one.
-        numbers: that it rests on, by name.
+        code: Machine-readable kind (`use_precision`, `channels_last`, `pin_memory`, ...).
+        text: The recommendation, with its numbers.
+        setting: What to write into a job spec, if it is about one.
+        numbers: Numbers that it is based on, by name.
     """
 
     code: str
@@ -131,12 +131,12 @@ class Recommendation(ResultModel):
 
 
 class Machine(ResultModel):
-    """Where it was measured.
+    """The machine that was measured.
 
     Attributes:
-        device: product name of the GPU, or of the CPU.
-        gpus: facts of those that the job had; empty on a CPU.
-        memory_bytes: of the device.
+        device: Product name of the GPU, or of the CPU.
+        gpus: Facts about the GPUs of the job; empty on a CPU.
+        memory_bytes: Memory of the device.
     """
 
     hostname: str
@@ -152,7 +152,7 @@ class Machine(ResultModel):
 
 
 class BenchmarkResult(ResultModel):
-    """All of one benchmark."""
+    """The whole result of one benchmark."""
 
     schema_version: int = SCHEMA_VERSION
     at: datetime
@@ -164,7 +164,7 @@ class BenchmarkResult(ResultModel):
     recommendations: list[Recommendation] = Field(default_factory=list)
 
     def find(self, measurement_id: str) -> Measurement | None:
-        """The test of an id, if it was measured."""
+        """Return the test with an id, if it was measured."""
         for measurement in self.measurements:
             if measurement.id == measurement_id and measurement.rate is not None:
                 return measurement
@@ -175,20 +175,20 @@ def load_result(path: Path) -> BenchmarkResult:
     """Read `benchmark.json`.
 
     Raises:
-        ValueError: it is none, or of a schema that this release does not know.
-        OSError: it cannot be read.
+        ValueError: The file is not a benchmark, or its schema is newer than this release.
+        OSError: The file cannot be read.
     """
     result = BenchmarkResult.model_validate_json(path.read_bytes())
     if result.schema_version > SCHEMA_VERSION:
         raise ValueError(
-            f"it has schema {result.schema_version}, and {SCHEMA_VERSION} is the newest known "
-            "here; update redkiln"
+            f"its schema {result.schema_version} is newer than {SCHEMA_VERSION}, the newest that "
+            "this release knows; update redkiln"
         )
     return result
 
 
 class SideBySide(ResultModel):
-    """One test on two machines. `ratio` is the second by the first; None unless both have it."""
+    """One test on two machines; `ratio` is second / first, or None unless both have it."""
 
     id: str
     title: str
@@ -198,14 +198,14 @@ class SideBySide(ResultModel):
 
     @property
     def ratio(self) -> float | None:
-        """How much faster the second one is."""
+        """How many times faster the second machine is."""
         if self.first is None or self.second is None:
             return None
         return self.second.value / self.first.value
 
 
 def summarise(samples: Sequence[float]) -> Rate:
-    """The rate of some samples of it."""
+    """Return a rate from its samples."""
     median = statistics.median(samples)
     spread = 0.0
     if len(samples) > 1:
@@ -215,7 +215,7 @@ def summarise(samples: Sequence[float]) -> Rate:
 
 
 def compare_results(first: BenchmarkResult, second: BenchmarkResult) -> list[SideBySide]:
-    """Every test that one of two results has, in the order of the first, then of the second."""
+    """Return every test of either result: those of the first in order, then those of the second."""
     by_id = [{m.id: m for m in result.measurements if m.rate} for result in (first, second)]
     rows = []
     for measured in {**by_id[0], **by_id[1]}.values():
@@ -233,14 +233,14 @@ def compare_results(first: BenchmarkResult, second: BenchmarkResult) -> list[Sid
 
 
 def amount_words(value: float, unit: Unit) -> str:
-    """A rate with its unit; the products of a CPU read better in GFLOP/s."""
+    """Format a rate with its unit; rates of a CPU's products are shown in GFLOP/s."""
     if unit == "TFLOP/s" and value < 1:
         return f"{number_words(1e3 * value)} GFLOP/s"
     return f"{number_words(value)} {unit}"
 
 
 def number_words(value: float) -> str:
-    """Three significant digits, thousands apart: `0.0123`, `81.2`, `1,234`."""
+    """Format a number with three significant digits: `0.0123`, `81.2`, `1,234`."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

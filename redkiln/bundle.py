@@ -1,10 +1,10 @@
-"""The current folder as a code bundle: what a script needs, and not what surrounds it.
+"""Code bundles: the files of a folder that a script needs.
 
-A bundle is the deterministic tar of `redkiln.packing`: an unchanged folder has the digest that it
-had before, and need not be sent again. Left out is what `.gitignore` and `.redkilnignore` files
-say (also those in subfolders), what version control, Python and editors leave behind, virtual
-environments, `.env` files, links that lead out of the folder, and the results of earlier jobs:
-`out` at the top (unless an ignoring file says `!/out/`), folders that a job's files were fetched
+A bundle is the deterministic tar of `redkiln.packing`: an unchanged folder has the same digest as
+before and need not be sent again. These are left out: files excluded by `.gitignore` and
+`.redkilnignore` (also in subfolders), files of version control, Python and editors, virtual
+environments, `.env` files, links out of the folder, and the results of earlier jobs. Results are
+`out` at the top (unless an ignore file has `!/out/`), folders that a job's files were downloaded
 to, and those of `redkiln run --local`.
 """
 
@@ -21,8 +21,7 @@ from redkiln.packing import Member, Package, pack_members
 from redkiln.result_folder import find_owner
 
 DEFAULT_LIMIT_BYTES = 100 * 1024**2
-"""Of a bundle: code, not data. Data belongs into a data set, or into a folder that .gitignore
-names."""
+"""Largest bundle. It holds code; data belongs in a data set, or in a folder named in .gitignore."""
 MAX_NAMED = 5
 
 _IGNORE_FILES = (".gitignore", ".redkilnignore")
@@ -32,15 +31,15 @@ _NEVER: dict[str, str] = {
     ".svn": "version control",
     "__pycache__": "compiled Python",
     "*.pyc": "compiled Python",
-    ".ipynb_checkpoints": "copies of notebooks",
+    ".ipynb_checkpoints": "notebook checkpoints",
     ".mypy_cache": "a cache",
     ".pytest_cache": "a cache",
     ".ruff_cache": "a cache",
     "node_modules": "installed packages",
-    ".DS_Store": "of the operating system",
-    "Thumbs.db": "of the operating system",
-    ".env": "may hold secrets",
-    ".*-redkiln": "of runs without the queue",
+    ".DS_Store": "a file of the operating system",
+    "Thumbs.db": "a file of the operating system",
+    ".env": "may contain secrets",
+    ".*-redkiln": "state of runs without the queue",
 }
 
 
@@ -54,10 +53,10 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A folder's code, ready to be sent.
+    """The code of a folder, ready to be sent.
 
     Attributes:
-        left_out: folders as a whole, with `/` behind their names.
+        left_out: Files and whole folders that were left out; names of folders end with `/`.
     """
 
     package: Package
@@ -65,19 +64,19 @@ class Bundle:
 
     @property
     def num_files(self) -> int:
-        """Files that go in."""
+        """Number of files in the bundle."""
         return sum(not member.is_folder for member in self.package.members or ())
 
 
 def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bundle:
-    """Look at a folder whose code shall run somewhere else.
+    """Collect the files of a folder whose code is to run elsewhere.
 
     Raises:
-        PackingError: it is no folder, cannot be read, holds nothing, or is too large; the largest
-            files are named then.
+        PackingError: The path is not a folder, cannot be read, has no files to send, or is too
+            large, in which case the message names the largest files.
     """
     if not folder.is_dir():
-        raise PackingError(f"{folder} is no folder")
+        raise PackingError(f"{folder} is not a folder")
     members: list[Member] = []
     left_out: list[LeftOut] = []
     for found in _walk(folder, "", rules=(_BY_DEFAULT,), root=Path(os.path.realpath(folder))):
@@ -86,7 +85,9 @@ def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bund
         else:
             left_out.append(found)
     if not members:
-        raise PackingError(f"{folder} holds no files that would go into a bundle")
+        raise PackingError(
+            f"{folder} has no files to send: it is empty, or everything in it is ignored"
+        )
     package = pack_members(folder, members)
     if package.size_bytes > limit_bytes:
         raise PackingError(_explain_size(package, limit_bytes))
@@ -95,7 +96,7 @@ def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bund
 
 @dataclass(frozen=True)
 class _Rules:
-    """Patterns, the folder that they are relative to, and why what they match is left out."""
+    """Patterns, the folder they are relative to, and the reason given for files they match."""
 
     prefix: str
     reason: str
@@ -157,24 +158,24 @@ def _why_not(
         if not target.is_relative_to(root):
             return "links out of the folder"
         if is_folder and Path(os.path.realpath(Path(entry.path).parent)).is_relative_to(target):
-            return "links to a folder that it lies in"
+            return "links to a folder that contains it"
     if is_folder and Path(entry.path, "pyvenv.cfg").is_file():
         return "a virtual environment"
     if is_folder and _holds_results(Path(entry.path)):
         return _RESULTS
     if not is_folder and not entry.is_file():
-        return "no plain file"
+        return "not a regular file"
     return _find_ignoring_file(f"{name}/" if is_folder else name, rules)
 
 
 def _holds_results(folder: Path) -> bool:
-    """Whether a job's files were fetched to a folder, or `run --local` left its own there."""
+    """Return whether a folder holds a job's downloaded files or those of `run --local`."""
     is_local = folder.with_name(f".{folder.name}-redkiln").is_dir()
     return is_local or find_owner(folder) is not None
 
 
 def _find_ignoring_file(name: str, rules: tuple[_Rules, ...]) -> str | None:
-    """Which file says that a name is to be ignored; what is said last counts, as in git."""
+    """Return which file ignores a name, if any; the last match counts, as in git."""
     verdict: str | None = None
     for item in rules:
         include = item.spec.check_file(name.removeprefix(item.prefix)).include
@@ -187,9 +188,9 @@ def _explain_size(package: Package, limit_bytes: int) -> str:
     largest = sorted(package.members or (), key=lambda member: -member.size_bytes)[:MAX_NAMED]
     named = ", ".join(f"{item.name} ({_mib(item.size_bytes)})" for item in largest)
     return (
-        f"{package.path} would make a bundle of {_mib(package.size_bytes)}, and the limit is "
-        f"{_mib(limit_bytes)}. Largest: {named}. Name what is no code in .redkilnignore, and push "
-        "data as a data set (redkiln datasets push)"
+        f"The code bundle of {package.path} is {_mib(package.size_bytes)}, more than the limit of "
+        f"{_mib(limit_bytes)}. Largest files: {named}. List files that are not code in "
+        ".redkilnignore, and push data as a data set (redkiln datasets push)."
     )
 
 

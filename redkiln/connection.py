@@ -1,4 +1,4 @@
-"""HTTP to the service: the key, retries of what may be repeated, and errors as exceptions."""
+"""HTTP to the service: the key, retries of repeatable requests, and errors as exceptions."""
 
 import random
 import re
@@ -19,18 +19,18 @@ from redkiln.version import __version__
 
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 READ_SECONDS = 60.0
-"""Longest silence within an answer; the service sends heartbeats on its streams every 15 s."""
+"""Longest silence within an answer; the service's streams send a heartbeat every 15 s."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long a request is repeated.
+    """How often and for how long a request is retried.
 
     Attributes:
-        attempts: requests in all, the first included.
-        base_seconds: wait after the first failure; it doubles with each further one.
-        longest_seconds: of one wait of our own choice.
-        longest_retry_after_seconds: a service that asks for more is not waited for.
+        attempts: Requests in total, including the first.
+        base_seconds: Wait after the first failure; it doubles after each further one.
+        longest_seconds: Longest wait that the client chooses itself.
+        longest_retry_after_seconds: Longest wait that the service may ask for; give up beyond it.
     """
 
     attempts: int = 4
@@ -41,7 +41,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Failure:
-    """How a request failed; `status` is None when no answer came."""
+    """How a request failed; `status` is None if there was no answer."""
 
     status: int | None = None
     retry_after_seconds: float | None = None
@@ -51,20 +51,20 @@ class Failure:
 def retry_delay(
     failure: Failure, *, attempt: int, repeatable: bool, policy: RetryPolicy
 ) -> float | None:
-    """Seconds to wait before a request is sent again; None: give up.
+    """Return the seconds to wait before a request is sent again, or None to give up.
 
     Args:
-        failure: what happened.
-        attempt: number of requests made so far.
-        repeatable: whether sending it twice has the effect of sending it once.
-        policy: the limits.
+        failure: The failure.
+        attempt: Number of requests made so far.
+        repeatable: Whether sending the request twice has the effect of sending it once.
+        policy: Limits of retries.
     """
     if attempt >= policy.attempts:
         return None
     if failure.was_sent and not repeatable:
         return None
     asked = failure.retry_after_seconds
-    # A conflict that names a time will pass by itself (the same key is in flight).
+    # A conflict that names a time ends by itself: a request with the same key is in progress.
     will_pass = failure.status is None or failure.status in RETRIED_STATUSES
     if not will_pass and not (failure.status == 409 and asked is not None):
         return None
@@ -97,7 +97,7 @@ class Connection:
             timeout=httpx.Timeout(READ_SECONDS, connect=5.0),
             transport=transport,
             verify=tls_for(settings.url),
-            trust_env=not self.is_local,  # a proxy is never the way to this machine
+            trust_env=not self.is_local,  # never use a proxy to reach this machine
         )
 
     def request(
@@ -112,21 +112,21 @@ class Connection:
         repeatable: bool | None = None,
         read_seconds: float = READ_SECONDS,
     ) -> httpx.Response:
-        """Send a request and return a successful answer, read whole.
+        """Send a request and return the successful answer with its whole body.
 
         Args:
             method: HTTP method.
-            path: below the service's address.
-            params: query; None values are left out.
-            json: body to be encoded.
-            content: raw body; an iterator is used up by the first attempt.
-            headers: further ones.
-            repeatable: by default what the method promises (all but POST and PATCH).
-            read_seconds: longest silence before the answer.
+            path: Path below the service's address.
+            params: Query parameters; None values are left out.
+            json: Body to encode as JSON.
+            content: Raw body; an iterator is exhausted by the first attempt.
+            headers: Additional headers.
+            repeatable: Whether the request may be retried; by default all but POST and PATCH may.
+            read_seconds: Longest silence before the answer.
 
         Raises:
-            ApiError: the service refused.
-            ConnectionFailed: there was no answer.
+            ApiError: The service refused.
+            ConnectionFailed: There was no answer.
         """
         if repeatable is None:
             repeatable = method not in ("POST", "PATCH")
@@ -168,11 +168,11 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         read_seconds: float = READ_SECONDS,
     ) -> Iterator[httpx.Response]:
-        """A GET whose body is read by the caller, in one attempt.
+        """Send a GET, once, whose body the caller reads.
 
         Raises:
-            ApiError: the service refused.
-            ConnectionFailed: there was no answer, or it broke off (also inside the block).
+            ApiError: The service refused.
+            ConnectionFailed: There was no answer, or it broke off (also inside the block).
         """
         timeout = httpx.Timeout(READ_SECONDS, connect=5.0, read=read_seconds)
         with (
@@ -206,7 +206,7 @@ class Connection:
         try:
             yield
         except httpx.LocalProtocolError as error:
-            raise TransferError(f"the request could not be sent as announced: {error}") from error
+            raise TransferError(f"the request could not be sent completely: {error}") from error
         except httpx.TransportError as error:
             raise ConnectionFailed(self.url, _why(error)) from error
 
@@ -234,11 +234,11 @@ def _seconds(value: str | None) -> float | None:
     try:
         return max(0.0, float(value)) if value else None
     except ValueError:
-        return None  # an HTTP date: our own backoff serves
+        return None  # an HTTP date; the client's own backoff is used instead
 
 
 def failure_of(error: ApiError | ConnectionFailed) -> Failure:
-    """What `retry_delay` needs to know of an error."""
+    """Return what `retry_delay` needs to know about an error."""
     if isinstance(error, ApiError):
         return Failure(status=error.status, retry_after_seconds=error.retry_after_seconds)
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -249,8 +249,9 @@ def _why(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.ConnectTimeout):
         return "no answer within 5 s"
     if isinstance(error, httpx.TimeoutException):
-        return "it stopped answering"
+        return "it stopped responding"
     if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
-        return "the connection broke"
+        return "the connection was lost"
+
     words = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     return words[0].lower() + words[1:]

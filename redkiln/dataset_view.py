@@ -1,4 +1,4 @@
-"""A registered data set as everyone sees it: its status, what is in it and what is wrong."""
+"""A registered data set as the API shows it: its status, content and problems."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -27,13 +27,13 @@ class ColumnView(BaseModel):
     """A column of a table, as it was read.
 
     Attributes:
-        type: what it is used as; `ignored` ones are not, and `note` says why.
-        num_missing: rows without a value.
-        num_categories: values that a categorical column, or a target of classes, has.
-        categories: the first of these; of a feature the most frequent first.
-        minimum: smallest number of the training rows, of a numeric column or target.
-        maximum: largest of the same.
-        mean: of the same.
+        type: What the column is used as; for `ignored` columns `note` says why.
+        num_missing: Rows without a value.
+        num_categories: Number of different values of a categorical column or of a class target.
+        categories: The first of these values; for a feature the most frequent first.
+        minimum: Smallest value over the training rows, for a numeric column or target.
+        maximum: Largest value of the same.
+        mean: Mean of the same.
     """
 
     name: str
@@ -51,17 +51,17 @@ class DatasetView(BaseModel):
     """A registered data set.
 
     Attributes:
-        kind: `archive` was uploaded, `folder` lies under a data root, `builtin` is made on the
-            worker.
-        classes: empty where the task is a regression.
-        counts: samples by split and class; those of a regression as `rows`.
-        columns: of a table, in the file's order.
-        target: name of a table's target column.
-        options: what its owner said about a table when it was registered.
-        missing: of a table that was sent, the words that were read as no value, beside what is
-            empty.
-        num_skipped: files or rows that were left out; the first ones are in `skipped`.
-        errors: why it is invalid, place by place.
+        kind: `archive` was uploaded, `folder` is below a data root of the service, `builtin` is
+            created by the worker.
+        classes: Class names; empty for a regression.
+        counts: Samples by split and class; for a regression the class is `rows`.
+        columns: Columns of a table, in the file's order.
+        target: Name of a table's target column.
+        options: Options that the owner gave for a table when it was registered.
+        missing: Words that were read as missing values in an uploaded table, in addition to
+            empty fields.
+        num_skipped: Files or rows that were left out; `skipped` lists the first ones.
+        errors: Why the data set is invalid, place by place.
     """
 
     id: str

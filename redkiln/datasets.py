@@ -1,8 +1,8 @@
-"""What a data set is once it is validated: an index of samples, with its splits frozen.
+"""The index of a validated data set: its samples and frozen splits.
 
-The service makes the index when a set is registered; the worker reads only the files that it
-names. Validation samples are the first of each class by `rank`, so any `validation_fraction` cuts
-the same frozen order, and a larger fraction contains a smaller one.
+The service creates the index when a set is registered; the worker reads only the files that it
+lists. Validation samples are the first of each class by `rank`, so every `validation_fraction`
+cuts the same frozen order, and a larger fraction contains a smaller one.
 """
 
 import random
@@ -12,19 +12,19 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 TEST_FRACTION = 0.1
-"""Share of each class held out for testing where the data set has no test folder."""
+"""Fraction of each class held out for testing if the data set has no test folder."""
 
 
 class Sample(BaseModel):
     """One image of an index.
 
     Attributes:
-        path: name in the archive, or path below the folder; POSIX separators.
-        label: index into `classes`.
-        rank: place in the frozen random order of its class and split, from 0.
-        sha256: of the file; None inside an archive, whose own digest covers it.
-        row: in a file that is an array of images (IDX, NPY, NPZ); None for one that is an image.
-        array: which array, of an NPZ.
+        path: Name in the archive, or path below the folder; with POSIX separators.
+        label: Index into `classes`.
+        rank: Position in the frozen random order of its class and split, from 0.
+        sha256: Digest of the file; None inside an archive, which has a digest itself.
+        row: Row in a file that holds an array of images (IDX, NPY, NPZ); None for an image file.
+        array: Name of the array in an NPZ.
     """
 
     path: str
@@ -39,9 +39,9 @@ class DatasetIndex(BaseModel):
     """The samples of an image-classification data set.
 
     Attributes:
-        image_size: (width, height) that most images have.
-        channels: 1 when every image is grey, else 3.
-        held_out_test: the test split was cut from the training images.
+        image_size: (width, height) of most images.
+        channels: 1 if every image is grey, else 3.
+        held_out_test: Whether the test split was cut from the training images.
     """
 
     format: Literal[1] = 1
@@ -57,11 +57,11 @@ class DatasetIndex(BaseModel):
 
 
 class BuiltinDataset(BaseModel):
-    """A data set that the worker makes by itself, from an installed library.
+    """A data set that the worker creates itself, from an installed library or by download.
 
     Attributes:
-        num_samples: of all splits together.
-        class_counts: samples of each class, in the order of `classes`; empty for regression.
+        num_samples: Samples of all splits together.
+        class_counts: Samples of each class, in the order of `classes`; empty for regression.
     """
 
     name: str
@@ -76,8 +76,8 @@ class BuiltinImages(BuiltinDataset):
     """A built-in set of images.
 
     Attributes:
-        test_counts: of each class in the set's own test split, which `class_counts` holds too;
-            empty where one is held out.
+        test_counts: Samples of each class in the set's own test split, which `class_counts`
+            includes; empty if a test split is held out.
     """
 
     image_size: tuple[int, int]
@@ -86,11 +86,11 @@ class BuiltinImages(BuiltinDataset):
 
 
 class BuiltinTable(BuiltinDataset):
-    """A built-in table, all of whose columns are numbers without a gap.
+    """A built-in table; all columns are numbers and none are missing.
 
     Attributes:
-        columns: names of the features, in the library's order.
-        target: name that the target's column is given.
+        columns: Names of the features, in the library's order.
+        target: Name of the target column.
     """
 
     columns: list[str]
@@ -117,7 +117,7 @@ BUILTIN_IMAGES: dict[str, BuiltinImages] = {
         test_counts=[980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
         image_size=(28, 28),
         channels=1,
-        description="Handwritten digits, 28x28 grey (LeCun, Cortes, Burges); the worker fetches "
+        description="Handwritten digits, 28x28 grey (LeCun, Cortes, Burges); the worker downloads "
         "12 MB.",
     ),
     "fashion-mnist": BuiltinImages(
@@ -140,7 +140,7 @@ BUILTIN_IMAGES: dict[str, BuiltinImages] = {
         test_counts=[1000] * 10,
         image_size=(28, 28),
         channels=1,
-        description="Articles of clothing, 28x28 grey (Zalando Research); the worker fetches "
+        description="Articles of clothing, 28x28 grey (Zalando Research); the worker downloads "
         "31 MB.",
     ),
     "cifar-10": BuiltinImages(
@@ -163,7 +163,7 @@ BUILTIN_IMAGES: dict[str, BuiltinImages] = {
         test_counts=[1000] * 10,
         image_size=(32, 32),
         channels=3,
-        description="Small photographs, 32x32 in colour (Krizhevsky); the worker fetches 170 MB.",
+        description="Small photographs, 32x32 colour (Krizhevsky); the worker downloads 170 MB.",
     ),
 }
 _MEASURED_OF_CELLS = (
@@ -191,7 +191,7 @@ BUILTIN_TABLES: dict[str, BuiltinTable] = {
             *(f"worst {name}" for name in _MEASURED_OF_CELLS),
         ],
         target="diagnosis",
-        description="Cell nuclei of breast tumours, 30 measures each, from scikit-learn "
+        description="Cell nuclei of breast tumours, 30 measurements each, from scikit-learn "
         "(UCI WDBC).",
     ),
     "wine": BuiltinTable(
@@ -231,7 +231,8 @@ BUILTIN_TABLES: dict[str, BuiltinTable] = {
             "petal width (cm)",
         ],
         target="species",
-        description="Sizes of the flowers of three irises, from scikit-learn (Fisher's data).",
+        description="Sizes of the flowers of three iris species, from scikit-learn (Fisher's "
+        "data).",
     ),
     "diabetes": BuiltinTable(
         name="diabetes",
@@ -239,26 +240,26 @@ BUILTIN_TABLES: dict[str, BuiltinTable] = {
         num_samples=442,
         columns=["age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6"],
         target="progression",
-        description="Progression of diabetes within a year by ten measures of the patient, from "
-        "scikit-learn (Efron and others, 2004).",
+        description="Progression of diabetes within a year, from ten measurements of the patient, "
+        "from scikit-learn (Efron and others, 2004).",
     ),
 }
 BUILTINS: dict[str, BuiltinImages | BuiltinTable] = {**BUILTIN_IMAGES, **BUILTIN_TABLES}
 
 
 def rank_within_classes(labels: Sequence[int], *, seed: int) -> list[int]:
-    """The frozen random place of each sample within its class, from 0.
+    """Return the frozen random position of each sample within its class, from 0.
 
     Args:
         labels: (N,) class index of each sample, in the index's order.
-        seed: the data set's seed.
+        seed: Seed of the data set.
     """
     by_label: dict[int, list[int]] = {}
     for position, label in enumerate(labels):
         by_label.setdefault(label, []).append(position)
     ranks = [0] * len(labels)
     for label, positions in sorted(by_label.items()):
-        # A plain generator: the order must repeat, not be secret.
+        # Not a secure generator: the order must be reproducible, not secret.
         random.Random(f"{seed}:{label}").shuffle(positions)  # noqa: S311
         for rank, position in enumerate(positions):
             ranks[position] = rank
@@ -266,9 +267,9 @@ def rank_within_classes(labels: Sequence[int], *, seed: int) -> list[int]:
 
 
 def take_fraction(labels: Sequence[int], ranks: Sequence[int], *, fraction: float) -> list[bool]:
-    """Which samples are among the first `fraction` of their class: stratified, at least one each.
+    """Return whether each sample is in the first `fraction` of its class, at least one a class.
 
-    A class of one sample keeps it (False), and a fraction of 0 takes nothing.
+    A class with only one sample keeps it (False), and a fraction of 0 takes nothing.
     """
     sizes: dict[int, int] = {}
     for label in labels:
@@ -278,5 +279,5 @@ def take_fraction(labels: Sequence[int], ranks: Sequence[int], *, fraction: floa
 
 
 def count_taken(size: int, *, fraction: float) -> int:
-    """How many samples of a class of this size are among the first `fraction` of it."""
+    """Return how many samples of a class of this size are in its first `fraction`."""
     return min(size - 1, max(1, round(size * fraction))) if fraction > 0 else 0

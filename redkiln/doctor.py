@@ -1,4 +1,4 @@
-"""What the doctor says of a whole installation: of the service itself and of each worker."""
+"""The diagnosis of a whole installation: the service itself and each worker."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,11 +12,11 @@ EXIT_STATUSES: dict[DoctorVerdict, int] = {"ok": 0, "slow": 1, "blocked": 2}
 
 
 class WorkerDoctor(HardwareModel):
-    """What a live worker's doctor said last.
+    """The last report of a live worker's doctor.
 
     Attributes:
-        told_at: when the service heard from the worker's hardware last.
-        report: None when it has not told yet.
+        told_at: When the service last received the worker's hardware status.
+        report: None if the worker has not sent one yet.
     """
 
     worker_id: str
@@ -26,12 +26,12 @@ class WorkerDoctor(HardwareModel):
 
 
 class Diagnosis(HardwareModel):
-    """What `GET /v1/doctor` answers.
+    """The answer to `GET /v1/doctor`.
 
     Attributes:
-        verdict: the worst of all reports.
-        service: the service's own checks, with row 0.
-        workers: the live ones.
+        verdict: Worst verdict of all reports.
+        service: Checks of the service itself, with row 0.
+        workers: Live workers.
     """
 
     verdict: DoctorVerdict
@@ -40,6 +40,6 @@ class Diagnosis(HardwareModel):
 
 
 def worst_verdict(reports: Iterable[DoctorReport]) -> DoctorVerdict:
-    """The verdict of several reports together; `ok` where there is none."""
+    """Return the worst verdict of several reports; `ok` if there are none."""
     verdicts = [report.verdict for report in reports]
     return max(verdicts, key=EXIT_STATUSES.__getitem__, default="ok")

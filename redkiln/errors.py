@@ -1,18 +1,18 @@
-"""What can go wrong between a client and the service.
+"""Errors between a client and the service.
 
 RedkilnError
-├── ConnectionFailed         the service was not reached, or went away in the middle
+├── ConnectionFailed         the service was not reached, or the connection was lost
 ├── ApiError                 the service answered with a problem (RFC 9457)
 │   ├── Rejected             400, 413, 415, 422: the request is wrong; `errors` says where
-│   ├── NotAuthorized        401, 403: no key, a wrong one, or one without the scope
+│   ├── NotAuthorized        401, 403: no key, an unknown key, or one without the scope
 │   ├── NotFound             404, 410
-│   ├── Conflict             409: not in this state
-│   └── Unavailable          408, 429, 5xx: not now
-├── TransferError            bytes that did not arrive as they should
-│   └── DigestMismatch       the file is not the one that was published
+│   ├── Conflict             409: not allowed in the present state
+│   └── Unavailable          408, 429, 5xx: temporarily unavailable
+├── TransferError            bytes were not transferred correctly
+│   └── DigestMismatch       the file differs from the published one
 ├── PackingError             a file or folder that cannot be sent as a data set
-├── DatasetInvalid           the service looked at a data set and refused it
-└── WaitTimeout              what was waited for did not happen in time
+├── DatasetInvalid           the service validated a data set and refused it
+└── WaitTimeout              something did not happen in time
 """
 
 # ruff: noqa: N818 - an error is named by what is the matter
@@ -25,14 +25,14 @@ from redkiln.dataset_view import DatasetView
 
 
 class RedkilnError(Exception):
-    """Any failure of the client; its text says what to do next."""
+    """A failure of the client; its text says what to do next."""
 
 
 class ConnectionFailed(RedkilnError):
     """The service could not be reached.
 
     Attributes:
-        url: where it was looked for.
+        url: Address that was tried.
     """
 
     def __init__(self, url: str, reason: str) -> None:
@@ -40,12 +40,12 @@ class ConnectionFailed(RedkilnError):
         self.reason = reason
         super().__init__(
             f"Cannot reach the service at {url} ({reason}). Start it with `./up` (containers) or "
-            "`make up`, or say where it is with --url or REDKILN_URL."
+            "`make up`, or give its address with --url or REDKILN_URL."
         )
 
 
 class ErrorItem(BaseModel):
-    """One mistake in a request and where it is (JSON pointer, RFC 6901)."""
+    """One mistake in a request, and its place (JSON pointer, RFC 6901)."""
 
     pointer: str = ""
     code: str = ""
@@ -65,16 +65,16 @@ class Problem(BaseModel):
 
 
 class ApiError(RedkilnError):
-    """The service answered, and not with success.
+    """The service answered with an error.
 
     Attributes:
         status: HTTP status.
-        code: machine-readable cause.
-        title: the cause in words, the same for every such error.
-        detail: this case in words.
-        errors: each mistake, with its JSON pointer.
-        request_id: to find the request in the service's log.
-        retry_after_seconds: when the service asked to come back.
+        code: Machine-readable cause.
+        title: Kind of error in words, the same for all errors of the code.
+        detail: What happened in this case.
+        errors: Each mistake, with its JSON pointer.
+        request_id: Id that finds the request in the service's log.
+        retry_after_seconds: Wait that the service asked for, or None.
     """
 
     def __init__(self, problem: Problem, *, retry_after_seconds: float | None = None) -> None:
@@ -90,43 +90,43 @@ class ApiError(RedkilnError):
 
     @classmethod
     def of(cls, problem: Problem, *, retry_after_seconds: float | None = None) -> "ApiError":
-        """The error of the class that fits the problem's status."""
+        """Return an error of the class that fits the problem's status."""
         return _class_of(problem.status)(problem, retry_after_seconds=retry_after_seconds)
 
 
 class Rejected(ApiError):
-    """The request itself is wrong; sending it again changes nothing."""
+    """The request is wrong; sending it again does not help."""
 
 
 class NotAuthorized(ApiError):
-    """No key, an unknown one, or one without the scope."""
+    """The request has no key, an unknown one, or one without the scope."""
 
 
 class NotFound(ApiError):
-    """There is no such thing, or there is no longer."""
+    """The requested object does not exist, or no longer exists."""
 
 
 class Conflict(ApiError):
-    """The thing is not in a state that allows it."""
+    """The object is in a state that does not allow the request."""
 
 
 class Unavailable(ApiError):
-    """The service cannot do it now."""
+    """The service is temporarily unable to answer."""
 
 
 class TransferError(RedkilnError):
-    """An upload or download did not go through as it should."""
+    """An upload or download failed or was corrupted."""
 
 
 class DigestMismatch(TransferError):
-    """The bytes that arrived are not those that were published."""
+    """The received bytes differ from the published ones."""
 
     def __init__(self, name: str, *, expected: str, actual: str) -> None:
         self.expected = expected
         self.actual = actual
         super().__init__(
-            f"{name} arrived damaged: sha256 {actual[:16]}…, published {expected[:16]}…. "
-            "Nothing was kept; download it again."
+            f"{name} was corrupted in transit: its sha256 is {actual[:16]}…, but {expected[:16]}… "
+            "was published. Nothing was kept; download it again."
         )
 
 
@@ -138,7 +138,7 @@ class DatasetInvalid(RedkilnError):
     """A data set that the service refused.
 
     Attributes:
-        dataset: its view; `errors` says why, file by file.
+        dataset: View of the data set; its `errors` say why, file by file.
     """
 
     def __init__(self, dataset: DatasetView) -> None:
@@ -149,7 +149,7 @@ class DatasetInvalid(RedkilnError):
 
 
 class WaitTimeout(RedkilnError):
-    """What was waited for did not happen in time."""
+    """Something did not happen in the given time."""
 
 
 def _one_line(problem: Problem) -> str:
@@ -175,13 +175,13 @@ def _class_of(status: int) -> type[ApiError]:
 
 
 def problem_of(status: int, body: Any, *, text: str = "", reason: str = "") -> Problem:
-    """The problem in an error answer, also of a proxy that speaks something else.
+    """Return the problem of an error answer, also for one that is not problem+json.
 
     Args:
         status: HTTP status of the answer.
-        body: its decoded JSON; None where it is not JSON.
-        text: its first words, for what is no problem+json.
-        reason: the status in words.
+        body: Decoded JSON of the answer; None if it is not JSON.
+        text: Start of the body, for an answer (of a proxy, say) that is not problem+json.
+        reason: Status in words.
     """
     if isinstance(body, dict) and ("title" in body or "code" in body):
         return Problem.model_validate({**body, "status": status})

@@ -1,8 +1,8 @@
-"""Events of an attempt: lines of `events.jsonl`, the only thing a trainer says while it runs.
+"""Events of an attempt: lines of `events.jsonl`, all that a trainer reports while it runs.
 
-One process writes the file at a time (the agent before and after the trainer's life, the trainer
-or the export child during it); the agent ships whole lines from the last acknowledged one, so the
-file is the spool. An event's sequence number is its line number, counted from 1.
+One process writes the file at a time: the agent before and after the trainer's life, the trainer
+or the export child during it. The agent ships whole lines from the last acknowledged one on, so
+the file is the spool. An event's sequence number is its line number, counted from 1.
 """
 
 import json
@@ -17,18 +17,18 @@ from pydantic import BaseModel, Field
 
 
 class EventKind(StrEnum):
-    """What an attempt says, and what `data` holds.
+    """What an event reports, and what its `data` holds.
 
     PHASE: `phase`, a `redkiln.job.Phase`.
-    PROGRESS: the fields of `redkiln.job.Progress`; only the newest one counts.
-    METRICS: `points`, `{name: [[step, value], ...]}` in rising steps; `undone_after`, a step, where
-        training went back to it, or began at it: what was told before of later steps is void.
+    PROGRESS: the fields of `redkiln.job.Progress`; only the newest event counts.
+    METRICS: `points`, `{name: [[step, value], ...]}` in rising steps. `undone_after` is a step that
+        training went back to or started from: points of later steps reported before are void.
     MESSAGE: `text`, for people.
-    WARNING: `code` and `message`; goes into the job's warnings.
-    RESOLVED: `spec`, what each `auto` became, and `environment`; again, perhaps without the latter,
-        when something of the spec had to change.
+    WARNING: `code` and `message`; is added to the job's warnings.
+    RESOLVED: `spec`, with a value for each `auto`, and `environment`; sent again, perhaps without
+        `environment`, when something in the spec had to change.
     CHECKPOINT: `step`, `epoch`, `file` (below `checkpoints/`), `is_best`, `metrics`.
-    ARTIFACT: `file` that is whole: `name`, `kind`, `media_type`, `path` below the job directory.
+    ARTIFACT: a complete file: `name`, `kind`, `media_type`, `path` below the job directory.
     RESULT: `metrics` on the test split, `verified`, `timings` (seconds by phase).
     FAILURE: a `redkiln.failure.JobFailure`; the process ends after it.
     """
@@ -46,7 +46,7 @@ class EventKind(StrEnum):
 
 
 TRANSIENT: frozenset[EventKind] = frozenset({EventKind.PROGRESS, EventKind.METRICS})
-"""Kinds that the service folds into the job and its series and does not keep as events."""
+"""Kinds that the service folds into the job and its series instead of keeping them as events."""
 
 
 class Event(BaseModel):
@@ -60,8 +60,8 @@ class Event(BaseModel):
 class EventWriter:
     """Appends events to a job directory's `events.jsonl`, each in one write.
 
-    A partial last line, left by a process that died while writing, is cut off on opening: it was
-    never shipped.
+    Opening it removes a partial last line, left by a process that died while writing; such a line
+    was never shipped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,14 +72,14 @@ class EventWriter:
         """Append one event with the current time.
 
         Raises:
-            OSError: the disk is full or the folder is gone.
+            OSError: The disk is full or the folder is gone.
         """
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"at": at, "kind": kind, "data": data}, separators=(",", ":"))
         self._append(line.encode() + b"\n")
 
     def _append(self, line: bytes) -> None:
-        """Write a line whole or not at all: a full disk may take a part of it."""
+        """Write a whole line or nothing: a full disk may accept only a part of it."""
         size = os.fstat(self._fd).st_size
         written = 0
         try:
@@ -90,7 +90,7 @@ class EventWriter:
             raise
 
     def close(self) -> None:
-        """Close the file; further writes are errors."""
+        """Close the file; later writes raise an error."""
         os.close(self._fd)
 
     def __enter__(self) -> Self:

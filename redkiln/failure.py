@@ -1,7 +1,7 @@
-"""What crosses a process boundary when something went wrong: a code, words, and whether to retry.
+"""Failures as data that cross process boundaries: a code, a message, and whether to retry.
 
-Processes share data, never exceptions. A `JobFailure` is what the trainer writes before it leaves,
-what the agent makes of a death it did not announce, and what the API shows as a job's reason.
+Processes share data, never exceptions. A trainer writes a `JobFailure` before it exits, the agent
+derives one when a process dies without writing it, and the API shows it as a job's reason.
 """
 
 from enum import StrEnum
@@ -58,17 +58,17 @@ RETRYABLE: frozenset[FailureCode] = frozenset(
         FailureCode.WORKER_SHUTDOWN,
     }
 )
-"""The codes whose cause may be gone at the next attempt; all others fail the job at once."""
+"""Codes whose cause may be gone at the next attempt; all others fail the job at once."""
 
 
 class JobFailure(BaseModel):
     """A failure as data.
 
     Attributes:
-        code: machine-readable cause.
-        message: what happened and what to do, for people.
-        retryable: whether another attempt makes sense.
-        details: evidence (exit status, signal, step, tail of stderr), JSON-serialisable.
+        code: Machine-readable cause.
+        message: What happened and what to do, for people.
+        retryable: Whether another attempt makes sense.
+        details: Evidence (exit status, signal, step, tail of stderr), JSON-serialisable.
     """
 
     code: FailureCode
@@ -78,5 +78,5 @@ class JobFailure(BaseModel):
 
     @classmethod
     def of(cls, code: FailureCode, message: str, **details: Any) -> "JobFailure":
-        """A failure that is retryable by its code."""
+        """Return a failure whose code decides whether it is retryable."""
         return cls(code=code, message=message, retryable=code in RETRYABLE, details=details)

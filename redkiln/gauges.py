@@ -1,4 +1,4 @@
-"""What monitoring is told of a GPU, in base units: the same from a worker and from the service.
+"""Prometheus gauges of a GPU, in base units, the same from a worker and from the service.
 
 A sensor that a card does not have gives no sample, never a zero.
 """
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from redkiln.hardware import GpuState
 
 GPU_GAUGES: dict[str, str] = {
-    "redkiln_gpu_busy_ratio": "Share of time in which the GPU worked.",
-    "redkiln_gpu_memory_busy_ratio": "Share of time in which its memory was accessed.",
-    "redkiln_gpu_memory_used_bytes": "Memory in use, by everybody; kind vram or gtt (the host's).",
-    "redkiln_gpu_memory_total_bytes": "Memory that there is.",
-    "redkiln_gpu_power_watts": "Power that it draws.",
-    "redkiln_gpu_power_cap_watts": "Power that it may draw.",
+    "redkiln_gpu_busy_ratio": "Fraction of time in which the GPU was busy.",
+    "redkiln_gpu_memory_busy_ratio": "Fraction of time in which the GPU's memory was accessed.",
+    "redkiln_gpu_memory_used_bytes": "Memory in use by anyone; kind vram or gtt (the host's).",
+    "redkiln_gpu_memory_total_bytes": "Memory of the GPU.",
+    "redkiln_gpu_power_watts": "Power consumption.",
+    "redkiln_gpu_power_cap_watts": "Power limit.",
     "redkiln_gpu_temperature_celsius": "Temperature; sensor edge, junction or memory.",
-    "redkiln_gpu_core_clock_hertz": "Clock of its compute units.",
-    "redkiln_gpu_memory_clock_hertz": "Clock of its memory.",
-    "redkiln_gpu_fan_rpm": "Revolutions of its fan in a minute.",
-    "redkiln_gpu_excluded": "1 while it is not trained on; the label code says why.",
-    "redkiln_gpu_leased": "1 while an attempt of this worker holds it.",
+    "redkiln_gpu_core_clock_hertz": "Clock rate of the compute units.",
+    "redkiln_gpu_memory_clock_hertz": "Clock rate of the memory.",
+    "redkiln_gpu_fan_rpm": "Fan speed in revolutions per minute.",
+    "redkiln_gpu_excluded": "1 while the GPU is excluded from training; the label code says why.",
+    "redkiln_gpu_leased": "1 while an attempt of this worker holds the GPU.",
 }
-"""Help of each gauge."""
+"""Help text of each gauge."""
 
 _SENSORS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("busy_ratio", "redkiln_gpu_busy_ratio", {}),
@@ -47,7 +47,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     "redkiln_gpu_temperature_celsius": ("sensor",),
     "redkiln_gpu_excluded": ("code",),
 }
-"""Labels of a gauge beside those that name the GPU."""
+"""Labels of a gauge in addition to those that identify the GPU."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Reading:
 
 
 def read_gauges(gpu: GpuState) -> Iterator[Reading]:
-    """All that is known of a GPU now."""
+    """Yield all known readings of a GPU."""
     telemetry = gpu.facts.telemetry
     for sensor, gauge, labels in _SENSORS:
         value = getattr(telemetry, sensor, None)

@@ -1,7 +1,7 @@
-"""What workers know of their GPUs, as everyone sees it: facts, telemetry, state, patches, checks.
+"""GPUs of workers as the API shows them: facts, telemetry, state, patches, checks.
 
-A fact that a machine does not tell is None, never guessed. Units are in the names; ratios lie in
-[0, 1]. The worker makes these, the service keeps and shows them, the client reads them.
+A fact that a machine does not report is None, never guessed. Names end with their units; ratios
+are in [0, 1]. Workers create these values, the service stores and serves them, clients read them.
 """
 
 from datetime import datetime
@@ -23,13 +23,13 @@ class GpuLink(HardwareModel):
     """One direction of a connection from a GPU to another node of the KFD topology.
 
     Attributes:
-        to_node: number of the other KFD node.
-        to_pci_address: of the other GPU; None when it is a CPU.
-        hops: steps over the fabric; None when the driver does not tell.
-        weight: the driver's own cost of the link.
-        max_bandwidth_bytes_per_second: None where the driver says 0.
-        has_atomics_32: whether 32-bit atomics cross the link; None when its flags are not filled.
-        has_atomics_64: the same of 64-bit ones.
+        to_node: Number of the other KFD node.
+        to_pci_address: PCI address of the other GPU; None if the node is a CPU.
+        hops: Steps over the fabric; None if the driver does not report it.
+        weight: Cost of the link as given by the driver.
+        max_bandwidth_bytes_per_second: None if the driver reports 0.
+        has_atomics_32: Whether 32-bit atomics cross the link; None if its flags are not set.
+        has_atomics_64: The same for 64-bit atomics.
     """
 
     to_node: int
@@ -43,7 +43,7 @@ class GpuLink(HardwareModel):
 
 
 class GpuTelemetry(HardwareModel):
-    """One reading of a GPU's sensors; each is None where its file is missing or malformed."""
+    """One reading of a GPU's sensors; a value is None if its file is missing or malformed."""
 
     at: datetime | None = None
     busy_ratio: float | None = None
@@ -64,30 +64,31 @@ class GpuTelemetry(HardwareModel):
 
 
 class GpuFacts(HardwareModel):
-    """One GPU, or one partition of it, by what files say of it.
+    """One GPU, or one partition of a GPU, as described by the system's files.
 
     Attributes:
-        node: number of its KFD node; None when only its card is known.
+        node: Number of its KFD node; None if only its card is known.
         gfx: LLVM target (`gfx1100`).
-        is_gfx_inferred: the target was looked up by PCI id, the driver did not tell it.
-        name: of the product, by PCI id; None when the table does not have it.
-        cu_count: compute units (`simd_count / simd_per_cu`).
-        wgp_count: work-group processors, what HIP counts on RDNA; None on wave64 parts.
-        wave_size: lanes of a wavefront, 32 or 64.
-        vram_bytes: by the memory banks; on an APU it is what GTT may take, and approximate.
-        is_memory_approximate: whether `vram_bytes` is shared with the host.
+        is_gfx_inferred: Whether the target was looked up by PCI id instead of read from the driver.
+        name: Product name by PCI id; None if the table lacks it.
+        cu_count: Compute units (`simd_count / simd_per_cu`).
+        wgp_count: Work-group processors, which HIP counts on RDNA; None on wave64 parts.
+        wave_size: Lanes of a wavefront, 32 or 64.
+        vram_bytes: Size of the memory banks. On an APU: the most that GTT may take, approximately.
+        is_memory_approximate: Whether `vram_bytes` is shared with the host.
         pci_address: `0000:03:00.0`.
-        unique_id: serial number, shared by partitions; 0 on APUs.
-        uuid: what `ROCR_VISIBLE_DEVICES` takes; None when it is not unique on this host.
-        render_minor: number of `/dev/dri/renderD<minor>`.
-        is_apu: whether it shares the host's memory; None when unknown.
-        num_xcc: accelerator dies that act as this GPU.
-        partition: place among the partitions of its card, counted from 0; None when it is whole.
-        is_accessible: False when it exists and is not passed to this process (EPERM), or its driver
-            does not offer it for computing.
-        peak_tflops: computed, by type (`fp32`, `fp16`, `bf16`); empty when a factor is unknown.
-        memory_bandwidth_bytes_per_second: of the product, by PCI id; None for a partition.
-        drives_display: whether a screen is connected to its card; None when its card is unknown.
+        unique_id: Serial number, shared by partitions; 0 on APUs.
+        uuid: Value for `ROCR_VISIBLE_DEVICES`; None if it is not unique on this host.
+        render_minor: Number in `/dev/dri/renderD<minor>`.
+        is_apu: Whether it shares the host's memory; None if unknown.
+        num_xcc: Accelerator dies that act as this GPU.
+        partition: Index among the partitions of its card, from 0; None if it is a whole card.
+        is_accessible: False if it exists but was not passed to this process (EPERM), or if its
+            driver does not offer it for computing.
+        peak_tflops: Computed peak by data type (`fp32`, `fp16`, `bf16`); empty if a factor is
+            unknown.
+        memory_bandwidth_bytes_per_second: Of the product, by PCI id; None for a partition.
+        drives_display: Whether a screen is connected to its card; None if its card is unknown.
     """
 
     node: int | None = None
@@ -120,17 +121,18 @@ class GpuFacts(HardwareModel):
 
 
 PASSING_EXCLUSIONS = frozenset({"memory_held", "self_test_running", "faulted", "hung"})
-"""Codes of reasons that end by themselves, or with a test that is run soon: a job may wait."""
+"""Codes of exclusions that end by themselves or by a test that runs soon: a job may wait."""
 UNWANTED = "not_wanted"
-"""Code of the reason that is its owner's choice: to a job such a GPU is none."""
+"""Code of the exclusion that the owner chose: for jobs, such a GPU does not exist."""
 
 
 class GpuExclusion(HardwareModel):
-    """Why a GPU is not trained on.
+    """Why a GPU is excluded from training.
 
     Attributes:
-        code: machine-readable (`apu_beside_discrete`, `self_test_failed`, `memory_held`, ...).
-        message: what was seen, with its numbers, and what to do.
+        code: Machine-readable reason (`apu_beside_discrete`, `self_test_failed`, `memory_held`,
+            ...).
+        message: What was observed, with numbers, and what to do.
     """
 
     code: str
@@ -138,12 +140,12 @@ class GpuExclusion(HardwareModel):
 
 
 class GpuState(HardwareModel):
-    """A GPU of a worker: what it is, what it does, and why it is left alone if it is.
+    """A GPU of a worker: its facts, telemetry, attempt, and why it is excluded, if it is.
 
     Attributes:
-        key: what its lease is named by: its PCI address, with the partition if it is one.
-        attempt_id: the attempt that holds it, if one of this worker does.
-        excluded: None when it can be used.
+        key: Name of its lease: its PCI address, with the partition if it is one.
+        attempt_id: Attempt of this worker that holds it, if any.
+        excluded: None if it can be used.
     """
 
     key: str
@@ -153,12 +155,12 @@ class GpuState(HardwareModel):
 
 
 class WorkerGpu(GpuState):
-    """A GPU of a live worker, as `GET /v1/gpus` lists it.
+    """A GPU of a live worker, as listed by `GET /v1/gpus`.
 
     Attributes:
-        id: the worker's id and the GPU's key.
-        job_id: of the job whose attempt holds it.
-        telemetry: None when the worker has none, or has not told any for a while: never an old one.
+        id: The worker's id and the GPU's key.
+        job_id: Job whose attempt holds it.
+        telemetry: None if the worker has none or has not sent any for a while; never outdated.
     """
 
     id: str
@@ -169,14 +171,14 @@ class WorkerGpu(GpuState):
 
 
 class PatchOutcome(HardwareModel):
-    """What became of one patch.
+    """The outcome of one patch.
 
     Attributes:
-        outcome: `user` when a setting of the user's own was left as it is.
-        why: the facts that decided.
-        environment: variables that it set.
-        settings: switches of torch that it set, by their full names.
-        user: variables that it is about, as the user had set them.
+        outcome: `user` if the user's own setting was kept.
+        why: Facts that decided.
+        environment: Variables that the patch set.
+        settings: Settings of torch that it changed, by their full names.
+        user: Variables that the patch is about, with the values set by the user.
     """
 
     name: str
@@ -189,13 +191,13 @@ class PatchOutcome(HardwareModel):
 
 
 class DoctorCheck(HardwareModel):
-    """One thing that the doctor looked at.
+    """One check of the doctor.
 
     Attributes:
-        row: number in the table of known failures (docs/doctor.md).
-        verdict: `unknown` when the evidence cannot be had from here.
-        severity: what it means when bad: nothing runs, or slowly, or neither.
-        fix: the exact thing to do; empty when all is well.
+        row: Number in the table of known failures (docs/doctor.md).
+        verdict: `unknown` if the evidence is not available here.
+        severity: Meaning of a bad verdict: it blocks jobs, slows them, or neither.
+        fix: What exactly to do; empty if nothing is wrong.
     """
 
     id: str
@@ -210,7 +212,7 @@ class DoctorCheck(HardwareModel):
 
 
 class DoctorReport(HardwareModel):
-    """All checks of one machine: first what blocks, then what slows."""
+    """All checks of one machine: first what blocks jobs, then what slows them."""
 
     at: datetime
     hostname: str
@@ -219,12 +221,12 @@ class DoctorReport(HardwareModel):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether something keeps this machine from training on a GPU."""
+        """Whether something prevents training on this machine's GPUs."""
         return any(c.verdict == "bad" and c.severity == "blocks" for c in self.checks)
 
     @property
     def verdict(self) -> DoctorVerdict:
-        """The worst of all checks."""
+        """The worst verdict of all checks."""
         if self.is_blocked:
             return "blocked"
         is_slow = any(c.verdict == "bad" and c.severity == "slows" for c in self.checks)
@@ -248,17 +250,18 @@ Precision = Literal["fp32", "fp16", "bf16"]
 
 
 class SelfTestResult(HardwareModel):
-    """One comparison of what the device computed with float64 on the CPU.
+    """One comparison of a result computed on the device with float64 on the CPU.
 
     Attributes:
-        library: what was told to compute it (`rocblas`, `hipblaslt`, `flash`); None where torch
-            cannot be told.
-        reduction_length: terms of the longest sum, on which rounding depends.
-        max_abs_error: largest difference; None when a number is not finite.
-        max_rel_error: the same, relative to the root mean square of what is right.
-        tolerance: what `max_rel_error` may be.
-        zeros_ratio: of the device's numbers, where it is largest; wrong kernels leave zeros.
-        error: words of an exception, where the operation could not run at all.
+        library: Library that was requested (`rocblas`, `hipblaslt`, `flash`); None if torch cannot
+            be asked for one.
+        reduction_length: Terms of the longest sum, on which rounding depends.
+        max_abs_error: Largest difference; None if a number is not finite.
+        max_rel_error: The same, relative to the root mean square of the right values.
+        tolerance: Largest allowed `max_rel_error`.
+        zeros_ratio: Fraction of zeros in the device's numbers where it is largest; wrong kernels
+            leave zeros.
+        error: Message of the exception if the operation could not run.
     """
 
     area: SelfTestArea
@@ -277,12 +280,12 @@ class SelfTestResult(HardwareModel):
 
 
 class SelfTestReport(HardwareModel):
-    """Whether one device, under one set of versions, computes right numbers.
+    """Whether one device computes correctly with one set of versions.
 
     Attributes:
-        device: torch's name of it.
-        settings: variables that change which kernels run, as the test ran under them.
-        status: `error` when the test could not run; `cause` says why.
+        device: Name of the device in torch.
+        settings: Environment variables that change which kernels run, as they were in the test.
+        status: `error` if the test could not run; `cause` says why.
     """
 
     at: datetime
@@ -300,5 +303,5 @@ class SelfTestReport(HardwareModel):
 
     @property
     def bad(self) -> list[SelfTestResult]:
-        """What did not pass."""
+        """The results that did not pass."""
         return [result for result in self.results if result.verdict != "passed"]

@@ -1,6 +1,6 @@
-"""A job as everyone sees it: statuses, phases, which transition is allowed, and the API's views.
+"""A job as the API shows it: statuses, phases, allowed transitions, and the API's views.
 
-Clients treat a status that they do not know as not terminal, and read `is_terminal`.
+Clients treat an unknown status as not terminal and read `is_terminal`.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from redkiln.hardware import DoctorVerdict, GpuExclusion
 
 
 class JobStatus(StrEnum):
-    """What a job is, from its owner's side."""
+    """Where a job is in its life, for its owner."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -27,7 +27,7 @@ class JobStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the job has ended; it changes again only when somebody retries it."""
+        """Whether the job has ended; it changes again only if someone retries it."""
         return self in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
 
 
@@ -54,12 +54,12 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.FAILED: frozenset({JobStatus.QUEUED}),
     JobStatus.CANCELLED: frozenset({JobStatus.QUEUED}),
 }
-"""Which status may follow which; a running job whose worker was lost goes back to queued, and one
-that has ended without success when it is retried."""
+"""The statuses that may follow each status. A running job whose worker was lost returns to queued,
+and so does a job that ended without success and is retried."""
 
 
 class AttemptStatus(StrEnum):
-    """One execution of a job by a worker."""
+    """The status of one execution of a job by a worker."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -71,7 +71,7 @@ class AttemptStatus(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a running attempt does now, in the order in which it comes."""
+    """What a running attempt does now, in order."""
 
     PREPARING = "preparing"
     REHEARSING = "rehearsing"
@@ -86,14 +86,14 @@ class Phase(StrEnum):
 
 
 class PreviewNote(BaseModel):
-    """A small picture or table of sample predictions: `GET /v1/jobs/{id}/preview` has the newest.
+    """A small picture or table of sample predictions; `GET /v1/jobs/{id}/preview` has the newest.
 
     Attributes:
-        step: at which they were made.
-        file: below the job directory's `preview/`; means nothing outside the worker.
+        step: Step at which they were made.
+        file: Name below the job directory's `preview/`; without meaning outside the worker.
         media_type: `image/png`, or `text/markdown` for a table.
-        num: samples shown.
-        num_right: of these the right ones; None where nothing is right or wrong.
+        num: Number of samples shown.
+        num_right: Number of right predictions; None if predictions cannot be right or wrong.
     """
 
     step: int
@@ -104,20 +104,20 @@ class PreviewNote(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far training is. `eta_seconds` is None until the speed is known.
+    """How far a job has got. `eta_seconds` is None until the speed is known.
 
     Attributes:
-        step: optimiser steps made; of a benchmark, tests.
-        fraction: of the planned steps, in [0, 1].
-        data_wait_ratio: share of the last steps' time in which they waited for their batches.
-        memory_used_bytes: of the device that trains, by tensors; on a CPU, of the process.
-        memory_peak_bytes: the most of it so far.
-        memory_total_bytes: what the job may use of it.
-        host_peak_bytes: resident memory of the trainer's process on the host, at its peak.
-        data_bytes: of the data set as training reads it: decoded, tokenised, prepared.
-        activity: what is done just now, in words, where steps are not alike.
-        preview: the newest sample predictions.
-        metrics: the newest value of each metric (`train/loss`, `val/accuracy`, ...).
+        step: Finished optimiser steps; for a benchmark, finished tests.
+        fraction: Finished fraction of the planned steps, in [0, 1].
+        data_wait_ratio: Fraction of the last steps' time spent waiting for batches.
+        memory_used_bytes: Memory of tensors on the training device; on a CPU, of the process.
+        memory_peak_bytes: Highest value of that so far.
+        memory_total_bytes: Device memory that the job may use.
+        host_peak_bytes: Peak resident memory of the trainer's process on the host.
+        data_bytes: Size of the data set as training reads it: decoded, tokenised, prepared.
+        activity: What is being done now, in words, if steps differ from each other.
+        preview: Newest sample predictions.
+        metrics: Newest value of each metric (`train/loss`, `val/accuracy`, ...).
     """
 
     epoch: int = 0
@@ -146,7 +146,7 @@ class Warned(BaseModel):
 
 
 class Reason(BaseModel):
-    """Why a job is in its status, apart from the status itself."""
+    """Why a job has its status."""
 
     code: FailureCode | str
     message: str
@@ -171,7 +171,7 @@ class AttemptView(BaseModel):
 
 
 class CheckpointView(BaseModel):
-    """Committed training state that a job can go on from."""
+    """Committed training state that a job can resume from."""
 
     step: int
     is_best: bool
@@ -181,12 +181,12 @@ class CheckpointView(BaseModel):
 
 
 class Estimate(BaseModel):
-    """What a job would take on a device, by one that ran there.
+    """What a job would take on a device, estimated from a similar job that ran there.
 
     Attributes:
-        seconds: from its first phase to its last, waiting excluded; None when it is not known.
-        memory_bytes: of the GPU, or of the host on a CPU, at its peak; None when it is not known.
-        measured_by: the job that it was measured on.
+        seconds: Time from the first phase to the last, without waiting; None if unknown.
+        memory_bytes: Peak memory of the GPU, or of the host on a CPU; None if unknown.
+        measured_by: Job that the estimate comes from.
     """
 
     device: str
@@ -196,7 +196,7 @@ class Estimate(BaseModel):
 
 
 class Estimates(BaseModel):
-    """What a spec would take, device by device, and what cannot be said."""
+    """What a spec would take on each device, and what is unknown."""
 
     estimates: list[Estimate] = Field(default_factory=list)
     unknown: list[str] = Field(default_factory=list)
@@ -208,7 +208,7 @@ class ArtifactView(BaseModel):
     Attributes:
         kind: model, manifest, parity, metrics, figure, report, profile, benchmark, checkpoint or
             log.
-        verified: of models: whether the file passed its gate; None for other kinds.
+        verified: Whether a model passed its check; None for other kinds.
     """
 
     id: str
@@ -224,14 +224,14 @@ class ArtifactView(BaseModel):
 
 
 MAX_QUEUE_POSITION = 1000
-"""Places in the queue are counted up to here; this one stands for it and all later ones."""
+"""Queue positions are counted up to this one, which stands for itself and all later ones."""
 
 
 class JobView(BaseModel):
-    """A job in full, as `GET /v1/jobs/{id}` answers.
+    """All about a job, as answered by `GET /v1/jobs/{id}`.
 
     Attributes:
-        queue_position: 1 is next; 1000 is the thousandth or a later one.
+        queue_position: 1 is next; 1000 means the thousandth or later.
     """
 
     id: str
@@ -276,7 +276,7 @@ class JobSummary(BaseModel):
 
 
 class EventView(BaseModel):
-    """One thing that happened to a job; `seq` is gap-free within the job."""
+    """One event of a job; `seq` has no gaps within the job."""
 
     seq: int
     at: datetime
@@ -289,7 +289,7 @@ class Series(BaseModel):
     """A metric over steps, possibly thinned for display.
 
     Attributes:
-        num_points: points recorded; fewer are listed when `downsampled`.
+        num_points: Recorded points; fewer are listed if `downsampled`.
     """
 
     name: str
@@ -303,9 +303,9 @@ class TelemetrySeries(BaseModel):
     """A sensor of a job's GPUs or host over time, possibly thinned for display.
 
     Attributes:
-        name: with its unit: `gpu/0/power_watts`, `gpu/0/busy_ratio`, `host/memory_used_bytes`.
-        at_ms: milliseconds since 1970, rising.
-        num_points: points recorded; fewer are listed when `downsampled`.
+        name: Name with unit: `gpu/0/power_watts`, `gpu/0/busy_ratio`, `host/memory_used_bytes`.
+        at_ms: Milliseconds since 1970, rising.
+        num_points: Recorded points; fewer are listed if `downsampled`.
     """
 
     name: str
@@ -319,8 +319,8 @@ class GpuView(BaseModel):
     """A GPU as torch names it on its worker.
 
     Attributes:
-        pci_address: what it is known by in `GET /v1/gpus`; None where torch does not tell it.
-        excluded: why it is not trained on; None when it can be used.
+        pci_address: Key of the GPU in `GET /v1/gpus`; None if torch does not report it.
+        excluded: Why the GPU is excluded from training; None if it can be used.
     """
 
     index: int
@@ -332,11 +332,11 @@ class GpuView(BaseModel):
 
 
 class WorkerView(BaseModel):
-    """A worker and whether it is heard of.
+    """A worker, and whether it is live.
 
     Attributes:
-        lag_seconds: age of its last sign of life.
-        doctor_verdict: the worst that its doctor found; None when it has not told.
+        lag_seconds: Time since its last message.
+        doctor_verdict: Worst verdict of its doctor; None if it has not reported one.
     """
 
     id: str
@@ -354,7 +354,7 @@ class WorkerView(BaseModel):
 
 
 class BundleView(BaseModel):
-    """A folder's code as it was sent, which scripts name by its digest."""
+    """The uploaded code of a folder, which scripts name by its digest."""
 
     sha256: str
     size_bytes: int
@@ -372,7 +372,7 @@ class KeyView(BaseModel):
 
 
 class CreatedKey(KeyView):
-    """A new API key; the secret is shown this once."""
+    """A new API key; its secret is shown only once."""
 
     secret: str
 
@@ -381,7 +381,7 @@ Item = TypeVar("Item")
 
 
 class Page(BaseModel, Generic[Item]):
-    """One page of a list; go on with `after=last_id` while `has_more`."""
+    """One page of a list; request the next with `after=last_id` while `has_more`."""
 
     object: Literal["list"] = "list"
     data: list[Item]

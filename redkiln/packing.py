@@ -1,8 +1,8 @@
-"""A folder as a deterministic tar: the same files give the same bytes, so the same sha256.
+"""Packs a folder as a deterministic tar: the same files give the same bytes and sha256.
 
-Only names, contents and their order go in; owners, times and modes do not. Links are followed, as
-their targets are what the user sees in the folder; hidden files and what operating systems leave
-behind are left out.
+The tar holds only names, contents and their order, without owners, times and modes. Links are
+followed, because users see their targets in the folder. Hidden files and files of operating
+systems are left out.
 """
 
 import hashlib
@@ -22,11 +22,12 @@ _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 
 @dataclass(frozen=True)
 class Member:
-    """One file of an archive to be: its name inside, where it lies, its size.
+    """One file of an archive to be written: its name inside, its path, its size.
 
     Attributes:
-        is_folder: an empty folder; it goes in so that a class without images is not overlooked.
-        is_executable: of code, where it matters; data sets are packed without.
+        is_folder: Whether it is an empty folder, which is included so that a class without images
+            is noticed.
+        is_executable: Whether the file is executable; only set for code, not for data sets.
     """
 
     name: str
@@ -38,11 +39,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Package:
-    """What will be sent as a data set: a folder to be packed, or an archive or table as it is.
+    """What to send as a data set: a folder to pack, or an archive or table as it is.
 
     Attributes:
-        members: files of a folder, sorted by name; None for an archive or a table.
-        size_bytes: of what is sent.
+        members: Files of a folder, sorted by name; None for an archive or a table.
+        size_bytes: Size of what is sent.
     """
 
     path: Path
@@ -51,20 +52,20 @@ class Package:
     members: tuple[Member, ...] | None = None
 
     def chunks(self) -> Iterator[bytes]:
-        """The archive's bytes.
+        """Yield the archive's bytes.
 
         Raises:
-            PackingError: a file changed or vanished since the folder was read.
+            PackingError: A file changed or vanished since the folder was read.
         """
         if self.members is None:
             return _read(self.path, self.size_bytes)
         return _tar(self.members)
 
     def digest(self, on_bytes: Callable[[int], None] | None = None) -> str:
-        """sha256 of the archive, by reading all of it once.
+        """Return the sha256 of the archive, reading all of it once.
 
         Args:
-            on_bytes: told the number of bytes since the last call.
+            on_bytes: Called with the number of bytes read since the last call.
         """
         sha256 = hashlib.sha256()
         for chunk in self.chunks():
@@ -75,34 +76,34 @@ class Package:
 
 
 def open_package(path: Path) -> Package:
-    """Look at a file or folder that shall become a data set.
+    """Open a file or folder that is to become a data set.
 
     Raises:
-        PackingError: it is not there, empty, or neither a folder, a zip or tar, nor a table.
+        PackingError: It does not exist, is empty, or is not a folder, zip, tar or table.
     """
     if path.is_dir():
         return _folder_package(path)
     if not path.is_file():
-        raise PackingError(f"{path} is neither a file nor a folder")
+        raise PackingError(f"there is no file or folder {path}")
     size_bytes = path.stat().st_size
     table_type = find_file_type(path.name)
     if table_type is not None and size_bytes:
         return Package(path=path, media_type=table_type, size_bytes=size_bytes)
     with path.open("rb") as file:
-        starts_as_zip = file.read(2) == b"PK"  # a tar that ends with a zip would pass for one
+        starts_as_zip = file.read(2) == b"PK"  # a tar that ends with a zip would look like one
     if starts_as_zip and zipfile.is_zipfile(path):
         return Package(path=path, media_type="application/zip", size_bytes=size_bytes)
     if size_bytes and tarfile.is_tarfile(path):
         return Package(path=path, media_type="application/x-tar", size_bytes=size_bytes)
     endings = ", ".join(FILE_TYPES)
     raise PackingError(
-        f"{path} is neither a zip nor a tar archive, nor does it end like a table ({endings}, any "
-        "with .gz); give a folder or one of these"
+        f"{path} is not a zip or tar archive, and its name does not end like a table ({endings}, "
+        "each also with .gz). Give a folder or one of these."
     )
 
 
 def pack_members(path: Path, members: Iterable[Member]) -> Package:
-    """The tar of some files of a folder, whatever order they are named in."""
+    """Return a tar of some files of a folder, sorted by name."""
     ordered = tuple(sorted(members, key=lambda member: member.name))
     content = sum(len(_header(member)) + _padded(member.size_bytes) for member in ordered)
     size_bytes = content + _end_bytes(content)
@@ -114,14 +115,14 @@ def pack_members(path: Path, members: Iterable[Member]) -> Package:
 def _folder_package(path: Path) -> Package:
     members = list(_walk(path, "", ()))
     if all(member.is_folder for member in members):
-        raise PackingError(f"{path} holds no files")
+        raise PackingError(f"{path} has no files")
     return pack_members(path, members)
 
 
 def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]:
     real = os.path.realpath(folder)
     if real in above:
-        raise PackingError(f"{folder} links to a folder that it lies in")
+        raise PackingError(f"{folder} links to a folder that contains it. Remove the link.")
     try:
         with os.scandir(folder) as listing:
             entries = [entry for entry in listing if not _is_junk(entry.name)]
@@ -134,7 +135,7 @@ def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]
             elif entry.is_file():
                 yield Member(name=name, path=Path(entry.path), size_bytes=entry.stat().st_size)
             else:
-                raise PackingError(f"{entry.path} is a broken link or not a plain file")
+                raise PackingError(f"{entry.path} is a broken link or not a regular file")
     except OSError as error:
         raise PackingError(f"{error.filename} cannot be read: {error.strerror}") from error
 
@@ -165,7 +166,7 @@ def _header(member: Member) -> bytes:
     try:
         return info.tobuf(format=tarfile.PAX_FORMAT, encoding="utf-8", errors="strict")
     except UnicodeEncodeError:
-        raise PackingError(f"the name of {member.path!r} is not valid text; rename it") from None
+        raise PackingError(f"the name of {member.path!r} is not valid Unicode; rename it") from None
 
 
 def _read(path: Path, size_bytes: int) -> Iterator[bytes]:
@@ -182,7 +183,7 @@ def _read(path: Path, size_bytes: int) -> Iterator[bytes]:
     except OSError as error:
         raise PackingError(f"{path} cannot be read: {error.strerror}") from error
     if changed:
-        raise PackingError(f"{path} changed while it was read; try again when it is complete")
+        raise PackingError(f"{path} changed while it was read. Try again once it is complete.")
 
 
 def _padded(size_bytes: int) -> int:
@@ -190,6 +191,6 @@ def _padded(size_bytes: int) -> int:
 
 
 def _end_bytes(content_bytes: int) -> int:
-    """Two empty blocks and what fills the last record."""
+    """Return the size of the two final empty blocks and the padding of the last record."""
     end = 2 * tarfile.BLOCKSIZE
     return end + -(content_bytes + end) % tarfile.RECORDSIZE

@@ -1,7 +1,7 @@
-"""Worker <-> service messages.
+"""Messages between worker and service.
 
-A worker speaks with its worker key (`hello`, `status`, `claim`); an attempt with the token it was
-given when it was claimed, and nothing else. Every message may be repeated: `claim` is idempotent by
+A worker authenticates with its worker key (`hello`, `status`, `claim`); an attempt only with the
+token it received when it was claimed. Every message may be repeated: `claim` is idempotent by
 `claim_id`, `status` and `report` by sequence number, uploads by sha256, `finish` by its content.
 
     POST /v1/workers/hello                      HelloRequest   -> HelloResponse
@@ -19,9 +19,9 @@ given when it was claimed, and nothing else. Every message may be repeated: `cla
     POST /v1/attempts/{id}/artifacts            ArtifactCommit -> 204 published at once
     POST /v1/attempts/{id}/finish               FinishRequest  -> FinishResponse
 
-409 with code `superseded`, 410 and 401 mean: this attempt is no longer yours, stop the trainer and
-change nothing. 409 with code `sequence_gap` means: send again from `expected_seq`. 426 means: the
-worker speaks another protocol version.
+409 with code `superseded`, 410 and 401 mean that the attempt no longer belongs to the sender: it
+must stop the trainer and change nothing. 409 with code `sequence_gap` means: send again from
+`expected_seq`. 426 means that the worker's protocol version is not supported.
 """
 
 from typing import Annotated, Any, Literal
@@ -62,35 +62,36 @@ ArtifactKind = Literal[
 
 MAX_NAME_DEPTH = 8
 RESULT_MARK = "job.json"
-"""What a client leaves beside the results that it fetches: the job as it was then."""
+"""File that a client writes next to downloaded results: the job as it was then."""
 _NOT_IN_NAMES = frozenset('\\:*?"<>|')
 
 
 def check_artifact_name(name: str) -> str:
-    """The name of a file below a job's results: parts joined by `/`, each safe on any disk.
+    """Return the name of a job's file if it is valid: parts joined by `/`, safe on any disk.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: The name is not valid; the text says why.
     """
     parts = name.split("/")
     if not 1 <= len(name) <= 255 or len(parts) > MAX_NAME_DEPTH:
-        raise ValueError(f"a name has 1 to 255 characters and up to {MAX_NAME_DEPTH} parts")
+        raise ValueError(f"a name must have 1 to 255 characters and at most {MAX_NAME_DEPTH} parts")
     for part in parts:
         if not part or part.startswith(".") or part.endswith((" ", ".")) or part[0] == " ":
             raise ValueError(
-                f"{part!r} is no part of a name: it is empty, or begins or ends with `.` or a space"
+                f"{part!r} cannot be part of a name: it is empty, or starts or ends with `.` or a "
+                "space"
             )
         if not part.isprintable() or _NOT_IN_NAMES & set(part):
-            raise ValueError(f"{part!r} holds characters that not every disk allows in a name")
+            raise ValueError(f"{part!r} contains characters that some disks do not allow in names")
     if name.casefold() == RESULT_MARK:
-        raise ValueError(f"{RESULT_MARK!r} is what a job is described in where its files are kept")
+        raise ValueError(f"{RESULT_MARK!r} is reserved for the description of the job")
     return name
 
 
 ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
 SeriesName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TelemetryPoint = tuple[Annotated[int, Field(ge=0, lt=2**53)], FiniteFloat]
-"""Milliseconds since 1970, and the value then."""
+"""Milliseconds since 1970, and the value at that time."""
 
 
 class Message(BaseModel):
@@ -100,7 +101,7 @@ class Message(BaseModel):
 
 
 class HelloRequest(Message):
-    """A worker has started. A new `boot_id` ends the attempts of the old one at once."""
+    """Sent when a worker has started. A new `boot_id` ends the attempts of the old one at once."""
 
     worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
     boot_id: str
@@ -114,19 +115,19 @@ class HelloRequest(Message):
 
 
 class HelloResponse(Message):
-    """How often an idle worker asks for work; that is its heartbeat."""
+    """How often an idle worker must ask for work, which is also its heartbeat."""
 
     poll_seconds: float
 
 
 class StatusRequest(Message):
-    """What a worker's hardware is and does now; only the newest one is kept.
+    """What a worker's hardware is and does; the service keeps only the newest status.
 
     Attributes:
-        seq: rises with each status of this boot; one that comes late changes nothing.
-        gpus: all that the host shows, excluded ones too, with their newest telemetry.
-        doctor: when it was looked at anew; None leaves what was told before.
-        sampling_seconds: what the newest readings of all sensors took together; on hardware some go
+        seq: Rises with each status of a boot; one that arrives late is ignored.
+        gpus: All GPUs of the host, including excluded ones, with their newest telemetry.
+        doctor: New report of the doctor; None keeps the previous one.
+        sampling_seconds: Time that the newest reading of all sensors took; some hardware answers
             through the card's firmware.
     """
 
@@ -139,19 +140,19 @@ class StatusRequest(Message):
 
 
 class StatusResponse(Message):
-    """Pause before the next status while there are sensors to tell of."""
+    """Time until the next status, while there are sensors to report."""
 
     status_seconds: float = Field(gt=0)
 
 
 class ClaimRequest(Message):
-    """A worker has a free slot and asks for the best job that it can run.
+    """Sent by a worker with a free slot, to get the best job that it can run.
 
     Attributes:
-        claim_id: chosen by the worker; the same id gets the same answer.
-        devices: kinds of its free slots.
-        arches: of its free GPUs, an entry each; empty text for one that torch does not name.
-        hint: the job id of the message that rang, if one did.
+        claim_id: Chosen by the worker; the same id gets the same answer.
+        devices: Kinds of devices of its free slots.
+        arches: Architecture of each free GPU; empty if torch does not name it.
+        hint: Job id of the message that woke the worker, if any.
     """
 
     claim_id: str
@@ -166,10 +167,10 @@ class DatasetRef(Message):
     """The data set of a claimed job.
 
     Attributes:
-        sha256: of the archive, or of the index of a folder; None for built-in sets.
-        index_bytes: size of the index, which of a table is all that a worker reads.
-        path: of a folder set: where it lies for whoever has it mounted.
-        task: that the set is for.
+        sha256: Digest of the archive, or of the index of a folder; None for built-in sets.
+        index_bytes: Size of the index, which is all that a worker reads of a table.
+        path: Path of a folder set, for workers that have it mounted.
+        task: Task that the set is for.
     """
 
     id: str
@@ -184,7 +185,7 @@ class DatasetRef(Message):
 
     @property
     def is_table(self) -> bool:
-        """Whether its index holds all of it."""
+        """Whether the index holds all of the data set."""
         return self.task in TABLE_TASKS
 
 
@@ -196,7 +197,7 @@ class BundleRef(Message):
 
 
 class CheckpointRef(Message):
-    """The last committed checkpoint of a job; `manifest` is the trainer's own."""
+    """A committed checkpoint of a job; `manifest` is written by the trainer."""
 
     step: int
     sha256: str
@@ -206,7 +207,7 @@ class CheckpointRef(Message):
 
 
 class InitialRef(Message):
-    """The checkpoint of another job, whose weights a job starts from."""
+    """The checkpoint of another job whose weights a job starts from."""
 
     job_id: str
     sha256: str
@@ -214,18 +215,18 @@ class InitialRef(Message):
 
 
 class ClaimResponse(Message):
-    """An attempt: what to run, and under which token to report it.
+    """An attempt: what to run, and the token to report it with.
 
     Attributes:
         token: Bearer token of this attempt's endpoints.
-        fence: rises with every attempt of the job.
-        dataset: None where the task reads none.
-        bundle: None where the task has no code of its own.
-        initial: None where the spec starts from no other job's weights, or they are gone.
-        checkpoints: committed ones to resume from, all that are kept, the newest first; an earlier
-            one is for where those behind it are damaged.
-        lease_seconds: without a report for so long the attempt is given to another worker.
-        report_seconds: longest time between two reports.
+        fence: Rises with every attempt of the job.
+        dataset: None if the task reads none.
+        bundle: None if the task has no code.
+        initial: None if the spec does not start from another job's weights, or they are gone.
+        checkpoints: Committed checkpoints that are kept, newest first, to resume from; an older
+            one is used if the newer ones are damaged.
+        lease_seconds: Time without a report after which another worker may get the job.
+        report_seconds: Longest time between two reports.
     """
 
     attempt_id: str
@@ -252,14 +253,14 @@ class LogChunk(Message):
 
 
 class ReportRequest(Message):
-    """Heartbeat, progress and events since the last acknowledged one.
+    """Heartbeat, progress, and events since the last acknowledged one.
 
     Attributes:
-        first_seq: sequence number of `events[0]`; with no events, the next one to come.
-        dropped_log_bytes: log bytes that the worker gave up on, so far.
-        telemetry: of the attempt's GPUs and host: `{name: [[ms since 1970, value], ...]}` in rising
-            times; points up to a series' last stored one are passed over. What cannot be read is
-            ignored: a sensor must not cost a training.
+        first_seq: Sequence number of `events[0]`; without events, the next number.
+        dropped_log_bytes: Total log bytes that the worker has dropped so far.
+        telemetry: Readings of the attempt's GPUs and host: `{name: [[ms since 1970, value], ...]}`
+            in rising times. Points up to a series' last stored one are skipped. Unreadable values
+            are ignored, because a sensor must not fail a training.
     """
 
     first_seq: int = Field(ge=1)
@@ -278,13 +279,13 @@ class ReportRequest(Message):
 
 
 class ReportResponse(Message):
-    """How far the service has the events and the log, and what the worker shall do.
+    """How far the service has received events and log, and what the worker must do.
 
     Attributes:
-        log_size: next log offset wanted.
-        log_full: the log's quota is used up; send no more of it.
-        command: `cancel` and `pause` end the trainer (SIGTERM, then SIGKILL after the grace); of a
-            paused one the newest checkpoint is committed first.
+        log_size: Next log offset that the service expects.
+        log_full: Whether the log's quota is used up; the worker then sends no more of it.
+        command: `cancel` and `pause` end the trainer (SIGTERM, then SIGKILL after the grace). When
+            pausing, the newest checkpoint is committed first.
     """
 
     acked_seq: int
@@ -326,8 +327,8 @@ class FinishRequest(Message):
     """The attempt has ended; all its events and blobs were sent before.
 
     Attributes:
-        outcome: `released` gives the job back without a penalty (the worker shuts down).
-        last_seq: number of events the attempt had.
+        outcome: `released` returns the job without a penalty (the worker is shutting down).
+        last_seq: Number of events of the attempt.
     """
 
     outcome: Literal["succeeded", "failed", "released", "paused", "cancelled"]
@@ -337,6 +338,6 @@ class FinishRequest(Message):
 
 
 class FinishResponse(Message):
-    """What became of the job (`redkiln.job.JobStatus`)."""
+    """The job's status after the attempt (`redkiln.job.JobStatus`)."""
 
     job_status: str

@@ -1,4 +1,4 @@
-"""Takes secrets out of texts that are shown to others: bug reports, logs in them."""
+"""Removes secrets from texts that are shown to others, such as bug reports and their logs."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,13 +7,13 @@ HIDDEN = "<removed>"
 SECRET_NAME = re.compile(
     r"key|token|secret|passw|credential|cookie|auth|private|signature|dsn", re.IGNORECASE
 )
-"""Variables whose values nobody else may see."""
+"""Names of variables whose values are secret."""
 
 LEAST_LENGTH = 6
-"""A shorter value, found everywhere in a text, is no secret but a word."""
+"""Shorter values occur everywhere in a text and are words, not secrets."""
 
 _START = r"(?:\b|(?<=\\[nrt]))"
-"""A word's beginning, behind an escaped line break of JSON too."""
+"""Start of a word, also after an escaped line break in JSON."""
 
 _PATTERNS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S),
@@ -34,11 +34,11 @@ _BEHIND = (
 
 
 def redact(text: str, *, known: Iterable[str] = ()) -> str:
-    """A text without what looks like a secret, and without those that are known.
+    """Return a text without known secrets and without anything that looks like a secret.
 
     Args:
-        text: of a log or a report.
-        known: values that must not be shown, whatever they look like.
+        text: Log or report.
+        known: Values that must be removed whatever they look like.
     """
     for value in sorted({value for value in known if len(value) >= LEAST_LENGTH}, key=len)[::-1]:
         text = text.replace(value, HIDDEN)
@@ -50,5 +50,5 @@ def redact(text: str, *, known: Iterable[str] = ()) -> str:
 
 
 def find_secrets(environment: Mapping[str, str]) -> set[str]:
-    """The values of an environment's variables whose names say that they are secret."""
+    """Return the values of environment variables whose names say that they are secret."""
     return {value for name, value in environment.items() if SECRET_NAME.search(name) and value}

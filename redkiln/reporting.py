@@ -1,12 +1,12 @@
-"""`redkiln.log`: how a script tells the job that runs it of its metrics.
+"""`redkiln.log`: how a script reports metrics to the job that runs it.
 
     import redkiln
     redkiln.log(step=step, steps=1000, loss=loss.item())
 
-Outside a job it does nothing. This file needs the standard library alone, so that it may also be
-copied beside a script.
+Outside a job it does nothing. This file only needs the standard library, so that it can also be
+copied next to a script.
 
-What is said goes as lines of JSON into the file that `REDKILN_EVENTS` names, each in one write.
+Each call appends one line of JSON, in one write, to the file named by `REDKILN_EVENTS`.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 VARIABLE = "REDKILN_EVENTS"
-"""Names the file; set for every script of a job."""
+"""Variable with the path of the file; set for every script of a job."""
 MAX_LINE_BYTES = 65_536
 
 
@@ -29,21 +29,22 @@ def log(
     epochs: int | None = None,
     **values: Any,
 ) -> None:
-    """Tell the job of metrics, and how far the script is.
+    """Report metrics to the job, and how far the script is.
 
-    A number that is not finite is left out and counted in the job's log. Of several processes, as
-    torchrun starts them, only the first is heard.
+    Numbers that are not finite are left out and counted in the job's log. If there are several
+    processes, as started by torchrun, only the first one reports.
 
     Args:
-        metrics: by names that are no Python identifiers: `{"val/loss": 0.3}`.
-        step: optimiser updates made; the last one said if it is left out.
-        steps: of all, where it is known: the job then shows progress and the time left.
-        epoch: passes over the data begun, from 1.
-        epochs: of all.
-        values: further metrics; whatever `float()` takes, a tensor of one element too.
+        metrics: Metrics whose names are not Python identifiers: `{"val/loss": 0.3}`.
+        step: Finished optimiser updates; the last reported step if left out.
+        steps: Planned optimiser updates, if known; the job then shows progress and time left.
+        epoch: Current pass over the data, from 1.
+        epochs: Planned passes over the data.
+        values: Further metrics: anything that `float()` accepts, also a tensor of one element.
 
     Raises:
-        TypeError: a value is no number.
+        TypeError: A value is not a number.
+        ValueError: There are too many metrics for one line.
     """
     path = os.environ.get(VARIABLE)
     if not path or os.environ.get("RANK", "0") != "0":
@@ -53,8 +54,8 @@ def log(
     said: dict[str, Any] = {name: int(value) for name, value in places.items() if value is not None}
     line = json.dumps({**said, "metrics": numbers}, separators=(",", ":")).encode() + b"\n"
     if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"too many metrics at once: {len(numbers)}")
-    # One write, appended: lines of several processes do not mix.
+        raise ValueError(f"too many metrics in one call ({len(numbers)}); log fewer at a time")
+    # Append in one write, so that lines of several processes do not mix.
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         os.write(descriptor, line)
@@ -63,5 +64,5 @@ def log(
 
 
 def is_resumed() -> bool:
-    """Whether `REDKILN_CHECKPOINTS` holds what an earlier run of this job left there."""
+    """Return whether `REDKILN_CHECKPOINTS` holds files of an earlier attempt of this job."""
     return os.environ.get("REDKILN_RESUME") == "1"

@@ -1,4 +1,4 @@
-"""A folder with a job's results: whose it is, and where in it each artifact goes."""
+"""The folder of a job's results: which job owns it, and where each artifact goes."""
 
 import json
 from pathlib import Path
@@ -8,26 +8,26 @@ from redkiln.protocol import RESULT_MARK, check_artifact_name
 
 
 def place_artifact(folder: Path, name: str) -> Path:
-    """Where an artifact is written; its name may hold folders, and never leads out of this one.
+    """Return the path of an artifact; its name may contain folders but never leads outside.
 
     Args:
-        folder: of the results.
-        name: of the artifact, as the service says it.
+        folder: Folder of the results.
+        name: Name of the artifact, as given by the service.
 
     Raises:
-        TransferError: the name is none that a service of this version would give.
+        TransferError: The name is not one that a service of this version would give.
     """
     try:
         check_artifact_name(name)
     except ValueError as error:
         raise TransferError(
-            f"{name!r} is no name for a file here, and nothing was written: {error}"
+            f"{name!r} cannot be used as a file name here; nothing was written: {error}"
         ) from error
     return folder / name
 
 
 def find_owner(folder: Path) -> str | None:
-    """Id of the job whose results a folder holds; None where it holds none."""
+    """Return the id of the job whose results a folder holds, or None."""
     try:
         owner = json.loads((folder / RESULT_MARK).read_text(encoding="utf-8"))["id"]
     except (OSError, ValueError, KeyError, TypeError):

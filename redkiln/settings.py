@@ -1,4 +1,4 @@
-"""Where the service is and which key to show it, from arguments, environment or the checkout."""
+"""The service's address and key, from arguments, the environment or the checkout."""
 
 import ipaddress
 import os
@@ -14,7 +14,7 @@ ADMIN_KEY_FILE = Path("data") / "keys" / "admin.key"
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Address of the service, without a slash at its end, and the key, if there is one."""
+    """Address of the service, without a trailing slash, and the key, if there is one."""
 
     url: str
     key: str | None = field(default=None, repr=False)
@@ -27,15 +27,15 @@ def resolve_settings(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> ClientSettings:
-    """Settings from arguments, else `REDKILN_URL`, `REDKILN_KEY`, `REDKILN_KEY_FILE`.
+    """Return settings from arguments, else `REDKILN_URL`, `REDKILN_KEY`, `REDKILN_KEY_FILE`.
 
-    The admin key of a service that runs from a checkout (`data/keys/admin.key` in this folder or
-    one above it) is used last, and only for a service on this machine: it must not be sent to
-    anyone else.
+    If none gives a key, the admin key of a service that runs from a checkout is used
+    (`data/keys/admin.key` in this folder or one above it), but only for a service on this machine:
+    the key must not be sent to anyone else.
 
     Raises:
-        ValueError: the URL is not http(s).
-        OSError: the file that `REDKILN_KEY_FILE` names cannot be read.
+        ValueError: The URL is not http(s).
+        OSError: The file named by `REDKILN_KEY_FILE` cannot be read.
     """
     environment = os.environ if environment is None else environment
     address = (url or environment.get("REDKILN_URL") or DEFAULT_URL).rstrip("/")
@@ -43,7 +43,7 @@ def resolve_settings(
         address = f"http://{address}"
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{address!r} is no http:// or https:// address")
+        raise ValueError(f"{address!r} is not an http:// or https:// address")
     secret = key or environment.get("REDKILN_KEY")
     if not secret and (key_file := environment.get("REDKILN_KEY_FILE")):
         secret = Path(key_file).expanduser().read_text().strip()
@@ -53,18 +53,18 @@ def resolve_settings(
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name or address belongs to this machine."""
+    """Return whether a host name or address belongs to this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
         if ipaddress.ip_address(host).is_loopback:
             return True
     except ValueError:
-        pass  # a name, looked up below
+        pass  # a host name, which is looked up below
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            probe.bind(address)  # only an address of one's own can be bound
+            probe.bind(address)  # only a local address can be bound
     except OSError:
         return False
     return True

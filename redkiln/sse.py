@@ -1,7 +1,7 @@
-"""Server-sent events: bytes of a stream in, whole messages out.
+"""Parses server-sent events: bytes of a stream in, whole messages out.
 
-Follows the part of the WHATWG specification that the service uses: `id`, `event`, `data` and
-comments. A message that the connection cut in the middle is never given out.
+Implements the part of the WHATWG specification that the service uses: `id`, `event`, `data` and
+comments. A message that was cut off with the connection is never returned.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Message:
-    """One message; `id` is None where the service gave none (it cannot be resumed from)."""
+    """One message; `id` is None if the service sent none (the stream cannot resume from it)."""
 
     event: str
     data: str
@@ -18,9 +18,9 @@ class Message:
 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Whole lines of a byte stream, without their ends; a last line without an end is dropped.
+    """Yield the whole lines of a byte stream, without line ends; drops an unfinished last line.
 
-    Only LF and CRLF end a line: `str.splitlines` would also cut at U+2028 inside a JSON string.
+    Only LF and CRLF end a line: `str.splitlines` would also split at U+2028 inside a JSON string.
     """
     rest = b""
     for chunk in chunks:
@@ -30,7 +30,7 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def parse(lines: Iterable[str]) -> Iterator[Message]:
-    """Messages of a stream of lines."""
+    """Yield the messages in a stream of lines."""
     event, data, identity = "", list[str](), None
     for line in lines:
         if not line:

@@ -1,4 +1,4 @@
-"""Downloads that can be broken off: resumed where they stopped, verified, then put in place."""
+"""Downloads that can be interrupted: resumed, verified, and only then given their final name."""
 
 import hashlib
 import os
@@ -18,18 +18,18 @@ OnBytes = Callable[[int], None]
 
 
 class Download:
-    """One artifact on its way to a file.
+    """The download of one artifact to a file.
 
-    The bytes go to a `.part` file named by the digest, which the next call resumes; only a whole
-    and verified file gets its name.
+    The bytes go to a `.part` file named by the digest, which the next call resumes. Only a whole
+    and verified file gets its final name.
 
     Args:
-        connection: to the service.
-        artifact: what to fetch.
-        path: the file to write.
-        policy: how often a connection that breaks without any progress is taken up again.
-        on_bytes: told the number of new bytes on disk (negative when a part was useless).
-        sleep: waits between two attempts.
+        connection: Connection to the service.
+        artifact: Artifact to download.
+        path: File to write.
+        policy: How often to reconnect when a connection breaks without any progress.
+        on_bytes: Called with the number of new bytes on disk (negative if a part was discarded).
+        sleep: Waits between two attempts.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Download:
         self._sha256 = hashlib.sha256()
 
     def run(self) -> Path:
-        """Fetch the file, unless it is there already with the right content.
+        """Download the file, unless it is already there with the right content.
 
         Raises:
-            ApiError, ConnectionFailed: as any request.
-            DigestMismatch: a file fetched from its start to its end is not the published one.
-            TransferError: the file cannot be written.
+            ApiError, ConnectionFailed: As for any request.
+            DigestMismatch: A file downloaded from start to end differs from the published one.
+            TransferError: The file cannot be written.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class Download:
             return hashlib.file_digest(file, "sha256").hexdigest() == self._artifact.sha256
 
     def _complete(self) -> None:
-        """Fill the part file, however often the connection breaks, and verify it."""
+        """Complete the part file, however often the connection breaks, and verify it."""
         with self._part.open("a+b") as file:
             self._take_what_is_there(file)
             failures = 0

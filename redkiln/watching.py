@@ -1,4 +1,4 @@
-"""Streams of a job that outlive their connection: its events and its log."""
+"""Streams of a job that survive lost connections: its events and its log."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,17 +24,17 @@ from redkiln.job import (
 Answer = TypeVar("Answer")
 
 RECONNECT_SECONDS = (0.3, 0.5, 1.0, 2.0, 5.0)
-"""Waits between attempts to take a broken stream up again; the last one repeats."""
+"""Waits before reconnecting a broken stream; the last one repeats."""
 
 NEXT_LOOK_SECONDS = 0.3
-"""Pause between two looks whether there is more of a log, or another attempt."""
+"""Wait between two checks for more of a log, or for another attempt."""
 
 PATIENCE_SECONDS = 600.0
-"""How long a service that is away is waited for."""
+"""How long to wait for a service that is away."""
 
 
 class Snapshot(BaseModel):
-    """Where a job stands, as its stream says it between events."""
+    """The state of a job, as its stream reports it between events."""
 
     status: str
     phase: Phase | None = None
@@ -46,27 +46,27 @@ class Snapshot(BaseModel):
 
 @dataclass(frozen=True)
 class Disconnected:
-    """The stream broke; it is being taken up again."""
+    """The stream broke; the client is reconnecting."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Reconnected:
-    """The stream goes on where it broke."""
+    """The stream continues where it broke."""
 
 
 Update = EventView | Snapshot | Disconnected | Reconnected
-"""What `Client.watch` gives out."""
+"""What `Client.watch` yields."""
 
 
 class Outage:
-    """How long and how often the service was not there.
+    """Counts for how long and how often the service was away.
 
     Args:
-        patience_seconds: after so long without it, its error is raised.
-        clock: monotonic seconds.
-        sleep: waits.
+        patience_seconds: Time away after which the error is raised.
+        clock: Returns monotonic seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class Outage:
         return self._failures > 0
 
     def note(self, error: RedkilnError) -> bool:
-        """Count a failure; True for the first of an outage.
+        """Count a failure; return True for the first of an outage.
 
         Raises:
-            RedkilnError: the error, when patience is at its end.
+            RedkilnError: The error itself, when patience has run out.
         """
         self._failures += 1
         if self._failures == 1:
@@ -105,13 +105,13 @@ class Outage:
         self._sleep(RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS)) - 1])
 
     def end(self) -> bool:
-        """The service is there; True if it was away."""
+        """End the outage; return True if the service was away."""
         was_on, self._failures = self.is_on, 0
         return was_on
 
 
 def reason_of(error: RedkilnError) -> str:
-    """An outage in a few words."""
+    """Describe an outage in a few words."""
     return error.reason if isinstance(error, ConnectionFailed) else str(error)
 
 
@@ -124,13 +124,13 @@ def ask_patiently(
     """Ask the service until it answers.
 
     Args:
-        ask: what may raise `ConnectionFailed` or `Unavailable`.
-        on_change: told when the service goes away and when it is back.
-        outage: how patient to be.
+        ask: Request that may raise `ConnectionFailed` or `Unavailable`.
+        on_change: Called when the service goes away and when it is back.
+        outage: Patience to use.
 
     Raises:
-        ApiError: the answer is a refusal.
-        ConnectionFailed: patience is at its end.
+        ApiError: The service refused.
+        ConnectionFailed: Patience has run out.
     """
     outage = outage or Outage()
     while True:
@@ -149,14 +149,14 @@ def ask_patiently(
 def watch_events(
     connection: Connection, job_id: str, *, after_seq: int, patience_seconds: float
 ) -> Iterator[Update]:
-    """A job's events as they come, until the service says that there will be no more."""
+    """Yield a job's events as they come, until the service says that there will be no more."""
     outage = Outage(patience_seconds=patience_seconds)
     while True:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after_seq)}
         try:
             with connection.stream(f"/v1/jobs/{job_id}/events", headers=headers) as response:
                 for message in sse.parse(sse.split_lines(response.iter_bytes())):
-                    # Only now: a dying service may still accept connections.
+                    # Only after a message: a dying service may still accept connections.
                     if outage.end():
                         yield Reconnected()
                     if message.event == "end":
@@ -177,16 +177,16 @@ def watch_events(
 def follow_log(
     connection: Connection, job_id: str, *, attempt_id: str | None, offset: int, only: int | None
 ) -> Iterator[bytes]:
-    """A log as it grows, on through the job's next attempts.
+    """Yield a log as it grows, through the job's later attempts.
 
-    Each attempt is asked for by its id, so that an offset can never be meant for another's log.
+    Each attempt is requested by its id, so that an offset cannot refer to another attempt's log.
 
     Args:
-        connection: to the service.
-        job_id: of the job.
-        attempt_id: the attempt to begin with; None for the newest one.
-        offset: in that attempt's log.
-        only: number of the only attempt wanted.
+        connection: Connection to the service.
+        job_id: Id of the job.
+        attempt_id: First attempt; None for the newest.
+        offset: Byte offset in that attempt's log.
+        only: Number of the only attempt to read; None reads all later ones.
     """
     outage = Outage()
     was_running = True
@@ -221,13 +221,13 @@ def choose_attempt(
     was_running: bool,
     only: int | None = None,
 ) -> AttemptView | None:
-    """The attempt whose log comes now; None when there is none beyond what was read.
+    """Return the attempt whose log comes next; None if there is nothing more to read.
 
     Args:
-        attempts: of the job, in their order.
-        current_id: the one that was read last.
-        was_running: whether it may have written more since.
-        only: number of the only one wanted.
+        attempts: Attempts of the job, in order.
+        current_id: Attempt that was read last.
+        was_running: Whether it may have written more since.
+        only: Number of the only attempt to read.
     """
     wanted = [attempt for attempt in attempts if only is None or attempt.number == only]
     current = next((attempt for attempt in wanted if attempt.id == current_id), None)

@@ -7,8 +7,8 @@
             print(update)
         client.download_all(job.id, "out/")
 
-Each method is one request, typed and explained, in the file of its noun. What takes more than that
-lives beside this room: `connection`, `watching`, `transfer`, `packing`.
+Each method is one request, typed and documented, in the file of its noun. Everything that takes
+more than one request is in `connection`, `watching`, `transfer` and `packing`.
 """
 
 from types import TracebackType
@@ -44,13 +44,13 @@ class Client(Jobs, Artifacts, Datasets, Bundles, Operations):
     """A synchronous client of one Redkiln service.
 
     Args:
-        url: address of the service; else `REDKILN_URL`, else http://127.0.0.1:8321.
+        url: Address of the service; else `REDKILN_URL`, else http://127.0.0.1:8321.
         key: API key; else `REDKILN_KEY`, `REDKILN_KEY_FILE`, else the admin key of a service that
-            runs from a checkout here, if the address is this machine's.
-        policy: how requests that may be repeated are.
-        transport: another way to the service than TCP, for tests.
+            runs from a checkout here, if the address is on this machine.
+        policy: Retries of repeatable requests.
+        transport: Another way to reach the service than TCP, for tests.
 
-    Every method may raise `ConnectionFailed` (no answer) and `ApiError` (a refusal).
+    Every method may raise `ConnectionFailed` (no answer) and `ApiError` (the service refused).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Client(Jobs, Artifacts, Datasets, Bundles, Operations):
         return self._connection.is_local
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Artifacts: what jobs leave, listed and downloaded."""
+"""Artifacts: the files of jobs, listed and downloaded."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,26 +10,26 @@ from redkiln.transfer import Download, OnBytes
 
 
 class Artifacts(Requests):
-    """The methods of a client that are about artifacts."""
+    """Client methods for artifacts."""
 
     def artifacts(self, job_id: str) -> list[ArtifactView]:
-        """The published files of a job; a script's also while it runs and when it has failed."""
+        """Return the published files of a job; a script publishes them while it still runs."""
         return list(self._pages(f"/v1/jobs/{job_id}/artifacts", ArtifactView))
 
     def download(
         self, artifact: ArtifactView, path: Path | str, *, on_bytes: OnBytes | None = None
     ) -> Path:
-        """Fetch an artifact, resuming what an earlier call left, and verify its sha256.
+        """Download an artifact, resuming an interrupted download, and verify its sha256.
 
         Args:
-            artifact: one of `artifacts(job_id)`.
-            path: the file to write, or a folder to put it in under its own name, which may hold
-                further folders.
-            on_bytes: told how many new bytes are there.
+            artifact: One of `artifacts(job_id)`.
+            path: File to write, or folder to put the artifact in under its own name, which may
+                contain further folders.
+            on_bytes: Called with the number of new bytes.
 
         Raises:
-            DigestMismatch: what arrived is not what was published; nothing is kept.
-            TransferError: the file cannot be written, or its name would lead out of the folder.
+            DigestMismatch: The bytes differ from the published ones; nothing is kept.
+            TransferError: The file cannot be written, or its name would lead out of the folder.
         """
         target = Path(path)
         if target.is_dir():
@@ -41,12 +41,12 @@ class Artifacts(Requests):
     def download_all(
         self, job_id: str, folder: Path | str, *, names: Sequence[str] | None = None
     ) -> list[Path]:
-        """Fetch a job's artifacts into a folder, which is made; see `download`.
+        """Download a job's artifacts into a folder, which is created; see `download`.
 
         Args:
-            job_id: of the job.
-            folder: where they go.
-            names: only these.
+            job_id: Id of the job.
+            folder: Folder for the files.
+            names: Names of the artifacts to download; None for all.
         """
         wanted = [a for a in self.artifacts(job_id) if names is None or a.name in names]
         paths = [place_artifact(Path(folder), artifact.name) for artifact in wanted]

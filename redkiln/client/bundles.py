@@ -1,4 +1,4 @@
-"""Code bundles: a folder's code at the service, by its digest."""
+"""Code bundles: the code of a folder, stored by the service under its digest."""
 
 from collections.abc import Iterator
 
@@ -10,27 +10,27 @@ from redkiln.transfer import OnBytes
 from redkiln.watching import Outage
 
 READ_SECONDS = 600.0
-"""The service answers when all of it is on its disk."""
+"""Longest wait for the answer to an upload, which comes once all of it is on the service's disk."""
 PATIENCE_SECONDS = 120.0
-"""How long an upload that breaks off is begun again."""
+"""For how long an interrupted upload is started again."""
 
 
 class Bundles(Requests):
-    """The methods of a client that are about code bundles."""
+    """Client methods for code bundles."""
 
     def push_bundle(self, package: Package, *, on_bytes: OnBytes | None = None) -> str:
-        """Have the service hold a bundle; one that it has costs one small request.
+        """Upload a bundle, unless the service already has it, which takes one small request.
 
         Args:
-            package: of `redkiln.bundle.open_bundle`.
-            on_bytes: told of bytes that are sent.
+            package: Package of `redkiln.bundle.open_bundle`.
+            on_bytes: Called with the number of bytes sent.
 
         Returns:
-            its sha256, which a spec names as `script.bundle`.
+            Its sha256, which a spec names as `script.bundle`.
 
         Raises:
-            NotAuthorized: the key may not run scripts.
-            PackingError: a file changed while it was read.
+            NotAuthorized: The key may not run scripts.
+            PackingError: A file changed while it was read.
         """
         sha256 = package.digest()
         outage = Outage(patience_seconds=PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""Data sets: sent, registered, waited for."""
+"""Data sets: uploading, registering, listing, and waiting for validation."""
 
 import re
 import time
@@ -21,18 +21,18 @@ from redkiln.watching import (
 )
 
 UPLOAD_READ_SECONDS = 600.0
-"""The service answers an upload when all of it is on its disk."""
+"""Longest wait for the answer to an upload, which comes once all of it is on the service's disk."""
 
 UPLOAD_PATIENCE_SECONDS = 120.0
-"""How long an upload that breaks off is begun again."""
+"""For how long an interrupted upload is started again."""
 
 Stage = Literal["reading", "uploading"]
 OnUpload = Callable[[Stage, int, int], None]
-"""Told the stage, the bytes done in it, and the bytes in all."""
+"""Called with the stage, the bytes done in it, and its total bytes."""
 
 
 class Datasets(Requests):
-    """The methods of a client that are about data sets."""
+    """Client methods for data sets."""
 
     def push_dataset(
         self,
@@ -52,27 +52,29 @@ class Datasets(Requests):
     ) -> DatasetView:
         """Upload a folder (as a deterministic tar), a zip or tar, or a table as a data set.
 
-        A set with the same name, bytes and options that the service has already is not sent again.
-        What is not said about a table is inferred from its content; the set's notes say what was.
+        A set that the service already has with the same name, bytes and options is not sent again.
+        Options of a table that are not given are inferred from its content; the notes of the set
+        list them.
 
         Args:
-            path: the folder, archive, or CSV, TSV, JSON-lines or Parquet file.
-            name: of the data set; by default the file's, without its ending.
-            task: of a table: text-classification, tabular-classification or tabular-regression.
-            target: the column to predict.
-            text: the column of a text-classification's text.
-            columns: what columns are used as: numeric, categorical, text or ignored.
-            header: whether the first row names the columns.
-            delimiter: between the fields of a CSV: one character, or `tab`.
-            decimal: before the decimals of numbers: `.` or `,`; the other may separate thousands.
-            missing: words that stand for no value, instead of `redkiln.tables.MISSING_WORDS`; none
-                leaves only what is empty.
-            classes: all classes of the target, in the order of their labels.
-            on_progress: told how far reading and uploading are.
+            path: Folder, archive, or CSV, TSV, JSON-lines or Parquet file.
+            name: Name of the data set; by default that of the file, without its suffix.
+            task: Task of a table: text-classification, tabular-classification or
+                tabular-regression.
+            target: Column to predict.
+            text: Column with the text of a text-classification.
+            columns: Use of columns by name: numeric, categorical, text or ignored.
+            header: Whether the first row names the columns.
+            delimiter: Separator between the fields of a CSV: one character, or `tab`.
+            decimal: Decimal mark of numbers: `.` or `,`; the other may separate thousands.
+            missing: Words that mean a missing value, instead of `redkiln.tables.MISSING_WORDS`;
+                an empty list means that only empty fields are missing.
+            classes: All classes of the target, in the order of their labels.
+            on_progress: Called with the progress of reading and uploading.
 
         Raises:
-            PackingError: it cannot be read, or is neither a folder, a zip or tar, nor a table.
-            ApiError: 422 when the options contradict each other.
+            PackingError: The path cannot be read, or is not a folder, zip, tar or table.
+            ApiError: 422 if the options contradict each other.
         """
         said = {
             "task": task,
@@ -97,15 +99,15 @@ class Datasets(Requests):
     def register_folder(
         self, path: Path | str, name: str | None = None, **options: Any
     ) -> DatasetView:
-        """Register a folder where it lies, on the service's machine, without copying it.
+        """Register a folder in place, on the service's machine, without copying it.
 
         Args:
-            path: the folder, under one of the service's data roots.
-            name: of the data set; by default the folder's.
-            options: about a table in it, as `push_dataset` takes them.
+            path: Folder below one of the service's data roots.
+            name: Name of the data set; by default that of the folder.
+            options: Options for a table in it, as for `push_dataset`.
 
         Raises:
-            ApiError: 403 or 422 when the path is outside the roots.
+            ApiError: 403 or 422 if the path is outside the data roots.
         """
         folder = Path(path).expanduser().absolute()
         response = self._connection.request(
@@ -117,18 +119,18 @@ class Datasets(Requests):
         return DatasetView.model_validate_json(response.content)
 
     def datasets(self, *, name: str | None = None) -> Iterator[DatasetView]:
-        """Registered data sets, the newest first, and the built-in ones.
+        """Yield the registered data sets, newest first, and the built-in ones.
 
         Args:
-            name: only those of this name.
+            name: Yield only data sets with this name.
         """
         return self._pages("/v1/datasets", DatasetView, {"name": name})
 
     def dataset(self, dataset: str) -> DatasetView:
-        """A data set by its id.
+        """Return a data set by its id.
 
         Raises:
-            NotFound: there is none.
+            NotFound: There is no such data set.
         """
         return self._get(f"/v1/datasets/{dataset}", DatasetView)
 
@@ -142,13 +144,13 @@ class Datasets(Requests):
         """Wait until a data set is validated.
 
         Args:
-            dataset: its id.
-            timeout_seconds: longest wait; None waits for as long as it takes.
-            on_poll: told how it looks each time.
+            dataset: Id of the data set.
+            timeout_seconds: Longest wait; None waits as long as it takes.
+            on_poll: Called with the data set after each request.
 
         Raises:
-            DatasetInvalid: it was refused; the view in it says why, file by file.
-            WaitTimeout: it took too long.
+            DatasetInvalid: It was refused; its view says why, file by file.
+            WaitTimeout: The time is over.
         """
         began = time.monotonic()
         pause = 0.05
@@ -161,22 +163,24 @@ class Datasets(Requests):
             if view.status is DatasetStatus.INVALID:
                 raise DatasetInvalid(view)
             if timeout_seconds is not None and time.monotonic() - began > timeout_seconds:
-                raise WaitTimeout(f"data set {view.name} is still {view.status}")
+                raise WaitTimeout(
+                    f"data set {view.name} is still {view.status} after {timeout_seconds:g} s"
+                )
             time.sleep(pause)
             pause = min(1.0, pause * 1.5)
 
     def delete_dataset(self, dataset: str) -> None:
-        """Remove a data set; a folder registered where it lies stays untouched.
+        """Delete a data set; a folder that was registered in place is not touched.
 
         Raises:
-            Conflict: a job that has not ended uses it.
+            Conflict: A job that has not ended uses it.
         """
         self._connection.request("DELETE", f"/v1/datasets/{dataset}")
 
     def _find_same_dataset(
         self, name: str, sha256: str, options: Mapping[str, Any]
     ) -> DatasetView | None:
-        """The newest set of this name, if it has these bytes and options and was not refused."""
+        """Return the newest set of this name if its bytes and options match and it is valid."""
         newest = next(self.datasets(name=name), None)
         is_same = newest is not None and (newest.sha256, newest.options) == (sha256, options)
         if newest and is_same and newest.status is not DatasetStatus.INVALID:
@@ -210,7 +214,7 @@ class Datasets(Requests):
             except ConnectionFailed as error:
                 outage.note(error)
                 outage.wait()
-                # The answer may be all that was lost.
+                # Perhaps only the answer was lost.
                 known = self._find_same_dataset(name, sha256, options)
                 if known is not None:
                     return known
@@ -223,7 +227,7 @@ class Datasets(Requests):
 
 
 def dataset_name(path: Path) -> str:
-    """A name for the data set at a path, of the characters that a name may have."""
+    """Return a name for the data set at a path, with only the characters that names may have."""
     stem = path.resolve().name
     for ending in (".gz", ".xz", ".bz2", ".zip", ".tar", ".tgz", *FILE_TYPES):
         stem = stem.removesuffix(ending)
@@ -232,12 +236,12 @@ def dataset_name(path: Path) -> str:
 
 
 def _as_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a table as query parameters."""
+    """Return the options of a table as query parameters."""
     parameters = {
         name: value for name, value in options.items() if name not in ("columns", "classes")
     }
     if parameters.get("missing") == []:
-        parameters["missing"] = [""]  # a parameter without a value would not be sent
+        parameters["missing"] = [""]  # an empty list would not be sent
     if options.get("classes"):
         parameters["class"] = options["classes"]
     uses = options.get("columns", {})

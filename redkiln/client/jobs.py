@@ -1,4 +1,4 @@
-"""Jobs: submitting, watching and steering them, and what they say of themselves."""
+"""Jobs: submitting, watching and steering them, and reading their records."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class TaskInfo(BaseModel):
 
 
 class DryRun(Estimates):
-    """What a spec would run as, defaults filled in and `auto` left as it is, and what it takes."""
+    """A spec with its defaults filled in, `auto` unchanged, and an estimate of what it takes."""
 
     dataset_id: str | None = None
     spec: dict[str, Any]
@@ -49,7 +49,7 @@ class Preview:
 
     Attributes:
         media_type: `image/png`, or `text/markdown` for a table.
-        etag: tells it from a newer one.
+        etag: Identifies this version of the preview.
     """
 
     content: bytes
@@ -59,17 +59,17 @@ class Preview:
 
 
 class Jobs(Requests):
-    """The methods of a client that are about jobs."""
+    """Client methods for jobs."""
 
     def tasks(self) -> list[TaskInfo]:
-        """The tasks that a spec can name."""
+        """Return the tasks that a spec can name."""
         return list(self._pages("/v1/tasks", TaskInfo))
 
     def task_schema(self, task: str) -> dict[str, Any]:
-        """JSON Schema of a task's spec, with every default.
+        """Return the JSON Schema of a task's spec, with every default.
 
         Raises:
-            NotFound: no such task.
+            NotFound: There is no such task.
         """
         schema: dict[str, Any] = self._connection.request("GET", f"/v1/tasks/{task}/schema").json()
         return schema
@@ -80,12 +80,12 @@ class Jobs(Requests):
         """Queue a job.
 
         Args:
-            spec: as `examples/` shows; only `dataset` is needed.
-            idempotency_key: a second submission with the same key gets the job of the first; by
-                default a new one, so that a repeated request cannot make two jobs.
+            spec: Spec as in `examples/`; only `dataset` is required.
+            idempotency_key: A second submission with the same key returns the first one's job. By
+                default a new key, so that a retried request cannot create two jobs.
 
         Raises:
-            Rejected: the spec is wrong; `errors` says where.
+            Rejected: The spec is wrong; `errors` says where.
         """
         response = self._connection.request(
             "POST",
@@ -97,10 +97,10 @@ class Jobs(Requests):
         return JobView.model_validate_json(response.content)
 
     def dry_run(self, spec: Mapping[str, Any] | JobSpec) -> DryRun:
-        """Check a spec as `submit` would, and fill its defaults in; nothing is created.
+        """Check a spec as `submit` would and fill in its defaults, without creating a job.
 
         Raises:
-            Rejected: the spec is wrong; `errors` says where.
+            Rejected: The spec is wrong; `errors` says where.
         """
         response = self._connection.request(
             "POST", "/v1/jobs", params={"dry_run": "true"}, json=_plain(spec), repeatable=True
@@ -115,47 +115,47 @@ class Jobs(Requests):
         metadata: Mapping[str, str] | None = None,
         limit: int = 100,
     ) -> Iterator[JobSummary]:
-        """Jobs, the newest first; further pages are fetched as they are needed.
+        """Yield jobs, newest first; further pages are fetched when needed.
 
         Args:
-            status: only these.
-            task: only of this task.
-            metadata: only those whose metadata has all of these.
-            limit: size of a page.
+            status: Yield only jobs in this status.
+            task: Yield only jobs of this task.
+            metadata: Yield only jobs whose metadata has all of these entries.
+            limit: Size of a page.
         """
         filters = {f"metadata.{name}": value for name, value in (metadata or {}).items()}
         params = {"status": status, "task": task, "limit": limit, **filters}
         return self._pages("/v1/jobs", JobSummary, params)
 
     def job(self, job_id: str) -> JobView:
-        """A job in full.
+        """Return all about a job.
 
         Raises:
-            NotFound: no such job.
+            NotFound: There is no such job.
         """
         return self._get(f"/v1/jobs/{job_id}", JobView)
 
     def cancel(self, job_id: str) -> JobView:
-        """Ask for a job to be stopped; it is `cancelling` until its trainer has left.
+        """Cancel a job; it is `cancelling` until its trainer has exited.
 
         Raises:
-            Conflict: it has ended already, other than by being cancelled.
+            Conflict: It has already ended, other than by being cancelled.
         """
         return self._steer(job_id, "cancel")
 
     def pause(self, job_id: str) -> JobView:
-        """Ask for a job to be paused; once it is `paused` its GPU is free.
+        """Pause a job; once it is `paused`, its GPU is free.
 
         Raises:
-            Conflict: it has ended, or is being cancelled.
+            Conflict: It has ended, or is being cancelled.
         """
         return self._steer(job_id, "pause")
 
     def resume(self, job_id: str) -> JobView:
-        """Let a paused job go on where it was.
+        """Resume a paused job where it stopped.
 
         Raises:
-            Conflict: it is not paused.
+            Conflict: It is not paused.
         """
         return self._steer(job_id, "resume")
 
@@ -163,12 +163,12 @@ class Jobs(Requests):
         """Run a job again that has failed or was cancelled.
 
         Args:
-            job_id: which one.
-            start: `newest` or `best` checkpoint, the step of one, or `start` to begin anew.
+            job_id: Id of the job.
+            start: `newest` or `best` checkpoint, the step of one, or `start` for the beginning.
 
         Raises:
-            Conflict: it has not ended, or has succeeded.
-            InvalidRequest: it has no such checkpoint.
+            Conflict: It has not ended, or has succeeded.
+            Rejected: It has no such checkpoint.
         """
         response = self._connection.request(
             "POST", f"/v1/jobs/{job_id}/retry", json={"from": start}
@@ -176,19 +176,19 @@ class Jobs(Requests):
         return JobView.model_validate_json(response.content)
 
     def checkpoints(self, job_id: str) -> list[CheckpointView]:
-        """What a job can go on from, the newest first."""
+        """Return the checkpoints that a job can restart from, newest first."""
         return self._get(f"/v1/jobs/{job_id}/checkpoints", Page[CheckpointView]).data
 
     def delete(self, job_id: str) -> None:
-        """Remove a job that has ended, with its artifacts, events and logs.
+        """Delete a job that has ended, with its artifacts, events and logs.
 
         Raises:
-            Conflict: it is still going on; cancel it first.
+            Conflict: It has not ended; cancel it first.
         """
         self._connection.request("DELETE", f"/v1/jobs/{job_id}")
 
     def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
-        """What has happened to a job so far, oldest first."""
+        """Yield a job's events so far, oldest first."""
         while True:
             page = self._get(
                 f"/v1/jobs/{job_id}/events",
@@ -203,25 +203,25 @@ class Jobs(Requests):
     def watch(
         self, job_id: str, *, after_seq: int = 0, patience_seconds: float = PATIENCE_SECONDS
     ) -> Iterator[Update]:
-        """What happens to a job, as it happens, until it has ended.
+        """Yield a job's events as they happen, until it has ended.
 
-        A broken stream is taken up again where it broke, without losing or doubling an event; the
-        end of the stream is the job's end only if the service said so.
+        A broken stream is resumed where it broke, without losing or repeating an event. The end of
+        the stream counts as the job's end only if the service says so.
 
         Args:
-            job_id: of the job.
-            after_seq: begin after this event; 0 begins with the first.
-            patience_seconds: how long a service that is away is waited for.
+            job_id: Id of the job.
+            after_seq: Start after this event; 0 starts with the first.
+            patience_seconds: How long to wait for a service that is away.
 
         Raises:
-            ConnectionFailed: it was away for longer than that.
+            ConnectionFailed: The service was away for longer than that.
         """
         return watch_events(
             self._connection, job_id, after_seq=after_seq, patience_seconds=patience_seconds
         )
 
     def wait(self, job_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> JobView:
-        """The job once it has ended; see `watch`."""
+        """Wait until a job has ended, and return it; see `watch`."""
         for _ in self.watch(job_id, patience_seconds=patience_seconds):
             continue
         return self.job(job_id)
@@ -235,14 +235,14 @@ class Jobs(Requests):
         attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[bytes]:
-        """The log of a job's attempt, in pieces.
+        """Yield the log of a job's attempt, in pieces.
 
         Args:
-            job_id: of the job.
-            offset: first byte wanted.
-            tail: only the last lines of what there is, instead of `offset`.
-            attempt: its number; by default the newest.
-            follow: go on as the log grows and through the next attempts, until the job has ended.
+            job_id: Id of the job.
+            offset: First byte to read.
+            tail: Read only the last lines of what exists, instead of from `offset`.
+            attempt: Number of the attempt; by default the newest.
+            follow: Continue as the log grows and through later attempts, until the job has ended.
         """
         path = f"/v1/jobs/{job_id}/logs"
         params = {"offset": offset, "tail": tail, "attempt": attempt}
@@ -266,13 +266,13 @@ class Jobs(Requests):
         after_step: int | None = None,
         max_points: int | None = None,
     ) -> list[Series]:
-        """The metrics of a job over its steps.
+        """Return the metrics of a job over its steps.
 
         Args:
-            job_id: of the job.
-            names: only these series.
-            after_step: only what is newer.
-            max_points: thin each series for display to so many points.
+            job_id: Id of the job.
+            names: Names of the series; None for all.
+            after_step: Return only newer points.
+            max_points: Most points of each series; longer ones are thinned for display.
         """
         params = {
             "names": ",".join(names) if names else None,
@@ -290,13 +290,13 @@ class Jobs(Requests):
         after_ms: int | None = None,
         max_points: int | None = None,
     ) -> list[TelemetrySeries]:
-        """What a job's GPUs and its processes did over time.
+        """Return the sensor readings of a job's GPUs and processes over time.
 
         Args:
-            job_id: of the job.
-            names: only these series (`gpu/0/power_watts`, `host/cpu_ratio`, ...).
-            after_ms: only what is newer (milliseconds since 1970).
-            max_points: thin each series for display to so many points.
+            job_id: Id of the job.
+            names: Names of the series (`gpu/0/power_watts`, `host/cpu_ratio`, ...); None for all.
+            after_ms: Return only newer points (milliseconds since 1970).
+            max_points: Most points of each series; longer ones are thinned for display.
         """
         params = {
             "names": ",".join(names) if names else None,
@@ -307,14 +307,14 @@ class Jobs(Requests):
         return [TelemetrySeries.model_validate(item) for item in body["series"]]
 
     def preview(self, job_id: str, *, etag: str | None = None) -> Preview | None:
-        """The newest sample predictions of a job; None when `etag` is that of the newest.
+        """Return the newest sample predictions of a job; None if `etag` is that of the newest.
 
         Args:
-            job_id: of the job.
-            etag: of the one that is known already.
+            job_id: Id of the job.
+            etag: Etag of the preview that the caller has.
 
         Raises:
-            NotFound: there are none, or no such job.
+            NotFound: There are none, or there is no such job.
         """
         headers = {"If-None-Match": etag} if etag else {}
         response = self._connection.request("GET", f"/v1/jobs/{job_id}/preview", headers=headers)

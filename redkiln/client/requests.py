@@ -1,4 +1,4 @@
-"""What every part of the client asks the service through."""
+"""The base class of all parts of the client: how they send requests."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ View = TypeVar("View", bound=BaseModel)
 
 
 class Requests:
-    """A connection, and the two ways in which things are read."""
+    """A connection, and the two ways to read from it: one object, or pages of a list."""
 
     _connection: Connection
     _policy: RetryPolicy

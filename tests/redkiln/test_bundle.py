@@ -68,7 +68,7 @@ def test_repositories_environments_and_secrets_stay_out(folder):
     assert names(bundle) == ["lib/model.py", "train.py"]
     assert left_out(bundle) == {
         ".git/": "version control",
-        ".env": "may hold secrets",
+        ".env": "may contain secrets",
         "env/": "a virtual environment",
         "node_modules/": "installed packages",
     }
@@ -83,7 +83,7 @@ def test_links_within_the_folder_are_followed_and_others_are_left_out(folder, tm
     assert names(bundle) == ["alias.py", "lib/model.py", "train.py"]
     assert left_out(bundle) == {
         "out.py": "links out of the folder",
-        "lib/loop/": "links to a folder that it lies in",
+        "lib/loop/": "links to a folder that contains it",
     }
 
 
@@ -102,7 +102,7 @@ def test_a_folder_too_large_is_refused_with_its_largest_files(folder):
 
 
 def test_a_folder_without_files_is_refused(tmp_path):
-    with pytest.raises(PackingError, match="holds no files"):
+    with pytest.raises(PackingError, match="has no files"):
         open_bundle(tmp_path)
 
 
@@ -120,7 +120,7 @@ def test_results_of_earlier_jobs_change_nothing(folder):
         "out/": "results of jobs",
         "elsewhere/": "results of jobs",
         "here/": "results of jobs",
-        ".here-redkiln/": "of runs without the queue",
+        ".here-redkiln/": "state of runs without the queue",
     }
 
 

@@ -76,7 +76,7 @@ def test_links_are_followed_and_loops_refused(tmp_path, image_folder):
         assert "daisy/0.png" in archive.getnames()
         assert archive.getmember("rose/r.png").isreg()
     (linked / "loop").symlink_to(linked)
-    with pytest.raises(PackingError, match="links to a folder that it lies in"):
+    with pytest.raises(PackingError, match="links to a folder that contains it"):
         open_package(linked)
 
 
@@ -111,10 +111,10 @@ def test_a_tar_that_ends_with_a_zip_is_a_tar(tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda p: None, "neither a file nor a folder"),
-        (lambda p: p.mkdir(), "holds no files"),
-        (lambda p: p.write_text("hello"), "neither a zip nor a tar"),
-        (lambda p: p.write_bytes(b""), "neither a zip nor a tar"),
+        (lambda p: None, "there is no file or folder"),
+        (lambda p: p.mkdir(), "has no files"),
+        (lambda p: p.write_text("hello"), "is not a zip or tar"),
+        (lambda p: p.write_bytes(b""), "is not a zip or tar"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_with_words(tmp_path, make, words):

@@ -47,7 +47,7 @@ def test_an_address_without_a_scheme_is_http(tmp_path):
 
 
 def test_other_schemes_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="no http"):
+    with pytest.raises(ValueError, match="not an http"):
         settle("ftp://x", folder=tmp_path)
 
 

@@ -28,7 +28,7 @@ def test_a_damaged_file_has_its_own_exit_status(redkiln, fake):
     fake.corrupt = True
     done = redkiln("download", "last")
     assert done.code == 6
-    assert "arrived damaged" in done.err
+    assert "was corrupted in transit" in done.err
 
 
 def test_a_job_without_artifacts_says_so(redkiln, fake):
@@ -60,5 +60,5 @@ def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(redkiln, 
     fake.files = {"good.bin": ("file", b"1"), name: ("file", b"1234")}
     done = redkiln("download", "last", "-o", "deep/er")
     assert done.code == 6
-    assert "is no name for a file here" in done.err
+    assert "cannot be used as a file name here" in done.err
     assert not list(Path.cwd().rglob("*"))

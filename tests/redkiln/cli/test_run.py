@@ -144,7 +144,7 @@ def test_a_mistake_is_told_with_the_option_that_made_it(redkiln, fake, project):
     done = redkiln("run", "-e", "1A=b", "--", "python", "train.py")
     assert done.code == 2
     assert "--env" in done.err
-    assert "'1A' is no name of a variable" in done.err
+    assert "'1A' is not a valid variable name" in done.err
     assert redkiln("run", "-e", "A", "--", "x").code == 2
     assert redkiln("run", "-r", "nothing.txt", "--", "x").code == 2
     assert fake.submitted == []

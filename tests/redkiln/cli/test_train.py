@@ -56,7 +56,7 @@ def test_a_refused_data_set_is_told_file_by_file(redkiln, fake, image_folder):
         (lambda p: p.mkdir(), "is empty."),
         (lambda p: (p.mkdir(), (p / "a.pdf").touch()), "no images or tables, only 1 .pdf."),
         (lambda p: (p.mkdir(), (p / "a.png").touch()), "has 1 image but no class folders"),
-        (lambda p: p.write_text("x"), "neither a zip nor a tar"),
+        (lambda p: p.write_text("x"), "is not a zip or tar"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused_before_anything_is_sent(redkiln, fake, make, words):
