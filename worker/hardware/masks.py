@@ -1,7 +1,7 @@
 """Variables that show a process some of a host's GPUs and hide the others.
 
-Source: ROCm documentation, "GPU isolation techniques": the runtime applies ROCR's mask first, and
-HIP's numbers are relative to what that leaves; CUDA's name is HIP's second one.
+Source: ROCm documentation, "GPU isolation techniques": the runtime applies ROCR's mask first, HIP's
+indices are relative to the remaining GPUs, and HIP also reads CUDA's variable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,16 @@ MASKS = (
     "GPU_DEVICE_ORDINAL",
 )
 HIDE_GPUS = {"HIP_VISIBLE_DEVICES": "-1", "CUDA_VISIBLE_DEVICES": "-1"}
-"""Neither runtime takes an empty value for "none"; ROCR_VISIBLE_DEVICES stays unset beside them."""
+"""An empty value does not mean "none" to either runtime; ROCR_VISIBLE_DEVICES stays unset."""
 
 
 def list_offered(gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
-    """The GPUs that the runtime numbers, in its order: that of their KFD nodes."""
+    """Return the GPUs that the runtime numbers, in its order, which is that of their KFD nodes."""
     return [gpu for gpu in gpus if gpu.is_accessible and gpu.node is not None]
 
 
 def pick_visible(gpus: Sequence[GpuFacts], environ: Mapping[str, str]) -> list[GpuFacts]:
-    """Those of the offered GPUs that a program sees, in its order."""
+    """Return the offered GPUs that a program sees, in its order."""
     hip_mask = environ.get("HIP_VISIBLE_DEVICES") or environ.get("CUDA_VISIBLE_DEVICES")
     shown = list(gpus)
     for mask in (environ.get("ROCR_VISIBLE_DEVICES"), hip_mask):
@@ -37,7 +37,7 @@ def pick_visible(gpus: Sequence[GpuFacts], environ: Mapping[str, str]) -> list[G
 def show_alone(
     gpu: GpuFacts, environ: Mapping[str, str], *, offered: Sequence[GpuFacts]
 ) -> dict[str, str]:
-    """An environment with one mask, which shows one of the offered GPUs and no other."""
+    """Build an environment with one mask, which shows one of the offered GPUs and no others."""
     unmasked = {name: value for name, value in environ.items() if name not in MASKS}
     return {**unmasked, "ROCR_VISIBLE_DEVICES": gpu.uuid or str(list(offered).index(gpu))}
 

@@ -1,8 +1,8 @@
-"""Whether a GPU runs under `HSA_OVERRIDE_GFX_VERSION`: asked in a child that may die of it.
+"""Tries whether a GPU works with `HSA_OVERRIDE_GFX_VERSION`, in a child that may crash.
 
-An override makes the runtime load another target's kernels. Where that is wrong, the process
-crashes, hangs or computes nonsense, so nothing is believed but a child that came back with right
-numbers, for this target and these versions.
+An override makes the runtime load another target's kernels. If they are wrong, the process crashes,
+hangs or computes wrong numbers. An override is accepted only if a child returned right numbers for
+this target and these versions.
 """
 
 import hashlib
@@ -19,24 +19,24 @@ from pydantic import BaseModel, ValidationError
 from worker.hardware.kfd import name_gfx
 
 SOURCE_DIR = Path(__file__).resolve().parents[2]
-"""Where the package `worker` lies, which the probe is a part of."""
+"""The folder that contains the package `worker`, of which the probe is a part."""
 PROBE_SECONDS = 300.0
 """A cold import of torch from a slow disk, and the first kernels, take minutes."""
 RETRY_AFTER = timedelta(days=1)
-"""How long a failure is believed: it may have had another cause than the override."""
+"""How long a failure is remembered: it may have had another cause than the override."""
 ALLOWED_ERROR = 1e-3
-"""Relative to the root mean square; float32 rounds some hundred times finer, wrong kernels do not
-come near."""
+"""Relative to the root mean square; float32 rounding errors are some hundred times smaller, and
+errors of wrong kernels are far larger."""
 
 
 class ProbeOutput(BaseModel):
-    """What `python -m worker.hardware.selftest.probe` prints.
+    """The output of `python -m worker.hardware.selftest.probe`.
 
     Attributes:
-        gfx: target as the runtime tells it under the override.
-        errors: largest difference to the CPU's float64 by operation, relative to the root mean
-            square; None when a number is not finite.
-        error: why nothing was computed.
+        gfx: Target that the runtime reports under the override.
+        errors: Largest difference from the CPU's float64 by operation, relative to the root mean
+            square; None if a number is not finite.
+        error: Why nothing was computed.
     """
 
     gfx: str | None = None
@@ -52,7 +52,7 @@ class ProbeResult(BaseModel):
 
 
 class ProbeKey(BaseModel):
-    """All that a verdict depends on."""
+    """Everything that a verdict depends on."""
 
     gfx: str
     value: str
@@ -61,7 +61,7 @@ class ProbeKey(BaseModel):
 
     @property
     def file_name(self) -> str:
-        """A name of its own."""
+        """Unique file name of the verdict."""
         digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
         return f"override-{self.gfx}-{digest}.json"
 
@@ -73,7 +73,7 @@ class _KeptResult(BaseModel):
 
 
 def variable_of(node: int) -> str:
-    """The variable that overrides one GPU and leaves the others alone.
+    """Return the variable that overrides one GPU without affecting the others.
 
     Source: libhsakmt topology.c: the suffix is the number of the KFD node.
     """
@@ -81,35 +81,35 @@ def variable_of(node: int) -> str:
 
 
 def name_lent(candidate: Mapping[str, str]) -> str | None:
-    """The target as which a GPU has to appear under a candidate: gfx1030 under 10.3.0."""
+    """Return the target that a GPU must report under an override: gfx1030 under 10.3.0."""
     (value,) = candidate.values()
     major, minor, stepping = (int(part) for part in value.split("."))
     return name_gfx(major * 10000 + minor * 100 + stepping)
 
 
 def judge_probe(*, status: int | None, stdout: bytes, lent: str | None) -> ProbeResult:
-    """The verdict on a child.
+    """Judge the outcome of a probe's child.
 
     Args:
-        status: its exit status, negative by signal; None when it was not done in time.
-        stdout: what it printed.
-        lent: target as which the GPU has to appear.
+        status: Exit status; negative: the signal that ended it; None if it timed out.
+        stdout: Output of the child.
+        lent: Target that the GPU must report.
     """
     if status is None:
-        return _failed(f"the probe hung and was ended after {PROBE_SECONDS:.0f} s")
+        return _failed(f"the probe hung and was killed after {PROBE_SECONDS:.0f} s")
     if status != 0:
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        return _failed(f"the probe died of it ({how})")
+        return _failed(f"the probe crashed ({how})")
     try:
         output = ProbeOutput.model_validate_json(stdout)
     except ValidationError:
-        return _failed(f"the probe answered nonsense: {stdout[:100]!r}")
+        return _failed(f"the probe's output cannot be parsed: {stdout[:100]!r}")
     if output.error or not output.errors:
         return _failed(output.error or "the probe computed nothing")
     if output.gfx not in (None, lent):
         return _failed(
-            f"the probe ran on {output.gfx} and not on {lent}: it saw another GPU, or the runtime "
-            "does not heed the variable"
+            f"the probe ran on {output.gfx} instead of {lent}: it saw another GPU, or the runtime "
+            "ignores the variable"
         )
     wrong = {name: e for name, e in output.errors.items() if e is None or not e <= ALLOWED_ERROR}
     if wrong:
@@ -117,18 +117,18 @@ def judge_probe(*, status: int | None, stdout: bytes, lent: str | None) -> Probe
         return _failed(f"it computes wrong numbers: error of {numbers}, allowed {ALLOWED_ERROR}")
     worst = max(error for error in output.errors.values() if error is not None)
     names = " and ".join(output.errors)
-    return ProbeResult(verdict="passed", detail=f"{names} right in a child, error {worst:.1e}")
+    return ProbeResult(verdict="passed", detail=f"{names} correct in a probe, error {worst:.1e}")
 
 
 def run_probe(
     command: Sequence[str], *, environment: Mapping[str, str], candidate: Mapping[str, str]
 ) -> ProbeResult:
-    """Run the probe's child under a candidate.
+    """Run the probe's child with a candidate override.
 
     Args:
-        command: prints a `ProbeOutput`.
-        environment: shows the child the one GPU.
-        candidate: the override.
+        command: Command that prints a `ProbeOutput`.
+        environment: Environment that shows the child only this GPU.
+        candidate: The override.
     """
     try:
         done = subprocess.run(
@@ -157,16 +157,16 @@ def prove_override(
     cache_dir: Path,
     now: datetime,
 ) -> ProbeResult:
-    """What is known of an override, or what its child says now.
+    """Return the stored verdict on an override, or probe it now.
 
     Args:
-        gfx: the GPU's own target.
-        candidate: the variable, as it would be set.
-        versions: of torch, and of ROCm.
-        command: of the probe.
-        environment: shows the child the one GPU.
-        cache_dir: where verdicts are kept.
-        now: the time.
+        gfx: The GPU's own target.
+        candidate: The variable and its value.
+        versions: Versions of torch and of ROCm.
+        command: Command of the probe.
+        environment: Environment that shows the child only this GPU.
+        cache_dir: Folder of stored verdicts.
+        now: The current time.
     """
     value = " ".join(sorted(candidate.values()))
     key = ProbeKey(gfx=gfx, value=value, torch=versions[0], hip=versions[1])
@@ -174,13 +174,13 @@ def prove_override(
     if known is not None:
         return known
     result = run_probe(command, environment=environment, candidate=candidate)
-    with suppress(OSError):  # the verdict stands, and is found again next time
+    with suppress(OSError):  # the verdict is still valid; the next call probes again
         save_result(cache_dir, key, result, now=now)
     return result
 
 
 def find_result(folder: Path, key: ProbeKey, *, now: datetime) -> ProbeResult | None:
-    """What was found out before; None when it has to be found out."""
+    """Return a stored verdict; None if the override has to be probed."""
     try:
         kept = _KeptResult.model_validate_json((folder / key.file_name).read_bytes())
     except (OSError, ValidationError):
@@ -191,10 +191,10 @@ def find_result(folder: Path, key: ProbeKey, *, now: datetime) -> ProbeResult | 
 
 
 def save_result(folder: Path, key: ProbeKey, result: ProbeResult, *, now: datetime) -> None:
-    """Keep a verdict.
+    """Store a verdict.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / key.file_name

@@ -1,14 +1,14 @@
-"""The arithmetic that a GPU could do at most, from its facts and the table of targets."""
+"""The peak arithmetic rate of a GPU, from its facts and the table of targets."""
 
 from redkiln.hardware import GpuFacts
 from worker.hardware.targets import find_target
 
 
 def compute_peak_tflops(facts: GpuFacts) -> dict[str, float]:
-    """Peak by type in 10^12 floating-point operations a second; empty when a factor is unknown.
+    """Return the peak by type in 10^12 floating-point operations a second; empty if unknown.
 
-    Compute units times lanes times operations of a lane per clock times the highest clock that the
-    driver allows. Products are sold by a lower, typical clock: an RX 6800 XT has 20.7 TFLOPS of
+    It is the product of compute units, lanes, operations per lane and clock, and the highest clock
+    that the driver allows. Vendors quote a lower, typical clock: an RX 6800 XT has 20.7 TFLOPS of
     fp32 at its 2.25 GHz.
     """
     target = find_target(facts.gfx) if facts.gfx else None

@@ -1,4 +1,4 @@
-"""Patches for a program that is not ours: what its torch is, which GPUs it sees, what follows."""
+"""Patches for a program that is not Redkiln's: its torch, the GPUs it sees, and the decisions."""
 
 import json
 import subprocess
@@ -34,15 +34,15 @@ print(json.dumps({
     "num_gpus": torch.cuda.device_count() if opened else 0,
 }))
 """
-"""Run by the program's own interpreter, which need not have anything of ours."""
+"""Run by the program's own interpreter, which need not have Redkiln installed."""
 
 
 class TorchFacts(BaseModel):
     """The torch of a program.
 
     Attributes:
-        num_gpus: how many it opens in the program's environment.
-        problem: why it could not be asked.
+        num_gpus: Number of GPUs that it opens in the program's environment.
+        problem: Why these facts are unknown.
     """
 
     version: str | None = None
@@ -53,13 +53,13 @@ class TorchFacts(BaseModel):
 
 
 def find_interpreter(command: Sequence[str]) -> str:
-    """The Python that a command is run by; ours where it is not called by name."""
+    """Return the Python that runs a command; this one if the command does not name it."""
     is_python = bool(command) and PurePath(command[0]).name.startswith("python")
     return command[0] if is_python else sys.executable
 
 
 def ask_torch(interpreter: str, *, environ: Mapping[str, str]) -> TorchFacts:
-    """What the torch of an interpreter is, from a child of it."""
+    """Ask an interpreter's torch for its facts, in a child."""
     try:
         done = subprocess.run(
             [interpreter, "-c", ASK_TORCH],
@@ -72,9 +72,9 @@ def ask_torch(interpreter: str, *, environ: Mapping[str, str]) -> TorchFacts:
         return TorchFacts.model_validate(json.loads(done.stdout.splitlines()[-1]))
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return TorchFacts(problem=f"{interpreter} has no torch to ask: {' '.join(last)}")
+        return TorchFacts(problem=f"{interpreter} cannot import torch: {' '.join(last)}")
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError, ValidationError) as error:
-        return TorchFacts(problem=f"the torch of {interpreter} could not be asked: {error}")
+        return TorchFacts(problem=f"the torch of {interpreter} could not be queried: {error}")
 
 
 def decide_for_program(
@@ -85,14 +85,14 @@ def decide_for_program(
     probe_command: Sequence[str],
     gpus: Sequence[GpuFacts] | None = None,
 ) -> list[PatchOutcome]:
-    """What becomes of each patch for a program.
+    """Decide every patch for a program.
 
     Args:
-        torch: that of the program.
-        environ: in which it will run, as the user set it.
-        cache_dir: below which its kernels and what was proved are kept.
-        probe_command: tries an override.
-        gpus: by default all that the driver's files tell of.
+        torch: Facts about the program's torch.
+        environ: Environment in which it will run, as the user set it.
+        cache_dir: Parent folder of its kernels and of the verdicts on overrides.
+        probe_command: Command that probes an override.
+        gpus: GPUs to consider; by default all that the driver's files list.
     """
     offered = list_offered(_find_gpus(torch, gpus))
     facts = _gather(torch, environ=environ, cache_dir=cache_dir, gpus=offered)
@@ -115,9 +115,10 @@ def decide_for_program(
 def decide_for_torch(
     torch: ModuleType, *, environ: Mapping[str, str], gpus: Sequence[GpuFacts] | None = None
 ) -> list[PatchOutcome]:
-    """What becomes of each patch in this very process; nothing is probed.
+    """Decide every patch for this process; nothing is probed.
 
-    On ROCm torch is not asked for its GPUs: that would start HIP, which reads its variables then.
+    On ROCm torch is not asked for its GPUs, because that would start HIP, which then reads its
+    variables.
     """
     version, hip = str(torch.__version__), torch.version.hip
     if hip is None:
@@ -130,7 +131,7 @@ def decide_for_torch(
 
 
 def probe_command_of(interpreter: str) -> list[str]:
-    """The probe of an override, run by the program's own interpreter."""
+    """Return the command that probes an override with the program's own interpreter."""
     return [interpreter, "-m", "worker.hardware.selftest.probe"]
 
 

@@ -1,4 +1,4 @@
-"""What drives the GPUs: kernel, driver, boot parameters, as far as files tell it."""
+"""The software below the GPU libraries: kernel, driver and boot parameters, from files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,17 +8,17 @@ from worker.hardware.sysfs import Read, is_folder, read_file, read_text
 
 @dataclass(frozen=True)
 class SoftwareFacts:
-    """The system below the GPU libraries; what a root does not hold is None.
+    """The system below the GPU libraries; a value that the files do not contain is None.
 
     Attributes:
-        kernel_release: as `uname -r` prints it.
-        amdgpu_version: of AMD's own driver package; the kernel's own module has no version.
-        is_amdgpu_loaded: whether the module is there.
-        is_wsl: whether Linux runs inside Windows, where there is no /dev/kfd.
-        has_iommu_pt: whether `iommu=pt` was given at boot, which peer-to-peer copies may need.
-        has_kfd: whether /dev/kfd is there.
-        has_dxg: whether /dev/dxg, WSL's way to the GPU, is there.
-        rocm_version: of an installation in /opt/rocm; wheels bring their own.
+        kernel_release: Output of `uname -r`.
+        amdgpu_version: Version of AMD's driver package; the kernel's own module has none.
+        is_amdgpu_loaded: Whether the module is loaded.
+        is_wsl: Whether Linux runs inside Windows, which has no /dev/kfd.
+        has_iommu_pt: Whether `iommu=pt` was given at boot, which peer-to-peer copies may need.
+        has_kfd: Whether /dev/kfd exists.
+        has_dxg: Whether /dev/dxg, the GPU device of WSL, exists.
+        rocm_version: Version of an installation in /opt/rocm; wheels contain their own ROCm.
     """
 
     kernel_release: str | None = None
@@ -32,11 +32,11 @@ class SoftwareFacts:
 
 
 def read_software(root: Path = Path("/"), *, read: Read = read_file) -> SoftwareFacts:
-    """The software facts of a machine, or of a copy of its files.
+    """Read the software facts of a machine, or of a copy of its files.
 
     Args:
-        root: what lies at `/` there.
-        read: how files are read.
+        root: Root folder of the machine's files.
+        read: Function that reads a file.
     """
 
     def text(path: str) -> str | None:
@@ -48,7 +48,7 @@ def read_software(root: Path = Path("/"), *, read: Read = read_file) -> Software
         kernel_release=release,
         amdgpu_version=text("sys/module/amdgpu/version"),
         is_amdgpu_loaded=is_folder(root / "sys/module/amdgpu") if has_modules else None,
-        # Source: microsoft/WSL#423, kernels of WSL carry "microsoft" in their release.
+        # Source: microsoft/WSL#423: WSL kernels have "microsoft" in their release.
         is_wsl="microsoft" in release.lower() if release else None,
         has_iommu_pt="iommu=pt" in boot.split() if boot else None,
         has_kfd=(root / "dev/kfd").exists(),

@@ -1,6 +1,6 @@
-"""The table of gfx targets: what each kind of GPU can do, what is known to be wrong with it.
+"""The table of gfx targets: what each kind of GPU can do, and its known defects.
 
-The facts are in `targets.toml`, each row with its sources; here is only their form.
+The facts are in `targets.toml`, each row with its sources; this module defines only their form.
 """
 
 import tomllib
@@ -22,14 +22,14 @@ class _Row(BaseModel):
 
 
 class Defect(_Row):
-    """Something known to be wrong with a target.
+    """A known defect of a target.
 
     Attributes:
-        code: machine-readable.
-        severity: `blocks` means that nothing is trained on it.
-        text: what goes wrong, for a person.
-        fix: what to do; empty where nothing helps.
-        source: where it was reported.
+        code: Machine-readable name.
+        severity: `blocks` means that nothing is trained on the target.
+        text: What goes wrong, for people.
+        fix: What to do; empty if nothing helps.
+        source: Where it was reported.
     """
 
     code: str
@@ -40,12 +40,12 @@ class Defect(_Row):
 
 
 class Override(_Row):
-    """When `HSA_OVERRIDE_GFX_VERSION` may help, and never without a probe in a child.
+    """When `HSA_OVERRIDE_GFX_VERSION` may help; it is never set without a probe in a child.
 
     Attributes:
-        value: to set; None is never.
-        needs: the arch that torch must have been built for, while the GPU's own is not.
-        why: the reason, for the report.
+        value: Value to set; None: never.
+        needs: Architecture that torch must have kernels for, while it lacks the GPU's own.
+        why: The reason, for the report.
     """
 
     value: str | None = None
@@ -57,28 +57,28 @@ class Target(_Row):
     """One gfx target.
 
     Attributes:
-        family: of the architecture (`rdna2`).
-        cards: products, for a person.
-        wave_size: lanes of a wavefront.
+        family: Family of the architecture (`rdna2`).
+        cards: Products, for people.
+        wave_size: Lanes of a wavefront.
         matrix_unit: `wmma` on RDNA, `mfma` on CDNA.
-        precision: what `auto` trains in; fp16 wants a gradient scaler.
-        has_fp16: whether half precision is worth using.
-        has_bf16: whether bf16 runs; torch says yes on every ROCm build.
-        is_apu: whether every product of this target shares the host's memory; None if some do.
-        in_classic_wheels: whether the newest wheels of pytorch.org are built for it.
-        classic_torch_since: the first torch whose classic wheels are; None when not known.
-        classic_rocm_since: their ROCm; None when not known.
-        classic_rocm_until: the last ROCm whose classic wheels were built for a dropped target.
-        in_therock: whether AMD's wheels of ROCm 7.14 and later are; not the same as tested.
-        has_hipblaslt: whether torch can prefer hipBLASLt.
-        aotriton: whether torch 2.13 has kernels of fused attention, or has them behind a switch;
-            earlier ones had more behind it.
-        onnx_provider: execution provider of ONNX Runtime that runs on it.
-        lanes_per_cu: of vector arithmetic.
-        flop_per_lane_per_clock: by type, at the best of vector and matrix units; a type that is
-            missing has no known rate.
-        peak_note: what the peak presumes.
-        sources: where the row comes from.
+        precision: Type in which `auto` trains; fp16 needs a gradient scaler.
+        has_fp16: Whether half precision is worth using.
+        has_bf16: Whether bf16 works; torch claims so on every ROCm build.
+        is_apu: Whether every product of this target shares the host's memory; None if some do.
+        in_classic_wheels: Whether the latest wheels of pytorch.org are built for it.
+        classic_torch_since: First torch whose classic wheels are built for it; None if unknown.
+        classic_rocm_since: ROCm of those wheels; None if unknown.
+        classic_rocm_until: Last ROCm whose classic wheels were built for a dropped target.
+        in_therock: Whether AMD's wheels of ROCm 7.14 and later are built for it, tested or not.
+        has_hipblaslt: Whether torch can prefer hipBLASLt.
+        aotriton: Whether torch 2.13 has fused attention kernels, possibly behind a switch; earlier
+            releases had more of them behind it.
+        onnx_provider: Execution provider of ONNX Runtime that runs on it.
+        lanes_per_cu: Lanes of vector arithmetic in a compute unit.
+        flop_per_lane_per_clock: Rate by type, with the faster of vector and matrix units; a missing
+            type has no known rate.
+        peak_note: Assumptions of the peak.
+        sources: Sources of the row.
     """
 
     gfx: str
@@ -107,21 +107,21 @@ class Target(_Row):
 
     @property
     def blocking(self) -> Defect | None:
-        """The defect for which nothing is trained on it, if there is one."""
+        """The defect because of which nothing is trained on it, if there is one."""
         return next((defect for defect in self.defects if defect.severity == "blocks"), None)
 
 
 def find_target(gfx: str) -> Target | None:
-    """The row of an LLVM target; feature suffixes (`gfx90a:xnack-`) are left aside."""
+    """Return the row of an LLVM target; feature suffixes (`gfx90a:xnack-`) are ignored."""
     return load_targets().get(gfx.partition(":")[0])
 
 
 @cache
 def load_targets() -> Mapping[str, Target]:
-    """All rows by their gfx name.
+    """Load all rows by their gfx name.
 
     Raises:
-        pydantic.ValidationError: the table is not of this form.
+        pydantic.ValidationError: The table does not have this form.
     """
     rows = tomllib.loads(TABLE_PATH.read_text())["target"]
     return {row["gfx"]: Target.model_validate(row) for row in rows}

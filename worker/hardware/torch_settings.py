@@ -1,7 +1,7 @@
-"""Switches of torch, set by their full names and put back again.
+"""Switches of torch, set by their full names and restored afterwards.
 
-A program's own interpreter loads this file by its path (`hook/sitecustomize.py`), so it needs
-nothing but the standard library.
+A program's own interpreter loads this file by its path (`hook/sitecustomize.py`), so it needs only
+the standard library.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,20 +15,20 @@ GETTERS = {
     "torch.backends.cuda.enable_mem_efficient_sdp": "mem_efficient_sdp_enabled",
     "torch.backends.cuda.enable_math_sdp": "math_sdp_enabled",
 }
-"""Switches that are functions, and beside each the one that tells its state."""
+"""Switches that are functions, each with the function that returns its state."""
 DEFAULTS = {"torch.backends.cuda.preferred_blas_library": "default"}
-"""Switches that are functions, and what puts them back unasked: on ROCm the question for the state
-opens every GPU, and with it the variables that a program sets after its imports come too late.
+"""Switches that are functions, with the value that restores them. Their state is not read: on ROCm
+reading it opens every GPU, and then variables that a program sets after its imports have no effect.
 
 Source: pytorch aten/src/ATen/Context.cpp, blasPreferredBackend.
 """
 
 
 def apply_settings(torch: ModuleType, settings: Mapping[str, str]) -> tuple[Undo, dict[str, str]]:
-    """Set what can be set.
+    """Apply every setting that this torch supports.
 
     Returns:
-        What puts everything back, and why some could not be set, by name.
+        A function that restores everything, and the reasons for the settings that failed, by name.
     """
     undone: list[Undo] = []
     problems: dict[str, str] = {}
@@ -36,7 +36,7 @@ def apply_settings(torch: ModuleType, settings: Mapping[str, str]) -> tuple[Undo
         try:
             undone.append(_set(torch, name, _parse(value)))
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-            problems[name] = f"this torch cannot: {error}"
+            problems[name] = f"this torch does not support it: {error}"
 
     def undo() -> None:
         for one in reversed(undone):

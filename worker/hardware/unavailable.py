@@ -1,8 +1,8 @@
-"""Why torch opens no GPU here, and what to do: one answer from all that the doctor looks at.
+"""Why torch opens no GPU here and what to do: one answer from everything that the doctor checks.
 
-torch says only that none is available. The rows of the doctor that can hide a GPU are asked in the
-order in which its layers stand on each other: the build, the driver's nodes and their permissions,
-what masks the GPU, libraries, the runtime, and last the kernels for its architecture.
+torch reports only that no GPU is available. The doctor's rows that can explain it are checked in
+the order of the layers: the build, the driver's nodes and their permissions, masks, libraries, the
+runtime, and finally the kernels for the GPU's architecture.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from worker.hardware.doctor.finding import Finding, bad, ok
 from worker.hardware.masks import MASKS
 
 NOTHING_SHOWN = frozenset({"", "-1", "none", "NoDevFiles"})
-"""Values of a mask that show no GPU at all. Source: HIP's and CUDA's documentation of them."""
+"""Values of a mask that hide all GPUs. Source: HIP's and CUDA's documentation of the masks."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Unavailable:
     """Why there is no GPU.
 
     Attributes:
-        code: machine-readable; the id of the doctor's row where one explains it.
-        evidence: what was seen.
-        cause: why that keeps torch from the GPU.
-        fix: the exact thing to do.
+        code: Machine-readable name; the id of the doctor's row if one explains it.
+        evidence: What was found.
+        cause: Why torch therefore cannot use the GPU.
+        fix: The exact thing to do.
     """
 
     code: str
@@ -38,7 +38,7 @@ class Unavailable:
 
 
 def explain_no_gpu(evidence: Evidence) -> Unavailable:
-    """The first cause that explains why torch opens no GPU."""
+    """Return the first cause that explains why torch opens no GPU."""
     checks = {
         "torch_is_rocm": build.check_is_rocm,
         "wsl": device_nodes.check_wsl,
@@ -60,7 +60,7 @@ def explain_no_gpu(evidence: Evidence) -> Unavailable:
 
 
 def check_masks(evidence: Evidence) -> Finding:
-    """Whether a variable hides every GPU from this process."""
+    """Check whether a variable hides every GPU from this process."""
     hiding = find_masks(evidence.environment)
     if not hiding:
         return ok("no variable hides all GPUs")
@@ -68,13 +68,13 @@ def check_masks(evidence: Evidence) -> Finding:
     return bad(
         "blocks",
         evidence=f"{listed} in the environment",
-        cause="the variable shows this process no GPU",
+        cause="the variable hides all GPUs from this process",
         fix=f"unset {' '.join(hiding)}",
     )
 
 
 def find_masks(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that show no GPU at all."""
+    """Return the variables that hide all GPUs."""
     return {
         name: environment[name]
         for name in MASKS
@@ -87,7 +87,7 @@ def _check_other_makes(evidence: Evidence) -> Finding:
     if torch is None or torch.version is None:
         return bad(
             "blocks",
-            evidence=(torch and torch.error) or "torch was not asked",
+            evidence=(torch and torch.error) or "torch was not checked",
             cause="torch cannot be imported",
             fix="install the worker's dependencies: pip install 'redkiln[worker]'",
         )
@@ -96,22 +96,22 @@ def _check_other_makes(evidence: Evidence) -> Finding:
             "blocks",
             evidence=f"torch {torch.version} is built for CUDA {torch.cuda}; no AMD GPU is here",
             cause="CUDA's driver shows no GPU",
-            fix="nvidia-smi   says why; in a container: docker run --gpus all ...",
+            fix="run nvidia-smi, which shows the reason; in a container: docker run --gpus all ...",
         )
-    kind = f"for ROCm (HIP {torch.hip})" if torch.hip else "for CPUs alone"
+    kind = f"for ROCm (HIP {torch.hip})" if torch.hip else "for CPUs only"
     return bad(
         "blocks",
         evidence=f"torch {torch.version} is built {kind}; neither the bus nor a driver shows a GPU",
         cause="this machine, or this container, has no GPU",
-        fix="run the job on a worker with a GPU, or ask for `resources: {device: any}`",
+        fix="run the job on a worker with a GPU, or set `resources: {device: any}`",
     )
 
 
 def _unexplained(evidence: Evidence) -> Unavailable:
-    said = (evidence.torch and evidence.torch.error) or "it said nothing more"
+    said = (evidence.torch and evidence.torch.error) or "no further message"
     return Unavailable(
         "unexplained",
         f"torch: {said}",
-        "nodes, permissions, build and kernels look right, and torch opens no GPU all the same",
-        "redkiln doctor   shows all that was looked at; sudo dmesg | grep -iE 'kfd|amdgpu'",
+        "nodes, permissions, build and kernels look right, but torch still opens no GPU",
+        "run redkiln doctor, which shows every check, and sudo dmesg | grep -iE 'kfd|amdgpu'",
     )

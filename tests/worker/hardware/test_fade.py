@@ -94,10 +94,9 @@ def test_the_report_says_of_each_thing_why_it_is_left_and_where_that_is_from(one
     for word in ("warp_size", "multi_processor_count", "device_count", "current_device",
                  "HIP_VISIBLE_DEVICES=0"):  # fmt: skip
         assert word in text
-    assert "36 work-group processors are 72 compute units" in text
 
 
 def test_the_page_says_the_same_of_fade():
-    page = (Path(__file__).parents[3] / "docs" / "patches.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "patches.md").read_text().replace("\\_", "_")
     for item in LEFT_ALONE:
         assert f"| {item.what} | {item.why} ({item.source}) |" in page

@@ -26,14 +26,14 @@ def said(**output):
 @pytest.mark.parametrize(
     ("status", "stdout", "verdict", "word"),
     [
-        (0, said(errors={"product": 1e-6, "convolution": 2e-5}), "passed", "right in a child"),
+        (0, said(errors={"product": 1e-6, "convolution": 2e-5}), "passed", "correct in a probe"),
         (0, said(errors={"product": 1e-6, "convolution": 0.4}), "failed", "convolution 4.0e-01"),
         (0, said(errors={"product": None}), "failed", "product not finite"),
-        (0, said(gfx="gfx1030", errors={"product": 1e-6}), "passed", "right in a child"),
-        (0, said(gfx="gfx1100", errors={"product": 1e-6}), "failed", "ran on gfx1100 and not on"),
+        (0, said(gfx="gfx1030", errors={"product": 1e-6}), "passed", "correct in a probe"),
+        (0, said(gfx="gfx1100", errors={"product": 1e-6}), "failed", "ran on gfx1100 instead of"),
         (0, said(error="torch opens no GPU under it"), "failed", "opens no GPU"),
         (0, said(errors={}), "failed", "computed nothing"),
-        (0, b"Segmentation", "failed", "nonsense"),
+        (0, b"Segmentation", "failed", "cannot be parsed"),
         (-11, b"", "failed", "signal 11"),
         (1, b"", "failed", "status 1"),
         (None, b"", "failed", "hung"),

@@ -57,7 +57,7 @@ def test_an_interpreter_without_torch_is_a_problem_and_no_error(tmp_path, script
 
 
 def test_no_interpreter_is_a_problem_too():
-    assert "could not be asked" in ask_torch("/no/such/python", environ={}).problem
+    assert "could not be queried" in ask_torch("/no/such/python", environ={}).problem
 
 
 def decide(tmp_path, environ, *, torch=ROCM, probe=PASSES):

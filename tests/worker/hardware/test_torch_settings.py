@@ -62,4 +62,6 @@ def test_a_library_is_chosen_without_a_question_that_would_open_the_gpus():
 def test_a_value_that_this_build_refuses_is_a_problem_and_no_error():
     wanted = {"torch.backends.cuda.preferred_blas_library": "no-such-library"}
     _, problems = apply_settings(torch, wanted)
-    assert "this torch cannot" in problems["torch.backends.cuda.preferred_blas_library"]
+    assert (
+        "this torch does not support it" in problems["torch.backends.cuda.preferred_blas_library"]
+    )

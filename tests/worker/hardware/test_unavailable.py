@@ -88,12 +88,12 @@ def test_the_first_layer_that_is_broken_is_the_cause(changes, code, fix):
 @pytest.mark.parametrize(
     ("torch", "environment", "code", "words"),
     [
-        (Torch("2.13.0+cpu"), {}, "no_gpu", "built for CPUs alone"),
+        (Torch("2.13.0+cpu"), {}, "no_gpu", "built for CPUs only"),
         (Torch("2.13.0+rocm7.2", hip="7.2.4"), {}, "no_gpu", "no GPU"),
         (Torch("2.13.0", cuda="12.6"), {}, "no_gpu", "nvidia-smi"),
         (Torch("2.13.0", cuda="12.6"), {"CUDA_VISIBLE_DEVICES": ""}, "masked", "unset"),
         (Torch(error="No module named 'torch'"), {}, "no_gpu", "No module named"),
-        (None, {}, "no_gpu", "not asked"),
+        (None, {}, "no_gpu", "not checked"),
     ],
 )
 def test_a_machine_without_an_amd_gpu_is_told_what_it_lacks(torch, environment, code, words):

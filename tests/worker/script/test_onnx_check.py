@@ -191,9 +191,9 @@ def test_texts_are_compared_as_texts(tmp_path, samples):
     np.savez(samples, x=np.char.encode(names, "utf-8"), y=np.array(["köln", "berlin"]))
     verdict = check_file(path)
     assert verdict.verified is False
-    assert "1 of 2 texts other than expected: 'bonn' instead of 'berlin'" in verdict.words
+    assert "1 of 2 texts that differ from the expected: 'bonn' instead of 'berlin'" in verdict.words
     np.savez(samples, x=names, y=np.zeros(2))
-    assert "is of type object, expected float64" in check_file(path).words
+    assert "has type object, expected float64" in check_file(path).words
 
 
 def test_text_outputs_are_compared_in_addition_to_numbers(tmp_path, samples):
@@ -243,7 +243,7 @@ def test_an_output_that_is_not_a_tensor_is_reported_as_not_compared(tmp_path, sa
     np.savez(samples, x=ONES, y=2 * ONES, p=ONES)
     assert check_file(path).verified is False
     np.savez(samples, x=ONES, p=ONES)
-    assert check_file(path).words == "it runs; parity not checked: p is no tensor"
+    assert check_file(path).words == "it runs; parity not checked: p is not a tensor"
 
 
 @pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.INT4])

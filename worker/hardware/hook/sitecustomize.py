@@ -1,11 +1,11 @@
-"""Sets switches of torch right after a program has imported it, whoever wrote the program.
+"""Sets switches of torch right after any program has imported it.
 
-A script of a job is asked, too, whether it uses its GPU: by torch's own counters, in a thread that
-ends with the first use.
+For a job's script it also reports whether the GPU is used: a thread reads torch's own counters and
+ends after the first use.
 
-Python runs this file at its start where `python -m worker.hardware run` has put the folder on
-PYTHONPATH. It runs in the program's interpreter, so it needs the standard library alone; and it
-goes on to the `sitecustomize` that would have run without it.
+Python runs this file at its start if `python -m worker.hardware run` has put its folder on
+PYTHONPATH. It runs in the program's interpreter, so it needs only the standard library, and it then
+runs the `sitecustomize` that would have run otherwise.
 """
 
 import importlib.abc
@@ -23,13 +23,13 @@ from types import ModuleType
 
 VARIABLE = "REDKILN_TORCH_SETTINGS"
 WATCH_VARIABLE = "REDKILN_WATCH_GPU"
-"""Names the file where torch and its first use of a GPU are told."""
+"""Names the file to which torch's import and its first use of a GPU are reported."""
 WATCH_SECONDS = 2.0
 HERE = Path(__file__).resolve().parent
 
 
 class AfterTorch(importlib.abc.MetaPathFinder):
-    """Lets torch be found as ever, and adds a step to the end of its import."""
+    """Finds torch as usual, and adds a step to the end of its import."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         self._settings = settings
@@ -38,15 +38,15 @@ class AfterTorch(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Torch's own spec, whose loader ends with our step; nothing for any other module.
+        """Return torch's own spec with our step added to its loader; None for any other module.
 
-        Programs ask for it before they import torch, or do not import it at all: each one that is
-        given away has the step.
+        Programs may ask for the spec without importing torch, so the step is added to every spec
+        that is returned.
         """
         del path, target
         if fullname != "torch" or self._is_asking:
             return None
-        self._is_asking = True  # the others are asked through the same list, where we stand first
+        self._is_asking = True  # the search below starts with this finder again
         try:
             spec = importlib.util.find_spec("torch")
         finally:
@@ -62,7 +62,7 @@ class AfterTorch(importlib.abc.MetaPathFinder):
             try:
                 loader.exec_module = exec_module  # type: ignore[method-assign]
             except AttributeError as error:
-                sys.stderr.write(f"redkiln: torch's switches stay as they are: {error}\n")
+                sys.stderr.write(f"redkiln: torch's settings are unchanged: {error}\n")
         return spec
 
 
@@ -77,7 +77,7 @@ def _apply(torch: ModuleType, settings: dict[str, str]) -> None:
 
 
 def _watch(torch: ModuleType, path: str) -> None:
-    """Tell that torch is there, and of the first memory that it takes of a GPU."""
+    """Report that torch was imported, and the first GPU memory that it allocates."""
     _tell(path, gpu_bytes=0)
     while True:
         time.sleep(WATCH_SECONDS)
@@ -91,7 +91,7 @@ def _watch(torch: ModuleType, path: str) -> None:
 
 
 def _tell(path: str, *, gpu_bytes: int) -> None:
-    with open(path, "a") as file:  # noqa: PTH123  the standard library's smallest part
+    with open(path, "a") as file:  # noqa: PTH123  # pathlib is not needed for this
         file.write(json.dumps({"gpu_bytes": gpu_bytes}) + "\n")
 
 

@@ -1,8 +1,8 @@
-"""What is changed about the environment and about torch on given hardware, one patch a file.
+"""Changes to the environment and to torch for given hardware, one file for each patch.
 
-Each file decides from facts alone (`decide`), and its docstring says what it is about: Problem,
+Each file decides from facts alone (`decide`), and its docstring has the same five parts: Problem,
 Applies to, Effect, Evidence, Remove when. Variables are set before Python starts; switches of torch
-are set in it (worker.hardware.torch_settings). What the user has set is left, and shown.
+are set in the process (worker.hardware.torch_settings). The user's settings are kept and reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,16 +17,12 @@ from worker.hardware.patches import (
     channels_last,
     convolution_search,
     gfx_override,
-    hardware_queues,
     hipblaslt,
     kernel_arguments,
     kernel_caches,
-    miopen_find,
     miopen_log,
     precision,
-    sdma,
     tunableop,
-    unit_count,
 )
 from worker.hardware.patches.decision import Decision, Patch
 from worker.hardware.patches.facts import PatchFacts
@@ -40,17 +36,13 @@ PATCHES = cast(
         blas_library,
         tunableop,
         convolution_search,
-        miopen_find,
         channels_last,
         aotriton,
         attention,
         kernel_caches,
         allocator,
         kernel_arguments,
-        sdma,
-        hardware_queues,
         miopen_log,
-        unit_count,
     ),
 )
 """All patches, in the order in which they are listed."""
@@ -63,29 +55,29 @@ SCOPES: Mapping[str, frozenset[str]] = {
 
 
 def name_of(patch: Patch) -> str:
-    """What a patch is called: its file's name."""
+    """Return a patch's name, which is its file's name."""
     return patch.__name__.rpartition(".")[2]
 
 
 def decide_all(facts: PatchFacts) -> list[PatchOutcome]:
-    """What becomes of each patch; those that have no meaning here are one line together."""
+    """Decide every patch; the patches that cannot apply to this backend share one line."""
     fitting = [patch for patch in PATCHES if patch.SCOPE in SCOPES[facts.backend]]
     outcomes = [_decide(patch, facts) for patch in fitting]
     num_others = len(PATCHES) - len(fitting)
     if num_others:
         what = "no GPU" if facts.backend == "cpu" else "no AMD GPU"
-        why = f"{what}, so the other {num_others} patches have nothing to do"
+        why = f"there is {what}, so the other {num_others} patches do not apply"
         outcomes.append(PatchOutcome(name="others", outcome="skipped", why=why))
     return outcomes
 
 
 def merge_environment(outcomes: Sequence[PatchOutcome]) -> dict[str, str]:
-    """The variables of all patches together."""
+    """Return the variables of all patches."""
     return {name: v for outcome in outcomes for name, v in outcome.environment.items()}
 
 
 def merge_settings(outcomes: Sequence[PatchOutcome]) -> dict[str, str]:
-    """The switches of torch of all patches together."""
+    """Return the switches of torch of all patches."""
     return {name: v for outcome in outcomes for name, v in outcome.settings.items()}
 
 
@@ -101,7 +93,7 @@ def _decide(patch: Patch, facts: PatchFacts) -> PatchOutcome:
             environment, settings = {}, {}
         if not environment:
             outcome = "user"
-        why = _beside(own, decision)
+        why = _explain_kept(own, decision)
     return PatchOutcome(
         name=name_of(patch),
         outcome=outcome,
@@ -113,9 +105,10 @@ def _decide(patch: Patch, facts: PatchFacts) -> PatchOutcome:
     )
 
 
-def _beside(own: Mapping[str, str], decision: Decision) -> str:
+def _explain_kept(own: Mapping[str, str], decision: Decision) -> str:
     text = ", ".join(f"{name}={value}" for name, value in sorted(own.items()))
-    return f"left as you have set it ({text}); by itself: {decision.outcome}, {decision.why}"
+    by_default = f"{decision.outcome}, {decision.why}"
+    return f"your setting is kept ({text}); the default would be: {by_default}"
 
 
 def _is_about(patch: Patch, name: str) -> bool:

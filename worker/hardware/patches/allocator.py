@@ -1,13 +1,13 @@
-"""Keep the GPU's memory from falling to pieces, whatever torch calls the setting today.
+"""Prevent fragmentation of the GPU's memory, under every name that torch has for the setting.
 
-Problem: batches of changing size leave torch's memory pool in pieces, and a job fails with memory
-free; the setting against it has three spellings, of which each release heeds others.
-Applies to: AMD GPUs with memory of their own. Growing segments work on ROCm from torch 2.12;
-before that only an early return of unused blocks helps.
-Effect: all three spellings get one value: the user's, if there is one.
-Evidence: pytorch/pytorch#177974 and #173330 (expandable segments on ROCm), #183387 (the new
-spelling unheeded in 2.9.1); PyTorch's notes on memory management (garbage_collection_threshold).
-Remove when: torch grows segments by default on ROCm.
+Problem: batches of changing size fragment torch's memory pool, and a job fails although memory is
+free; the setting against this has three names, and each release of torch reads different ones.
+Applies to: AMD GPUs with their own memory. Expandable segments work on ROCm from torch 2.12 on;
+in earlier releases only returning unused blocks early helps.
+Effect: all three variables get the same value: the user's, if there is one.
+Evidence: pytorch/pytorch#177974 and #173330 (expandable segments on ROCm), #183387 (2.9.1 ignores
+the new name); PyTorch's notes on memory management (garbage_collection_threshold).
+Remove when: torch uses expandable segments by default on ROCm.
 """
 
 from worker.hardware.patches.decision import Decision, Scope, apply, skip
@@ -16,24 +16,24 @@ from worker.hardware.patches.facts import PatchFacts, parse_version
 SCOPE: Scope = "rocm"
 VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 KEEPS_OTHERS = True
-"""The user's value is given to the other spellings, so that it counts in every release."""
+"""The user's value is copied to the other names, so that every release reads it."""
 FIRST_EXPANDABLE = (2, 12)
 EXPANDABLE = "expandable_segments:True"
 COLLECTING = "garbage_collection_threshold:0.8"
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """One value for every spelling."""
+    """Set one value under every name."""
     given = {facts.user[name] for name in VARIABLES if name in facts.user}
     if len(given) > 1:
-        return skip("the spellings contradict each other; they are left as they are")
+        return skip("the variables contradict each other; they are unchanged")
     if given:
-        return _set("your value, in every spelling", given.pop())
+        return _set("your value, under every name", given.pop())
     if not facts.gpus or any(gpu.is_apu is not False for gpu in facts.gpus):
-        return skip("the memory is the host's, or it is not known whose; torch's default is kept")
+        return skip("the GPU shares the host's memory, or may share it; torch's default is kept")
     if facts.torch is None or parse_version(facts.torch) < FIRST_EXPANDABLE:
-        return _set("before torch 2.12 segments cannot grow on ROCm", COLLECTING)
-    return _set("segments that grow leave no pieces", EXPANDABLE)
+        return _set("expandable segments do not work on ROCm before torch 2.12", COLLECTING)
+    return _set("expandable segments avoid fragmentation", EXPANDABLE)
 
 
 def _set(why: str, value: str) -> Decision:

@@ -1,13 +1,13 @@
-"""Let attention use fused kernels that AMD calls experimental on some targets.
+"""Let attention use the fused kernels that AMD calls experimental on some targets.
 
-Problem: on targets whose AOTriton kernels are called experimental torch computes attention by plain
-products, which takes memory by the square of the sequence's length.
-Applies to: targets that the table marks so, and, before torch 2.13, all of RDNA that has such
-kernels; not where a self-test found wrong attention.
-Effect: TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, read once by torch at the first attention.
+Problem: on targets whose AOTriton kernels are called experimental, torch computes attention with
+plain matrix products, whose memory grows with the square of the sequence length.
+Applies to: targets that the table marks as experimental and, before torch 2.13, all RDNA targets
+with such kernels; not if a self-test found wrong attention.
+Effect: TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, which torch reads once, at the first attention.
 Evidence: PyTorch's aten/src/ATen/native/transformers/cuda/sdp_utils.cpp; ROCm/TheRock#1925 (targets
 without any kernel). The worker's self-test compares the results with float64.
-Remove when: torch has no such switch, or no target of the table needs it.
+Remove when: torch no longer has this switch, or no target in the table needs it.
 """
 
 from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip, skip_unknown
@@ -20,31 +20,31 @@ FIRST_IN_TABLE = (2, 13)
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """On where there are such kernels and nothing is known against them."""
+    """Enable the kernels if there are any and nothing is known against them."""
     if not facts.targets:
         return skip_unknown()
     names = ", ".join(facts.gfx_names)
     if not any(_needs_switch(target, facts.torch) for target in facts.targets):
         if any(target.aotriton != "none" for target in facts.targets):
             return skip(f"{names}: fused attention needs no switch")
-        return skip(f"{names}: there are no fused kernels for attention")
+        return skip(f"{names}: there are no fused attention kernels")
     wrong = find_fault(facts)
     if wrong is not None:
         return refuse(f"{names}: {wrong}")
     return apply(
-        f"{names}: fused attention is behind this switch; the self-test watches its numbers",
+        f"{names}: this switch enables fused attention; the self-test checks its numbers",
         environment={"TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL": "1"},
     )
 
 
 def find_fault(facts: PatchFacts) -> str | None:
-    """What a self-test found wrong with fused attention; None where it found nothing."""
+    """Return what a self-test found wrong with fused attention; None if nothing."""
     wrong = [verdict.reason for verdict in facts.verdicts if verdict.has_plain_attention]
     return wrong[-1] if wrong else None
 
 
 def _needs_switch(target: Target, torch: str | None) -> bool:
-    """As the table knows torch 2.13; in earlier ones all of RDNA's kernels were experimental."""
+    """Return whether the switch is needed; before torch 2.13 all RDNA kernels were experimental."""
     is_early = torch is not None and parse_version(torch) < FIRST_IN_TABLE
     is_listed_later = target.aotriton == "yes" and target.family.startswith("rdna")
     return target.aotriton == "experimental" or (is_early and is_listed_later)

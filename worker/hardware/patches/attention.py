@@ -1,12 +1,12 @@
-"""Do not have torch try fused attention where there is none, or where it is wrong.
+"""Do not let torch try fused attention where it does not exist or is wrong.
 
-Problem: on targets without AOTriton kernels each call of fused attention is tried, warned about and
-done by plain products; a program that asks for a fused kernel alone fails.
+Problem: on targets without AOTriton kernels torch tries fused attention at each call, warns, and
+falls back to plain matrix products; a program that requires a fused kernel fails.
 Applies to: targets without such kernels in the table, and GPUs whose self-test found wrong
 attention.
-Effect: torch's flash and memory-efficient attention are switched off; plain products remain.
+Effect: torch's flash and memory-efficient attention are disabled; plain matrix products remain.
 Evidence: ROCm/TheRock#1925 (gfx101x and gfx103x have no kernels).
-Remove when: AOTriton has kernels for all targets of the table.
+Remove when: AOTriton has kernels for all targets in the table.
 """
 
 from worker.hardware.patches.aotriton import find_fault
@@ -23,11 +23,11 @@ PLAIN = {
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """Plain products where fused kernels are missing or wrong."""
+    """Use plain matrix products if fused kernels are missing or wrong."""
     wrong = find_fault(facts)
     if wrong is not None:
         return apply(wrong, settings=PLAIN)
     lacking = [target.gfx for target in facts.targets if target.aotriton == "none"]
     if lacking:
-        return apply(f"{', '.join(lacking)}: no fused kernels for attention", settings=PLAIN)
-    return skip("torch chooses among the kernels that there are")
+        return apply(f"{', '.join(lacking)}: no fused attention kernels", settings=PLAIN)
+    return skip("torch chooses among the available kernels")

@@ -1,10 +1,10 @@
-"""The same choice as `hipblaslt`, made in torch itself.
+"""Make the same choice as `hipblaslt` in torch itself.
 
-Problem: the variables are read once, when torch first multiplies; whoever sets the library in a
-program, or starts one without the variables, gets hipBLASLt again.
-Applies to: where `hipblaslt` applies.
+Problem: torch reads the variables once, at its first matrix product; a program that sets the
+library itself, or that is started without the variables, gets hipBLASLt again.
+Applies to: GPUs to which `hipblaslt` applies.
 Effect: torch.backends.cuda.preferred_blas_library("cublas"), which is rocBLAS on ROCm.
-Evidence: as of `hipblaslt`; the documentation of torch.backends.cuda.preferred_blas_library.
+Evidence: as for `hipblaslt`; the documentation of torch.backends.cuda.preferred_blas_library.
 Remove when: `hipblaslt` is removed.
 """
 
@@ -17,8 +17,8 @@ VARIABLES = ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT")
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """RocBLAS where hipBLASLt is wrong."""
+    """Use rocBLAS where hipBLASLt is wrong."""
     reason = find_fault(facts)
     if reason is None:
-        return skip("nothing is known to be wrong with torch's own choice")
+        return skip("no fault of torch's own choice is known")
     return apply(reason, settings={"torch.backends.cuda.preferred_blas_library": "cublas"})

@@ -1,4 +1,4 @@
-"""What a patch decides, and what every patch module offers."""
+"""What a patch decides, and the interface of a patch module."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from typing import Literal, Protocol
 from worker.hardware.patches.facts import PatchFacts
 
 Scope = Literal["any", "gpu", "rocm"]
-"""Where a patch has a meaning: everywhere, on any GPU, on AMD's alone."""
+"""Where a patch can apply: everywhere, on any GPU, or only on AMD GPUs."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Do it or leave it, and the facts that decided.
+    """Whether to apply a patch, and the facts that decided.
 
     Attributes:
-        environment: variables to set before Python starts.
-        settings: switches of torch, by their full names (worker.hardware.torch_settings).
+        environment: Variables to set before Python starts.
+        settings: Switches of torch, by their full names (worker.hardware.torch_settings).
     """
 
     outcome: Literal["applied", "skipped", "refused"]
@@ -31,7 +31,7 @@ class Patch(Protocol):
     __name__: str
     SCOPE: Scope
     VARIABLES: tuple[str, ...]
-    """Variables that it is about; a user who has set one has decided. `*` ends a prefix."""
+    """Variables that the patch sets; if the user has set one, it is kept. `*` ends a prefix."""
     decide: Callable[[PatchFacts], Decision]
 
 
@@ -41,20 +41,20 @@ def apply(
     environment: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Decision:
-    """Do it."""
+    """Apply the patch."""
     return Decision("applied", why, environment or {}, settings or {})
 
 
 def skip(why: str) -> Decision:
-    """There is nothing to do, or nothing that is known to help."""
+    """Do nothing, because nothing is needed or known to help."""
     return Decision("skipped", why)
 
 
 def skip_unknown() -> Decision:
-    """Nothing is known of the target, and nothing is guessed."""
-    return skip("the target is not in the table: torch chooses by itself")
+    """Do nothing, because the target is unknown and nothing is guessed."""
+    return skip("the target is not in the table, so torch's own choice is kept")
 
 
 def refuse(why: str) -> Decision:
-    """It would do harm, or might and nothing shows that it does not."""
+    """Refuse a change that does harm, or that may do harm without evidence against it."""
     return Decision("refused", why)

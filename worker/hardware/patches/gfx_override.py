@@ -1,11 +1,11 @@
-"""Lend a GPU the kernels of another target that has the same instruction set.
+"""Let a GPU use the kernels of another target with the same instruction set.
 
-Problem: torch's classic wheels lack kernels for some targets whose instruction set another target
-shares, and then every operation ends in "invalid device function".
-Applies to: targets with a rule in the table (gfx1031 as gfx1030, say) where torch has the other
-target's kernels and not the GPU's own; never where torch has its own.
-Effect: HSA_OVERRIDE_GFX_VERSION_N for this GPU (KFD node N) alone, after a child under it came back
-with right numbers; the global variable is never set, it would break the other GPUs.
+Problem: torch's classic wheels have no kernels for some targets whose instruction set another
+target shares, and then every operation fails with "invalid device function".
+Applies to: targets with a rule in the table (such as gfx1031 as gfx1030) if torch has the other
+target's kernels and not the GPU's own; never if torch has its own.
+Effect: HSA_OVERRIDE_GFX_VERSION_N for this GPU (KFD node N) alone, after a child with this setting
+returned right numbers; the global variable is never set, because it would break other GPUs.
 Evidence: ROCm/ROCm#1756, #1797, #2353 (gfx1031 and gfx1032 run as gfx1030); ROCm/ROCm#887 and
 unslothai/unsloth#8480 (crashes where the rule is broken); libhsakmt topology.c (per node).
 Remove when: every wheel that the worker supports has kernels for every target in the table.
@@ -22,10 +22,10 @@ VARIABLES = ("HSA_OVERRIDE_GFX_VERSION*",)
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """An override for each GPU that needs one and has proved that it runs under it."""
+    """Override each GPU that needs it and has passed the probe."""
     decisions = [_decide_gpu(gpu, facts) for gpu in facts.gpus if gpu.gfx]
     if not decisions:
-        return skip("no file tells the target of the GPU, so no rule can be looked up")
+        return skip("no file reports the GPU's target, so no rule can be found")
     outcomes = {decision.outcome for decision in decisions}
     why = "; ".join(dict.fromkeys(decision.why for decision in decisions))
     environment = {name: v for decision in decisions for name, v in decision.environment.items()}
@@ -35,11 +35,11 @@ def decide(facts: PatchFacts) -> Decision:
 
 
 def find_candidate(gpu: GpuFacts, facts: PatchFacts) -> dict[str, str] | None:
-    """The variable that a child has to prove before it is set; None where it never is."""
+    """Return the override to probe before it is set; None if the GPU never gets one."""
     target = find_target(gpu.gfx) if gpu.gfx else None
     if target is None or gpu.node is None or _find_objection(gpu, facts) is not None:
         return None
-    assert target.override.value is not None, "objected to otherwise"
+    assert target.override.value is not None, "otherwise there is an objection"
     return {variable_of(gpu.node): target.override.value}
 
 
@@ -53,7 +53,7 @@ def _decide_gpu(gpu: GpuFacts, facts: PatchFacts) -> Decision:
     text = ", ".join(f"{name}={value}" for name, value in candidate.items())
     probe = facts.probes.get(gpu.gfx)
     if probe is None:
-        return refuse(f"{gpu.gfx}: no child has proved that it runs with {text}{_remedy(facts)}")
+        return refuse(f"{gpu.gfx}: {text} has not passed its probe on this GPU{_remedy(facts)}")
     if probe.verdict != "passed":
         return refuse(f"{gpu.gfx} with {text}: {probe.detail}{_remedy(facts)}")
     target = find_target(gpu.gfx)
@@ -62,31 +62,31 @@ def _decide_gpu(gpu: GpuFacts, facts: PatchFacts) -> Decision:
 
 
 def _find_objection(gpu: GpuFacts, facts: PatchFacts) -> Decision | None:
-    """Why not even a probe is made."""
+    """Return why not even a probe is made; None if one is."""
     target = find_target(gpu.gfx) if gpu.gfx else None
     if target is None:
-        return refuse(f"{gpu.gfx} is not in the table of targets, so nothing is known to stand in")
+        return refuse(f"{gpu.gfx} is not in the table of targets, so no substitute is known")
     if not facts.arch_list:
-        return skip("torch does not tell which targets it has kernels for")
+        return skip("torch does not report which targets it has kernels for")
     if gpu.gfx in facts.arch_list:
-        return refuse(f"torch has kernels for {gpu.gfx}: an override could only break it")
+        return refuse(f"torch has kernels for {gpu.gfx}, so an override could only break it")
     rule = target.override
     if rule.value is None:
         return refuse(f"{gpu.gfx}: {rule.why}")
     if rule.needs not in facts.arch_list:
         return refuse(
-            f"this torch has no kernels for {gpu.gfx}, nor for {rule.needs}, which could stand in"
+            f"this torch has no kernels for {gpu.gfx} nor for its substitute {rule.needs}"
             f"{_remedy(facts)}"
         )
     if any(name.startswith(VARIABLES[0].rstrip("*")) for name in facts.user):
         return skip("an override is set already")
     if gpu.node is None:
-        return refuse(f"{gpu.gfx} has no KFD node here, and only a node can be overridden alone")
+        return refuse(f"{gpu.gfx} has no KFD node here, and an override needs one")
     return None
 
 
 def _remedy(facts: PatchFacts) -> str:
     if not facts.is_therock:
-        return "; AMD's wheels of ROCm 10 have kernels for it"
+        return "; use AMD's wheels of ROCm 10, which have kernels for it"
     extras = ",".join(f"device-{gfx}" for gfx in facts.gfx_names)
     return f'; install "torch[{extras}]" instead'

@@ -1,15 +1,15 @@
-"""Keep matrix products away from hipBLASLt where it computes wrong numbers.
+"""Avoid hipBLASLt for matrix products where it computes wrong numbers.
 
-Problem: on gfx1201 hipBLASLt returned products of tall and skinny matrices that were nearly all
-zeros, without an error; elsewhere it is what torch rightly prefers.
-Applies to: targets with the defect in the table, and any GPU whose self-test found wrong products
-of hipBLASLt.
-Effect: TORCH_BLAS_PREFER_HIPBLASLT=0 and DISABLE_ADDMM_CUDA_LT=1, so that torch takes rocBLAS for
-products and for linear layers. Slower in some shapes.
+Problem: on gfx1201 hipBLASLt returned products of tall and skinny matrices that were almost all
+zeros, without an error; elsewhere torch prefers it for good reason.
+Applies to: targets with this defect in the table, and any GPU whose self-test found wrong products
+by hipBLASLt.
+Effect: TORCH_BLAS_PREFER_HIPBLASLT=0 and DISABLE_ADDMM_CUDA_LT=1, so that torch uses rocBLAS for
+matrix products and linear layers. Slower for some shapes.
 Evidence: ROCm/rocm-libraries#5706 and pytorch/pytorch#189375 (93 % zeros), #8909 and
 ROCm/ROCm#6413 (page faults); pytorch/pytorch#150016 (the second variable).
-Remove when: the self-test passes on gfx1201 with hipBLASLt under a released ROCm, and the defect is
-gone from the table.
+Remove when: the self-test passes on gfx1201 with hipBLASLt and a released ROCm, and the defect is
+removed from the table.
 """
 
 from worker.hardware.patches.decision import Decision, Scope, apply, skip, skip_unknown
@@ -22,19 +22,19 @@ DEFECT = "hipblaslt_wrong"
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """Off where it is known, or was found, to be wrong; else torch's own choice."""
+    """Disable hipBLASLt where it is known or found to be wrong; otherwise keep torch's choice."""
     reason = find_fault(facts)
     if reason is not None:
         return apply(reason, environment=AVOID_HIPBLASLT)
     if not facts.targets:
         return skip_unknown()
     if not any(target.has_hipblaslt for target in facts.targets):
-        return skip("hipBLASLt has no kernels for these GPUs; torch takes rocBLAS by itself")
-    return skip("nothing is known to be wrong with hipBLASLt here; torch chooses by itself")
+        return skip("hipBLASLt has no kernels for these GPUs; torch uses rocBLAS anyway")
+    return skip("no fault of hipBLASLt is known here; torch chooses")
 
 
 def find_fault(facts: PatchFacts) -> str | None:
-    """What is wrong with hipBLASLt on these GPUs; None where nothing is known."""
+    """Return what is wrong with hipBLASLt on these GPUs; None if nothing is known."""
     for target in facts.targets:
         for defect in target.defects:
             if defect.code == DEFECT:

@@ -1,13 +1,13 @@
-"""Which type `precision: auto` trains in, and which ones are refused.
+"""Choose the type in which `precision: auto` trains, and refuse unsuitable types.
 
-Problem: on ROCm torch says of every GPU that it supports bf16. On RDNA1, RDNA2 and Vega there is
-no such arithmetic: it is slow, or the compiler ends the process.
+Problem: on ROCm torch claims that every GPU supports bf16. RDNA1, RDNA2 and Vega have no such
+arithmetic: it is slow, or the compiler aborts the process.
 Applies to: every AMD GPU, by the table of targets.
-Effect: `auto` becomes bf16 on RDNA3 and later and on CDNA, fp16 with scaled losses on RDNA1, RDNA2
-and Vega, fp32 where a target is not known; bf16 is refused where the table denies it.
+Effect: `auto` becomes bf16 on RDNA3 and later and on CDNA, fp16 with loss scaling on RDNA1, RDNA2
+and Vega, and fp32 for an unknown target; bf16 is refused where the table excludes it.
 Evidence: pytorch/pytorch#80410 (the answer is a constant), unslothai/unsloth#7682 (LLVM cannot
 select fdot2.bf16); HIP's documentation, hardware_features.rst.
-Remove when: torch.cuda.is_bf16_supported() tells the truth on ROCm.
+Remove when: torch.cuda.is_bf16_supported() is correct on ROCm.
 """
 
 from worker.hardware.patches.decision import Decision, Scope, apply, skip
@@ -18,13 +18,13 @@ VARIABLES: tuple[str, ...] = ()
 
 
 def decide(facts: PatchFacts) -> Decision:
-    """Say what the trainer will resolve `auto` to; it looks into the same table."""
+    """Report what the trainer will resolve `auto` to; it uses the same table."""
     if not facts.targets:
-        return skip("the target is not in the table: auto is fp32, the only type known to be right")
+        return skip("the target is not in the table; auto is fp32, the only type known to be right")
     parts = []
     for target in facts.targets:
-        denied = "" if target.has_bf16 else "; bf16 is refused, whatever torch says"
-        scaled = " with scaled losses" if target.precision == "fp16" else ""
+        denied = "" if target.has_bf16 else "; bf16 is refused, whatever torch reports"
+        scaled = " with loss scaling" if target.precision == "fp16" else ""
         parts.append(f"{target.gfx}: auto is {target.precision}{scaled}{denied}")
     parts += [
         f"not in {precision}: {verdict.reason}"

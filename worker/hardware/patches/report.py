@@ -8,7 +8,7 @@ MARKS = {"applied": "+", "skipped": " ", "refused": "!", "user": "="}
 
 
 def describe_outcomes(outcomes: Sequence[PatchOutcome]) -> str:
-    """One line a patch, with what it set below it."""
+    """Format one line for each patch, followed by the settings that it changes."""
     width = max((len(outcome.name) for outcome in outcomes), default=0)
     lines = []
     for outcome in outcomes:

@@ -1,7 +1,7 @@
-"""Measurements of a patch against its absence on one machine, and when one has won.
+"""Measurements with and without a patch on one machine, and whether the patch has won.
 
-Whoever measures writes them beside the kernels of the same GPUs and versions, so that they are
-forgotten when either changes.
+A benchmark stores them next to the kernels of the same GPUs and versions, so they become invalid
+when either changes.
 """
 
 from datetime import datetime
@@ -10,19 +10,19 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 LEAST_GAIN = 0.03
-"""A patch that gains less is not worth what it may break."""
+"""A patch that gains less is not worth its risk."""
 LEAST_PAIRS = 5
 
 
 class Trial(BaseModel):
-    """One A/B run: the same work with and without the patch, by turns, warm and synchronised.
+    """One A/B run: the same work alternately with and without the patch, warm and synchronised.
 
     Attributes:
-        ratio: median time with the patch over the one without; below 1 it is faster.
-        spread: half the range between the quartiles of the ratios of single pairs.
-        num_pairs: how many pairs were measured.
-        is_right: whether both computed the same numbers, within what their types allow.
-        what: the work that was measured.
+        ratio: Median time with the patch divided by the one without; below 1 it is faster.
+        spread: Half the interquartile range of the ratios of single pairs.
+        num_pairs: Number of measured pairs.
+        is_right: Whether both computed the same numbers, within the tolerance of their types.
+        what: The work that was measured.
     """
 
     patch: str
@@ -35,12 +35,12 @@ class Trial(BaseModel):
 
     @property
     def has_won(self) -> bool:
-        """Whether the patch is right and surely faster."""
+        """Whether the patch is right and certainly faster."""
         is_faster = self.ratio + self.spread <= 1 - LEAST_GAIN
         return self.is_right and is_faster and self.num_pairs >= LEAST_PAIRS
 
     def describe(self) -> str:
-        """The measurement in words."""
+        """Describe the measurement in words."""
         numbers = "" if self.is_right else ", and its numbers are wrong"
         return (
             f"measured on {self.what}: {self.ratio:.2f} of the time without it "
@@ -52,7 +52,7 @@ _TRIALS = TypeAdapter(dict[str, Trial])
 
 
 def load_trials(cache_dir: Path) -> dict[str, Trial]:
-    """The newest trial of each patch; none when there is no readable file."""
+    """Load the latest trial of each patch; empty if there is no readable file."""
     try:
         return _TRIALS.validate_json(_path(cache_dir).read_bytes())
     except (OSError, ValidationError):
@@ -60,10 +60,10 @@ def load_trials(cache_dir: Path) -> dict[str, Trial]:
 
 
 def save_trial(cache_dir: Path, trial: Trial) -> None:
-    """Keep a trial in place of the one before.
+    """Store a trial in place of the previous one.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     cache_dir.mkdir(parents=True, exist_ok=True)
     trials = load_trials(cache_dir) | {trial.patch: trial}
