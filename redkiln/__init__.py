@@ -1,7 +1,7 @@
 """Redkiln: train models on AMD GPUs over HTTP and get verified ONNX back.
 
-What every side agrees on lives here (job spec, protocol, events, failures), with all that a user
-installs: `Client` and the `redkiln` command.
+This package holds what all sides share (job spec, protocol, events, failures) and everything that
+a user installs: `Client` and the `redkiln` command.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The worker and the service import this package too, and need no HTTP client for it.
+    # Lazy, because the worker and the service import this package too and need no HTTP client.
     if name == "Client":
         from redkiln.client import Client
 

@@ -1,4 +1,4 @@
-"""`python -m redkiln` is the command `redkiln`."""
+"""Runs the command `redkiln` for `python -m redkiln`."""
 
 from redkiln.cli import main
 

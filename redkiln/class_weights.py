@@ -1,8 +1,8 @@
-"""Training of a classifier: how much each class counts in its loss.
+"""Class weights: how much each class counts in a classifier's loss.
 
-The field and its rules are those of every classification task: a spec's `training` inherits
-`ClassifierTraining`, whoever knows the data set's classes asks `find_weight_problems`, and the
-trainer asks `compute_class_weights`.
+All classification tasks share the field and its rules. A spec's `training` inherits
+`ClassifierTraining`, code that knows the data set's classes calls `find_weight_problems`, and the
+trainer calls `compute_class_weights`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ClassWeights = Literal["balanced"] | dict[str, Weight] | list[Weight]
 
 
 class ClassifierTraining(Training):
-    """Training of a classifier, whatever it classifies."""
+    """Training of a classifier of any kind of data."""
 
     label_smoothing: float = Field(
         0.0,
@@ -29,34 +29,37 @@ class ClassifierTraining(Training):
     )
     class_weights: ClassWeights | None = Field(
         None,
-        description="How much each class counts in the loss: `balanced` (all classes count the "
-        "same, however many samples each has), weights by class name (1 for a class without one), "
-        "or a list in the order of the classes. Only ratios matter: weights are scaled to a mean "
-        "of 1 over the training samples.",
+        description="Weight of each class in the loss. `balanced` makes every class count the same "
+        "regardless of its number of samples. Otherwise give weights by class name (1 for classes "
+        "not listed) or a list in the order of the classes. Only their ratios matter: weights are "
+        "scaled to a mean of 1 over the training samples.",
     )
 
 
 def find_weight_problems(
     weights: ClassWeights | None, classes: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """What is wrong with a spec's class weights for a data set: JSON pointer and message of each.
+    """Return the JSON pointer and message of each mistake in a spec's class weights.
 
     Args:
-        weights: of the spec.
-        classes: names of the data set's classes, by label.
+        weights: Class weights of the spec.
+        classes: Names of the data set's classes, by label.
     """
     if weights is None or weights == "balanced":
         return []
     if isinstance(weights, list):
         if len(weights) == len(classes):
             return _find_nothing_left(weights)
-        message = f"{len(weights)} weights for {len(classes)} classes ({_few(classes)})"
+        message = (
+            f"there are {len(weights)} weights but {len(classes)} classes ({_few(classes)}); give "
+            "one weight a class"
+        )
         return [(POINTER, message)]
     assert isinstance(weights, dict)
     unknown = [name for name in weights if name not in classes]
     if unknown:
         return [
-            (f"{POINTER}/{_escape(name)}", f"no class {name!r}{suggest(name, classes)}")
+            (f"{POINTER}/{_escape(name)}", f"there is no class {name!r}{suggest(name, classes)}")
             for name in unknown
         ]
     return _find_nothing_left([weights.get(name, 1.0) for name in classes])
@@ -65,15 +68,15 @@ def find_weight_problems(
 def compute_class_weights(
     weights: ClassWeights | None, *, classes: Sequence[str], counts: Sequence[int]
 ) -> list[float] | None:
-    """The weight of each class, by label; their mean over the training samples is 1.
+    """Return the weight of each class, by label, with a mean of 1 over the training samples.
 
     Args:
-        weights: of the spec, without problems (`find_weight_problems`).
-        classes: names by label.
-        counts: training samples of each class.
+        weights: Class weights of the spec, without problems (`find_weight_problems`).
+        classes: Class names by label.
+        counts: Training samples of each class.
 
     Returns:
-        None where every sample counts the same.
+        The weights, or None if every sample counts the same.
     """
     if weights is None:
         return None
@@ -82,7 +85,7 @@ def compute_class_weights(
     elif isinstance(weights, list):
         raw = list(weights)
     else:
-        # A class without training samples is in no batch, so its weight is of no matter.
+        # A class without training samples is in no batch, so its weight does not matter.
         raw = [1 / count if count else 0.0 for count in counts]
     total = sum(weight * count for weight, count in zip(raw, counts, strict=True))
     scale = sum(counts) / total if total > 0 else 1.0
@@ -92,7 +95,7 @@ def compute_class_weights(
 def _find_nothing_left(weights: Sequence[float]) -> list[tuple[str, str]]:
     if any(weight > 0 for weight in weights):
         return []
-    return [(POINTER, "every class has a weight of 0, so there is nothing to learn")]
+    return [(POINTER, "every class has weight 0; give at least one class a positive weight")]
 
 
 def _few(names: Sequence[str]) -> str:

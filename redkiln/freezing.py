@@ -1,4 +1,4 @@
-"""What tasks whose models have trained weights to start from share: freezing the backbone."""
+"""Freezing the backbone, shared by tasks whose models can start from trained weights."""
 
 from typing import Self
 
@@ -8,31 +8,31 @@ from redkiln.class_weights import ClassifierTraining
 
 
 class TunedTraining(ClassifierTraining):
-    """Training of classifiers that may begin with their head alone."""
+    """Training of classifiers that can first train their head alone."""
 
     freeze_backbone_epochs: int = Field(
         0,
         ge=0,
         le=100_000,
-        description="First epochs in which only the model's head is trained; for models that start "
-        "from trained weights.",
+        description="Number of first epochs in which only the model's head is trained. Only for "
+        "models that start from trained weights.",
     )
 
     @model_validator(mode="after")
     def _train_longer_than_frozen(self) -> Self:
         if self.epochs is not None and self.freeze_backbone_epochs > self.epochs:
-            raise ValueError("freeze_backbone_epochs is not larger than epochs")
+            raise ValueError("freeze_backbone_epochs must not be larger than epochs")
         return self
 
 
 def check_frozen(training: TunedTraining, *, pretrained: str | None) -> None:
-    """See that what is frozen has learnt something.
+    """Check that frozen weights are trained weights.
 
     Raises:
-        ValueError: a model with random weights would keep them.
+        ValueError: The model starts from random weights, which would stay random.
     """
     if training.freeze_backbone_epochs and pretrained is None:
         raise ValueError(
-            "training.freeze_backbone_epochs is for models that start from trained weights; "
-            "say which in model.pretrained"
+            "training.freeze_backbone_epochs needs a model that starts from trained weights; "
+            "name them in model.pretrained"
         )

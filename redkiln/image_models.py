@@ -1,4 +1,4 @@
-"""Which networks an image task trains: where they come from and how a spec names them."""
+"""The networks of image tasks: where they come from and how a spec names them."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -26,39 +26,41 @@ TRANSFORMERS: dict[str, str] = {
     "swin": "swin",
     "vit": "vit",
 }
-"""Short names, and transformers' type of model behind each; by its type any other can be named."""
+"""Short names -> model types of transformers; any other model is named by its type."""
 
 
 class Options(StrictModel):
-    """What the model is given and a few of its own settings."""
+    """The model's input and a few settings of the network."""
 
     image_size: Auto | Annotated[int, Field(ge=8, le=512)] = Field(
         "auto",
-        description="Side of the square input in pixels; `auto` is what a pretrained model was "
-        "made for, else the data set's own size, 224 at most.",
+        description="Side of the square input in pixels. `auto` is the size that a pretrained "
+        "model was trained with, otherwise that of the data set's images, but at most 224.",
     )
     resize: Literal["stretch", "crop", "pad"] = Field(
         "stretch",
-        description="How an image of another shape is brought to the input size: stretched, "
-        "centre-cropped, or padded with black.",
+        description="How an image of another shape is fitted to the input: `stretch`, centre "
+        "`crop`, or `pad` with black.",
     )
     channels: Auto | Literal[1, 3] = Field(
         "auto",
-        description="1 for grey, 3 for RGB; `auto` is what a pretrained model was made for, else "
-        "what the data set's images are.",
+        description="1 for grey, 3 for RGB. `auto` is what a pretrained model was trained with, "
+        "otherwise what the data set's images have.",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Of mnist-cnn; the others have none.")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="Dropout of mnist-cnn; other models ignore it."
+    )
 
 
 class Model(Shorthand):
-    """Which network is trained, and from which weights on.
+    """The network to train, and the weights that it starts from.
 
-    As a text it is `name`, `source:name`, or `job:<id>`.
+    A string is short for the model's name: `name`, `source:name`, or `job:<id>`.
     """
 
     source: Source = Field(
         "builtin",
-        description="Where the architecture comes from; follows from a known name. `job` takes "
+        description="Where the architecture comes from; inferred if the name is known. `job` uses "
         "the architecture of the job in `pretrained`.",
     )
     name: str = Field(
@@ -67,26 +69,27 @@ class Model(Shorthand):
         max_length=200,
         description="A built-in architecture (`mnist-cnn`, `amdnet`, `resnet18`, `cifar-fast`), a "
         "short name or type of transformers (`resnet`, `convnext`, `vit`, ...), `timm:<name>` or "
-        "`job:<id>`. `auto` is `mnist-cnn` for grey images of up to 32 pixels and otherwise "
-        "`resnet18`; with `pretrained` it is the architecture that belongs to the weights.",
+        "`job:<id>`. `auto` is the architecture of `pretrained` if that is given, otherwise "
+        "`mnist-cnn` for grey images of up to 32 pixels and `resnet18` for others.",
     )
     pretrained: str | None = Field(
         None,
         min_length=1,
         max_length=300,
-        description="First weights: `org/name` or `org/name@revision` of the hub, a folder of the "
-        "worker's models, or `job:<id>` for the weights of another job; otherwise random.",
+        description="Weights to start from: `org/name` or `org/name@revision` on the Hugging Face "
+        "Hub, a folder of the worker's models, or `job:<id>` for another job's weights. Without it "
+        "the weights are random.",
     )
     config: dict[str, Any] = Field(
         default_factory=dict,
-        description="For transformers: fields of the architecture's configuration that differ from "
-        "its defaults or from the pretrained model's; for timm: arguments of `create_model`. The "
-        "resolved spec has the whole configuration.",
+        description="For transformers: fields of the model's configuration that differ from the "
+        "defaults of its type or from the pretrained model. For timm: arguments of create_model. "
+        "The resolved spec has the whole configuration.",
     )
     initial_weights: str | None = Field(
         None,
-        description="Filled in by the worker: the commit of the hub or the sha256 that it took for "
-        "`pretrained`. In a submitted spec it pins them: the worker refuses any others.",
+        description="Exact version of `pretrained` that the worker used: a commit of the hub, or a "
+        "sha256. If a submitted spec sets it, any other version is refused.",
     )
     options: Options = Field(default_factory=Options)
 
@@ -104,8 +107,8 @@ class Model(Shorthand):
     def _know(cls, name: str, info: ValidationInfo) -> str:
         if info.data.get("source") == "builtin" and name not in BUILTIN:
             hint = suggest(name, [*BUILTIN, *TRANSFORMERS])
-            message = "unknown model {name}{hint}; others by their source: timm:<name>, "
-            message += "transformers:<type>"
+            message = "unknown model {name}{hint}; write other models with their source: "
+            message += "timm:<name>, transformers:<type>"
             raise PydanticCustomError("unknown_name", message, {"name": repr(name), "hint": hint})
         return name
 
@@ -115,16 +118,18 @@ class Model(Shorthand):
     @model_validator(mode="after")
     def _agree(self) -> "Model":
         if self.source == "job" and not is_job(self.pretrained):
-            raise ValueError("a model of source job is named by pretrained: job:<id>")
+            raise ValueError("with source job, name the job in pretrained: job:<id>")
         if self.source == "builtin" and self.pretrained is not None and not is_job(self.pretrained):
             raise ValueError(
-                "built-in models have no pretrained weights but another job's (job:<id>); write "
-                "source: transformers or source: timm for those of the hub"
+                "built-in models can only start from another job's weights (job:<id>); for weights "
+                "of the hub write source: transformers or source: timm"
             )
         if self.config and self.source not in ("transformers", "timm"):
-            raise ValueError("config is for models of transformers and timm")
+            raise ValueError("config only applies to models of transformers and timm")
         if self.source in ("transformers", "timm") and self._is_nameless():
-            raise ValueError(f"name a model of {self.source}, or its pretrained weights")
+            raise ValueError(
+                f"source {self.source} needs the name of a model or its pretrained weights"
+            )
         return self
 
     def _is_nameless(self) -> bool:
@@ -132,7 +137,7 @@ class Model(Shorthand):
 
 
 def _with_source(value: dict[str, Any]) -> dict[str, Any]:
-    """A model's fields with its source said: by a prefix, by a known name, or by its weights."""
+    """Return a model's fields with the source implied by a prefix, a known name or the weights."""
     name, pretrained = value.get("name", "auto"), value.get("pretrained")
     if "source" in value or not isinstance(name, str):
         return value

@@ -1,4 +1,4 @@
-"""How a spec says which weights a model starts from: `job:<id>` for those of another job."""
+"""How a spec names the weights of another job to start from: `job:<id>`."""
 
 import re
 from typing import Any, TypeGuard
@@ -10,12 +10,12 @@ _JOB = re.compile(r"job:job_[A-Za-z0-9_-]{1,64}")
 
 
 def is_job(value: object) -> TypeGuard[str]:
-    """Whether this names a job's weights, rightly or not."""
+    """Return whether a value names a job's weights, well-formed or not."""
     return isinstance(value, str) and value.startswith(JOB_PREFIX)
 
 
 def expand_job(model: Any) -> Any:
-    """A model's fields as they were written, with a job that stands as its name in `pretrained`."""
+    """Return a model's fields with a job that was given as the name moved to `pretrained`."""
     fields = {"name": model} if isinstance(model, str) else model
     if not isinstance(fields, dict) or not is_job(fields.get("name")):
         return fields
@@ -23,25 +23,25 @@ def expand_job(model: Any) -> Any:
 
 
 def check_job(pretrained: str | None) -> str | None:
-    """The same, if what names a job names one as jobs are named.
+    """Return the value, after checking the job id in it if it names a job.
 
     Raises:
-        ValueError: it does not.
+        ValueError: The job id is malformed.
     """
     if is_job(pretrained) and _JOB.fullmatch(pretrained) is None:
-        raise ValueError("after job: stands a job's id, as in job:job_01j...")
+        raise ValueError("job: must be followed by the id of a job, e.g. job:job_01j...")
     return pretrained
 
 
 def check_pinned(initial_weights: str | None, info: ValidationInfo) -> str | None:
-    """The same, if the model has a `pretrained` that it can be said of.
+    """Return the value, after checking that the model has a `pretrained` that it can refer to.
 
     Raises:
-        ValueError: it starts from random weights.
+        ValueError: The model starts from random weights.
     """
     if initial_weights is not None and info.data.get("pretrained", "") is None:
         raise ValueError(
-            "says which version of pretrained is to be taken; name that, or leave this out to "
-            "start from random weights"
+            "initial_weights is the version of pretrained, which is not set; set pretrained, or "
+            "remove initial_weights to start from random weights"
         )
     return initial_weights

@@ -1,8 +1,8 @@
 """Job spec v1: what a user asks for.
 
-The parts that tasks share are here; each task adds its own in `redkiln.tasks.<task>` by subclassing
-`TrainingSpec`, or `JobSpec` where it trains nothing that is exported. Everything but `dataset` has
-a default, and `auto` stays `auto` until a worker resolves it.
+This module holds the parts that tasks share. Each task adds its own in `redkiln.tasks.<task>` by
+subclassing `TrainingSpec`, or `JobSpec` if it does not train a model to export. Everything except
+`dataset` has a default, and `auto` stays `auto` until a worker resolves it.
 """
 
 import re
@@ -29,8 +29,8 @@ def _check_name(value: str) -> str:
     if _NAME.fullmatch(value) is None:
         raise PydanticCustomError(
             "string_pattern_mismatch",
-            "a name has 1 to 100 letters, digits, spaces, `.`, `_` or `-` and begins with a letter "
-            "or digit",
+            "a name must have 1 to 100 letters, digits, spaces, `.`, `_` or `-`, and start with a "
+            "letter or digit",
         )
     return value
 
@@ -50,7 +50,7 @@ Metadata = Annotated[
 
 
 class StrictModel(BaseModel):
-    """A part of a spec: unknown fields are errors, numbers are never strings."""
+    """A part of a spec: unknown fields are errors, and strings are not converted to numbers."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, validate_default=True, allow_inf_nan=False
@@ -58,7 +58,7 @@ class StrictModel(BaseModel):
 
 
 class Shorthand(StrictModel):
-    """A part that may be written as its name alone: `model: resnet18`."""
+    """A part that can be written as just its name: `model: resnet18`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -70,9 +70,9 @@ class Sgd(Shorthand):
     """Stochastic gradient descent with momentum."""
 
     name: Literal["sgd"] = "sgd"
-    lr: float = Field(0.05, gt=0, le=100, description="Highest learning rate of the schedule.")
+    lr: float = Field(0.05, gt=0, le=100, description="Peak learning rate; the schedule scales it.")
     momentum: float = Field(0.9, ge=0, lt=1, description="Share of the last update that is kept.")
-    nesterov: bool = Field(True, description="Nesterov's momentum; ignored when momentum is 0.")
+    nesterov: bool = Field(True, description="Use Nesterov momentum; ignored if momentum is 0.")
     weight_decay: float = Field(
         5e-4, ge=0, le=1, description="Weight decay: this times the weights is added to gradients."
     )
@@ -82,7 +82,7 @@ class AdamW(Shorthand):
     """Adam with decoupled weight decay."""
 
     name: Literal["adamw"] = "adamw"
-    lr: float = Field(2e-3, gt=0, le=100, description="Highest learning rate of the schedule.")
+    lr: float = Field(2e-3, gt=0, le=100, description="Peak learning rate; the schedule scales it.")
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
         (0.9, 0.999),
         strict=False,
@@ -97,14 +97,14 @@ class AdamW(Shorthand):
 class Muon(Shorthand):
     """Momentum with orthogonal updates for weight matrices and convolutions; AdamW for the rest.
 
-    The rate of both is on AdamW's scale. Source: Jordan et al., kellerjordan.github.io/posts/muon;
-    the scale: Liu et al., arXiv:2502.16982, section 2.2.
+    Both use AdamW's scale of learning rates. Source: Jordan et al.,
+    kellerjordan.github.io/posts/muon; for the scale Liu et al., arXiv:2502.16982, section 2.2.
     """
 
     name: Literal["muon"] = "muon"
-    lr: float = Field(2e-3, gt=0, le=100, description="Highest learning rate of the schedule.")
+    lr: float = Field(2e-3, gt=0, le=100, description="Peak learning rate; the schedule scales it.")
     momentum: float = Field(0.95, ge=0, lt=1, description="Share of the last update that is kept.")
-    nesterov: bool = Field(True, description="Nesterov's momentum.")
+    nesterov: bool = Field(True, description="Use Nesterov momentum.")
     weight_decay: float = Field(
         0.01, ge=0, le=1, description="Weight decay: a step shrinks weights by `lr` times this."
     )
@@ -123,44 +123,38 @@ Optimizer = Annotated[
 
 
 class Schedule(Shorthand):
-    """How the learning rate changes from step to step, after a warm-up."""
+    """How the learning rate changes during training, after a warm-up."""
 
     name: Literal["constant", "cosine", "linear", "one-cycle"] = Field(
         "cosine",
-        description="How the learning rate changes. `cosine` and `linear` fall to zero at the last "
-        "step, `constant` does not change, `one-cycle` rises from a 25th of the rate and falls to "
-        "almost zero, both as cosines.",
+        description="`cosine` and `linear` fall to zero at the last step, `constant` stays, and "
+        "`one-cycle` rises from 1/25 of the rate and falls to almost zero, both along a cosine.",
     )
     warmup_fraction: Auto | Annotated[float, Field(ge=0, le=0.9)] = Field(
         "auto",
-        description="Share of all steps in which the rate rises. `auto` is 0.3 for `one-cycle`, "
-        "0.1 for `cosine` and `linear` on images and texts, and 0 otherwise.",
+        description="Fraction of all steps in which the rate rises. `auto` is 0.3 for `one-cycle`, "
+        "0.1 for `cosine` and `linear` on images and text, and 0 otherwise.",
     )
 
 
 class EarlyStopping(StrictModel):
-    """End training when a metric of the validation split has ceased to improve."""
+    """Stop training when a validation metric no longer improves."""
 
     metric: str = Field(
         "val/loss",
-        description="The metric that must improve: `val/loss` or `val/accuracy`; on texts and "
-        "tables also `val/macro_f1`; in a regression `val/loss`, `val/rmse`, `val/mae` or "
-        "`val/r2`.",
+        description="Metric to watch: `val/loss` or `val/accuracy`; on texts and tables also "
+        "`val/macro_f1`; in a regression `val/loss`, `val/rmse`, `val/mae` or `val/r2`.",
     )
-    patience: int = Field(
-        5, ge=1, le=10_000, description="Epochs without an improvement before training ends."
-    )
-    min_delta: float = Field(
-        0.0, ge=0, description="Smallest change of the metric that counts as an improvement."
-    )
+    patience: int = Field(5, ge=1, le=10_000, description="Epochs to wait for an improvement.")
+    min_delta: float = Field(0.0, ge=0, description="Smallest change that is an improvement.")
 
 
 class Training(StrictModel):
-    """How the model is trained. Tasks add their own fields (augmentation, say).
+    """How the model is trained. Tasks add their own fields, such as augmentation.
 
     Attributes:
-        metrics: what is measured after each epoch, and which way is better.
-        default_epochs: where neither epochs nor steps are given.
+        metrics: Metrics measured after each epoch, and whether lower or higher is better.
+        default_epochs: Number of epochs if neither epochs nor steps is set.
     """
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
@@ -173,20 +167,19 @@ class Training(StrictModel):
         None, ge=1, le=100_000, description="Passes over the training split; 10 if steps is unset."
     )
     steps: int | None = Field(
-        None, ge=1, le=1_000_000_000, description="Optimiser updates, instead of epochs."
+        None, ge=1, le=1_000_000_000, description="Optimiser updates; an alternative to epochs."
     )
     batch_size: Auto | Annotated[int, Field(ge=1, le=65536)] = Field(
         "auto",
         description="Samples per optimiser step. `auto` measures several sizes and takes the "
-        "smallest that is within 5 % of the fastest, at most 1024 and at most a 50th of the "
-        "training samples.",
+        "smallest one within 5 % of the fastest, up to 1024 and 1/50 of the training samples.",
     )
     accumulation: int = Field(
         1,
         ge=1,
         le=1024,
-        description="Micro steps per optimiser step. When the device runs out of memory, Redkiln "
-        "doubles it, keeps the batch size and warns.",
+        description="Micro steps in each optimiser step. Doubled, with a warning, when the device "
+        "runs out of memory; the batch size stays the same.",
     )
     optimizer: Optimizer = Field(
         default_factory=AdamW,
@@ -196,9 +189,9 @@ class Training(StrictModel):
     schedule: Schedule = Field(default_factory=Schedule)
     precision: Literal["auto", "fp32", "fp16", "bf16"] = Field(
         "auto",
-        description="Number format of the forward pass; weights stay in float32. `auto` follows "
-        "the GPU; on a CPU that multiplies bf16 it takes bf16 if a trial shows it to be faster. "
-        "With `fp16` losses are scaled, and steps whose gradients overflow are skipped and counted "
+        description="Data type of the forward pass; weights stay in float32. `auto` follows the "
+        "GPU; on a CPU that multiplies bf16 it takes bf16 if a trial shows it to be faster. With "
+        "fp16 the loss is scaled, and steps whose gradients overflow are skipped and counted "
         "(`skipped_steps`).",
     )
     clip_norm: float | None = Field(
@@ -212,51 +205,46 @@ class Training(StrictModel):
         gt=0,
         lt=1,
         description="Decay of a moving average of the weights, which is then scored and exported. "
-        "0.99 suits hundreds of steps, 0.999 thousands.",
+        "0.99 suits some hundred steps, 0.999 some thousand.",
     )
     early_stopping: EarlyStopping | None = Field(
-        None, description="End training before the last epoch when a metric no longer improves."
+        None, description="Stop before the last epoch when a metric no longer improves."
     )
     validation_fraction: float = Field(
         0.1,
         ge=0,
         le=0.5,
-        description="Share of each class's training samples that is used to choose the best epoch "
-        "instead of for training: of classifiers the one with the highest accuracy, then with the "
-        "lowest loss. The data set's seed decides which samples.",
+        description="Fraction of each class's training samples used to choose the best epoch: of "
+        "classifiers by accuracy, then by loss. The data set's seed decides which samples.",
     )
     checkpoint_seconds: float = Field(
         60.0,
         ge=1,
         le=86_400,
-        description="Longest time between two checkpoints. One is also written after every epoch.",
+        description="Longest time between two checkpoints. Each epoch also ends with one.",
     )
     keep_checkpoints: int = Field(
-        2,
-        ge=1,
-        le=100,
-        description="How many of the newest checkpoints are kept in addition to the best one.",
+        2, ge=1, le=100, description="Newest checkpoints to keep, in addition to the best one."
     )
     compile: Literal["auto", "off", "default"] = Field(
         "auto",
-        description="`default` trains with torch.compile. `auto` does so if training is long "
-        "enough to repay the compilation and a measurement shows it to be faster with equal "
-        "results.",
+        description="`default` trains through torch.compile. `auto` does so if training is long "
+        "enough to gain from it and a test showed it to be faster with the same numbers.",
     )
     gradient_checkpointing: Literal["auto", "on", "off"] = Field(
         "auto",
-        description="Compute activations a second time instead of keeping them. `auto` does so "
-        "when even the smallest micro step does not fit into memory.",
+        description="Recompute activations instead of keeping them in memory. `auto` does so if "
+        "even the smallest micro step does not fit into memory.",
     )
     on_divergence: Literal["stop", "rollback"] = Field(
         "stop",
-        description="What to do when a loss becomes NaN or infinite: `stop`, or `rollback` to the "
-        "last good checkpoint with half the learning rate, at most 3 times.",
+        description="What to do when the loss is no longer a finite number: `stop`, or `rollback` "
+        "to the last good checkpoint with half the learning rate, at most 3 times.",
     )
     profile: bool = Field(
         False,
-        description="Profile a few steps after the first ones. The job's files then include a "
-        "trace (`trace.json.gz`) and a table of what takes the time (`profile.md`).",
+        description="Profile a few steps near the start. Adds a trace (`trace.json.gz`) and a "
+        "table of where the time goes (`profile.md`) to the job's files.",
     )
     seed: int = Field(
         0,
@@ -269,7 +257,7 @@ class Training(StrictModel):
     @model_validator(mode="after")
     def _need_one_length(self) -> Self:
         if self.epochs is not None and self.steps is not None:
-            raise ValueError("give epochs or steps, not both")
+            raise ValueError("epochs and steps exclude each other; remove one of them")
         if self.epochs is None and self.steps is None:
             self.__dict__["epochs"] = self.default_epochs
         return self
@@ -280,14 +268,16 @@ class Training(StrictModel):
             return self
         if self.early_stopping.metric not in self.metrics:
             known = ", ".join(self.metrics)
-            raise ValueError(f"early_stopping.metric is one of {known}")
+            raise ValueError(f"early_stopping.metric must be one of {known}")
         if self.validation_fraction == 0:
-            raise ValueError("early_stopping needs a validation_fraction above 0")
+            raise ValueError(
+                "early_stopping needs a validation split; set validation_fraction above 0"
+            )
         return self
 
 
 class Export(StrictModel):
-    """What the ONNX must be, and how close to the trained model."""
+    """The ONNX file to write, and how closely it must match the trained model."""
 
     opset: int = Field(20, ge=18, le=23, description="ONNX operator set of the file.")
     tolerance: float = Field(
@@ -300,12 +290,11 @@ class Export(StrictModel):
         0.005,
         ge=0,
         le=1,
-        description="How much lower the task's metric may be under ONNX Runtime; in a regression, "
-        "the share by which `rmse` may grow.",
+        description="How much worse the task's metric may be under ONNX Runtime. For a regression: "
+        "the fraction by which the error may grow.",
     )
     require_verified: bool = Field(
-        False,
-        description="Fail the job, instead of warning, if the exported model fails its check.",
+        False, description="Fail the job, instead of warning, if the export is not verified."
     )
 
 
@@ -314,23 +303,22 @@ class Resources(StrictModel):
 
     device: Literal["any", "gpu", "cpu"] = Field(
         "any",
-        description="`gpu` never trains on a CPU; `any` does so only if no live worker has a GPU.",
+        description="`gpu` never trains on a CPU; `any` does so only if no worker has a GPU.",
     )
     arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]] = Field(
-        default_factory=list,
-        description="Allowed GPU architectures, such as `[gfx1100]`; all if empty.",
+        default_factory=list, description="Allowed GPU architectures (gfx1100, ...); all if empty."
     )
     gpus: int = Field(
         1,
         ge=1,
         le=64,
-        description="GPUs that the job needs at once, of one worker and one architecture. They "
+        description="GPUs that the job uses at once, of one worker and one architecture. They "
         "share each batch.",
     )
     allow_fewer: bool = Field(
         False,
-        description="Train on one GPU, with a warning, if the GPUs cannot exchange data; otherwise "
-        "the job fails as `gpu_links`.",
+        description="If the GPUs turn out to be unable to exchange data, train on one GPU and say "
+        "so. Otherwise the job fails as `gpu_links`.",
     )
     max_duration_seconds: float | None = Field(
         None, gt=0, description="Running time after which the job is stopped and fails."
@@ -338,26 +326,21 @@ class Resources(StrictModel):
 
 
 class Retry(StrictModel):
-    """Two budgets: what the job does wrong, and what happens to its workers."""
+    """Separate limits on restarts: after failures of the job and after losses of its worker."""
 
-    failures: int = Field(
-        2,
-        ge=0,
-        le=100,
-        description="Restarts after a failed trainer, if another attempt may help.",
-    )
-    lost_workers: int = Field(10, ge=0, le=1000, description="Restarts after a lost worker.")
+    failures: int = Field(2, ge=0, le=100, description="Restarts after the trainer failed.")
+    lost_workers: int = Field(10, ge=0, le=1000, description="Restarts after losing a worker.")
 
 
 class JobSpec(StrictModel):
     """The parts of a job spec that all tasks share.
 
     Attributes:
-        exports: whether a model follows, which a process of its own exports and checks; the
-            trainer of any other task leaves the job's files and its result itself.
-        max_gpus: how many GPUs one job of the task can make use of.
-        reads_any_dataset: whether data of whatever task will do.
-        required: the least that must be written beside the task, with words that stand for it.
+        exports: Whether the task trains a model that a separate process exports and checks.
+            Otherwise the trainer writes the job's files and its result itself.
+        max_gpus: Largest number of GPUs that a job of the task can use.
+        reads_any_dataset: Whether the task accepts data sets of all tasks.
+        required: The least that a spec must contain in addition to the task, with placeholders.
     """
 
     exports: ClassVar[bool] = False
@@ -367,17 +350,14 @@ class JobSpec(StrictModel):
 
     name: Name | None = Field(
         None,
-        description="Name of the job and of its output folder; by default after the data set or "
-        "the task.",
+        description="Name for people, by default after the data set or the task; also names the "
+        "folder of downloaded results.",
     )
     task: str
     resources: Resources = Field(default_factory=Resources)
     retry: Retry = Field(default_factory=Retry)
     priority: int = Field(
-        0,
-        ge=-100,
-        le=100,
-        description="Jobs with a higher priority run first; of equal ones, the older job.",
+        0, ge=-100, le=100, description="Higher runs first; at equal priority the older job."
     )
     metadata: Metadata = Field(
         default_factory=dict,
@@ -386,7 +366,7 @@ class JobSpec(StrictModel):
 
     @property
     def dataset_reference(self) -> str | None:
-        """The data set by its owner's word; None where the task reads none."""
+        """The data set as the owner named it; None if the task reads no data set."""
         return None
 
 
@@ -398,13 +378,12 @@ class TrainingSpec(JobSpec):
     max_gpus: ClassVar[int] = 64
 
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
-        description="A data set's id, its name (which means the newest ready one), or a built-in "
-        "set such as `builtin:digits`."
+        description="Data set: its id, its name (the newest ready one), or e.g. builtin:digits.",
     )
     training: Training = Field(default_factory=Training)
     export: Export = Field(default_factory=Export)
 
     @property
     def dataset_reference(self) -> str | None:
-        """The data set by its owner's word."""
+        """The data set as the owner named it."""
         return self.dataset

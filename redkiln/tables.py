@@ -1,15 +1,15 @@
-"""What a table is once it is validated: typed columns, a target, and splits that are frozen.
+"""Validated tables: typed columns, a target, and frozen splits.
 
-The service reads what was uploaded (CSV, TSV, JSON lines, Parquet) once and keeps it as one Parquet
-file, which is the data set's index and all that a worker reads. Its rows are those of the training
-split and then those of the test split; its schema's metadata holds a `TableIndex` as JSON under
-`METADATA_KEY`. Its columns:
+The service reads the uploaded table (CSV, TSV, JSON lines, Parquet) once and keeps it as one
+Parquet file, which is the data set's index and all that a worker reads. The rows of the training
+split come first, then those of the test split. The metadata of the schema holds a `TableIndex` as
+JSON under `METADATA_KEY`. The columns are:
 
-    <name of a feature>  numeric: double, null where missing; categorical: int32, place in the
+    <name of a feature>  numeric: double, null where missing; categorical: int32, index into the
                          column's `categories`, null where missing; text: string, never null
-    TARGET               int32, place in `classes`; for regression double, never null nor NaN
-    RANK                 int32, place in the frozen random order of the row's class and split, from
-                         0; for regression all rows of a split are one class
+    TARGET               int32, index into `classes`; for regression double, never null or NaN
+    RANK                 int32, position in the frozen random order of the row's class and split,
+                         from 0; for regression all rows of a split are one class
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from redkiln.datasets import take_fraction
 from redkiln.spec import StrictModel
 
 METADATA_KEY = "redkiln"
-"""Of the Parquet schema's metadata."""
+"""Key in the metadata of the Parquet schema."""
 TARGET = "__target__"
 RANK = "__rank__"
 
@@ -42,11 +42,11 @@ FILE_TYPES = {
     ".data": "application/octet-stream",
     ".dat": "application/octet-stream",
 }
-"""How the files of tables end, and their media types; any of them may have `.gz` behind it."""
+"""Suffixes of table files -> media types; each may be followed by `.gz`."""
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
-"""What a delimiter may be called where it is awkward to type."""
+"""Names for delimiters that are awkward to type."""
 MISSING_WORDS = ("NA", "N/A", "#N/A", "NaN", "-NaN", "null", "None", "?")
-"""What stands for no value, in any case, where the owner of a table says nothing else."""
+"""Words for a missing value, in any case, unless the owner of a table gives others."""
 
 
 def _read_delimiter(value: str) -> str:
@@ -54,7 +54,9 @@ def _read_delimiter(value: str) -> str:
     is_one = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\n\r\0'
     if not is_one or delimiter.isalnum():
         names = ", ".join(DELIMITER_NAMES)
-        raise ValueError(f"a delimiter is one character that is no letter or digit, or {names}")
+        raise ValueError(
+            f"a delimiter must be one character other than a letter or digit, or one of {names}"
+        )
     return delimiter
 
 
@@ -68,75 +70,83 @@ def _drop_empty(words: list[str] | None) -> list[str] | None:
 
 
 class TableOptions(StrictModel):
-    """What an owner says about a table; the rest is inferred from its content."""
+    """What the owner says about a table; the rest is inferred from its content."""
 
     task: TableTask | None = Field(
-        None, description="Inferred from the target and from whether there is a text column."
+        None, description="Task; inferred from the target and the presence of a text column."
     )
     target: ColumnName | None = Field(
-        None, description="Column to predict; by its name (label, class, target...) or the last."
+        None,
+        description="Column to predict. Inferred: a column with a usual name (label, class, "
+        "target, ...), otherwise the last one.",
     )
-    text: ColumnName | None = Field(None, description="Column of a text-classification's text.")
+    text: ColumnName | None = Field(
+        None, description="Column with the text, for text-classification."
+    )
     columns: dict[ColumnName, ColumnUse] = Field(
         default_factory=dict,
         max_length=100_000,
-        description="What columns are used as, where the inferred type is not the right one.",
+        description="Use of columns by name, where the inferred type is wrong.",
     )
     header: bool | None = Field(
         None, description="Whether the first row of a CSV or TSV names the columns."
     )
     delimiter: Annotated[str, AfterValidator(_read_delimiter)] | None = Field(
-        None, description="Between the fields of a CSV: one character, or `tab`."
+        None, description="Separator between the fields of a CSV: one character, or `tab`."
     )
     decimal: DecimalMark | None = Field(
         None,
-        description="What stands before the decimals of numbers that are text, `.` or `,`; the "
-        "other one may separate their thousands. Inferred where the numbers of a column tell.",
+        description="Decimal mark of numbers that are stored as text: `.` or `,`; the other one "
+        "may separate thousands. Inferred if a column's numbers show which one it is.",
     )
     missing: Annotated[list[MissingWord] | None, AfterValidator(_drop_empty)] = Field(
         None,
         max_length=100,
-        description="Words that stand for no value, in any case, instead of "
-        f"{', '.join(MISSING_WORDS)}; a number among them also by its value. What is empty always "
-        "is missing; an empty word alone leaves it at that.",
+        description="Words that mean a missing value, in any case, instead of "
+        f"{', '.join(MISSING_WORDS)}. A number among them also matches by value. Empty fields "
+        "are always missing; a list with only an empty word means that nothing else is.",
     )
 
     classes: list[ClassName] | None = Field(
         None,
         min_length=2,
         max_length=1000,
-        description="All classes of the target, in the order of their labels; sorted if unset.",
+        description="All classes of the target in the order of their labels; sorted if unset.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.classes is not None and self.task == "tabular-regression":
-            raise ValueError("classes are for a classification, and the task is tabular-regression")
+            raise ValueError(
+                "classes only apply to a classification, but the task is tabular-regression"
+            )
         if self.classes is not None and len(set(self.classes)) < len(self.classes):
-            raise ValueError("classes name one twice")
+            raise ValueError("classes contains the same class twice")
         texts = [name for name, use in self.columns.items() if use == "text"]
         if self.text is not None and self.task not in (None, "text-classification"):
-            raise ValueError(f"text is for text-classification, and the task is {self.task}")
+            raise ValueError(f"text only applies to text-classification, not to {self.task}")
         if texts and self.task not in (None, "text-classification"):
-            raise ValueError(f"{self.task} reads no text column; use categorical or ignored")
+            raise ValueError(
+                f"{self.task} cannot use a text column; use it as categorical or ignored"
+            )
         if len({*texts, *([self.text] if self.text else [])}) > 1:
-            raise ValueError("text-classification reads one text column; name one")
+            raise ValueError("text-classification reads one text column; name only one")
         if self.target is not None and (self.target == self.text or self.target in self.columns):
-            raise ValueError("the target cannot be a column that is learnt from")
+            raise ValueError("the target cannot also be a feature; remove it from text and columns")
         return self
 
     @property
     def text_column(self) -> str | None:
-        """The text column, in whichever of the two ways it was named."""
+        """The text column, whether it was named by `text` or by `columns`."""
         return self.text or next((n for n, use in self.columns.items() if use == "text"), None)
 
     @property
     def missing_words(self) -> list[str]:
-        """The words in effect that stand for no value, beside what is empty."""
+        """The words that mean a missing value, in addition to empty fields."""
         return list(MISSING_WORDS) if self.missing is None else self.missing
 
     def given(self) -> dict[str, object]:
-        """What was said, and nothing of what was not."""
+        """Return the options that were given."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -144,13 +154,13 @@ class Column(BaseModel):
     """A feature column.
 
     Attributes:
-        categories: of a categorical column, its values in the training split, most frequent first;
-            a value that only the test split has counts as missing.
-        num_missing: rows without a value.
-        mean: of a numeric column's training rows that have a value; 0 where none has.
-        std: standard deviation of the same, 1 where it would be 0.
-        minimum: smallest of the same.
-        maximum: largest of the same.
+        categories: Values of a categorical column in the training split, most frequent first.
+            Values that occur only in the test split count as missing.
+        num_missing: Rows without a value.
+        mean: Mean of a numeric column over the training rows with a value; 0 if there are none.
+        std: Standard deviation of the same; 1 where it would be 0.
+        minimum: Smallest value of the same.
+        maximum: Largest value of the same.
     """
 
     name: str
@@ -167,15 +177,15 @@ class TableIndex(BaseModel):
     """The columns and splits of a table.
 
     Attributes:
-        columns: features, in the file's order; one text column for text-classification.
-        target: the name that the target's column has in the file.
-        classes: names, by label; sorted where their owner said no order; empty for regression.
-        target_mean: of the training rows, for regression.
-        target_std: of the same; 1 where it would be 0.
-        num_train: the first rows of the file are the training split,
-        num_test: and those after them the test split.
-        held_out_test: the test split was cut from the training rows.
-        missing_numbers: numbers that stood for no value, and are null in the columns.
+        columns: Features in the file's order; one text column for text-classification.
+        target: Name of the target column in the file.
+        classes: Class names by label, sorted unless the owner gave an order; empty for regression.
+        target_mean: Mean of the target over the training rows, for regression.
+        target_std: Standard deviation of the same; 1 where it would be 0.
+        num_train: Rows of the training split, which come first.
+        num_test: Rows of the test split, which follow.
+        held_out_test: Whether the test split was cut from the training rows.
+        missing_numbers: Numbers that meant a missing value, and are null in the columns.
     """
 
     format: Literal[1] = 1
@@ -196,13 +206,13 @@ class TableIndex(BaseModel):
 def split_table(
     labels: Sequence[int], ranks: Sequence[int], *, num_train: int, validation_fraction: float
 ) -> dict[Literal["train", "validation", "test"], list[int]]:
-    """The rows of each split, by the table's frozen order.
+    """Return the rows of each split, by the table's frozen order.
 
     Args:
         labels: (N,) class of each row; all 0 for regression.
-        ranks: (N,) the RANK column.
-        num_train: of the index.
-        validation_fraction: share of each class's training rows.
+        ranks: (N,) values of the RANK column.
+        num_train: Rows of the training split, from the index.
+        validation_fraction: Fraction of each class's training rows used for validation.
     """
     held = take_fraction(labels[:num_train], ranks[:num_train], fraction=validation_fraction)
     return {
@@ -215,36 +225,37 @@ def split_table(
 def find_other_column(
     theirs: Mapping[str, str], mine: Mapping[str, str], *, job_id: str
 ) -> str | None:
-    """Why a model of one table cannot read another one; None if it can.
+    """Return why a model of one table cannot read another one, or None if it can.
 
     Args:
-        theirs: type of each feature column that the model was trained on.
-        mine: of the other table; order makes no difference.
-        job_id: that trained the model.
+        theirs: Type of each feature column that the model was trained on.
+        mine: Type of each feature column of the other table, in any order.
+        job_id: Job that trained the model.
     """
     for name, kind in theirs.items():
         if name not in mine:
             return (
-                f"{job_id} learnt from the {kind} column {name!r}, which this table does not have "
-                f"or does not use; add it, or register the table again with {name}={kind} among "
-                "its columns, or train from the start"
+                f"{job_id} was trained on the {kind} column {name!r}, which this table lacks or "
+                f"does not use; register the table again with the column and {name}={kind} among "
+                "its columns, or train without that job's weights"
             )
         if mine[name] != kind:
             return (
-                f"column {name!r} is {mine[name]} here and was {kind} for {job_id}; register the "
-                f"table again with {name}={kind} among its columns, or train from the start"
+                f"column {name!r} is {mine[name]} here but was {kind} for {job_id}; register the "
+                f"table again with {name}={kind} among its columns, or train without that job's "
+                "weights"
             )
     for name in mine:
         if name not in theirs:
             return (
-                f"{job_id} did not know column {name!r}; register the table again with "
-                f"{name}=ignored among its columns, or train from the start"
+                f"{job_id} was trained without column {name!r}; register the table again with "
+                f"{name}=ignored among its columns, or train without that job's weights"
             )
     return None
 
 
 def find_file_type(name: str) -> str | None:
-    """The media type of a table's file by its name; None if it does not end like one."""
+    """Return the media type of a table file by its name, or None if it is not a table."""
     lower = name.lower()
     plain = lower.removesuffix(".gz")
     kind = next((kind for ending, kind in FILE_TYPES.items() if plain.endswith(ending)), None)

@@ -1,4 +1,4 @@
-"""The model and the training of a table, for both tabular tasks."""
+"""The models and the training shared by both tabular tasks."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ Width = Annotated[int, Field(ge=1, le=16_384)]
 
 
 class TabularOptions(StrictModel):
-    """A few of the network's own settings; one that starts from another job has that job's."""
+    """Settings of the network; ignored if the model starts from another job."""
 
     hidden: list[Width] = Field(
         default_factory=lambda: [128, 64],
@@ -20,35 +20,35 @@ class TabularOptions(StrictModel):
         description="Width of each hidden layer of `mlp`. With `pretrained`, all options are that "
         "job's.",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each hidden layer of `mlp`.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each hidden layer of mlp.")
     embedding_size: Auto | Annotated[int, Field(ge=1, le=1024)] = Field(
         "auto",
-        description="Length of the vector that `mlp` learns for each category; `auto` follows the "
-        "column with the most categories.",
+        description="Size of the vector that mlp learns for each category; `auto` depends on the "
+        "largest number of categories in a column.",
     )
 
 
 class TabularModel(Shorthand):
-    """Which network is trained, and from which weights on.
+    """The network to train, and the weights that it starts from.
 
-    As a text it is `name`, or `job:<id>`.
+    A string is short for the model's name: `name`, or `job:<id>`.
     """
 
     source: Literal["builtin"] = Field("builtin", description="Where the architecture comes from.")
     name: Literal["mlp", "linear", "auto"] = Field(
         "mlp",
-        description="`mlp` has hidden layers; `linear` has one weight for each number and each "
-        "category; `auto`, the default with `pretrained`, is what that job trained.",
+        description="`mlp` has hidden layers; `linear` has none, only a weight for each number and "
+        "each category. `auto`, the default with `pretrained`, is the model of that job.",
     )
     pretrained: str | None = Field(
         None,
-        description="First weights: `job:<id>` for those of another job on a table with the same "
-        "columns; otherwise random.",
+        description="Weights to start from: `job:<id>` for those of another job whose table has "
+        "the same columns. Without it the weights are random.",
     )
     initial_weights: str | None = Field(
         None,
-        description="Filled in by the worker: the sha256 that it took for `pretrained`. In a "
-        "submitted spec it pins the weights: the worker refuses any others.",
+        description="Exact version of `pretrained` that the worker used: a sha256. If a submitted "
+        "spec sets it, any other version is refused.",
     )
     options: TabularOptions = Field(default_factory=TabularOptions)
 
@@ -66,14 +66,14 @@ class TabularModel(Shorthand):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.pretrained is not None and not is_job(self.pretrained):
-            raise ValueError("a model of a table starts from another job's weights: job:<id>")
+            raise ValueError("pretrained must name another job: job:<id>")
         if self.name == "auto" and self.pretrained is None:
-            raise ValueError("name a model, mlp or linear, or the job to start from in pretrained")
+            raise ValueError("name must be mlp or linear, unless pretrained names a job")
         return self
 
 
 class TabularTraining(Training):
-    """Training of a model of a table: its epochs are cheap, so there are more of them."""
+    """Training on a table; epochs are cheap, so the default is a larger number of them."""
 
     default_epochs: ClassVar[int] = 40
 

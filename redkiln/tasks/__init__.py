@@ -1,7 +1,7 @@
-"""The tasks that a spec can name, and the one door through which a spec is read.
+"""The tasks that a spec can name, and the one function that reads specs.
 
-`parse_spec` turns what a user wrote into a typed spec or into a `SpecError` whose problems each
-carry a JSON pointer and, for a misspelt name, the nearest known one.
+`parse_spec` turns what a user wrote into a typed spec, or raises a `SpecError` whose problems each
+have a JSON pointer and, for a misspelt name, the nearest known one.
 """
 
 import types
@@ -32,17 +32,17 @@ TASKS: dict[str, type[JobSpec]] = {
     script.NAME: script.ScriptSpec,
 }
 DEFAULT_TASK = image_classification.NAME
-"""What a spec is read as where neither it nor its data set names a task."""
+"""The task of a spec if neither the spec nor its data set names one."""
 
 
 @dataclass(frozen=True)
 class SpecProblem:
-    """One thing that is wrong with a spec, and where.
+    """One mistake in a spec, and where it is.
 
     Attributes:
         pointer: JSON pointer (RFC 6901) to the place; `""` is the whole spec.
-        code: machine-readable kind (`unknown_field`, `unknown_task`, pydantic's type otherwise).
-        message: what is wrong and what is allowed.
+        code: Machine-readable kind (`unknown_field`, `unknown_task`, else pydantic's type).
+        message: What is wrong, and what is allowed.
     """
 
     pointer: str
@@ -51,7 +51,7 @@ class SpecProblem:
 
 
 class SpecError(ValueError):
-    """A spec that cannot be run as it stands; `problems` says why, place by place."""
+    """A spec that cannot be run; `problems` says why, place by place."""
 
     def __init__(self, problems: list[SpecProblem]) -> None:
         self.problems = problems
@@ -59,10 +59,10 @@ class SpecError(ValueError):
 
 
 def get_task(name: str) -> type[JobSpec]:
-    """The spec class of a task.
+    """Return the spec class of a task.
 
     Raises:
-        SpecError: no such task; the nearest known name is in the message.
+        SpecError: There is no such task; the message suggests the nearest known name.
     """
     try:
         return TASKS[name]
@@ -72,31 +72,31 @@ def get_task(name: str) -> type[JobSpec]:
 
 
 def exports_model(task: object) -> bool:
-    """Whether a job of this task ends with a model; so does one of a task that is unknown here."""
+    """Return whether jobs of this task end with a model; True for tasks unknown to this version."""
     spec_class = TASKS.get(task) if isinstance(task, str) else None
     return spec_class is None or spec_class.exports
 
 
 def needs_dataset(name: str) -> bool:
-    """Whether a spec of this task must name a data set."""
+    """Return whether a spec of this task must name a data set."""
     field = TASKS[name].model_fields.get("dataset")
     return field is not None and field.is_required()
 
 
 def task_schema(name: str) -> dict[str, Any]:
-    """JSON Schema of a task's spec, with every default.
+    """Return the JSON Schema of a task's spec, with every default.
 
     Raises:
-        SpecError: no such task.
+        SpecError: There is no such task.
     """
     return get_task(name).model_json_schema(schema_generator=_SchemaWithEveryDefault)
 
 
 class _SchemaWithEveryDefault(GenerateJsonSchema):
-    """Also the defaults that a factory makes, which pydantic leaves out by itself."""
+    """Adds the defaults made by factories, which pydantic omits."""
 
     def get_default_value(self, schema: Any) -> Any:
-        """The default of a field, as pydantic's generator asks for it."""
+        """Return the default of a field; called by pydantic's generator."""
         factory = schema.get("default_factory")
         if factory is not None and not schema.get("default_factory_takes_data"):
             return factory()
@@ -104,21 +104,22 @@ class _SchemaWithEveryDefault(GenerateJsonSchema):
 
 
 def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
-    """Read a spec, filling its defaults in.
+    """Parse a spec and fill in its defaults.
 
     Args:
-        value: decoded JSON or YAML.
-        default_task: the task to assume where the spec names none (the data set's).
+        value: Decoded JSON or YAML.
+        default_task: Task to assume if the spec names none, such as that of the data set.
 
     Raises:
-        SpecError: with one problem for each mistake.
+        SpecError: The spec is invalid; the error has one problem for each mistake.
     """
     if not isinstance(value, dict):
         kind = type(value).__name__
-        raise SpecError([SpecProblem("", "not_an_object", f"a spec is an object, not {kind}")])
+        message = f"a spec must be an object, not {kind}"
+        raise SpecError([SpecProblem("", "not_an_object", message)])
     task = value.get("task", default_task)
     if not isinstance(task, str):
-        message = f"name a task: {', '.join(TASKS)}"
+        message = f"the spec names no task; set it to one of {', '.join(TASKS)}"
         raise SpecError([SpecProblem("/task", "missing_task", message)])
     spec_class = get_task(task)
     try:
@@ -133,10 +134,10 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
 def _find_too_many_gpus(spec: JobSpec) -> SpecProblem | None:
     gpus = spec.resources.gpus
     if gpus > 1 and spec.resources.device == "cpu":
-        message = f"a job on a CPU has no use for {gpus} GPUs; leave gpus away"
+        message = f"a job with device cpu cannot use {gpus} GPUs; remove gpus"
     elif gpus > spec.max_gpus:
         most = f"{spec.max_gpus} GPU{'s' if spec.max_gpus > 1 else ''}"
-        message = f"{spec.task} runs on {most} at a time, not {gpus}"
+        message = f"{spec.task} uses at most {most}, not {gpus}"
     else:
         return _find_too_small_batch(spec)
     return SpecProblem("/resources/gpus", "too_many_gpus", message)
@@ -147,18 +148,18 @@ def _find_too_small_batch(spec: JobSpec) -> SpecProblem | None:
     if batch_size == "auto" or batch_size >= spec.resources.gpus:
         return None
     message = (
-        f"a batch of {batch_size} has not a sample for each of {spec.resources.gpus} GPUs, which "
-        "share it; raise batch_size or ask for fewer GPUs"
+        f"a batch of {batch_size} is too small to be shared by {spec.resources.gpus} GPUs; raise "
+        "batch_size or use fewer GPUs"
     )
     return SpecProblem("/training/batch_size", "too_small_batch", message)
 
 
 def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
-    """What pydantic found wrong with a document, in our words: one problem for each place.
+    """Convert pydantic's errors to problems in our words, one for each place.
 
     Args:
-        errors: pydantic's, as `ValidationError.errors()` gives them.
-        model: what the document was read as.
+        errors: Errors as returned by `ValidationError.errors()`.
+        model: Model that the document was validated against.
     """
     problems: dict[str, SpecProblem] = {}
     for item in errors:
@@ -175,7 +176,7 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
         else:
             message = item["msg"].removeprefix("Value error, ")
             if item["type"] == "literal_error":
-                # The message lists what is allowed already.
+                # The message already lists the allowed values.
                 message += find_nearest(str(item["input"]), _expected(item))
             problem = SpecProblem(pointer, item["type"], message)
         if pointer in problems:
@@ -191,10 +192,10 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
 def _walk(
     spec_class: type[BaseModel], loc: tuple[int | str, ...]
 ) -> tuple[list[int | str], type[BaseModel] | None]:
-    """The JSON path of a pydantic location, without its union branches, and the last model.
+    """Return the JSON path of a pydantic location, without union branches, and the last model.
 
-    A location names the branch of a union (`adamw`, `int`) between two keys of the document; only
-    what is a field of the model reached so far, or a key below a list or mapping, is kept.
+    Between two keys of the document, a location also names the branch of a union (`adamw`, `int`).
+    Only the fields of the model reached so far, and keys below a list or mapping, are kept.
     """
     path: list[int | str] = []
     owner: type[BaseModel] | None = spec_class
@@ -215,7 +216,7 @@ def _walk(
 
 
 def _inner(annotation: Any, following: int | str) -> tuple[type[BaseModel] | None, bool]:
-    """The model inside an annotation that `following` leads into, and whether it is a container."""
+    """Return the model in an annotation that `following` leads into, and whether in a container."""
     origin = typing.get_origin(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
@@ -227,7 +228,7 @@ def _inner(annotation: Any, following: int | str) -> tuple[type[BaseModel] | Non
             name = inner.model_fields.get("name") if inner is not None else None
             if inner is not None and (name is None or name.default in (following, None)):
                 return inner, False
-        # Of a list or mapping that may be left out, pydantic names no branch.
+        # pydantic names no branch for an optional list or mapping.
         said = [option for option in typing.get_args(annotation) if option is not types.NoneType]
         return None, len(said) == 1 and typing.get_origin(said[0]) in (list, dict)
     return None, False

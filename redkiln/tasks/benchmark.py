@@ -1,4 +1,4 @@
-"""Options and defaults of the task `benchmark`: nothing is trained, the device is measured."""
+"""Options and defaults of the task `benchmark`, which measures a device and trains nothing."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -27,17 +27,17 @@ QUICK: dict[str, Any] = {
     "samples": 7,
     "compare": False,
 }
-"""What `--quick` measures: enough to see that a card does what it should."""
+"""What `--quick` measures: enough to see whether a card performs as it should."""
 
 
 class Measure(StrictModel):
-    """What is measured, and for how long."""
+    """What to measure, and for how long."""
 
     tests: list[TestName] = Field(
         default_factory=lambda: list(TESTS),
         min_length=1,
-        description="What to measure. `training` is a step of ResNet-18, `copies` are copies to "
-        "the device, `allreduce` needs several GPUs.",
+        description="Tests to run. `training` is a step of ResNet-18; `allreduce` needs several "
+        "GPUs.",
     )
     sizes: Auto | Annotated[list[Annotated[int, Field(ge=16, le=32768)]], Field(min_length=1)] = (
         Field(
@@ -59,31 +59,28 @@ class Measure(StrictModel):
     )
     image_size: Auto | Annotated[int, Field(ge=32, le=512)] = Field(
         "auto",
-        description="Side of the images in a ResNet-18 step, in pixels; `auto` is 224 on a GPU and "
-        "32 on a CPU.",
+        description="Side of the images of a step in pixels; `auto` is 224 on a GPU and 32 on a "
+        "CPU.",
     )
     seconds: float = Field(
         180.0,
         ge=1,
         le=3600,
-        description="Time for all measurements together. Each test gets a share; a test that has "
-        "not started when the time is over is skipped and listed.",
+        description="Time for all measurements together, which share it. Tests that have not "
+        "started when it is over are left out and listed.",
     )
     samples: int = Field(
-        15,
-        ge=3,
-        le=1000,
-        description="Samples per test; fewer if the test's share of the time is over.",
+        15, ge=3, le=1000, description="Most samples of each test; fewer if its time is over."
     )
     compare: bool = Field(
         True,
-        description="Also measure the main tests with and without Redkiln's patches, alternately "
-        "in separate processes.",
+        description="Also run the key tests with and without Redkiln's patches, alternately in "
+        "separate processes.",
     )
 
 
 class BenchmarkSpec(JobSpec):
-    """A job that measures what a worker's device can do, and says what follows for training."""
+    """A job that measures a worker's device and recommends settings for training."""
 
     max_gpus: ClassVar[int] = 64
 

@@ -23,43 +23,45 @@ RECOMMENDED: dict[str, dict[str, Any]] = {
         "augment": {"flip": True, "rotate_degrees": 0.0, "crop": 0.0625},
     },
 }
-"""Training fields that a model by name brings with it where a spec leaves them away; each field of
-`training` is taken as a whole, from here or from the spec. The dry run and the job's page show
-them."""
+"""Training fields recommended for a model, by its name, which apply where a spec does not set them.
+Each field of `training` is taken whole, either from here or from the spec. The dry run and the
+job's page show them."""
 
 
 class Augment(StrictModel):
-    """Random changes of training images, drawn for each sample."""
+    """Random changes of training images, drawn separately for each image."""
 
-    flip: bool = Field(False, description="Mirror half of the images. Not for digits or letters.")
+    flip: bool = Field(
+        False, description="Mirror half of the images; not suitable for digits or text."
+    )
     rotate_degrees: float = Field(
-        10.0, ge=0, le=180, description="Largest rotation to either side."
+        10.0, ge=0, le=180, description="Largest rotation in either direction."
     )
     crop: float = Field(
-        0.1, ge=0, le=0.5, description="Largest shift to either side, as a share of the image side."
+        0.1, ge=0, le=0.5, description="Largest shift in any direction, as a fraction of the side."
     )
     scale: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Largest change of size: at 0.2, images become up to 1.2 times larger or "
+        description="Largest change of scale: at 0.2 images become up to 1.2 times larger or "
         "smaller.",
     )
     shear_degrees: float = Field(
-        0.0, ge=0, le=45, description="Largest shear to either side, of rows and of columns."
+        0.0, ge=0, le=45, description="Largest shear in either direction, of rows and of columns."
     )
     translate: float = Field(
         0.0,
         ge=0,
         le=0.5,
-        description="Largest shift to either side by fractions of a pixel, as a share of the "
-        "image side; `crop` shifts by whole pixels.",
+        description="Like crop, but by fractions of a pixel too: smoother, and meant for images "
+        "that are interpolated anyway.",
     )
     brightness: float = Field(
-        0.0, ge=0, le=1, description="Largest change of brightness: at 0.2, 0.8 to 1.2 times."
+        0.0, ge=0, le=1, description="Largest change of brightness: 0.2 means 0.8 to 1.2 times."
     )
     contrast: float = Field(
-        0.0, ge=0, le=1, description="Largest change of contrast, around the image's mean grey."
+        0.0, ge=0, le=1, description="Largest change of contrast, around an image's mean grey."
     )
     saturation: float = Field(
         0.0, ge=0, le=1, description="Largest change of saturation; no effect on grey images."
@@ -68,19 +70,19 @@ class Augment(StrictModel):
         0.0,
         ge=0,
         le=0.5,
-        description="Largest change of hue, as a share of the colour circle; no effect on grey "
+        description="Largest shift of hues, as a fraction of the colour circle; no effect on grey "
         "images.",
     )
     erase: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of images in which a box that covers 2 to 33 % of the image is black.",
+        description="Fraction of images in which a box of 2 to 33 % of the area is blacked out.",
     )
 
 
 MemoryFormat = Literal["contiguous", "channels_last"]
-"""In torch's words."""
+"""Names of the memory formats in torch."""
 
 
 class ImageTraining(TunedTraining):
@@ -89,13 +91,13 @@ class ImageTraining(TunedTraining):
     augment: Augment = Field(default_factory=Augment)
     memory_format: Literal["auto"] | MemoryFormat = Field(
         "auto",
-        description="Memory layout of images and convolutions, by torch's names. `auto` measures "
-        "both if that takes a small part of the training, and otherwise follows the device.",
+        description="Memory layout of images and convolutions. `auto` measures both layouts if "
+        "that takes a small part of the training, and otherwise chooses by device.",
     )
 
 
 class ImageClassificationSpec(TrainingSpec):
-    """A job that trains a classifier on a folder of images a class."""
+    """A job that trains an image classifier on one folder of images a class."""
 
     task: Literal["image-classification"] = NAME
     model: Model = Field(default_factory=Model)
@@ -113,7 +115,7 @@ class ImageClassificationSpec(TrainingSpec):
 
 
 def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:
-    """The spec with what its model is best trained with, where it says nothing else."""
+    """Return the spec with the recommended settings of its model, where it sets no others."""
     model, training = spec.get("model"), spec.get("training", {})
     name = model.get("name") if isinstance(model, dict) else model
     recommended = RECOMMENDED.get(name.removeprefix("builtin:")) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Options and defaults of the task `script`: a program of the user's own, run as it stands."""
+"""Options and defaults of the task `script`: a program of the user's own, run unchanged."""
 
 import re
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,12 +10,12 @@ from redkiln.spec import JobSpec, StrictModel
 NAME: Literal["script"] = "script"
 
 PLACEHOLDERS = ("data", "out", "checkpoints")
-"""What a command may name in braces; the worker puts the folders in."""
+"""Placeholders in a command, in braces; the worker replaces them by folders."""
 RESERVED_PREFIX = "REDKILN_"
 SET_BY_WORKER = {
-    "PATH": "programs are found in the worker's and the requirements' folders first",
-    "HOME": "a script has a home of its own",
-    "TMPDIR": "a script has a folder of temporary files of its own",
+    "PATH": "programs are first looked up in the folders of the worker and the requirements",
+    "HOME": "every script has its own home folder",
+    "TMPDIR": "every script has its own folder for temporary files",
     **dict.fromkeys(
         (
             "ROCR_VISIBLE_DEVICES",
@@ -23,11 +23,11 @@ SET_BY_WORKER = {
             "CUDA_VISIBLE_DEVICES",
             "GPU_DEVICE_ORDINAL",
         ),
-        "a script sees the GPUs that were leased for it, numbered from 0; resources.gpus says how "
-        "many",
+        "a script sees the GPUs that were leased for it, numbered from 0; set their number in "
+        "resources.gpus",
     ),
 }
-"""Variables that a script cannot set for itself, and why."""
+"""Variables that a script cannot set, and why."""
 MAX_COMMAND_BYTES = 100_000
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -37,80 +37,78 @@ Requirement = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
 class Guard(StrictModel):
-    """What becomes of a script that asked for a GPU and leaves it alone.
+    """What to do with a script that asked for a GPU but does not use it.
 
-    Looked at are the GPU's memory and busy time as the driver's files tell them.
+    Use is judged by the GPU's memory and busy time, as reported in the driver's files.
     """
 
     action: Literal["stop", "warn", "off"] = Field(
         "stop",
-        description="What happens to a script that asked for a GPU (`resources.device: gpu`) and "
-        "does not use it: `stop` fails the job with the reason, `warn` lets it continue with a "
-        "warning.",
+        description="`stop` fails the job, `warn` adds a warning and lets it continue. Only "
+        "applies with resources.device: gpu.",
     )
     minutes: float = Field(
         5.0,
         gt=0,
         le=1440,
-        description="Minutes from the script's start until the check; downloads and imports take "
-        "time.",
+        description="Time from the script's start until it must use the GPU, in minutes. Allow "
+        "for downloads and imports.",
     )
 
 
 class Limits(StrictModel):
-    """What a script may take of its worker; nothing is limited that is left out."""
+    """Limits on a script's use of its worker; what is unset is not limited."""
 
     memory_bytes: int | None = Field(
         None,
         ge=64 * 1024**2,
-        description="Largest main memory of all its processes together. Without a limit, when the "
-        "host runs out of memory, the kernel kills the script before the worker.",
+        description="Main memory of all processes of the script together. Without a limit, the "
+        "kernel ends the script before the worker if the host runs out of memory.",
     )
-    processes: int = Field(
-        4096, ge=8, le=1_000_000, description="Processes and threads at one time."
-    )
+    processes: int = Field(4096, ge=8, le=1_000_000, description="Processes and threads at once.")
     disk_bytes: int = Field(
         64 * 1024**3,
         ge=1024**2,
-        description="Largest size of all its folders together, and of one file; 64 GiB by default.",
+        description="Size of all folders of the script together, and of any one file.",
     )
 
 
 class Script(StrictModel):
-    """What is run, in what, and how it is understood.
+    """The program to run, its environment, and how its output is read.
 
     Attributes:
-        bundle: the code as a tar, uploaded before.
+        bundle: Code as a tar, uploaded earlier.
     """
 
     command: list[Word] = Field(
         min_length=1,
         max_length=1000,
-        description="The program and its arguments, run in the bundle's folder without a shell; "
-        "`{data}`, `{out}` and `{checkpoints}` are replaced by folders. With several GPUs, a "
-        "Python program is started once per GPU, as torchrun does.",
+        description="The program and its arguments, run in the bundle's folder without a shell. "
+        "{data}, {out} and {checkpoints} are replaced by folders. With several GPUs, a Python "
+        "program is started once for each, like torchrun does.",
     )
     bundle: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        None, description="sha256 of an uploaded code bundle; without one, the folder is empty."
+        None,
+        description="sha256 of an uploaded code bundle; without one the folder is empty.",
     )
     requirements: list[Requirement] = Field(
         default_factory=list,
         max_length=1000,
-        description="Lines of a requirements file, installed over the worker's own packages; torch "
-        "is never replaced.",
+        description="Lines of a requirements file, installed on top of the worker's packages; "
+        "torch is never replaced.",
     )
     env: dict[str, Variable] = Field(
         default_factory=dict,
         max_length=200,
-        description="Additional environment variables. The worker sets `PATH`, `HOME`, `TMPDIR` "
-        "and those that select GPUs, and adds to `PYTHONPATH`. They are stored with the job and "
-        "shown to everyone who may see it, so they must not hold secrets.",
+        description="Additional environment variables. Variables that select GPUs, PATH, HOME and "
+        "TMPDIR are set by the worker. The values are stored with the job and shown to everyone "
+        "who can see it: do not put secrets here.",
     )
     metrics_pattern: str | None = Field(
         None,
         max_length=2000,
-        description="Regular expression for lines of output. Its named groups become metrics; "
-        "those named `step`, `steps`, `epoch` and `epochs` become the progress.",
+        description="A regular expression for lines of output. Its named groups become metrics; "
+        "groups called `step`, `steps`, `epoch` and `epochs` become the progress.",
     )
     guard: Guard = Field(default_factory=Guard)
     limits: Limits = Field(default_factory=Limits)
@@ -118,8 +116,7 @@ class Script(StrictModel):
         30.0,
         ge=0,
         le=3600,
-        description="Seconds from SIGTERM to SIGKILL when the job is cancelled, paused or out of "
-        "time.",
+        description="Time from SIGTERM to SIGKILL if the job is cancelled, paused or out of time.",
     )
 
     @field_validator("command")
@@ -128,9 +125,9 @@ class Script(StrictModel):
         if not command[0].strip():
             raise ValueError("the program's name is empty")
         if sum(len(word.encode()) for word in command) > MAX_COMMAND_BYTES:
-            raise ValueError(f"a command has at most {MAX_COMMAND_BYTES} bytes")
+            raise ValueError(f"the command is longer than {MAX_COMMAND_BYTES} bytes")
         if any("\0" in word for word in command):
-            raise ValueError("a word of a command holds no NUL")
+            raise ValueError("the command contains a NUL character")
         return command
 
     @field_validator("env")
@@ -138,13 +135,18 @@ class Script(StrictModel):
     def _check_variables(cls, env: dict[str, str]) -> dict[str, str]:
         for name, value in env.items():
             if _VARIABLE.fullmatch(name) is None:
-                raise ValueError(f"{name!r} is no name of a variable: letters, digits and `_`")
+                raise ValueError(
+                    f"{name!r} is not a valid variable name; use letters, digits and `_`"
+                )
             if name.startswith(RESERVED_PREFIX):
-                raise ValueError(f"{name} is the worker's to set; names of yours begin otherwise")
+                raise ValueError(
+                    f"{name} is reserved for the worker; use a name that does not start with "
+                    f"{RESERVED_PREFIX}"
+                )
             if name in SET_BY_WORKER:
-                raise ValueError(f"{name} is the worker's to set: {SET_BY_WORKER[name]}")
+                raise ValueError(f"{name} is set by the worker: {SET_BY_WORKER[name]}")
             if "\0" in value:
-                raise ValueError(f"the value of {name} holds a NUL")
+                raise ValueError(f"the value of {name} contains a NUL character")
         return env
 
     @field_validator("metrics_pattern")
@@ -155,14 +157,14 @@ class Script(StrictModel):
         try:
             compiled = re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"no regular expression: {error}") from None
+            raise ValueError(f"not a valid regular expression: {error}") from None
         if not compiled.groupindex:
-            raise ValueError("name what it finds: (?P<loss>[0-9.]+)")
+            raise ValueError("the expression needs a named group, e.g. (?P<loss>[0-9.]+)")
         return pattern
 
 
 class ScriptSpec(JobSpec):
-    """A job that runs a program of yours on a leased GPU and keeps what it leaves."""
+    """A job that runs your own program on leased GPUs and keeps the files that it writes."""
 
     max_gpus: ClassVar[int] = 64
     reads_any_dataset: ClassVar[bool] = True
@@ -170,22 +172,22 @@ class ScriptSpec(JobSpec):
 
     task: Literal["script"] = NAME
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        None, description="A data set's id or name; the script finds it at `{data}`."
+        None, description="Data set: its id or name; the script finds it at {data}."
     )
     script: Script
 
     @property
     def dataset_reference(self) -> str | None:
-        """The data set by its owner's word; None where the script reads none."""
+        """The data set as the owner named it; None if the script reads none."""
         return self.dataset
 
 
 def fill_in(word: str, places: dict[str, str]) -> str:
-    """A word of a command with its placeholders filled in; other braces stay as they are.
+    """Replace the placeholders in a word of a command; other braces are kept.
 
     Args:
-        word: as the spec has it.
-        places: what stands for each of `PLACEHOLDERS`.
+        word: Word of the command.
+        places: Replacement for each of `PLACEHOLDERS`.
     """
     for name in PLACEHOLDERS:
         word = word.replace("{" + name + "}", places.get(name, ""))

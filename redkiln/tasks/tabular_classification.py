@@ -12,7 +12,7 @@ NAME: Literal["tabular-classification"] = "tabular-classification"
 
 
 class TabularClassifierTraining(TabularTraining, ClassifierTraining):
-    """Training of a classifier of rows."""
+    """Training of a classifier of table rows."""
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
         "val/loss": "lower",

@@ -11,7 +11,7 @@ NAME: Literal["tabular-regression"] = "tabular-regression"
 
 
 class TabularRegressionTraining(TabularTraining):
-    """Training of a regressor; the losses are of targets with mean 0 and standard deviation 1."""
+    """Training of a regressor; its losses are for targets with mean 0 and standard deviation 1."""
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
         "val/loss": "lower",
@@ -22,9 +22,8 @@ class TabularRegressionTraining(TabularTraining):
 
     loss: Literal["mse", "huber", "mae"] = Field(
         "mse",
-        description="The loss, of targets scaled to standard deviation 1: squared errors, absolute "
-        "errors, or `huber`, which is squared up to one standard deviation and linear beyond, so "
-        "that outliers count for less.",
+        description="Loss to minimise: squared error, absolute error, or `huber`, which is squared "
+        "up to one standard deviation and linear beyond, so that outliers count less.",
     )
 
 

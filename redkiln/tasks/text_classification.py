@@ -12,46 +12,47 @@ NAME: Literal["text-classification"] = "text-classification"
 
 FROM_SCRATCH_LR = 1e-3
 PRETRAINED_LR = 5e-5
-"""What a whole pretrained network is tuned with. Source: Devlin et al., arXiv:1810.04805, A.3."""
+"""Settings for fine-tuning a whole pretrained network. Source: Devlin et al., arXiv:1810.04805,
+A.3."""
 PRETRAINED_EPOCHS = 3
 
 
 class Options(StrictModel):
-    """Size and reading of a network that is trained from scratch; a pretrained one has its own."""
+    """Size and tokenizer of a network trained from scratch; a pretrained one has its own."""
 
-    dim: int = Field(128, ge=8, le=8192, description="Width of each token's vector.")
-    layers: int = Field(2, ge=1, le=128, description="Attention blocks.")
+    dim: int = Field(128, ge=8, le=8192, description="Size of each token's vector.")
+    layers: int = Field(2, ge=1, le=128, description="Number of attention blocks.")
     heads: int = Field(
-        4, ge=1, le=128, description="Heads of each attention block; must divide `dim`."
+        4, ge=1, le=128, description="Attention heads of each block; must divide `dim`."
     )
     vocabulary_size: int = Field(
         8192,
         ge=300,
         le=500_000,
-        description="Largest number of tokens of the byte-pair tokenizer that is trained on the "
-        "training texts.",
+        description="Largest number of distinct tokens. Byte-pair encoding: frequent pairs in the "
+        "training texts are merged repeatedly.",
     )
-    lowercase: bool = Field(
-        True, description="Convert letters to lower case and remove their accents."
+    lowercase: bool = Field(True, description="Convert texts to lower case and remove accents.")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="Dropout wherever the architecture supports it."
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout, where the architecture has any.")
     max_length: Auto | Annotated[int, Field(ge=4, le=8192)] = Field(
         "auto",
-        description="Largest number of tokens of a text; longer texts are cut, with a warning "
-        "that counts them. `auto` is 256, or less if the pretrained network reads less.",
+        description="Most tokens to read of a text; longer texts are cut, with a warning that "
+        "counts them. `auto` is 256, or the pretrained network's limit if that is lower.",
     )
 
     @model_validator(mode="after")
     def _share_out_the_width(self) -> "Options":
         if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
+            raise ValueError(f"dim {self.dim} must be a multiple of heads {self.heads}")
         return self
 
 
 class Model(Shorthand):
-    """Which network is trained, and from which weights on.
+    """The network to train, and the weights that it starts from.
 
-    As a text it is `name`, or `job:<id>`.
+    A string is short for the model's name: `name`, or `job:<id>`.
     """
 
     source: Literal["transformers"] = Field(
@@ -59,26 +60,25 @@ class Model(Shorthand):
     )
     name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         "auto",
-        description="An architecture of transformers that classifies texts: `distilbert`, `bert`, "
-        "`roberta`, `electra`, ...; `auto` is `distilbert`, or with `pretrained` the architecture "
-        "that belongs to the weights.",
+        description="An architecture of transformers for text classification: distilbert, bert, "
+        "roberta, electra, ...; `auto` is the architecture of `pretrained`, otherwise distilbert.",
     )
     pretrained: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None,
-        description="First weights, and the tokenizer that belongs to them: `org/name` or "
-        "`org/name@revision` of the hub, a folder of the worker's models, or `job:<id>` for those "
-        "of another job. Without it the weights are random and a tokenizer is trained on the "
-        "training texts.",
+        description="Weights to start from, with their tokenizer: `org/name` or "
+        "`org/name@revision` on the Hugging Face Hub, a folder of the worker's models, or "
+        "`job:<id>` for those of another job. Without it the weights are random and a tokenizer "
+        "is trained on the training texts.",
     )
     config: dict[str, Any] = Field(
         default_factory=dict,
-        description="Fields of the architecture's configuration in transformers; they override the "
-        "options. The resolved spec has the whole configuration.",
+        description="Fields of the architecture's configuration in transformers; they take "
+        "precedence over `options`. The resolved spec has the whole configuration.",
     )
     initial_weights: str | None = Field(
         None,
-        description="Filled in by the worker: the commit of the hub or the sha256 that it took for "
-        "`pretrained`. In a submitted spec it pins them: the worker refuses any others.",
+        description="Exact version of `pretrained` that the worker used: a commit of the hub, or a "
+        "sha256. If a submitted spec sets it, any other version is refused.",
     )
     options: Options = Field(default_factory=Options)
 
@@ -107,7 +107,7 @@ class TextTraining(TunedTraining):
 
 
 class TextClassificationSpec(TrainingSpec):
-    """A job that trains a classifier on texts with a label each."""
+    """A job that trains a classifier on texts with one label each."""
 
     task: Literal["text-classification"] = NAME
     model: Model = Field(default_factory=Model)
@@ -121,7 +121,7 @@ class TextClassificationSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _tune_gently(cls, value: Any) -> Any:
-        """What is pretrained is tuned at a small rate, for a few epochs, where none are written."""
+        """Fine-tune pretrained models at a small rate for a few epochs, unless the spec differs."""
         model = expand_job(value.get("model")) if isinstance(value, dict) else None
         if not isinstance(model, dict) or model.get("pretrained") is None:
             return value
