@@ -48,7 +48,7 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
         },
     }
     assert "code: 2 files" in done.err
-    assert "left out: .env (may hold secrets), old.log (ignored by .gitignore)" in done.err
+    assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
 
 
 def test_every_option_has_its_place_in_the_spec(redkiln, fake, project):
