@@ -38,12 +38,12 @@ from redkiln.events import EventWriter
 from redkiln.tasks import parse_spec
 from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.jobdir import LocalDataset
+from worker.process.event_log import Report
+from worker.process.memory import keep_freed_memory
+from worker.tasks.train import build_loop
 from worker.trainer.devices import autocast_of
-from worker.trainer.memory import keep_freed_memory
 from worker.trainer.models.cifar_fast import CifarFast
-from worker.trainer.report import Report
-from worker.trainer.run import build_loop
-from worker.trainer.updates.optimizer import build_optimizer
+from worker.trainer.optim.optimizer import build_optimizer
 
 FIXED = {"batch_size": 64, "compile": "off"}
 """What would else be measured on the machine, so that the figure is the same on the next one."""

@@ -15,12 +15,12 @@ from bench.result import Result, at_least, at_most, percentile, spread
 from bench.server import BARE_PATH
 from bench.service import run_service, settings_for
 from redkiln.tasks import parse_spec
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.database import Database
+from service.datasets.models import Dataset
 from service.datasets.rules import ensure_builtins
-from service.datasets.tables import Dataset
 from service.ids import new_id
-from service.jobs.tables import JOB
+from service.jobs.models import JOB
 from service.metrics.chunks import append_points
 from service.settings import Settings
 

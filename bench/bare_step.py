@@ -9,11 +9,11 @@ from torch.nn import functional
 from bench.image_archives import SIDE
 from bench.machine import DEVICE
 from bench.turns import Chunks
-from redkiln.spec import AdamW
+from redkiln.spec.job_spec import AdamW
 from redkiln.tasks.image_classification import Model
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.models import build_model
-from worker.trainer.updates.optimizer import build_optimizer
+from worker.trainer.optim.optimizer import build_optimizer
 
 
 def bare_chunks(

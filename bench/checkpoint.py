@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from bench.result import Result, at_most, info
-from worker.trainer.checkpoint import CheckpointStore
-from worker.trainer.release import copy_to_host
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.trainer.loop.release import copy_to_host
 
 MODEL_BYTES = 2**30
 TENSORS = 64

@@ -17,7 +17,7 @@ from sqlmodel import Session
 
 from bench.result import Result, at_least, info, spread
 from bench.service import run_service, settings_for
-from service.artifacts.tables import Artifact
+from service.artifacts.models import Artifact
 from service.database import Database
 from service.settings import Settings
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from bench.result import Result, at_most, info, spread
 from tests.worker.hardware.trees import MI300X, row_of, write_machine
-from worker.hardware.devices import load_devices
-from worker.hardware.discover import discover_gpus
-from worker.hardware.targets import load_targets
-from worker.hardware.telemetry import read_telemetry
+from worker.hardware.facts.devices import load_devices
+from worker.hardware.facts.discover import discover_gpus
+from worker.hardware.facts.targets import load_targets
+from worker.hardware.facts.telemetry import read_telemetry
 
 CAPTURES = Path(__file__).parents[2] / "shared" / "captures" / "kfd"
 EIGHT = "mi210-8gpu-xgmi-k8s"

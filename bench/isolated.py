@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from bench.result import Result
-from worker.agent.environment import use_huge_pages
-from worker.trainer.threads import ENVIRONMENT
+from worker.agent.children.environment import use_huge_pages
+from worker.process.threads import ENVIRONMENT
 
 TRAINER = {**ENVIRONMENT, **use_huge_pages(os.environ)}
 """What a trainer on a CPU runs in."""

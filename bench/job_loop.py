@@ -9,11 +9,11 @@ import torch
 
 from bench.machine import DEVICE
 from redkiln.events import EventWriter
-from redkiln.job import Phase
+from redkiln.status import Phase
 from worker.jobdir import JobDir, LocalDataset, Order
+from worker.process.event_log import Report
+from worker.tasks.train import build_loop
 from worker.trainer.devices import synchronize
-from worker.trainer.report import Report
-from worker.trainer.run import build_loop
 
 
 class JobLoop:

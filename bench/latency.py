@@ -18,7 +18,8 @@ from bench.image_archives import CIFAR, generate_archive
 from bench.result import Result, at_most, info, spread
 from native.stack import Stack
 from redkiln.client import Client
-from redkiln.job import JobStatus, JobView
+from redkiln.status import JobStatus
+from redkiln.views.job import JobView
 
 JOBS = 9
 STEPS = 100

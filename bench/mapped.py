@@ -22,7 +22,7 @@ from bench.result import Result, at_least, at_most
 from bench.turns import alternate, compare
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
 from worker.jobdir import LocalDataset
-from worker.trainer.memory import keep_freed_memory
+from worker.process.memory import keep_freed_memory
 
 COUNT = 131_072
 """Images, 403 MB of pixels: more than the allowance beside the budget, so that it can be missed."""

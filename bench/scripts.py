@@ -20,9 +20,9 @@ import httpx
 
 from bench.result import Result, at_most, info, spread
 from native.stack import Stack
-from redkiln.bundle import open_bundle
 from redkiln.client import Client
-from redkiln.job import JobStatus
+from redkiln.client.bundle import open_bundle
+from redkiln.status import JobStatus
 
 JOBS = 15
 TARGET_SECONDS = 0.5

@@ -34,8 +34,8 @@ from bench.turns import Chunks, alternate, compare
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from worker.jobdir import LocalDataset
+from worker.process.memory import keep_freed_memory
 from worker.trainer.devices import synchronize
-from worker.trainer.memory import keep_freed_memory
 
 ROWS = 1_000_000
 COLUMNS = 20

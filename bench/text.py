@@ -33,14 +33,14 @@ from bench.result import Result, at_least, info, spread
 from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
 from redkiln.events import EventWriter
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.samples import choose_samples
-from worker.export.texts import TextSamples
 from worker.jobdir import JobDir, LocalDataset
-from worker.trainer.checkpoint import CheckpointStore
-from worker.trainer.memory import keep_freed_memory
-from worker.trainer.report import Report
-from worker.trainer.run import build_loop
-from worker.trainer.tasks.text_classification import open_subject
+from worker.process.event_log import Report
+from worker.process.memory import keep_freed_memory
+from worker.tasks.text_classification.exported import TextSamples
+from worker.tasks.text_classification.setup import open_subject
+from worker.tasks.train import build_loop
 from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.network import TextClassifier, build_network
 from worker.trainer.text.tokenizer import PAD

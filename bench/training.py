@@ -33,7 +33,7 @@ from bench.machine import DEVICE, describe_device, has_bf16
 from bench.plain_loops import BATCH, PlainProcess
 from bench.result import Result, at_least, info
 from bench.turns import alternate, compare
-from worker.trainer.memory import keep_freed_memory
+from worker.process.memory import keep_freed_memory
 
 PLAIN_CHUNK = 35
 """Steps of the plain loop in a chunk, of batch 64."""

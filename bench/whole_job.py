@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.job_loop import write_job
-from worker.export.run import export_job
 from worker.jobdir import LocalDataset
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from native.stack import Stack
-from redkiln.cli.live import watch_job
+from redkiln.cli.view.live import watch_job
 from redkiln.client import Client
-from redkiln.job import JobStatus, JobView
+from redkiln.status import JobStatus
+from redkiln.views.job import JobView
 
 MNIST = Path("../shared/data/mnist-12k.zip")
 STATE_DIR = Path("demo-data")

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from redkiln.dataset_view import DatasetView
+from redkiln.views.dataset import DatasetView
 
 
 class RedkilnError(Exception):

@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field
 class EventKind(StrEnum):
     """What an event reports, and what its `data` holds.
 
-    PHASE: `phase`, a `redkiln.job.Phase`.
-    PROGRESS: the fields of `redkiln.job.Progress`; only the newest event counts.
+    PHASE: `phase`, a `redkiln.status.Phase`.
+    PROGRESS: the fields of `redkiln.views.job.Progress`; only the newest event counts.
     METRICS: `points`, `{name: [[step, value], ...]}` in rising steps. `undone_after` is a step that
         training went back to or started from: points of later steps reported before are void.
     MESSAGE: `text`, for people.

@@ -6,7 +6,7 @@ A sensor that a card does not have gives no sample, never a zero.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from redkiln.hardware import GpuState
+from redkiln.views.hardware import GpuState
 
 GPU_GAUGES: dict[str, str] = {
     "redkiln_gpu_busy_ratio": "Fraction of time in which the GPU was busy.",

@@ -41,9 +41,9 @@ from pydantic import (
 
 from redkiln.events import Event
 from redkiln.failure import JobFailure
-from redkiln.hardware import DoctorReport, GpuState
-from redkiln.job import GpuView
 from redkiln.tables import TABLE_TASKS
+from redkiln.views.hardware import DoctorReport, GpuState
+from redkiln.views.worker import GpuView
 
 PROTOCOL_VERSION = 1
 ArtifactKind = Literal[
@@ -338,6 +338,6 @@ class FinishRequest(Message):
 
 
 class FinishResponse(Message):
-    """The job's status after the attempt (`redkiln.job.JobStatus`)."""
+    """The job's status after the attempt (`redkiln.status.JobStatus`)."""
 
     job_status: str

@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 from sqlmodel import Session
 
 from redkiln import __version__
-from redkiln.dataset_view import DatasetStatus
-from service.access import AccessMiddleware
+from redkiln.views.dataset import DatasetStatus
 from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
@@ -20,13 +19,17 @@ from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
 from service.database import Database
 from service.datasets import endpoints as datasets
+from service.datasets.models import Dataset
 from service.datasets.rules import ensure_builtins
-from service.datasets.tables import Dataset
 from service.datasets.validator import Validator
 from service.doctor import endpoints as doctor
 from service.gpus import endpoints as gpus
 from service.health import router as health
 from service.housekeeping import Housekeeping
+from service.http.access import AccessMiddleware
+from service.http.limits import BodyLimitMiddleware
+from service.http.pages import install_pages
+from service.http.problems import RequestMiddleware, install_problem_handlers
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
 from service.jobs.fitting import fail_misfits
@@ -35,9 +38,6 @@ from service.jobs.views import JobViews
 from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
 from service.keys.ring import KeyRing
-from service.limits import BodyLimitMiddleware
-from service.pages import install_pages
-from service.problems import RequestMiddleware, install_problem_handlers
 from service.prometheus import endpoints as prometheus
 from service.prometheus.requests import MeterMiddleware, RequestMeter
 from service.prometheus.state import StateCollector

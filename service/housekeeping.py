@@ -12,22 +12,22 @@ from functools import partial
 import structlog
 from sqlmodel import Session, col, select
 
-from redkiln.dataset_view import DatasetStatus
-from redkiln.job import AttemptStatus, JobStatus
+from redkiln.status import AttemptStatus, JobStatus
+from redkiln.views.dataset import DatasetStatus
 from service.attempts.ending import lose
 from service.attempts.fencing import has_expired
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.blobs.rules import collect, sweep
 from service.bundles.rules import forget_bundles
 from service.changes import outbox
 from service.database import database_now, read_now
+from service.datasets.models import Dataset
 from service.datasets.rules import has_what_it_reads
-from service.datasets.tables import Dataset
 from service.errors import ServiceError
+from service.jobs.models import Job
 from service.jobs.rules import fail_waiting
 from service.jobs.steering import forget_checkpoints
 from service.jobs.submit import forget_old_keys
-from service.jobs.tables import Job
 from service.services import Services
 
 log = structlog.get_logger()

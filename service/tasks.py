@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Response
 from pydantic import BaseModel
 
-from redkiln.job import Page
 from redkiln.tasks import TASKS, SpecError, task_schema
-from service.access import require_user
+from redkiln.views.page import Page
 from service.errors import NotFound
-from service.parameters import refuse_unknown_parameters
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
 
 router = APIRouter(
     prefix="/v1/tasks",

@@ -1,7 +1,9 @@
 """The arrows of docs/architecture.md, held by the imports as they are written."""
 
 import ast
+import graphlib
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,18 +12,39 @@ from redkiln.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 
+TRAINING = {"worker.trainer", "worker.export", "worker.tasks"}
+CLIENTS = {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"}
+
 FORBIDDEN = {
     "redkiln": {"service", "worker", "native", "torch", "fastapi", "celery", "sqlmodel"},
     "service": {"worker", "native", "torch"},
     "worker": {"service", "native", "fastapi", "starlette", "sqlmodel", "sqlalchemy"},
     "docker": {"redkiln", "service", "worker", "native", "torch", "pydantic"},
-    "worker/agent": {"torch", "worker.trainer", "worker.export"},
-    "worker/app.py": {"torch", "worker.trainer", "worker.export"},
-    "worker/hardware": {"worker.agent", "worker.trainer", "worker.export", "httpx", "celery"},
-    "worker/trainer": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
-    "worker/script": {"torch", "celery", "kombu", "redis", "httpx", "redkiln.client"},
-    "worker/export": {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"},
+    "worker/agent": {"torch", *TRAINING},
+    "worker/app.py": {"torch", *TRAINING},
+    "worker/hardware": {"worker.agent", "worker.process", "httpx", "celery", *TRAINING},
+    "worker/process": {"torch", "worker.script", *CLIENTS, *TRAINING},
+    "worker/checkpoints": {"worker.script", "worker.hardware", *CLIENTS, *TRAINING},
+    "worker/results": {"torch", "worker.script", "worker.hardware", *CLIENTS, *TRAINING},
+    "worker/trainer": {"worker.script", *CLIENTS},
+    "worker/export": {"worker.script", "worker.hardware", *CLIENTS},
+    "worker/tasks": {"worker.script", *CLIENTS},
+    "worker/script": {"torch", "worker.export", "worker.tasks", *CLIENTS},
 }
+
+SEAMS = {
+    ("worker.trainer.run", "worker.export.rehearsal"),
+    ("worker.trainer.setup", "worker.export.exportable"),
+    ("worker.trainer.__main__", "worker.tasks.train"),
+    ("worker.export.__main__", "worker.tasks.export"),
+    ("worker.script.program.program", "worker.trainer.images.sources.builtins"),
+    ("worker.script.program.program", "worker.trainer.tables.builtins"),
+}
+"""The only imports across the rooms of training, each named in docs/architecture.md: what is to be
+exported, the tasks that the two entry points plug in, and the built-in sets that scripts read."""
+
+MOST_FILES = 21
+"""Python files that a folder has by itself, `__init__.py` among them."""
 
 CLIENT_LIBRARIES = {
     "pydantic", "pydantic_core", "httpx", "typer", "rich", "yaml", "pathspec", "redkiln",
@@ -101,11 +124,54 @@ def test_only_the_queue_knows_celery_in_the_service():
     assert knowing == {"service/queue.py"}
 
 
-def test_every_task_of_the_contract_has_a_trainer():
-    rooms = {path.stem.replace("_", "-") for path in sources("worker/trainer/tasks")}
-    # A script is run by a program of the user's; the room beside the trainer's stays with it.
+def test_every_task_of_the_contract_has_a_folder():
+    folders = {path.parent.name for path in (ROOT / "worker/tasks").glob("*/__init__.py")}
+    names = {name.replace("_", "-") for name in folders - {"tabular"}}
+    # A script is a program of the user's; the room that runs it needs no torch.
     assert (ROOT / "worker/script/job.py").exists()
-    assert set(TASKS) == rooms - {"--init--"} | {"script"}
+    assert set(TASKS) == names | {"script"}
+
+
+def module_of(path):
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return module.removesuffix(".__init__")
+
+
+def import_graph(*rooms):
+    """Modules, and those that each of them imports, for type checking included."""
+    modules = {module_of(path): path for room in rooms for path in sources(room)}
+    graph = {}
+    for module, path in modules.items():
+        known = set(imported_modules(path)) & modules.keys() - {module}
+        # `from package import module` imports the module; the package itself holds no code for it.
+        packages = {name.rpartition(".")[0] for name in known}
+        graph[module] = known - packages
+    return graph
+
+
+def test_no_module_imports_itself_through_others():
+    graph = import_graph("redkiln", "service", "worker", "native", "docker")
+    sorter = graphlib.TopologicalSorter(graph)
+    sorter.prepare()  # raises CycleError, which names the circle
+
+
+def test_trainer_export_scripts_and_tasks_meet_only_at_the_named_seams():
+    rooms = ("worker.trainer", "worker.export", "worker.script")
+    crossing = {
+        (module, imported)
+        for module, imports in import_graph("worker").items()
+        for imported in imports
+        for room in rooms
+        if within(module, room)
+        and any(within(imported, other) for other in (*rooms, "worker.tasks") if other != room)
+    }
+    assert crossing == SEAMS
+
+
+@pytest.mark.parametrize("tree", ["redkiln", "service", "worker", "native", "docker"])
+def test_no_folder_is_crowded(tree):
+    counts = Counter(path.parent.relative_to(ROOT) for path in sources(tree))
+    assert {str(folder): n for folder, n in counts.items() if n > MOST_FILES} == {}
 
 
 def test_no_room_is_a_catch_all():

@@ -13,7 +13,7 @@ from redkiln.failure import RETRYABLE, FailureCode
 from redkiln.tasks import TASKS, parse_spec, task_schema
 from service.app import create_app
 from service.settings import Settings
-from worker.hardware.targets import load_targets
+from worker.hardware.facts.targets import load_targets
 from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[1]
@@ -173,9 +173,3 @@ def field_paths(schema):
                 yield from walk(inner, f"{path}{name}.")
 
     return list(walk(schema, ""))
-
-
-def test_the_rooms_of_the_trainer_are_named():
-    named = re.findall(r"^\| `(\w+)/` \|", (DOCS / "architecture.md").read_text(), re.M)
-    rooms = [path.parent.name for path in (ROOT / "worker" / "trainer").glob("*/__init__.py")]
-    assert sorted(named) == sorted(rooms)

@@ -15,7 +15,7 @@ from worker.agent.inventory import InventoryFailed
 from worker.agent.workdir import FolderInUse
 from worker.app import listen, stop_listening
 from worker.logs import configure_logging
-from worker.script.processes import hide_memory
+from worker.script.bounds.processes import hide_memory
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)

@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from redkiln.hardware import PatchOutcome
 from redkiln.protocol import ArtifactKind
+from redkiln.views.hardware import PatchOutcome
 
 DECODED_BYTES = 20 * 2**30
 """Of decoded data sets on a worker, where nothing else is set."""

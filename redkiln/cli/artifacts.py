@@ -6,18 +6,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
+from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode, is_verified
 from redkiln.cli.jobs import JobName
-from redkiln.cli.naming import find_job_id
 from redkiln.cli.output_folder import choose_folder, mark_folder
 from redkiln.cli.problems import UsageError
-from redkiln.cli.tables import Column, print_table
-from redkiln.cli.transfers import download_counter, transfer_bars
-from redkiln.job import ArtifactView, JobView
-from redkiln.result_folder import place_artifact
+from redkiln.cli.view import words
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.transfers import download_counter, transfer_bars
+from redkiln.client.result_folder import place_artifact
 from redkiln.tasks import exports_model
+from redkiln.views.artifact import ArtifactView
+from redkiln.views.job import JobView
 
 
 def register(app: typer.Typer) -> None:

@@ -7,21 +7,21 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from redkiln.benchmark import FILE_NAME, BenchmarkResult, compare_results
-from redkiln.benchmark import load_result as load_benchmark
+from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.artifacts import fetch
-from redkiln.cli.benchmark_page import print_benchmark, print_side_by_side
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, say_detached
-from redkiln.cli.live import follow_job, screen_for
 from redkiln.cli.output_folder import choose_folder
 from redkiln.cli.problems import UsageError
-from redkiln.cli.result import Result, load_result, print_result
-from redkiln.cli.specfile import SpecSource
+from redkiln.cli.view.benchmark_page import print_benchmark, print_side_by_side
+from redkiln.cli.view.live import follow_job, screen_for
+from redkiln.cli.view.result import Result, load_result, print_result
 from redkiln.errors import ConnectionFailed
-from redkiln.job import JobView
 from redkiln.tasks.benchmark import NAME, QUICK
+from redkiln.views.benchmark import FILE_NAME, BenchmarkResult, compare_results
+from redkiln.views.benchmark import load_result as load_benchmark
+from redkiln.views.job import JobView
 
 
 def register(app: typer.Typer) -> None:

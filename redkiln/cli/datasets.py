@@ -7,11 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from redkiln.cli import words
-from redkiln.cli.columns import print_columns
-from redkiln.cli.command import Session, command, default_command, example_text
-from redkiln.cli.problems import UsageError, print_invalid_dataset
-from redkiln.cli.table_options import (
+from redkiln.cli.arguments.table_options import (
     Classes,
     Columns,
     Decimal,
@@ -23,11 +19,15 @@ from redkiln.cli.table_options import (
     TextColumn,
     collect_options,
 )
-from redkiln.cli.tables import Column, print_table
-from redkiln.cli.transfers import upload_progress, waiting
+from redkiln.cli.command import Session, command, default_command, example_text
+from redkiln.cli.problems import UsageError, print_invalid_dataset
+from redkiln.cli.view import words
+from redkiln.cli.view.columns import print_columns
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
-from redkiln.dataset_view import DatasetStatus, DatasetView
 from redkiln.errors import NotFound
+from redkiln.views.dataset import DatasetStatus, DatasetView
 
 STATUS_STYLES = {
     DatasetStatus.VALIDATING: "yellow",

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
 from redkiln.cli.command import Session, command
-from redkiln.cli.doctor_page import print_report
-from redkiln.doctor import EXIT_STATUSES, Diagnosis, WorkerDoctor
+from redkiln.cli.view import words
+from redkiln.cli.view.doctor_page import print_report
 from redkiln.errors import ConnectionFailed
 from redkiln.redaction import redact
+from redkiln.views.doctor import EXIT_STATUSES, Diagnosis, WorkerDoctor
 
 LOCAL = "worker.hardware"
 """The worker's module that examines this machine; an installation of the client lacks it."""

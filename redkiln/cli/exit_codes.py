@@ -10,8 +10,10 @@ from redkiln.errors import (
     Unavailable,
     WaitTimeout,
 )
-from redkiln.job import ArtifactView, JobStatus, JobView
+from redkiln.status import JobStatus
 from redkiln.tasks import exports_model
+from redkiln.views.artifact import ArtifactView
+from redkiln.views.job import JobView
 
 
 class ExitCode(IntEnum):

@@ -10,11 +10,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.live import Live
 from rich.text import Text
 
-from redkiln.cli import words
 from redkiln.cli.command import Session, command, print_json
-from redkiln.cli.panel import plain_words
-from redkiln.cli.tables import Column, build_table
-from redkiln.hardware import GpuTelemetry, WorkerGpu
+from redkiln.cli.view import words
+from redkiln.cli.view.panel import plain_words
+from redkiln.cli.view.render import Column, build_table
+from redkiln.views.hardware import GpuTelemetry, WorkerGpu
 
 REFRESH_SECONDS = 2.0
 HOT_CELSIUS = 95.0

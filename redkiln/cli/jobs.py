@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
+from redkiln.cli.arguments.naming import find_dataset_name, find_job_id
+from redkiln.cli.arguments.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.job_page import estimate_lines, print_job, spec_text
-from redkiln.cli.live import JsonScreen, follow_job, screen_for
-from redkiln.cli.naming import find_dataset_name, find_job_id
-from redkiln.cli.panel import HEADLINES, metric_words, status_text
-from redkiln.cli.result import load_result, print_result
-from redkiln.cli.specfile import SpecSource, load_spec_file, parse_spec_text
-from redkiln.cli.tables import Column, print_table
-from redkiln.job import JobStatus, JobSummary
+from redkiln.cli.view import words
+from redkiln.cli.view.job_page import estimate_lines, print_job, spec_text
+from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
+from redkiln.cli.view.panel import HEADLINES, metric_words, status_text
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.result import load_result, print_result
+from redkiln.status import JobStatus
+from redkiln.views.job import JobSummary
 
 JobName = Annotated[
     str,

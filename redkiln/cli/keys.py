@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError
-from redkiln.cli.tables import Column, print_table
-from redkiln.job import KeyView
+from redkiln.cli.view import words
+from redkiln.cli.view.render import Column, print_table
+from redkiln.views.key import KeyView
 
 
 class Scope(StrEnum):

@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.text import Text
 
+from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.command import Session
 from redkiln.cli.problems import UsageError
-from redkiln.cli.specfile import SpecSource
 from redkiln.tasks import SpecError, parse_spec
 
 LOCAL_MODULE = "worker.script"

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
+from redkiln.client.result_folder import find_owner
 from redkiln.errors import TransferError
-from redkiln.job import JobView
 from redkiln.protocol import RESULT_MARK
-from redkiln.result_folder import find_owner
+from redkiln.views.job import JobView
 
 
 def choose_folder(parent: Path, job: JobView) -> Path:

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from redkiln.cli import words
+from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobName
-from redkiln.cli.naming import find_job_id
-from redkiln.job import JobView
+from redkiln.cli.view import words
+from redkiln.views.job import JobView
 
 
 def register(app: typer.Typer) -> None:

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.text import Text
 
 from redkiln.cli.exit_codes import exit_code_of_error
-from redkiln.dataset_view import DatasetView
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
+from redkiln.views.dataset import DatasetView
 
 Locate = Callable[[str], str | None]
 """Maps a JSON pointer to the place where the user wrote the value (`flowers.yaml:7`), or None."""

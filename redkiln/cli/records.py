@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
+from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command, print_json
 from redkiln.cli.jobs import JobName
-from redkiln.cli.naming import find_job_id
-from redkiln.cli.panel import STYLES
-from redkiln.cli.tables import Column, print_table
-from redkiln.cli.watched import describe_event
+from redkiln.cli.view import words
+from redkiln.cli.view.panel import STYLES
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
-from redkiln.job import EventView, Series, TelemetrySeries
+from redkiln.views.job import EventView
+from redkiln.views.metrics import Series, TelemetrySeries
 
 _SPARK_WIDTH = 20
 Say = Callable[[str, float], str]

@@ -9,29 +9,29 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from redkiln.bundle import Bundle, LeftOut, open_bundle
-from redkiln.cli import words
+from redkiln.cli.arguments.inspect_path import check_path
+from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command, print_json
 from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.inspect_path import check_path
 from redkiln.cli.jobs import Assignments, say_detached
-from redkiln.cli.live import JsonScreen, follow_job
 from redkiln.cli.local_run import run_here
 from redkiln.cli.output_folder import choose_folder
-from redkiln.cli.panel import STYLES
 from redkiln.cli.problems import UsageError
-from redkiln.cli.result import Result, load_result, print_result
-from redkiln.cli.specfile import SpecSource
-from redkiln.cli.transfers import download_counter, transfer_bars
-from redkiln.cli.watched import describe_event
+from redkiln.cli.view import words
+from redkiln.cli.view.live import JsonScreen, follow_job
+from redkiln.cli.view.panel import STYLES
+from redkiln.cli.view.result import Result, load_result, print_result
+from redkiln.cli.view.transfers import download_counter, transfer_bars
+from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
+from redkiln.client.bundle import Bundle, LeftOut, open_bundle
+from redkiln.client.watching import ask_patiently
 from redkiln.errors import RedkilnError
 from redkiln.events import EventKind
-from redkiln.job import EventView, JobView
 from redkiln.tasks.script import NAME
-from redkiln.watching import ask_patiently
+from redkiln.views.job import EventView, JobView
 
 SHOWN_LEFT_OUT = 8
 

@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
+from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobName
-from redkiln.cli.naming import find_job_id
-from redkiln.cli.tables import Column, print_table
-from redkiln.job import JobStatus, JobView
+from redkiln.cli.view import words
+from redkiln.cli.view.render import Column, print_table
+from redkiln.status import JobStatus
+from redkiln.views.job import JobView
 
 PLACES = ("newest", "best", "start")
 

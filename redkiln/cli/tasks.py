@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from redkiln.cli.command import Session, command, default_command, example_text
-from redkiln.cli.tables import Column, print_table
+from redkiln.cli.view.render import Column, print_table
 
 REQUIRED = "required"
 

@@ -6,19 +6,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
-from redkiln.cli.artifacts import fetch
-from redkiln.cli.command import Session, command, print_json
-from redkiln.cli.datasets import skipped_words, upload, wait_until_ready
-from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.inspect_path import check_path
-from redkiln.cli.jobs import Assignments, say_detached
-from redkiln.cli.live import JsonScreen, follow_job, screen_for
-from redkiln.cli.output_folder import choose_folder
-from redkiln.cli.problems import UsageError
-from redkiln.cli.result import Result, load_result, print_result
-from redkiln.cli.specfile import SpecSource
-from redkiln.cli.table_options import (
+from redkiln.cli.arguments.inspect_path import check_path
+from redkiln.cli.arguments.specfile import SpecSource
+from redkiln.cli.arguments.table_options import (
     Classes,
     Columns,
     Decimal,
@@ -30,10 +20,20 @@ from redkiln.cli.table_options import (
     TextColumn,
     collect_options,
 )
+from redkiln.cli.artifacts import fetch
+from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.datasets import skipped_words, upload, wait_until_ready
+from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.jobs import Assignments, say_detached
+from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.problems import UsageError
+from redkiln.cli.view import words
+from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
+from redkiln.cli.view.result import Result, load_result, print_result
 from redkiln.client import dataset_name
-from redkiln.dataset_view import DatasetView
 from redkiln.errors import NotAuthorized, NotFound, Rejected
-from redkiln.job import JobView
+from redkiln.views.dataset import DatasetView
+from redkiln.views.job import JobView
 
 BUILTIN = "builtin:"
 

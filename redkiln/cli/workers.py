@@ -3,10 +3,10 @@
 import typer
 from rich.text import Text
 
-from redkiln.cli import words
 from redkiln.cli.command import Session, command
-from redkiln.cli.tables import Column, print_table
-from redkiln.job import GpuView, WorkerView
+from redkiln.cli.view import words
+from redkiln.cli.view.render import Column, print_table
+from redkiln.views.worker import GpuView, WorkerView
 
 
 def register(app: typer.Typer) -> None:

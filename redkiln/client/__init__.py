@@ -18,12 +18,12 @@ import httpx
 
 from redkiln.client.artifacts import Artifacts
 from redkiln.client.bundles import Bundles
+from redkiln.client.connection import Connection, RetryPolicy
 from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
 from redkiln.client.jobs import DryRun, Jobs, Preview, TaskInfo
 from redkiln.client.operations import Operations
-from redkiln.connection import Connection, RetryPolicy
+from redkiln.client.watching import Disconnected, Reconnected, Snapshot, Update
 from redkiln.settings import resolve_settings
-from redkiln.watching import Disconnected, Reconnected, Snapshot, Update
 
 __all__ = [
     "Client",

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from redkiln.client.requests import Requests
-from redkiln.job import ArtifactView
-from redkiln.result_folder import place_artifact
-from redkiln.transfer import Download, OnBytes
+from redkiln.client.result_folder import place_artifact
+from redkiln.client.transfer import Download, OnBytes
+from redkiln.views.artifact import ArtifactView
 
 
 class Artifacts(Requests):

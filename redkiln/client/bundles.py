@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from redkiln.client.connection import Connection
+from redkiln.client.packing import Package
 from redkiln.client.requests import Requests
-from redkiln.connection import Connection
+from redkiln.client.transfer import OnBytes
+from redkiln.client.watching import Outage
 from redkiln.errors import ConnectionFailed, NotFound
-from redkiln.packing import Package
-from redkiln.transfer import OnBytes
-from redkiln.watching import Outage
 
 READ_SECONDS = 600.0
 """Longest wait for the answer to an upload, which comes once all of it is on the service's disk."""
@@ -22,7 +22,7 @@ class Bundles(Requests):
         """Upload a bundle, unless the service already has it, which takes one small request.
 
         Args:
-            package: Package of `redkiln.bundle.open_bundle`.
+            package: Package of `redkiln.client.bundle.open_bundle`.
             on_bytes: Called with the number of bytes sent.
 
         Returns:

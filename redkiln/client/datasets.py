@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from redkiln.client.packing import Package, open_package
 from redkiln.client.requests import Requests
-from redkiln.dataset_view import DatasetStatus, DatasetView
+from redkiln.client.watching import Outage
 from redkiln.errors import (
     ConnectionFailed,
     DatasetInvalid,
     TransferError,
     WaitTimeout,
 )
-from redkiln.packing import Package, open_package
 from redkiln.tables import FILE_TYPES
-from redkiln.watching import (
-    Outage,
-)
+from redkiln.views.dataset import DatasetStatus, DatasetView
 
 UPLOAD_READ_SECONDS = 600.0
 """Longest wait for the answer to an upload, which comes once all of it is on the service's disk."""

@@ -9,23 +9,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from redkiln.client.requests import Requests
-from redkiln.job import (
-    CheckpointView,
-    Estimates,
-    EventView,
-    JobSummary,
-    JobView,
-    Page,
-    Series,
-    TelemetrySeries,
-)
-from redkiln.spec import JobSpec
-from redkiln.watching import (
-    PATIENCE_SECONDS,
-    Update,
-    follow_log,
-    watch_events,
-)
+from redkiln.client.watching import PATIENCE_SECONDS, Update, follow_log, watch_events
+from redkiln.spec.job_spec import JobSpec
+from redkiln.views.job import CheckpointView, Estimates, EventView, JobSummary, JobView
+from redkiln.views.metrics import Series, TelemetrySeries
+from redkiln.views.page import Page
 
 
 class TaskInfo(BaseModel):

@@ -3,13 +3,10 @@
 from typing import Any, Literal
 
 from redkiln.client.requests import Requests
-from redkiln.doctor import Diagnosis
-from redkiln.hardware import WorkerGpu
-from redkiln.job import (
-    CreatedKey,
-    KeyView,
-    WorkerView,
-)
+from redkiln.views.doctor import Diagnosis
+from redkiln.views.hardware import WorkerGpu
+from redkiln.views.key import CreatedKey, KeyView
+from redkiln.views.worker import WorkerView
 
 
 class Operations(Requests):

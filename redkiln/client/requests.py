@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from redkiln.connection import Connection, RetryPolicy
-from redkiln.job import Page
+from redkiln.client.connection import Connection, RetryPolicy
+from redkiln.views.page import Page
 
 View = TypeVar("View", bound=BaseModel)
 

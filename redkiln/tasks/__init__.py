@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.nearest import find_nearest, suggest
-from redkiln.spec import JobSpec, TrainingSpec
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.tasks import (
     benchmark,
     image_classification,

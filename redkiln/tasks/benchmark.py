@@ -4,8 +4,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from redkiln.hardware import Precision
-from redkiln.spec import Auto, JobSpec, StrictModel
+from redkiln.spec.job_spec import Auto, JobSpec, StrictModel
+from redkiln.views.hardware import Precision
 
 NAME: Literal["benchmark"] = "benchmark"
 TestName = Literal["matmul", "convolution", "memory", "training", "copies", "allreduce"]

@@ -4,9 +4,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from redkiln.freezing import TunedTraining, check_frozen
-from redkiln.image_models import Model, Options
-from redkiln.spec import StrictModel, TrainingSpec
+from redkiln.spec.freezing import TunedTraining, check_frozen
+from redkiln.spec.image_models import Model, Options
+from redkiln.spec.job_spec import StrictModel, TrainingSpec
 
 __all__ = ["NAME", "Augment", "ImageClassificationSpec", "ImageTraining", "Model", "Options"]
 

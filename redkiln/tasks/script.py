@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
-from redkiln.spec import JobSpec, StrictModel
+from redkiln.spec.job_spec import JobSpec, StrictModel
 
 NAME: Literal["script"] = "script"
 

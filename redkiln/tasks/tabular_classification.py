@@ -4,9 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from redkiln.class_weights import ClassifierTraining
-from redkiln.spec import TrainingSpec
-from redkiln.tabular import TabularModel, TabularTraining
+from redkiln.spec.class_weights import ClassifierTraining
+from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.tabular import TabularModel, TabularTraining
 
 NAME: Literal["tabular-classification"] = "tabular-classification"
 

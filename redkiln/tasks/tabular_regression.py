@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from redkiln.spec import TrainingSpec
-from redkiln.tabular import TabularModel, TabularTraining
+from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.tabular import TabularModel, TabularTraining
 
 NAME: Literal["tabular-regression"] = "tabular-regression"
 

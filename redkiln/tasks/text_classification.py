@@ -4,9 +4,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from redkiln.freezing import TunedTraining, check_frozen
-from redkiln.job_weights import check_job, check_pinned, expand_job
-from redkiln.spec import AdamW, Auto, Optimizer, Shorthand, StrictModel, TrainingSpec
+from redkiln.spec.freezing import TunedTraining, check_frozen
+from redkiln.spec.job_spec import AdamW, Auto, Optimizer, Shorthand, StrictModel, TrainingSpec
+from redkiln.spec.job_weights import check_job, check_pinned, expand_job
 
 NAME: Literal["text-classification"] = "text-classification"
 

@@ -5,13 +5,14 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request, Response
 from sqlmodel import Session
 
-from redkiln.job import ArtifactView, Page
-from service.access import require_user
+from redkiln.views.artifact import ArtifactView
+from redkiln.views.page import Page
 from service.artifacts.content import content_response
+from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, get_artifact, list_artifacts
-from service.artifacts.tables import Artifact
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
 from service.jobs.rules import get_job
-from service.parameters import refuse_unknown_parameters
 from service.services import Services, Use
 
 router = APIRouter(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, delete, select
 
-from redkiln.job import ArtifactView
 from redkiln.protocol import ArtifactCommit
 from redkiln.tasks import SpecProblem
-from service.artifacts.tables import Artifact
+from redkiln.views.artifact import ArtifactView
+from service.artifacts.models import Artifact
 from service.blobs.rules import discard
 from service.database import read_now
 from service.errors import NotFound, Unprocessable

@@ -6,7 +6,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.protocol import CheckpointCommit, CheckpointReceipt
 from service.attempts.fencing import hold_fence
-from service.attempts.tables import Attempt, Checkpoint
+from service.attempts.models import Attempt, Checkpoint
 from service.blobs.rules import discard
 from service.database import read_now
 from service.errors import Unprocessable

@@ -7,24 +7,24 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.job import AttemptStatus, JobStatus
 from redkiln.protocol import BundleRef, CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
+from redkiln.status import AttemptStatus, JobStatus
 from redkiln.version import __version__
-from service.attempts.tables import Attempt, Checkpoint
+from service.attempts.models import Attempt, Checkpoint
 from service.attempts.tokens import make_token
-from service.bundles.tables import Bundle
+from service.bundles.models import Bundle
 from service.database import read_now
+from service.datasets.models import Dataset
 from service.datasets.rules import dataset_ref, has_what_it_reads
-from service.datasets.tables import Dataset
 from service.errors import Superseded
 from service.ids import new_id
 from service.jobs.initial import find_initial
+from service.jobs.models import JOB, Job
 from service.jobs.rules import get_job, move
-from service.jobs.tables import JOB, Job
 from service.settings import Settings
 from service.workers.eligibility import devices_for, fits, holds_back
+from service.workers.models import Worker
 from service.workers.rules import live_machines, usable_arches
-from service.workers.tables import Worker
 
 _BATCH = 100
 

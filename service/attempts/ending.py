@@ -5,13 +5,14 @@ from datetime import datetime
 from sqlmodel import Session
 
 from redkiln.failure import FailureCode, JobFailure
-from redkiln.job import AttemptStatus, JobStatus, Reason
-from service.attempts.tables import Attempt
+from redkiln.status import AttemptStatus, JobStatus
+from redkiln.views.job import Reason
+from service.attempts.models import Attempt
 from service.blobs.rules import release as release_blobs
+from service.jobs.models import Job
 from service.jobs.retry import Budgets, Verdict, judge_failure, judge_loss
 from service.jobs.rules import get_job, move
 from service.jobs.steering import PAUSED
-from service.jobs.tables import Job
 
 CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by the user")
 

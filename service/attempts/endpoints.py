@@ -16,20 +16,20 @@ from redkiln.protocol import (
     ReportRequest,
     ReportResponse,
 )
-from service.access import bearer_token
 from service.artifacts.content import content_response
 from service.artifacts.rules import publish
 from service.attempts.checkpoints import commit_checkpoint
 from service.attempts.fencing import hold_fence, require_fence
 from service.attempts.finish import finish
+from service.attempts.models import Checkpoint
 from service.attempts.previews import MAX_BYTES, preview_path, save_preview
 from service.attempts.report import take_report
-from service.attempts.tables import Checkpoint
 from service.attempts.tokens import check_token
 from service.blobs.rules import hold
 from service.datasets.content import dataset_content_response, index_response
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 from service.errors import NotFound
+from service.http.access import bearer_token
 from service.jobs.initial import find_initial
 from service.jobs.rules import get_job
 from service.services import Services, Use, get_services

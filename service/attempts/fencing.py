@@ -5,8 +5,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlmodel import Session
 
-from redkiln.job import AttemptStatus
-from service.attempts.tables import ATTEMPT, Attempt
+from redkiln.status import AttemptStatus
+from service.attempts.models import ATTEMPT, Attempt
 from service.database import database_now
 from service.errors import Gone, Superseded
 

@@ -5,16 +5,16 @@ import hashlib
 from sqlmodel import Session
 
 from redkiln.failure import FailureCode, JobFailure
-from redkiln.job import AttemptStatus, JobStatus
 from redkiln.protocol import FinishRequest, FinishResponse
+from redkiln.status import AttemptStatus, JobStatus
 from service.artifacts.rules import publish
 from service.attempts import ending
 from service.attempts.fencing import hold_fence
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.database import read_now
 from service.errors import Conflict, SequenceGap, Superseded, Unprocessable
+from service.jobs.models import Job
 from service.jobs.rules import get_job
-from service.jobs.tables import Job
 from service.settings import Settings
 from service.storage import Storage
 

@@ -8,8 +8,9 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from redkiln.events import TRANSIENT, Event, EventKind
 from redkiln.failure import JobFailure
-from redkiln.job import Phase, Progress, Warned
+from redkiln.status import Phase
 from redkiln.tasks import SpecProblem
+from redkiln.views.job import Progress, Warned
 from service.errors import Unprocessable
 
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=200)]

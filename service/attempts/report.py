@@ -8,21 +8,22 @@ from typing import Literal
 from sqlmodel import Session
 
 from redkiln.events import Event
-from redkiln.job import JobStatus, Warned
 from redkiln.protocol import ReportRequest, ReportResponse
+from redkiln.status import JobStatus
+from redkiln.views.job import Warned
 from service.attempts.fencing import hold_fence
 from service.attempts.folding import Folded, fold
 from service.attempts.logs import append_chunk, log_path
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.changes import outbox
 from service.database import read_now
 from service.errors import SequenceGap, StorageFull
+from service.jobs.models import Job
 from service.jobs.rules import get_job, has_checkpoint, note_event, rewind
-from service.jobs.tables import Job
 from service.metrics.chunks import append_series, drop_points
-from service.metrics.tables import TelemetryChunk
+from service.metrics.models import TelemetryChunk
 from service.settings import Settings
-from service.workers.tables import Worker
+from service.workers.models import Worker
 
 _COMMANDS: dict[JobStatus, Literal["continue", "pause"]] = {
     JobStatus.RUNNING: "continue",

@@ -12,12 +12,12 @@ from functools import partial
 import sqlalchemy as sa
 from sqlmodel import Session, col, delete, select
 
-from service.artifacts.tables import Artifact
-from service.attempts.tables import Checkpoint
-from service.blobs.tables import BlobHold, DiscardedBlob
-from service.bundles.tables import Bundle
+from service.artifacts.models import Artifact
+from service.attempts.models import Checkpoint
+from service.blobs.models import BlobHold, DiscardedBlob
+from service.bundles.models import Bundle
 from service.database import Database, read_now
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 from service.storage import Storage
 
 

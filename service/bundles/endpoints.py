@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.concurrency import run_in_threadpool
 
-from redkiln.job import BundleView
-from service.access import require_scripts
+from redkiln.views.artifact import BundleView
 from service.bundles.rules import add_bundle, bundle_view, use_bundle
 from service.errors import BadRequest
-from service.parameters import refuse_unknown_parameters
+from service.http.access import require_scripts
+from service.http.parameters import refuse_unknown_parameters
 from service.services import Use
 from service.storage import require_free
 

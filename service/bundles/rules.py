@@ -4,12 +4,12 @@ from datetime import timedelta
 
 from sqlmodel import Session, col, delete, select
 
-from redkiln.job import BundleView
+from redkiln.views.artifact import BundleView
 from service.blobs.rules import discard
-from service.bundles.tables import Bundle
+from service.bundles.models import Bundle
 from service.database import read_now
 from service.errors import NotFound, Unavailable
-from service.jobs.tables import Job
+from service.jobs.models import Job
 from service.storage import Storage, Stored
 
 

@@ -11,8 +11,8 @@ from redkiln.datasets import DatasetIndex
 from redkiln.tables import TABLE_TASKS
 from service.artifacts.content import content_response
 from service.datasets.folder_tar import list_samples, stream_tar
+from service.datasets.models import Dataset
 from service.datasets.roots import locate, open_located
-from service.datasets.tables import Dataset
 from service.errors import Conflict, Gone, NotFound, Unprocessable
 from service.services import Services
 

@@ -8,11 +8,11 @@ from pydantic import Field, ValidationError
 from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
-from redkiln.dataset_view import DatasetStatus, DatasetView
-from redkiln.job import Page
 from redkiln.tables import TableOptions
 from redkiln.tasks import find_problems
-from service.access import require_user
+from redkiln.views.dataset import DatasetStatus, DatasetView
+from redkiln.views.page import Page
+from service.datasets.models import Dataset
 from service.datasets.options import read_options
 from service.datasets.roots import locate
 from service.datasets.rules import (
@@ -24,10 +24,10 @@ from service.datasets.rules import (
     register_archive,
     register_folder,
 )
-from service.datasets.tables import Dataset
 from service.errors import BadRequest, Unprocessable
-from service.malformed import read_json
-from service.parameters import refuse_unknown_parameters
+from service.http.access import require_user
+from service.http.malformed import read_json
+from service.http.parameters import refuse_unknown_parameters
 from service.services import Services, Use
 from service.storage import Stored, require_free
 

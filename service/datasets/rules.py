@@ -8,7 +8,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.dataset_view import ColumnView, DatasetStatus, DatasetView
 from redkiln.datasets import (
     BUILTINS,
     TEST_FRACTION,
@@ -16,18 +15,19 @@ from redkiln.datasets import (
     BuiltinTable,
     take_fraction,
 )
-from redkiln.job import JobStatus
 from redkiln.protocol import DatasetRef
+from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
 from redkiln.tasks import SpecProblem
+from redkiln.views.dataset import ColumnView, DatasetStatus, DatasetView
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.database import read_now
 from service.datasets.inspect.report import Report
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 from service.errors import Conflict, NotFound, Unavailable, Unprocessable
 from service.ids import new_id
-from service.jobs.tables import Job
+from service.jobs.models import Job
 from service.storage import Storage, Stored
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")

@@ -18,15 +18,15 @@ from pathlib import Path
 import structlog
 from sqlmodel import Session
 
-from redkiln.dataset_view import DatasetProblem, DatasetStatus
 from redkiln.tables import TableOptions
+from redkiln.views.dataset import DatasetProblem, DatasetStatus
 from service.database import Database
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
+from service.datasets.models import Dataset
 from service.datasets.roots import locate
 from service.datasets.rules import list_unsettled, settle
-from service.datasets.tables import Dataset
 from service.errors import Gone, ServiceError, StorageFull, Unavailable, Unprocessable
 from service.settings import Settings
 from service.storage import Storage, Stored

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from redkiln.hardware import DoctorCheck
 from redkiln.version import __version__
+from redkiln.views.hardware import DoctorCheck
 
 GIB = 1024**3
 SHORT_DISK_FACTOR = 5

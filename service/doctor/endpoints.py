@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter, Depends
 
-from redkiln.doctor import Diagnosis
-from service.access import require_user
+from redkiln.views.doctor import Diagnosis
 from service.doctor.rules import diagnose
-from service.parameters import refuse_unknown_parameters
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
 from service.services import Use
 
 router = APIRouter(

@@ -10,16 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, func, select
 
-from redkiln.doctor import Diagnosis, WorkerDoctor, worst_verdict
-from redkiln.hardware import DoctorCheck, DoctorReport
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
 from redkiln.version import __version__
+from redkiln.views.doctor import Diagnosis, WorkerDoctor, worst_verdict
+from redkiln.views.hardware import DoctorCheck, DoctorReport
 from service.database import read_now
 from service.doctor.checks import ServiceFacts, WorkerFacts, examine_service, find_skew
-from service.jobs.tables import Job
+from service.jobs.models import Job
 from service.settings import Settings
+from service.workers.models import Worker, WorkerStatus
 from service.workers.rules import SAME_BOOT, live_seconds
-from service.workers.tables import Worker, WorkerStatus
 
 _RANKS = {"blocks": 0, "slows": 1, "note": 2}
 

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from redkiln.hardware import WorkerGpu
-from redkiln.job import Page
-from service.access import require_user
+from redkiln.views.hardware import WorkerGpu
+from redkiln.views.page import Page
 from service.gpus.rules import list_gpus
-from service.parameters import refuse_unknown_parameters
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
 from service.services import Use
 
 router = APIRouter(

@@ -7,14 +7,14 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from redkiln.hardware import GpuFacts, GpuState, WorkerGpu
-from redkiln.job import AttemptStatus
-from service.attempts.tables import Attempt
+from redkiln.status import AttemptStatus
+from redkiln.views.hardware import GpuFacts, GpuState, WorkerGpu
+from service.attempts.models import Attempt
 from service.database import read_now
 from service.settings import Settings
+from service.workers.models import Worker, WorkerStatus
 from service.workers.rules import SAME_BOOT, live_seconds
 from service.workers.status import STALE_STATUSES
-from service.workers.tables import Worker, WorkerStatus
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from typing import Any
 
 from sqlmodel import Session
 
-from redkiln.job import Estimates
-from redkiln.spec import TrainingSpec
-from service.access import Caller
+from redkiln.spec.job_spec import TrainingSpec
+from redkiln.views.job import Estimates
 from service.jobs.estimate import estimate
 from service.jobs.submit import check
+from service.keys.caller import Caller
 from service.settings import Settings
 
 

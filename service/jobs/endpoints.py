@@ -7,21 +7,17 @@ import structlog
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from redkiln.job import (
-    EventView,
-    JobStatus,
-    JobSummary,
-    JobView,
-    Page,
-    Series,
-    TelemetrySeries,
-)
+from redkiln.status import JobStatus
 from redkiln.tasks import SpecProblem
-from service.access import Caller, require_user
+from redkiln.views.job import EventView, JobSummary, JobView
+from redkiln.views.metrics import Series, TelemetrySeries
+from redkiln.views.page import Page
 from service.artifacts.content import choose_part, make_etag
 from service.attempts.logs import log_path
 from service.attempts.previews import find_preview, preview_path
 from service.errors import NotFound, Unprocessable, UnsupportedMedia
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
 from service.jobs import rules
 from service.jobs.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
@@ -29,8 +25,8 @@ from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
 from service.jobs.submit import submit
 from service.jobs.views import list_summaries
+from service.keys.caller import Caller
 from service.metrics.job_series import render_job_series, render_job_telemetry
-from service.parameters import refuse_unknown_parameters
 from service.services import Use
 from service.storage import require_free
 

@@ -14,13 +14,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.job import AttemptStatus, Estimate, Estimates, JobStatus, Phase
-from redkiln.spec import TrainingSpec
-from service.attempts.tables import Attempt
-from service.datasets.tables import Dataset
-from service.jobs.tables import JOB, Job
+from redkiln.spec.job_spec import TrainingSpec
+from redkiln.status import AttemptStatus, JobStatus, Phase
+from redkiln.views.job import Estimate, Estimates
+from service.attempts.models import Attempt
+from service.datasets.models import Dataset
+from service.jobs.models import JOB, Job
 from service.metrics.chunks import load_points
-from service.metrics.tables import TELEMETRY_CHUNK
+from service.metrics.models import TELEMETRY_CHUNK
 
 LOOKED_AT = 50
 """Newest jobs with the model that are looked at; older ones ran with other versions."""

@@ -2,16 +2,16 @@
 
 from sqlmodel import Session, select
 
-from redkiln.class_weights import ClassifierTraining, find_weight_problems
-from redkiln.dataset_view import DatasetStatus
 from redkiln.datasets import BUILTINS, count_taken
-from redkiln.job import JobStatus
-from redkiln.spec import JobSpec, TrainingSpec
+from redkiln.spec.class_weights import ClassifierTraining, find_weight_problems
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.status import JobStatus
 from redkiln.tables import TABLE_TASKS
 from redkiln.tasks import SpecProblem, parse_spec
-from service.datasets.tables import Dataset
+from redkiln.views.dataset import DatasetStatus
+from service.datasets.models import Dataset
+from service.jobs.models import Job
 from service.jobs.rules import fail_waiting
-from service.jobs.tables import Job
 
 
 def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:

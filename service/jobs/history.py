@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from anyio import to_thread
 from sqlmodel import Session, col, select
 
-from redkiln.job import EventView, JobSummary
+from redkiln.views.job import EventView, JobSummary
 from service.changes import Changes
 from service.database import Database
+from service.jobs.models import JobEvent
 from service.jobs.rules import get_job
-from service.jobs.tables import JobEvent
 from service.jobs.views import summary_of
 
 LOOK_SECONDS = 2.0

@@ -5,14 +5,14 @@ from typing import Any
 
 from sqlmodel import Session, select
 
-from redkiln.job import JobStatus
-from redkiln.job_weights import JOB_PREFIX
-from redkiln.spec import JobSpec
+from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.job_weights import JOB_PREFIX
+from redkiln.status import JobStatus
 from redkiln.tables import find_other_column
 from redkiln.tasks import SpecProblem
-from service.artifacts.tables import Artifact
-from service.datasets.tables import Dataset
-from service.jobs.tables import Job
+from service.artifacts.models import Artifact
+from service.datasets.models import Dataset
+from service.jobs.models import Job
 
 CHECKPOINT = "checkpoint.safetensors"
 """Name of the artifact with a trained model's weights."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from anyio import to_thread
 from sqlmodel import Session, col, select
 
-from redkiln.job import AttemptStatus, JobStatus
+from redkiln.status import AttemptStatus, JobStatus
 from service.attempts.logs import find_tail, log_path, read_window
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.changes import Changes
 from service.database import Database
 from service.errors import NotFound

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, delete, select
 
-from redkiln.job import JobStatus
-from service.artifacts.tables import Artifact
-from service.attempts.tables import Attempt
+from redkiln.status import JobStatus
+from service.artifacts.models import Artifact
+from service.attempts.models import Attempt
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.errors import Conflict
+from service.jobs.models import JobEvent
 from service.jobs.rules import drop_checkpoints, get_job
-from service.jobs.tables import JobEvent
-from service.metrics.tables import MetricChunk, TelemetryChunk
+from service.metrics.models import MetricChunk, TelemetryChunk
 
 
 def delete_job(session: Session, job_id: str) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from redkiln.failure import FailureCode, JobFailure
-from redkiln.job import Reason
+from redkiln.views.job import Reason
 
 POISON_DEATHS = 3
 """Workers that may die at the same step before the job is quarantined."""

@@ -6,13 +6,14 @@ from typing import Any
 from sqlmodel import Session, col, delete, select
 
 from redkiln.failure import FailureCode
-from redkiln.job import TRANSITIONS, JobStatus, Progress, Reason
-from service.attempts.tables import Checkpoint
+from redkiln.status import TRANSITIONS, JobStatus
+from redkiln.views.job import Progress, Reason
+from service.attempts.models import Checkpoint
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.database import read_now
 from service.errors import Conflict, NotFound
-from service.jobs.tables import Job, JobEvent
+from service.jobs.models import Job, JobEvent
 
 
 def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:

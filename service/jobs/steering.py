@@ -10,13 +10,14 @@ from typing import Literal
 from sqlmodel import Session, col, select
 
 from redkiln.failure import FailureCode
-from redkiln.job import CheckpointView, JobStatus, Reason
+from redkiln.status import JobStatus
 from redkiln.tasks import SpecProblem
-from service.attempts.tables import Checkpoint
+from redkiln.views.job import CheckpointView, Reason
+from service.attempts.models import Checkpoint
 from service.database import read_now
 from service.errors import Conflict, Unprocessable
+from service.jobs.models import Job
 from service.jobs.rules import check_move, drop_checkpoints, get_job, move, rewind
-from service.jobs.tables import Job
 
 RetryFrom = Literal["newest", "best", "start"] | int
 """Where a retry begins: at a checkpoint (`newest`, `best`, or that of a step), or anew."""

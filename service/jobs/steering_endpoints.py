@@ -7,15 +7,17 @@ from fastapi import APIRouter, Body, Depends, Response
 from pydantic import Field
 from sqlmodel import Session
 
-from redkiln.job import CheckpointView, JobStatus, JobView, Page
-from redkiln.spec import StrictModel
-from service.access import require_user
+from redkiln.spec.job_spec import StrictModel
+from redkiln.status import JobStatus
+from redkiln.views.job import CheckpointView, JobView
+from redkiln.views.page import Page
 from service.database import read_now
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
 from service.jobs import steering
+from service.jobs.models import Job
 from service.jobs.steering import RetryFrom
-from service.jobs.tables import Job
 from service.jobs.views import render_job
-from service.parameters import refuse_unknown_parameters
 from service.services import Services, Use
 
 router = APIRouter(

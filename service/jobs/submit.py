@@ -9,25 +9,26 @@ from typing import Any
 
 from sqlmodel import Session, col, delete, select
 
-from redkiln.dataset_view import DatasetStatus
-from redkiln.job import Reason, Warned
-from redkiln.spec import JobSpec
+from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks import DEFAULT_TASK, SpecError, SpecProblem, parse_spec
 from redkiln.tasks.script import ScriptSpec
-from service.access import Caller, may_run_scripts, why_no_scripts
+from redkiln.views.dataset import DatasetStatus
+from redkiln.views.job import Reason, Warned
+from service.bundles.models import Bundle
 from service.bundles.rules import use_bundle
-from service.bundles.tables import Bundle
 from service.changes import outbox
 from service.database import read_now
+from service.datasets.models import Dataset
 from service.datasets.rules import find_dataset
-from service.datasets.tables import Dataset
 from service.errors import Forbidden, Unprocessable
+from service.http.access import may_run_scripts, why_no_scripts
 from service.ids import new_id
 from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
+from service.jobs.models import IdempotencyKey, Job
 from service.jobs.rules import note_event
-from service.jobs.tables import IdempotencyKey, Job
 from service.jobs.views import render_job
+from service.keys.caller import Caller
 from service.settings import Settings
 from service.workers.eligibility import Machine, find_obstacle
 from service.workers.rules import live_machines

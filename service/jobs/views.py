@@ -8,19 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.job import (
-    MAX_QUEUE_POSITION,
-    AttemptView,
-    JobStatus,
-    JobSummary,
-    JobView,
-    Reason,
-)
-from service.attempts.tables import Attempt
+from redkiln.status import JobStatus
+from redkiln.views.job import MAX_QUEUE_POSITION, AttemptView, JobSummary, JobView, Reason
+from service.attempts.models import Attempt
 from service.database import Database
 from service.errors import NotFound
+from service.jobs.models import JOB, Job
 from service.jobs.rules import get_job
-from service.jobs.tables import JOB, Job
 
 _STATE = sa.select(JOB.c.revision, JOB.c.status, JOB.c.priority).where(
     JOB.c.id == sa.bindparam("job_id")

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Body, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from redkiln.job import CreatedKey, KeyView, Page
-from service.access import require_admin
+from redkiln.views.key import CreatedKey, KeyView
+from redkiln.views.page import Page
+from service.http.access import require_admin
+from service.http.parameters import refuse_unknown_parameters
 from service.keys.rules import create_key, key_view, list_keys, revoke_key
-from service.parameters import refuse_unknown_parameters
 from service.services import Use
 
 router = APIRouter(

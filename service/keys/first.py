@@ -11,12 +11,12 @@ from pathlib import Path
 
 from sqlmodel import Session
 
-from service.access import KeyScope
 from service.database import Database
 from service.ids import new_id
+from service.keys.caller import KeyScope
+from service.keys.models import ApiKey
 from service.keys.rules import add_key
 from service.keys.secret import make_secret, parse_key_id
-from service.keys.tables import ApiKey
 
 FIRST_KEYS: dict[str, KeyScope] = {"admin": "admin", "worker": "worker"}
 

@@ -9,11 +9,11 @@ from typing import cast
 import sqlalchemy as sa
 from sqlmodel import col
 
-from service.access import Caller, KeyScope
 from service.database import Database
 from service.errors import Unauthorized
+from service.keys.caller import Caller, KeyScope
+from service.keys.models import ApiKey
 from service.keys.secret import hash_secret, parse_key_id
-from service.keys.tables import ApiKey
 
 CACHE_SECONDS = 5.0
 """How long a key may go on working after another service process has revoked it."""

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from redkiln.job import CreatedKey, KeyView
-from service.access import KeyScope
+from redkiln.views.key import CreatedKey, KeyView
 from service.database import read_now
 from service.errors import NotFound
 from service.ids import new_id
+from service.keys.caller import KeyScope
+from service.keys.models import ApiKey
 from service.keys.secret import hash_secret, make_secret, parse_key_id
-from service.keys.tables import ApiKey
 
 
 def create_key(session: Session, *, name: str, scope: KeyScope) -> CreatedKey:

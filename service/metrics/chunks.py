@@ -7,7 +7,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from service.metrics.tables import METRIC_CHUNK, Chunk, MetricChunk
+from service.metrics.models import METRIC_CHUNK, Chunk, MetricChunk
 
 Points = npt.NDArray[np.float64]
 """(N, 2) float64: step (or milliseconds since 1970) and value."""

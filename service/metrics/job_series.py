@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.jobs.rules import get_job
 from service.metrics.chunks import Points, find_begun, load_points
+from service.metrics.models import TELEMETRY_CHUNK
 from service.metrics.series import join_attempts, join_times, render_series
-from service.metrics.tables import TELEMETRY_CHUNK
 
 
 def render_job_series(

@@ -58,7 +58,7 @@ def thin(points: Points, *, max_points: int) -> Points:
 
 
 def render_series(name: str, points: Points, *, max_points: int, places: str = "steps") -> str:
-    """A `redkiln.job.Series` as JSON; what is not finite becomes null.
+    """A `redkiln.views.metrics.Series` as JSON; what is not finite becomes null.
 
     Args:
         name: of the series.

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from service.access import require_user
+from service.http.access import require_user
 
 router = APIRouter(tags=["health"], dependencies=[Depends(require_user)])
 

@@ -13,19 +13,19 @@ from prometheus_client.registry import Collector
 from sqlmodel import Session, col
 
 from redkiln.gauges import GPU_GAUGES, LABELS, read_gauges
-from redkiln.hardware import WorkerGpu
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
 from redkiln.version import __version__
-from service.artifacts.tables import Artifact
-from service.attempts.tables import Checkpoint
+from redkiln.views.hardware import WorkerGpu
+from service.artifacts.models import Artifact
+from service.attempts.models import Checkpoint
 from service.database import read_now
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 from service.errors import ServiceError
 from service.gpus.rules import list_gpus
-from service.jobs.tables import JOB
+from service.jobs.models import JOB
 from service.services import Services
+from service.workers.models import WORKER
 from service.workers.rules import live_seconds
-from service.workers.tables import WORKER
 
 STATE_SECONDS = 5.0
 STORAGE_SECONDS = 60.0

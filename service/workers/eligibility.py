@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redkiln.spec import Resources
+from redkiln.spec.job_spec import Resources
 from redkiln.tasks import SpecProblem
 
 HOLD_BACK_SECONDS = 60.0

@@ -6,7 +6,6 @@ import structlog
 from fastapi import APIRouter, Body, Depends, Response
 from sqlmodel import Session
 
-from redkiln.job import Page, WorkerView
 from redkiln.protocol import (
     ClaimRequest,
     ClaimResponse,
@@ -15,9 +14,11 @@ from redkiln.protocol import (
     StatusRequest,
     StatusResponse,
 )
-from service.access import require_user, require_worker
+from redkiln.views.page import Page
+from redkiln.views.worker import WorkerView
 from service.attempts.claim import claim
-from service.parameters import refuse_unknown_parameters
+from service.http.access import require_user, require_worker
+from service.http.parameters import refuse_unknown_parameters
 from service.services import Use
 from service.workers.rules import get_worker, hello, list_workers
 from service.workers.status import take_status

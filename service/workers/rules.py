@@ -9,17 +9,18 @@ import sqlalchemy as sa
 import structlog
 from sqlmodel import Session, col, select
 
-from redkiln.hardware import PASSING_EXCLUSIONS, UNWANTED
-from redkiln.job import AttemptStatus, WorkerView
 from redkiln.protocol import PROTOCOL_VERSION, HelloRequest
+from redkiln.status import AttemptStatus
 from redkiln.version import __version__
+from redkiln.views.hardware import PASSING_EXCLUSIONS, UNWANTED
+from redkiln.views.worker import WorkerView
 from service.attempts.ending import lose
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.database import read_now
 from service.errors import NotFound, ProtocolMismatch
 from service.settings import Settings
 from service.workers.eligibility import Machine
-from service.workers.tables import Worker, WorkerStatus
+from service.workers.models import Worker, WorkerStatus
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +115,8 @@ def pair_exclusions(
     """Each of the GPUs that torch names, with why it is left alone, if it is.
 
     Args:
-        gpus: `redkiln.job.GpuView` of each; partitions of a card have one address, and their order.
+        gpus: A `redkiln.views.worker.GpuView` each; partitions of a card share one address and
+            keep their order.
         exclusions: by key, as their worker told them.
     """
     seen: Counter[str] = Counter()

@@ -5,11 +5,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session
 
-from redkiln.hardware import GpuState
 from redkiln.protocol import StatusRequest
+from redkiln.views.hardware import GpuState
 from service.database import read_now
 from service.errors import Superseded
-from service.workers.tables import WORKER, WORKER_STATUS, Worker, WorkerStatus
+from service.workers.models import WORKER, WORKER_STATUS, Worker, WorkerStatus
 
 STALE_STATUSES = 3
 """Statuses that may fail to come before what was told last is too old to be called live."""

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.cli.specfile import load_spec_file
+from redkiln.cli.arguments.specfile import load_spec_file
 from redkiln.datasets import BUILTINS
 from redkiln.tasks import needs_dataset, parse_spec
 

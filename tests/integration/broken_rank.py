@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import torch
 
 from worker.jobdir import JobDir
-from worker.trainer.lifetime import StopSignal, die_with_parent, leave
-from worker.trainer.ranks.start import die_as, is_rank, lead_ranks
-from worker.trainer.run import run_job
-from worker.trainer.updates.gradients import Gradients
+from worker.process.lifetime import StopSignal, die_with_parent, leave
+from worker.tasks.train import run_job
+from worker.trainer.optim.gradients import Gradients
+from worker.trainer.ranks.launcher import die_as, is_rank, lead_ranks
 
 LATE = 12
 accumulate = Gradients._accumulate

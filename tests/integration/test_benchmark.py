@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from redkiln.benchmark import load_result
 from redkiln.cli.app import build_app
+from redkiln.views.benchmark import load_result
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
 
 pytestmark = pytest.mark.integration
 

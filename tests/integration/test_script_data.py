@@ -2,8 +2,8 @@
 
 import pytest
 
-from redkiln.dataset_view import DatasetStatus
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
+from redkiln.views.dataset import DatasetStatus
 
 pytestmark = pytest.mark.integration
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.bundle import open_bundle
-from redkiln.job import JobStatus
+from redkiln.client.bundle import open_bundle
+from redkiln.status import JobStatus
 
 pytestmark = pytest.mark.integration
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
 from tests.integration.conftest import start_site
 from tests.integration.made_machine import settings_on
 from tests.worker.hardware.trees import RX_6800_XT, put, row_of, write_machine

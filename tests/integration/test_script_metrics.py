@@ -2,7 +2,7 @@
 
 import pytest
 
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
 
 pytestmark = pytest.mark.integration
 

@@ -4,8 +4,8 @@ import importlib.metadata
 
 import pytest
 
-from redkiln.bundle import open_bundle
-from redkiln.job import JobStatus
+from redkiln.client.bundle import open_bundle
+from redkiln.status import JobStatus
 from tests.wheels import WHEEL, write_wheel
 
 pytestmark = pytest.mark.integration

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from redkiln.job import JobStatus
+from redkiln.status import JobStatus
 
 pytestmark = pytest.mark.integration
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from redkiln.bundle import open_bundle
+from redkiln.client.bundle import open_bundle
 from redkiln.errors import NotAuthorized
-from redkiln.job import JobStatus
-from worker.hardware.death_book import DeathBook
+from redkiln.status import JobStatus
+from worker.hardware.health.death_book import DeathBook
 
 pytestmark = pytest.mark.integration
 

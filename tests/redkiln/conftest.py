@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 
 from redkiln.client import Client
-from redkiln.connection import RetryPolicy
+from redkiln.client.connection import RetryPolicy
 from tests.redkiln.fake_routes import Recorder, build_app
 from tests.redkiln.fake_service import FakeService
 

@@ -1,4 +1,4 @@
-"""What a made service holds, in the views of `redkiln.job` and `redkiln.dataset_view`."""
+"""What a made service holds, in the views of `redkiln.views.job` and `redkiln.views.dataset`."""
 
 import hashlib
 from dataclasses import dataclass, field

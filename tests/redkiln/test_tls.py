@@ -2,11 +2,11 @@ import ssl
 
 import pytest
 
-from redkiln.connection import Connection
+from redkiln.client.connection import Connection
 from redkiln.settings import ClientSettings
 from redkiln.tls import tls_for
 from worker.agent.client import ServiceClient
-from worker.agent.mlflow import MlflowClient
+from worker.agent.observers.mlflow import MlflowClient
 
 
 def build_connection(url):

@@ -17,7 +17,7 @@ import uvicorn
 from redkiln.tls import tls_for
 from redkiln.version import __version__
 from service.app import create_app
-from service.attempts.tables import ATTEMPT
+from service.attempts.models import ATTEMPT
 from service.database import database_now
 from service.settings import Settings
 

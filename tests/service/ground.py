@@ -10,18 +10,18 @@ import pytest
 import sqlalchemy as sa
 from sqlmodel import select
 
-from redkiln.job import AttemptStatus, JobStatus
 from redkiln.protocol import ClaimRequest, HelloRequest
+from redkiln.status import AttemptStatus, JobStatus
 from redkiln.version import __version__
 from service.app import build_services
 from service.attempts.claim import claim
 from service.attempts.fencing import hold_fence
 from service.attempts.finish import finish
-from service.attempts.tables import Attempt
+from service.attempts.models import Attempt
 from service.blobs.rules import hold
 from service.changes import Changes
 from service.errors import Gone, Superseded
-from service.jobs.tables import Job
+from service.jobs.models import Job
 from service.migrations.metadata import METADATA
 from service.settings import Settings
 from service.workers.rules import hello

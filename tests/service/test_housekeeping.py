@@ -4,9 +4,9 @@ from sqlmodel import select
 from service import housekeeping
 from service.app import create_app
 from service.blobs.rules import discard
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 from service.errors import DatabaseBusy
-from service.jobs.tables import IdempotencyKey, Job
+from service.jobs.models import IdempotencyKey, Job
 
 
 class Bell:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from redkiln.events import Event
-from redkiln.job import AttemptStatus, JobStatus
 from redkiln.protocol import (
     ArtifactCommit,
     CheckpointCommit,
@@ -20,20 +19,21 @@ from redkiln.protocol import (
     FinishRequest,
     ReportRequest,
 )
-from service.access import LOCAL
-from service.artifacts.tables import Artifact
+from redkiln.status import AttemptStatus, JobStatus
+from service.artifacts.models import Artifact
 from service.attempts.checkpoints import commit_checkpoint
 from service.attempts.fencing import renew_all
+from service.attempts.models import ATTEMPT, Attempt, Checkpoint
 from service.attempts.report import take_report
-from service.attempts.tables import ATTEMPT, Attempt, Checkpoint
 from service.database import database_now, read_now
 from service.datasets.rules import ensure_builtins
 from service.errors import Conflict, NotFound, Superseded
 from service.housekeeping import collect_blobs, reap_expired
+from service.http.access import LOCAL
+from service.jobs.models import Job, JobEvent
 from service.jobs.removal import delete_job
 from service.jobs.steering import cancel, pause, resume, retry
 from service.jobs.submit import submit
-from service.jobs.tables import Job, JobEvent
 from service.workers.rules import hello
 from tests.service.ground import WORKERS, Ground, Held, open_services
 

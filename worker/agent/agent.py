@@ -12,16 +12,19 @@ from typing import IO
 
 import structlog
 
-from redkiln.hardware import GpuState, GpuTelemetry
-from worker.agent.attempt import Attempt, Bench
+from redkiln.views.hardware import GpuState, GpuTelemetry
+from worker.agent.attempt.attempt import Attempt, Bench
 from worker.agent.backoff import Backoff
-from worker.agent.cache import DatasetCache
-from worker.agent.children import Spawner
+from worker.agent.children.children import Spawner
+from worker.agent.children.launch import SOURCE_DIR, Launcher
 from worker.agent.client import ServiceClient
+from worker.agent.data.cache import DatasetCache
 from worker.agent.doctor import DoctorRounds
 from worker.agent.exposition import WorkerState, serve_metrics
-from worker.agent.gpu_checks import GpuChecks, SelfTest
-from worker.agent.grants import GpuPark
+from worker.agent.gpus.gpu_checks import GpuChecks, SelfTest
+from worker.agent.gpus.patching import Patching
+from worker.agent.gpus.pool import GpuPark
+from worker.agent.gpus.sensors import HostGpus, find_host_gpus
 from worker.agent.inventory import (
     Inventory,
     SlotPlan,
@@ -30,11 +33,8 @@ from worker.agent.inventory import (
     find_gpus,
     plan_slots,
 )
-from worker.agent.launch import SOURCE_DIR, Launcher
 from worker.agent.offers import Claimed, NoClaim, offer_slots
-from worker.agent.patching import Patching
 from worker.agent.registration import Registration
-from worker.agent.sensors import HostGpus, find_host_gpus
 from worker.agent.slots import SlotPool
 from worker.agent.status import StatusTeller
 from worker.agent.stopping import StopSignal

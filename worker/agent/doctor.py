@@ -15,11 +15,11 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from redkiln.hardware import DoctorReport
 from redkiln.redaction import SECRET_NAME
-from worker.agent.children import Spawner
+from redkiln.views.hardware import DoctorReport
+from worker.agent.children.children import Spawner
 from worker.agent.inventory import Inventory
-from worker.hardware.death_book import NAME as DEATHS
+from worker.hardware.health.death_book import NAME as DEATHS
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from redkiln.gauges import GPU_GAUGES, LABELS, read_gauges
-from redkiln.hardware import GpuState
 from redkiln.version import __version__
+from redkiln.views.hardware import GpuState
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Literal
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
-from redkiln.hardware import GpuFacts
-from redkiln.job import GpuView
-from worker.agent.children import Spawner
-from worker.agent.environment import build_child_environment, show_every_gpu
-from worker.agent.host_gpus import HostGpu, join_gpus, show_gpus
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.worker import GpuView
+from worker.agent.children.children import Spawner
+from worker.agent.children.environment import build_child_environment, show_every_gpu
+from worker.agent.gpus.host_gpus import HostGpu, join_gpus, show_gpus
 from worker.hardware.kernel_cache import build_cache_key
 from worker.hardware.masks import HIDE_GPUS
 from worker.settings import WorkerSettings

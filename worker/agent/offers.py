@@ -7,8 +7,8 @@ from enum import Enum, auto
 from typing import Literal
 
 from redkiln.protocol import ClaimResponse
-from worker.agent.grants import GpuPark, Grant
-from worker.agent.host_gpus import HostGpu
+from worker.agent.gpus.host_gpus import HostGpu
+from worker.agent.gpus.pool import GpuPark, Grant
 from worker.agent.slots import Slot
 from worker.hardware.choose import choose_gpus
 from worker.hardware.leases import GpuLease

@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass
 
-from worker.agent.attempt import Bench
+from worker.agent.attempt.attempt import Bench
 from worker.agent.stopping import StopReason, StopSignal
 
 

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import structlog
 
-from redkiln.hardware import DoctorReport, GpuState
 from redkiln.protocol import StatusRequest, StatusResponse
+from redkiln.views.hardware import DoctorReport, GpuState
 from worker.agent.backoff import Backoff
 from worker.agent.client import Refused, ServiceError, Superseded
 

@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
-from worker.trainer.threads import yield_while_waiting
+from worker.process.lifetime import Stopped, StopSignal, die_with_parent, leave
+from worker.process.threads import yield_while_waiting
 
 
 def main(arguments: list[str]) -> int:
@@ -27,8 +27,8 @@ def main(arguments: list[str]) -> int:
     from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
 
     try:
-        from worker import handover
-        from worker.export.run import export_job
+        from worker.process import handover
+        from worker.tasks.export import export_job
 
         job_dir = None if options.job_dir is None else JobDir(options.job_dir)
         if options.spare:

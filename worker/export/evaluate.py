@@ -17,7 +17,7 @@ from worker.export.parity import (
     torch_predict,
 )
 from worker.export.samples import ComparedSamples
-from worker.export.subject import Outputs, Subject
+from worker.export.target import Outputs, Subject
 
 TORCH_BATCH = 64
 ONNX_BATCH = 48

@@ -17,7 +17,7 @@ import torch
 
 from redkiln.failure import FailureCode
 from worker.export.exportable import Exportable
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 
 MAX_FILE_BYTES = 2**31 - 1
 """What one protobuf file can hold."""
@@ -71,7 +71,7 @@ def open_session(path: Path, *, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # Its threads wait as torch's do (worker.trainer.threads).
+    # Its threads wait as torch's do (worker.process.threads).
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redkiln.spec import Export
-from worker.export.subject import Arrays, Outputs, Samples
+from redkiln.spec.job_spec import Export
+from worker.export.target import Arrays, Outputs, Samples
 
 Predict = Callable[[Arrays], Outputs]
 """The model's inputs by name -> (B, ...)."""

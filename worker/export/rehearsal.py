@@ -12,14 +12,14 @@ from importlib import metadata
 from pathlib import Path
 
 from redkiln.failure import FailureCode
-from redkiln.spec import Export
+from redkiln.spec.job_spec import Export
+from worker.checkpoints.checkpoint import write_durably
 from worker.export.exportable import Exportable
-from worker.trainer.checkpoint import write_durably
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 
 LIBRARIES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
-TRAINER = Path(__file__).parents[1] / "trainer"
-CODE = Path(__file__).parent, TRAINER / "models", TRAINER / "text"
+WORKER = Path(__file__).parents[1]
+CODE = Path(__file__).parent, WORKER / "tasks", WORKER / "trainer/models", WORKER / "trainer/text"
 
 
 def rehearsal_key(architecture: dict[str, object], gate: Export) -> str:
@@ -86,6 +86,6 @@ def _verdict_path(key: str, cache_dir: Path) -> Path:
 def _code_digest() -> str:
     digest = hashlib.sha256()
     for folder in CODE:
-        for path in sorted(folder.glob("*.py")):
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -19,25 +19,25 @@ import torch
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
-from redkiln.job import Phase, Progress
+from redkiln.status import Phase
 from redkiln.tasks import parse_spec
-from worker.export import card, figures
-from worker.export.curve_file import write_metrics
+from redkiln.views.job import Progress
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.checkpoints.history import History
+from worker.export.card import card, figures
+from worker.export.card.curve_file import write_metrics
 from worker.export.evaluate import Evaluation, evaluate_both
 from worker.export.manifest import build_manifest, to_metadata
 from worker.export.onnx_file import describe_file, write_onnx
 from worker.export.outputs import Outputs
 from worker.export.parity import Verdict, judge
 from worker.export.samples import choose_samples, choose_saved
-from worker.export.subject import Subject
+from worker.export.target import LoadTask, Subject
 from worker.jobdir import JobDir, Order
-from worker.trainer.boundary import run_guarded
-from worker.trainer.checkpoint import CheckpointStore
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.history import History
-from worker.trainer.report import Report
-from worker.trainer.tasks import TRAINED
-from worker.trainer.trained import Trained
+from worker.process.boundary import run_guarded
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.results.trained import Trained
 
 MOST_METADATA_BYTES = 90_000_000
 """safetensors writes a header of up to 100 MB, in which tensors have their names too. Source:
@@ -66,7 +66,7 @@ class Context:
         return str(self.trained.spec["model"]["name"])
 
 
-def export_job(job_dir: JobDir) -> int:
+def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
     """Export the trained job of a directory; whatever happens is said in its events.
 
     Returns:
@@ -74,15 +74,15 @@ def export_job(job_dir: JobDir) -> int:
     """
     order = job_dir.load_order()
     return run_guarded(
-        job_dir, order, device="cpu", body=lambda report: _export(job_dir, order, report)
+        job_dir, order, device="cpu", body=lambda report: _export(job_dir, order, report, load_task)
     )
 
 
-def _export(job_dir: JobDir, order: Order, report: Report) -> None:
+def _export(job_dir: JobDir, order: Order, report: Report, load_task: LoadTask) -> None:
     report.enter(Phase.EXPORTING)
     torch.set_num_threads(order.threads)
     figures.use_quiet_backend(Path(order.cache_dir))
-    context = _load(job_dir, order, report)
+    context = _load(job_dir, order, report, load_task)
     report.seconds.update(context.trained.seconds)
     outputs = Outputs(job_dir)
     _write_training_files(context, outputs, report)
@@ -121,18 +121,18 @@ def _export(job_dir: JobDir, order: Order, report: Report) -> None:
     _announce(context, verdict, report)
 
 
-def _load(job_dir: JobDir, order: Order, report: Report) -> Context:
+def _load(job_dir: JobDir, order: Order, report: Report, load_task: LoadTask) -> Context:
     trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
     store = CheckpointStore(job_dir.checkpoints_dir)
     best, last = store.load(trained.best), store.load(trained.last)
     spec = parse_spec(trained.spec)
-    task = TRAINED[spec.task]
+    open_subject = load_task(spec.task).open_subject
     return Context(
         order=order,
         trained=trained,
         history=History.from_tensors(last.tensors_of("history")),
         weights=best.weights,
-        subject=task.open_subject(
+        subject=open_subject(
             order, spec, weights=best.weights, report=report, reading=best.reading
         ),
     )

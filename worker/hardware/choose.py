@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from redkiln.hardware import GpuExclusion, GpuFacts, GpuLink
-from worker.hardware.targets import find_target
+from redkiln.views.hardware import GpuExclusion, GpuFacts, GpuLink
+from worker.hardware.facts.targets import find_target
 
 XGMI_HOP_COST = 1
 PCIE_COST = 16

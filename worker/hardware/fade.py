@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from types import ModuleType
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.patches import merge_environment, merge_settings
 from worker.hardware.patches.report import describe_outcomes
 from worker.hardware.program import decide_for_torch

@@ -6,7 +6,7 @@ indices are relative to the remaining GPUs, and HIP also reads CUDA's variable.
 
 from collections.abc import Mapping, Sequence
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 
 MASKS = (
     "ROCR_VISIBLE_DEVICES",

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from worker.hardware.kfd import name_gfx
+from worker.hardware.facts.kfd import name_gfx
 
 SOURCE_DIR = Path(__file__).resolve().parents[2]
 """The folder that contains the package `worker`, of which the probe is a part."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worker.hardware.children import start_child
-from worker.hardware.driver import read_driver_version
+from worker.hardware.facts.driver import read_driver_version
 
 FORMAT = 1
 """Raised when the test itself changes, so that older verdicts are not believed."""

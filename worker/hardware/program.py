@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from redkiln.hardware import GpuFacts, PatchOutcome
-from worker.hardware.discover import discover_gpus
+from redkiln.views.hardware import GpuFacts, PatchOutcome
+from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.kernel_cache import build_cache_key
 from worker.hardware.masks import list_offered, pick_visible, show_alone
 from worker.hardware.override import ProbeResult, prove_override

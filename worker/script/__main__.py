@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir
-from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
+from worker.process.lifetime import Stopped, StopSignal, die_with_parent, leave
 
 EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
 """For Ctrl-C or SIGTERM before the program was started; later its own status counts."""
@@ -42,8 +42,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _wait() -> JobDir | None:
-    from worker import handover
-    from worker.script.processes import hide_memory
+    from worker.process import handover
+    from worker.script.bounds.processes import hide_memory
 
     hide_memory()  # another slot's script may run as the same user
     job_dir = handover.wait_for_job()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from redkiln.failure import FailureCode, JobFailure
-from worker.hardware.deaths import Cause, find_line, recognise, to_failure
+from worker.hardware.health.deaths import Cause, find_line, recognise, to_failure
 
 MAX_TAIL = 2000
 EXIT_CANNOT_RUN, EXIT_NOT_FOUND = 126, 127

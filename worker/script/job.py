@@ -4,11 +4,11 @@ from redkiln.failure import FailureCode
 from redkiln.tasks import SpecError, parse_spec
 from redkiln.tasks.script import ScriptSpec
 from worker.jobdir import JobDir, Order
+from worker.process.boundary import run_guarded
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import StopSignal
 from worker.script.run import run_script
-from worker.trainer.boundary import run_guarded
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.report import Report
 
 
 def run_job(job_dir: JobDir, stop: StopSignal) -> int:

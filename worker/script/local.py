@@ -19,12 +19,12 @@ from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment, merge_settings
 from worker.hardware.patches.report import describe_outcomes
 from worker.hardware.program import ask_torch, decide_for_program, probe_command_of
+from worker.process.failed import TrainingFailed
 from worker.script.ending import explain_exit
-from worker.script.packages import build_environment
-from worker.script.places import Places
-from worker.script.program import build_program
-from worker.script.variables import SECRETS
-from worker.trainer.failed import TrainingFailed
+from worker.script.program.packages import build_environment
+from worker.script.program.paths import Places
+from worker.script.program.program import build_program
+from worker.script.program.variables import SECRETS
 
 CACHE_DIR = Path("~/.cache/redkiln")
 EXIT_FAILED = 1

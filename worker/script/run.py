@@ -19,33 +19,38 @@ from pathlib import Path
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode, JobFailure
-from redkiln.job import Phase
+from redkiln.status import Phase
 from redkiln.tasks.script import ScriptSpec
 from redkiln.version import __version__
 from worker.hardware.patches import merge_settings
 from worker.jobdir import LEASES_VARIABLE, JobDir, Order
-from worker.script.bounds import Bounds, find_gap, refuse_gap
-from worker.script.caches import build_caches
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped, StopSignal
+from worker.script.bounds.bounds import Bounds, find_gap, refuse_gap
+from worker.script.bounds.gpu_guard import GpuGuard, read_sensors
+from worker.script.bounds.processes import (
+    adopt_orphans,
+    end_descendants,
+    find_descendants,
+    hide_memory,
+)
+from worker.script.bounds.shared_memory import SharedFiles
+from worker.script.bounds.usage import DiskUse
 from worker.script.ending import explain_exit
-from worker.script.gpu_guard import GpuGuard, read_sensors
 from worker.script.heartbeat import Heartbeat
-from worker.script.models import check_models
-from worker.script.output import OutputPump
-from worker.script.packages import build_environment
-from worker.script.places import Places
-from worker.script.processes import adopt_orphans, end_descendants, find_descendants, hide_memory
-from worker.script.program import Program, build_program, open_data
-from worker.script.results import Results
-from worker.script.shared_memory import SharedFiles
-from worker.script.snapshots import Snapshots, restore
-from worker.script.tensorboard import EventFiles
-from worker.script.told import SaidLines, Told, line_reader
-from worker.script.unpack import MAX_CODE_BYTES, unpack
-from worker.script.usage import DiskUse
-from worker.script.verdict import Verdict
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import Stopped, StopSignal
-from worker.trainer.report import Report
+from worker.script.metrics.lines import SaidLines, Told, line_reader
+from worker.script.metrics.output import OutputPump
+from worker.script.metrics.tensorboard import EventFiles
+from worker.script.program.caches import build_caches
+from worker.script.program.packages import build_environment
+from worker.script.program.paths import Places
+from worker.script.program.program import Program, build_program, open_data
+from worker.script.program.unpack import MAX_CODE_BYTES, unpack
+from worker.script.results.models import check_models
+from worker.script.results.results import Results
+from worker.script.results.snapshots import Snapshots, restore
+from worker.script.results.verdict import Verdict
 
 TICK_SECONDS = 0.05
 LISTEN_SECONDS = 0.5

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.trainer.lifetime import Stopped, StopSignal, die_with_parent, leave
-from worker.trainer.threads import yield_while_waiting
+from worker.process.lifetime import Stopped, StopSignal, die_with_parent, leave
+from worker.process.threads import yield_while_waiting
 
 if TYPE_CHECKING:
     from worker.jobdir import JobDir
@@ -35,9 +35,9 @@ def main(arguments: list[str]) -> int:
         if job_dir is not None and (status := _lead(job_dir, stop)) is not None:
             return status
         # After the parent check: torch takes over a second, in which a parent may die.
-        from worker import handover
-        from worker.trainer.memory import keep_freed_memory
-        from worker.trainer.run import run_job
+        from worker.process import handover
+        from worker.process.memory import keep_freed_memory
+        from worker.tasks.train import run_job
         from worker.trainer.spare import warm_up
 
         keep_freed_memory()
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 def _lead(job_dir: "JobDir", stop: StopSignal) -> int | None:
     """Run the ranks of a job that has several; None: it is this process that trains."""
     from worker.jobdir import EXIT_STOPPED
-    from worker.trainer.ranks.start import die_as, is_rank, lead_ranks
+    from worker.trainer.ranks.launcher import die_as, is_rank, lead_ranks
 
     if is_rank(os.environ):
         return None

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.hardware import PatchOutcome
 from redkiln.version import __version__
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.gather import Places, gather
-from worker.hardware.targets import find_target
-from worker.hardware.unavailable import explain_no_gpu
-from worker.trainer.failed import TrainingFailed
+from worker.hardware.facts.targets import find_target
+from worker.hardware.health.unavailable import explain_no_gpu
+from worker.process.failed import TrainingFailed
 from worker.trainer.patches import has_variable
 from worker.trainer.precision import DeviceFacts
 

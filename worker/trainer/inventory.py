@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from redkiln.job import GpuView
+from redkiln.views.worker import GpuView
 
 
 def detect_gpus() -> list[GpuView]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.torch_settings import apply_settings
 
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from redkiln.spec import Training
+from redkiln.spec.job_spec import Training
 
 
 @dataclass(frozen=True)

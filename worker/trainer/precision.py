@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from redkiln.failure import FailureCode
-from redkiln.hardware import Precision
-from worker.trainer.failed import TrainingFailed
+from redkiln.views.hardware import Precision
+from worker.process.failed import TrainingFailed
 
 CPU_BF16_PIXELS = 8192
 """Of a micro step, from which on a CPU with bf16 instructions is faster in bf16. A step's time over

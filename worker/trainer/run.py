@@ -13,25 +13,31 @@ import torch
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
-from redkiln.job import Phase
-from redkiln.spec import JobSpec, Training, TrainingSpec
+from redkiln.spec.job_spec import JobSpec, Training, TrainingSpec
+from redkiln.status import Phase
 from redkiln.tasks import SpecError, parse_spec
+from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
-from worker.trainer.boundary import run_guarded
-from worker.trainer.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
+from worker.process.boundary import run_guarded
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import StopSignal
+from worker.results.trained import Trained
+from worker.trainer.autotune.compiling import settle_compile
+from worker.trainer.autotune.layout import asked_layout, settle_layout
+from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.devices import (
     describe_device,
     describe_environment,
     open_device,
     switch_off_denied,
 )
-from worker.trainer.failed import TrainingFailed
 from worker.trainer.guard.guard import build_guard
 from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight.insight import Insight
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.loop import Loop
+from worker.trainer.loop.loop import Loop
+from worker.trainer.optim.averaging import share_weights, share_work
 from worker.trainer.patches import apply_patches
 from worker.trainer.ranks.distributed import (
     ALONE,
@@ -41,18 +47,11 @@ from worker.trainer.ranks.distributed import (
     order_of_rank,
     rank_number,
 )
-from worker.trainer.report import Report
 from worker.trainer.resumed import follow_checkpoint, is_same_device
-from worker.trainer.tasks import RUN, TRAINED
-from worker.trainer.trained import Trained
-from worker.trainer.trials.compiling import settle_compile
-from worker.trainer.trials.layout import asked_layout, settle_layout
-from worker.trainer.trials.remembered import Remembered
-from worker.trainer.updates.averaging import share_weights, share_work
-from worker.trainer.work import Work
+from worker.trainer.setup import LoadTask, Work
 
 
-def run_job(job_dir: JobDir, stop: StopSignal) -> int:
+def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
     """Do the job of a directory; whatever happens is said in its events.
 
     Returns:
@@ -63,7 +62,7 @@ def run_job(job_dir: JobDir, stop: StopSignal) -> int:
         job_dir,
         order,
         device=order.device,
-        body=lambda report: _run(job_dir, order, stop, report),
+        body=lambda report: _run(job_dir, order, stop, report, load_task),
         rank=rank_number(os.environ),
     )
 
@@ -74,6 +73,7 @@ def build_loop(
     *,
     report: Report,
     should_stop: Callable[[], bool],
+    load_task: LoadTask,
     ranks: Ranks = ALONE,
 ) -> tuple[Loop, Work]:
     """Prepare a job up to its first (or next) step, without rehearsing its export.
@@ -103,7 +103,8 @@ def build_loop(
         spec = _parse(told)
     assert isinstance(spec, TrainingSpec)
     reading = None if checkpoint is None else checkpoint.reading
-    work = TRAINED[spec.task].prepare(order, spec, device=device, report=report, reading=reading)
+    prepare = load_task(spec.task).prepare
+    work = prepare(order, spec, device=device, report=report, reading=reading)
     _warn_of_micro_steps(work.spec.training, asked=spec.training.accumulation, report=report)
     if work.spec.training.gradient_checkpointing == "auto":
         work.spec.training.gradient_checkpointing = "off"
@@ -158,25 +159,34 @@ def build_loop(
     return loop, work
 
 
-def _run(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
+def _run(
+    job_dir: JobDir, order: Order, stop: StopSignal, report: Report, load_task: LoadTask
+) -> None:
     spec = _parse(order.spec)
     order = order.model_copy(update={"patches": apply_patches(order.patches)})
     if spec.exports:
-        _train(job_dir, order, stop, report)
+        _train(job_dir, order, stop, report, load_task)
         return
     report.enter(Phase.PREPARING)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
-    RUN[spec.task](job_dir, order, spec, device=device, report=report)
+    load_task(spec.task).run(job_dir, order, spec, device=device, report=report)
     report.flush_points()
 
 
-def _train(job_dir: JobDir, order: Order, stop: StopSignal, report: Report) -> None:
+def _train(
+    job_dir: JobDir, order: Order, stop: StopSignal, report: Report, load_task: LoadTask
+) -> None:
     with losing_no_words(lambda: stop.requested, device=order.device):
         ranks = meet(job_dir, os.environ, is_gpu=order.device != "cpu")
         loop, work = build_loop(
-            job_dir, order, report=report, should_stop=lambda: stop.requested, ranks=ranks
+            job_dir,
+            order,
+            report=report,
+            should_stop=lambda: stop.requested,
+            load_task=load_task,
+            ranks=ranks,
         )
         with contextlib.closing(work):
             if ranks.is_first:

@@ -7,12 +7,12 @@ opens a GPU, so a spare costs memory and nothing else.
 import torch
 from torch.nn import functional
 
-from redkiln.spec import AdamW
+from redkiln.spec.job_spec import AdamW
 from redkiln.tasks.image_classification import Model, Options
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.models import build_model
+from worker.trainer.optim.optimizer import build_optimizer
 from worker.trainer.precision import resolve_precision
-from worker.trainer.updates.optimizer import build_optimizer
 
 WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
     ("mnist-cnn", 1, 28, 128),

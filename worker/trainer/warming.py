@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from redkiln.events import EventKind
-from redkiln.job import Phase, Progress
+from redkiln.status import Phase
+from redkiln.views.job import Progress
+from worker.checkpoints.checkpoint import write_durably
 from worker.hardware.kernel_cache import has_kernels
-from worker.trainer.checkpoint import write_durably
-from worker.trainer.report import Report
+from worker.process.event_log import Report
 
 RECORD = "first-steps.json"
 MAX_RECORDED = 200

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from redkiln.dataset_view import DatasetProblem
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import MAX_LISTED, Refused, problem, refuse, show
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, Field
 
-from redkiln.dataset_view import ColumnView, DatasetProblem
+from redkiln.views.dataset import ColumnView, DatasetProblem
 
 INDEX = "index"
 """Name of a good set's index in the work folder: JSON of images, Parquet of a table."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from redkiln.dataset_view import DatasetProblem
 from redkiln.datasets import (
     TEST_FRACTION,
     DatasetIndex,
@@ -13,6 +12,7 @@ from redkiln.datasets import (
     rank_within_classes,
     take_fraction,
 )
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.images import ImageFacts
 from service.datasets.inspect.layout import Layout, Member, Split
 from service.datasets.inspect.limits import Limits

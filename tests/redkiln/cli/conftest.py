@@ -27,8 +27,8 @@ class Done:
 @pytest.fixture
 def redkiln(fake, monkeypatch):
     """Runs the command against the fake service, as a script would (no terminal)."""
-    monkeypatch.setattr("redkiln.connection.RetryPolicy.base_seconds", 0.001)
-    monkeypatch.setattr("redkiln.watching.RECONNECT_SECONDS", (0.01,))
+    monkeypatch.setattr("redkiln.client.connection.RetryPolicy.base_seconds", 0.001)
+    monkeypatch.setattr("redkiln.client.watching.RECONNECT_SECONDS", (0.01,))
     app = build_app()
 
     def run(*arguments, stdin=None):

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from redkiln.benchmark import (
+from redkiln.views.benchmark import (
     BenchmarkResult,
     Comparison,
     Machine,

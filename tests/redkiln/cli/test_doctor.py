@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from redkiln.doctor import EXIT_STATUSES, Diagnosis
+from redkiln.views.doctor import EXIT_STATUSES, Diagnosis
 
 AT = "2026-05-01T12:00:00Z"
 SECRET = "hf_AbCdEfGhIjKlMnOpQrSt"

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from redkiln.cli import gpus
 from redkiln.cli.gpus import GpuTable
-from redkiln.hardware import GpuExclusion, GpuFacts, GpuTelemetry, WorkerGpu
+from redkiln.views.hardware import GpuExclusion, GpuFacts, GpuTelemetry, WorkerGpu
 
 GIB = 2**30
 WHY = GpuExclusion(code="apu_beside_discrete", message="It shares the host's memory.")

@@ -1,6 +1,6 @@
-from redkiln.cli.live import progress_words
-from redkiln.cli.watched import Watched
-from tests.redkiln.cli.test_panel import job, progress
+from redkiln.cli.view.live import progress_words
+from redkiln.cli.view.watched import Watched
+from tests.redkiln.cli.view.test_panel import job, progress
 
 PICTURE = ("image/png", 1200, b"\x89PNG picture")
 TABLE = ("text/markdown", 30, b"| sample | true |\n|---|---|\n| free entry | spam |\n")

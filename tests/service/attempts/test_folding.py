@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from redkiln.events import Event, EventKind
-from redkiln.job import Phase
+from redkiln.status import Phase
 from service.attempts.folding import fold
 from service.errors import Unprocessable
 

@@ -1,8 +1,8 @@
 import pytest
 
 from service.database import read_now
+from service.datasets.models import Dataset
 from service.datasets.rules import find_dataset
-from service.datasets.tables import Dataset
 
 
 @pytest.fixture

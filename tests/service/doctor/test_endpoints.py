@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from redkiln.doctor import Diagnosis
+from redkiln.views.doctor import Diagnosis
 
 BLOCKED = {
     "id": "nodes_open",

@@ -1,8 +1,8 @@
 import pytest
 
-from redkiln.job import Estimates
 from redkiln.tasks import parse_spec
-from service.datasets.tables import Dataset
+from redkiln.views.job import Estimates
+from service.datasets.models import Dataset
 from service.jobs.estimate import SETTINGS, Measured, Wanted, describe, predict
 
 MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}

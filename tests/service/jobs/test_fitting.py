@@ -3,7 +3,7 @@
 import pytest
 
 from redkiln.tasks import parse_spec
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 from service.jobs.fitting import count_train, find_misfits
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.datasets.tables import Dataset
+from service.datasets.models import Dataset
 
 WEIGHTS = b"weights of the first job"
 CHECKPOINT = {

@@ -1,9 +1,9 @@
 import pytest
 
-from redkiln.job import MAX_QUEUE_POSITION
 from redkiln.tasks import TASKS, needs_dataset
+from redkiln.views.job import MAX_QUEUE_POSITION
 from service.ids import new_id
-from service.jobs.tables import JOB, Job
+from service.jobs.models import JOB, Job
 
 MISSING = "job_" + "0" * 22
 

@@ -10,10 +10,10 @@ from redkiln.tls import tls_for
 from service.app import create_app
 from service.errors import Unauthorized
 from service.keys.first import create_private, ensure_first_keys
+from service.keys.models import ApiKey
 from service.keys.ring import CACHE_SECONDS, KeyRing
 from service.keys.rules import create_key, revoke_key
 from service.keys.secret import hash_secret, make_secret, parse_key_id
-from service.keys.tables import ApiKey
 from tests.waiting import Clock
 
 KEY_ID = "key_" + "0123456789abcdefghjkmn"

@@ -4,7 +4,7 @@ from sqlmodel import SQLModel, select
 
 from service.database import Database
 from service.metrics import chunks
-from service.metrics.tables import MetricChunk
+from service.metrics.models import MetricChunk
 
 
 @pytest.fixture

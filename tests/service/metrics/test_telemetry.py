@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sqlmodel import select
 
+from service.metrics.models import TelemetryChunk
 from service.metrics.series import join_times
-from service.metrics.tables import TelemetryChunk
 
 WATTS = "gpu/0/power_watts"
 

@@ -4,7 +4,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from service.database import Database
-from service.jobs.tables import Job
+from service.jobs.models import Job
 from service.migrations.metadata import METADATA
 
 FIRST = "0001"

@@ -1,6 +1,6 @@
 import pytest
 
-from redkiln.spec import Resources
+from redkiln.spec.job_spec import Resources
 from service.workers.eligibility import Machine, devices_for, find_obstacle, fits, holds_back
 
 CPU = Machine()

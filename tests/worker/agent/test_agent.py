@@ -6,7 +6,7 @@ import time
 import pytest
 
 from redkiln.failure import FailureCode
-from worker.agent.recorder import Recorder
+from worker.agent.attempt.recorder import Recorder
 
 
 def offer(service, step):

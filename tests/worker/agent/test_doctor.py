@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.hardware import DoctorReport
+from redkiln.views.hardware import DoctorReport
 from tests.waiting import wait_for
 from worker.agent import doctor
-from worker.agent.children import Spawner
+from worker.agent.children.children import Spawner
 from worker.agent.doctor import DoctorRounds, drop_secrets
 from worker.agent.inventory import Inventory
-from worker.hardware.death_book import NAME
+from worker.hardware.health.death_book import NAME
 
 ROOT = Path(__file__).parents[3]
 REPORT = '{"at": "2026-05-01T00:00:00Z", "hostname": "station", "checks": []}'

@@ -4,7 +4,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from redkiln.hardware import GpuExclusion, GpuFacts, GpuState, GpuTelemetry
+from redkiln.views.hardware import GpuExclusion, GpuFacts, GpuState, GpuTelemetry
 from tests.worker.hardware.trees import RX_7900_XTX, write_machine
 from worker.agent.exposition import WorkerState, serve_metrics
 

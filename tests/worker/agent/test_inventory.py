@@ -2,9 +2,9 @@ import sys
 
 import pytest
 
-from redkiln.job import GpuView
-from worker.agent.children import Spawner
-from worker.agent.host_gpus import join_gpus
+from redkiln.views.worker import GpuView
+from worker.agent.children.children import Spawner
+from worker.agent.gpus.host_gpus import join_gpus
 from worker.agent.inventory import Inventory, InventoryFailed, ask_inventory, is_hip, plan_slots
 
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from redkiln.hardware import DoctorReport, GpuFacts, GpuState, GpuTelemetry
 from redkiln.protocol import StatusResponse
+from redkiln.views.hardware import DoctorReport, GpuFacts, GpuState, GpuTelemetry
 from worker.agent.client import Refused, ServiceAway, Superseded
 from worker.agent.status import StatusTeller, drop_old_telemetry, is_news
 

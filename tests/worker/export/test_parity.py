@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from redkiln.spec import Export
-from worker.export.images import ImageSamples
+from redkiln.spec.job_spec import Export
 from worker.export.parity import compare_outputs, judge, predict_all
+from worker.tasks.image_classification.exported import ImageSamples
 
 GATE = Export(tolerance=1e-3, max_metric_drop=0.005)
 

@@ -2,15 +2,15 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.spec import Export
+from redkiln.spec.job_spec import Export
 from worker.export import rehearsal
-from worker.export.images import make_exportable
 from worker.export.onnx_file import check_size
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import EXIT_FAILED
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import StopSignal
+from worker.tasks.image_classification.exported import make_exportable
+from worker.tasks.train import run_job
 
 
 class Sorted(torch.nn.Module):
@@ -93,7 +93,9 @@ def test_a_job_whose_model_cannot_be_exported_never_trains(make_job, events, tmp
         def forward(self, images):
             return self.weight * super().forward(images)
 
-    monkeypatch.setattr("worker.trainer.models.start.build_model", lambda *_a, **_k: Network())
+    monkeypatch.setattr(
+        "worker.trainer.models.initial_weights.build_model", lambda *_a, **_k: Network()
+    )
     training = {"batch_size": 8, "compile": "off"}
     job_dir = make_job(training=training, order={"cache_dir": str(tmp_path / "cache")})
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED

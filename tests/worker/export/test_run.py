@@ -11,10 +11,10 @@ import safetensors.numpy
 from PIL import Image
 
 from worker.export import onnx_file
-from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, JobDir
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 NAMES = [
     "checkpoint.safetensors",

@@ -10,10 +10,10 @@ import safetensors
 from PIL import Image
 
 from worker.export import run
-from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 FIGURES = {"tabular-classification": "confusion.png", "tabular-regression": "predictions.png"}
 OPTIMIZER = {"name": "adamw", "lr": 0.02}

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.hardware import GpuFacts, GpuLink
+from redkiln.views.hardware import GpuFacts, GpuLink
 from worker.hardware.choose import choose_gpus, find_exclusions, gpu_key
-from worker.hardware.discover import discover_gpus
+from worker.hardware.facts.discover import discover_gpus
 
 CAPTURES = Path(__file__).parents[4] / "shared" / "captures" / "kfd"
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from worker.hardware import program
 from worker.hardware.fade import LEFT_ALONE, apply_fade_patches
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.commands.run import HOOK_DIR, build_environment
 
 FAKE_TORCH = """

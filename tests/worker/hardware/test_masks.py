@@ -1,6 +1,6 @@
 import pytest
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.masks import list_offered, pick_visible, show_alone
 
 GPUS = [

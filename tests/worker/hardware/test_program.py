@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.program import (
     TorchFacts,
     ask_torch,

@@ -5,9 +5,9 @@ import pytest
 from redkiln.events import EventWriter
 from tests.waiting import Clock
 from worker.jobdir import JobDir
+from worker.process.event_log import Report
 from worker.script.heartbeat import Heartbeat
-from worker.script.places import Places
-from worker.trainer.report import Report
+from worker.script.program.paths import Places
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import signal
 import pytest
 
 from redkiln.failure import FailureCode
-from redkiln.hardware import GpuTelemetry
 from redkiln.tasks.script import Guard, ScriptSpec
-from worker.hardware.deaths import CAUSES
+from redkiln.views.hardware import GpuTelemetry
+from worker.hardware.health.deaths import CAUSES
 from worker.jobdir import LocalDataset
+from worker.script.bounds.gpu_guard import GpuGuard
 from worker.script.ending import explain_exit
-from worker.script.gpu_guard import GpuGuard
-from worker.script.packages import Environment, explain, find_pins
-from worker.script.program import build_program, open_data
+from worker.script.program.packages import Environment, explain, find_pins
+from worker.script.program.program import build_program, open_data
 
 
 @pytest.mark.parametrize(

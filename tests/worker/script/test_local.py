@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from tests.wheels import WHEEL, write_wheel
 from worker.hardware import program
 from worker.hardware.patches.allocator import VARIABLES

@@ -10,13 +10,13 @@ import pytest
 
 from redkiln.failure import JobFailure
 from tests.worker.job_dirs import write_job
-from worker.agent.classify import Death, judge
+from worker.agent.attempt.classify import Death, judge
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
 
 SECONDS = 120
 ON_A_KERNEL = """
 import sys
-from worker.script import confine
+from worker.script.bounds import confine
 confine.Landlock = type("Landlock", (), {"version": int(sys.argv.pop(1))})
 from worker.script.__main__ import main
 sys.exit(main(sys.argv[1:]))

@@ -3,10 +3,10 @@ import torch
 
 from redkiln.failure import FailureCode
 from worker.jobdir import EXIT_FAILED
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import StopSignal
+from worker.tasks.train import run_job
 from worker.trainer.devices import open_device
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.guard.placement import check_batch
 from worker.trainer.inputs import as_parts, split_inputs
 

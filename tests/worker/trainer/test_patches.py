@@ -3,11 +3,11 @@ import json
 import pytest
 import torch
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.jobdir import EXIT_DONE
-from worker.trainer.lifetime import StopSignal
+from worker.process.lifetime import StopSignal
+from worker.tasks.train import run_job
 from worker.trainer.patches import apply_patches, has_variable
-from worker.trainer.run import run_job
 
 SEARCH = PatchOutcome(
     name="convolution_search",

@@ -1,6 +1,6 @@
 import pytest
 
-from redkiln.spec import Training
+from redkiln.spec.job_spec import Training
 from worker.trainer.plan import plan_training
 
 

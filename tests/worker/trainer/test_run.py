@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from redkiln.job import Progress
+from redkiln.views.job import Progress
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, LocalDataset
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.lifetime import StopSignal
+from worker.tasks.train import run_job
 
 
 def test_a_run_tells_its_story_in_order(make_job, events, tmp_path):
@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_so(make_job, events, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("worker.trainer.checkpoint.os.fsync", full)
+    monkeypatch.setattr("worker.checkpoints.checkpoint.os.fsync", full)
     job_dir = make_job()
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
     failure = events(job_dir)[-1]["data"]

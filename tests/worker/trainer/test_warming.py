@@ -4,7 +4,8 @@ import threading
 import pytest
 import torch
 
-from redkiln.job import Phase, Progress
+from redkiln.status import Phase
+from redkiln.views.job import Progress
 from worker.hardware.kernel_cache import has_kernels
 from worker.trainer.warming import MAX_STEPS, FirstStepsRecord, Known, Warming, describe, is_steady
 

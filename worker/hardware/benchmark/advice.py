@@ -5,7 +5,7 @@ A difference counts when it is larger than both a few per cent and the spread of
 
 from collections.abc import Callable, Iterator, Sequence
 
-from redkiln.benchmark import (
+from redkiln.views.benchmark import (
     BenchmarkResult,
     Comparison,
     Layout,
@@ -14,7 +14,7 @@ from redkiln.benchmark import (
     Recommendation,
     number_words,
 )
-from redkiln.hardware import Precision
+from redkiln.views.hardware import Precision
 
 LEAST_GAIN = 0.03
 """A smaller difference is not worth a setting."""

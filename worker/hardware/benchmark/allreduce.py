@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from redkiln.benchmark import Measurement, Rate, summarise
+from redkiln.views.benchmark import Measurement, Rate, summarise
 from worker.hardware.children import start_child
 
 SIZES: dict[str, int] = {"ResNet-18's gradients": 46_800_000, "256 MiB": 256 * 2**20}

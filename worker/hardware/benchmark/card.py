@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from redkiln.benchmark import (
+from redkiln.views.benchmark import (
     BenchmarkResult,
     Comparison,
     Measurement,

@@ -17,8 +17,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from redkiln.benchmark import Comparison, Pair, summarise
-from redkiln.hardware import PatchOutcome, Precision
+from redkiln.views.benchmark import Comparison, Pair, summarise
+from redkiln.views.hardware import PatchOutcome, Precision
 from worker.hardware.benchmark.plan import SCALE, Case
 from worker.hardware.children import start_child
 

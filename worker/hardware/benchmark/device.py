@@ -9,14 +9,14 @@ from typing import Literal
 
 import torch
 
-from redkiln.benchmark import Machine
-from redkiln.hardware import GpuFacts, Precision
 from redkiln.version import __version__
+from redkiln.views.benchmark import Machine
+from redkiln.views.hardware import GpuFacts, Precision
 from worker.hardware.benchmark.operations import probe
 from worker.hardware.benchmark.plan import DeviceFacts
-from worker.hardware.discover import discover_gpus
+from worker.hardware.facts.discover import discover_gpus
+from worker.hardware.health.selftest_cache import choose_precisions
 from worker.hardware.selftest.run import describe_device
-from worker.hardware.selftest_cache import choose_precisions
 
 MEMINFO = Path("/proc/meminfo")
 CPUINFO = Path("/proc/cpuinfo")

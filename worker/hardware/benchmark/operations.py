@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from redkiln.hardware import Precision
+from redkiln.views.hardware import Precision
 from worker.hardware.benchmark.plan import CONVOLUTION_CHANNELS, ITEM_BYTES, Case
 
 DTYPES: dict[Precision, torch.dtype] = {

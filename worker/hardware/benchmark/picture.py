@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from redkiln.benchmark import BenchmarkResult, Measurement, number_words
+from redkiln.views.benchmark import BenchmarkResult, Measurement, number_words
 
 INK = "#22262b"
 MUTED = "#7a828c"

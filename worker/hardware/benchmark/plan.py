@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from redkiln.benchmark import Layout, Unit
-from redkiln.hardware import Precision
 from redkiln.tasks.benchmark import Measure, TestName
+from redkiln.views.benchmark import Layout, Unit
+from redkiln.views.hardware import Precision
 
 MEMORY_SHARE = 0.8
 """Of the free memory that the members of a group may take together."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from redkiln.benchmark import Measurement, summarise
-from redkiln.hardware import GpuFacts
+from redkiln.views.benchmark import Measurement, summarise
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.benchmark.device import synchronize
 from worker.hardware.benchmark.operations import BuildModel, Call, build_call
 from worker.hardware.benchmark.plan import SCALE, Case, Group

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from redkiln.benchmark import BenchmarkResult, Comparison, Machine, Measurement
 from redkiln.tasks.benchmark import Measure
+from redkiln.views.benchmark import BenchmarkResult, Comparison, Machine, Measurement
 from worker.hardware.benchmark.advice import recommend
 from worker.hardware.benchmark.allreduce import measure_allreduce, skip_allreduce
 from worker.hardware.benchmark.comparison import Contest, run_contest, skip_contest

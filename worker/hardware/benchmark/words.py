@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from redkiln.benchmark import Comparison, Measurement, amount_words
+from redkiln.views.benchmark import Comparison, Measurement, amount_words
 
 
 def describe_group(measurements: Iterable[Measurement]) -> Iterator[str]:

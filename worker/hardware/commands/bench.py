@@ -18,11 +18,11 @@ from typing import Any
 
 from rich.console import Console
 
-from redkiln.benchmark import FILE_NAME, load_result
-from redkiln.cli.benchmark_page import print_benchmark
+from redkiln.cli.view.benchmark_page import print_benchmark
 from redkiln.events import EventKind
-from redkiln.hardware import PatchOutcome
 from redkiln.tasks.benchmark import NAME, QUICK
+from redkiln.views.benchmark import FILE_NAME, load_result
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.commands.run import CACHE_DIR
 from worker.hardware.patches import merge_environment
 from worker.hardware.program import TorchFacts, ask_torch, decide_for_program, probe_command_of

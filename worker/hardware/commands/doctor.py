@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from redkiln.cli.doctor_page import print_report
-from redkiln.doctor import EXIT_STATUSES
-from redkiln.hardware import DoctorReport
+from redkiln.cli.view.doctor_page import print_report
+from redkiln.views.doctor import EXIT_STATUSES
+from redkiln.views.hardware import DoctorReport
 from worker.hardware.doctor.bundle import write_bundle
 from worker.hardware.doctor.evidence import Evidence, Torch
 from worker.hardware.doctor.examine import examine

@@ -13,13 +13,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from redkiln.hardware import GpuFacts, GpuTelemetry
-from worker.hardware.cards import DRM_DIR
-from worker.hardware.discover import discover_gpus
-from worker.hardware.kfd import TOPOLOGY_DIR, find_nodes_dir, read_nodes
-from worker.hardware.software import read_software
-from worker.hardware.sysfs import is_folder
-from worker.hardware.targets import find_target
+from redkiln.views.hardware import GpuFacts, GpuTelemetry
+from worker.hardware.facts.cards import DRM_DIR
+from worker.hardware.facts.discover import discover_gpus
+from worker.hardware.facts.kfd import TOPOLOGY_DIR, find_nodes_dir, read_nodes
+from worker.hardware.facts.software import read_software
+from worker.hardware.facts.sysfs import is_folder
+from worker.hardware.facts.targets import find_target
 
 NOT_THERE = "is not there, or this user may not read it."
 

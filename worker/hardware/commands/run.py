@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware import hook
 from worker.hardware.hook.sitecustomize import VARIABLE
 from worker.hardware.patches import merge_environment, merge_settings

@@ -1,9 +1,9 @@
 """Rows 1, 2, 7 and 20: whether this torch is one for this GPU."""
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.doctor.evidence import Evidence, Torch, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
-from worker.hardware.targets import find_target
+from worker.hardware.facts.targets import find_target
 
 DEVICE_WHEELS = ("amd-torch-device-", "rocm-sdk-device-")
 """Distributions that hold one architecture's kernels. Source: ROCm/TheRock RELEASES.md."""

@@ -1,10 +1,10 @@
 """Rows 8, 11 and 19: which cards are here, whether they rest, and whether they compute right."""
 
-from redkiln.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
-from worker.hardware.targets import Defect, find_target
+from worker.hardware.facts.targets import Defect, find_target
 
 BUSY_RATIO = 0.95
 """A GPU that nobody uses and that is busier than this is stuck, not at work."""

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from worker.hardware.deaths import recognise_kernel
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.health.deaths import recognise_kernel
 
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from redkiln.hardware import GpuFacts, SelfTestReport
-from worker.hardware.death_book import SeenDeath
+from redkiln.views.hardware import GpuFacts, SelfTestReport
+from worker.hardware.health.death_book import SeenDeath
 from worker.hardware.peers import PeerVerdict
 
 RECENT = timedelta(days=7)

@@ -1,6 +1,6 @@
 """All rows on one machine: first what blocks, then what slows, then what is only to be known."""
 
-from redkiln.hardware import DoctorCheck, DoctorReport
+from redkiln.views.hardware import DoctorCheck, DoctorReport
 from worker.hardware.doctor import (
     build,
     caches,

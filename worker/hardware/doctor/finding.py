@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from redkiln.hardware import DoctorCheck
+from redkiln.views.hardware import DoctorCheck
 from worker.hardware.doctor.evidence import Evidence
 
 Severity = Literal["blocks", "slows", "note"]

@@ -16,15 +16,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from redkiln.hardware import GpuFacts, SelfTestReport
+from redkiln.views.hardware import GpuFacts, SelfTestReport
 from worker.hardware.choose import gpu_key
-from worker.hardware.death_book import DeathBook
-from worker.hardware.discover import discover_gpus
 from worker.hardware.doctor import machine
 from worker.hardware.doctor.evidence import Evidence, Torch
 from worker.hardware.doctor.kernel_caches import look_at_caches
 from worker.hardware.doctor.machine import read
-from worker.hardware.kernel_log import read_kernel_log
+from worker.hardware.facts.discover import discover_gpus
+from worker.hardware.facts.kernel_log import read_kernel_log
+from worker.hardware.health.death_book import DeathBook
 from worker.hardware.leases import LeaseFolder
 from worker.hardware.peers import load_verdicts
 

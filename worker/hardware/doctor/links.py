@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown

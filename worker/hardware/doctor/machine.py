@@ -10,9 +10,9 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.doctor.evidence import DeviceNode, Process, SharedMemory
-from worker.hardware.sysfs import list_numbers
+from worker.hardware.facts.sysfs import list_numbers
 
 AMD = "0x1002"
 DISPLAY_CLASSES = ("0x03", "0x12")

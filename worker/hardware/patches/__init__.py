@@ -8,7 +8,7 @@ are set in the process (worker.hardware.torch_settings). The user's settings are
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.patches import (
     allocator,
     aotriton,

@@ -10,9 +10,9 @@ without any kernel). The worker's self-test compares the results with float64.
 Remove when: torch no longer has this switch, or no target in the table needs it.
 """
 
+from worker.hardware.facts.targets import Target
 from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip, skip_unknown
 from worker.hardware.patches.facts import PatchFacts, parse_version
-from worker.hardware.targets import Target
 
 SCOPE: Scope = "rocm"
 VARIABLES = ("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL",)

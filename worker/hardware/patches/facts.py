@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from redkiln.hardware import GpuFacts, SelfTestReport
+from redkiln.views.hardware import GpuFacts, SelfTestReport
+from worker.hardware.facts.targets import Target, find_target
+from worker.hardware.health.verdicts import Verdict, judge_report
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches.trials import Trial
-from worker.hardware.targets import Target, find_target
-from worker.hardware.verdicts import Verdict, judge_report
 
 FIRST_THEROCK = (7, 9)
 """The first ROCm whose wheels are built for each architecture; 7.2 is the last with classic wheels.

@@ -11,11 +11,11 @@ unslothai/unsloth#8480 (crashes where the rule is broken); libhsakmt topology.c 
 Remove when: every wheel that the worker supports has kernels for every target in the table.
 """
 
-from redkiln.hardware import GpuFacts
+from redkiln.views.hardware import GpuFacts
+from worker.hardware.facts.targets import find_target
 from worker.hardware.override import variable_of
 from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip
 from worker.hardware.patches.facts import PatchFacts
-from worker.hardware.targets import find_target
 
 SCOPE: Scope = "rocm"
 VARIABLES = ("HSA_OVERRIDE_GFX_VERSION*",)

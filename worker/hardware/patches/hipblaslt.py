@@ -12,9 +12,9 @@ Remove when: the self-test passes on gfx1201 with hipBLASLt and a released ROCm,
 removed from the table.
 """
 
+from worker.hardware.health.verdicts import AVOID_HIPBLASLT
 from worker.hardware.patches.decision import Decision, Scope, apply, skip, skip_unknown
 from worker.hardware.patches.facts import PatchFacts
-from worker.hardware.verdicts import AVOID_HIPBLASLT
 
 SCOPE: Scope = "rocm"
 VARIABLES = ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT", "DISABLE_ADDMM_CUDA_LT")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redkiln.hardware import PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 
 MARKS = {"applied": "+", "skipped": " ", "refused": "!", "user": "="}
 

@@ -16,19 +16,19 @@ from typing import cast
 import torch
 from rich.console import Console
 
-from redkiln.hardware import Precision, SelfTestReport
+from redkiln.views.hardware import Precision, SelfTestReport
 from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.gather import Places, gather
-from worker.hardware.driver import read_driver_version
-from worker.hardware.selftest.run import describe_device, run_self_test
-from worker.hardware.selftest.table import render_report
-from worker.hardware.selftest_cache import (
+from worker.hardware.facts.driver import read_driver_version
+from worker.hardware.health.selftest_cache import (
     CachedReports,
     choose_precisions,
     key_of_report,
     select_settings,
 )
-from worker.hardware.unavailable import explain_no_gpu
+from worker.hardware.health.unavailable import explain_no_gpu
+from worker.hardware.selftest.run import describe_device, run_self_test
+from worker.hardware.selftest.table import render_report
 
 EXIT_STATUSES = {"passed": 0, "failed": 1, "error": 2}
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16")

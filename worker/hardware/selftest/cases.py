@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch.nn import functional
 
-from redkiln.hardware import SelfTestArea
+from redkiln.views.hardware import SelfTestArea
 from worker.hardware.selftest.shapes import (
     ATTENTIONS,
     CONVOLUTIONS,

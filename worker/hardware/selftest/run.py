@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from redkiln.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
+from worker.hardware.health.verdicts import LT_LIBRARIES, avoids_hipblaslt
 from worker.hardware.selftest.cases import Case, build_cases
 from worker.hardware.selftest.compare import Difference, compare
 from worker.hardware.selftest.sgd import BATCH, DTYPES, SIDE, STEPS, train
 from worker.hardware.selftest.tolerance import allowed_error
-from worker.hardware.verdicts import LT_LIBRARIES, avoids_hipblaslt
 
 SEED = 20
 SGD_LAYERS = 9

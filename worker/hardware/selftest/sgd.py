@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from redkiln.hardware import Precision
+from redkiln.views.hardware import Precision
 
 STEPS = 20
 NUM_CLASSES = 4

@@ -19,7 +19,7 @@ Sci. Comput. 41(5), 2019 (the root); IEEE 754 (unit roundoffs).
 
 import math
 
-from redkiln.hardware import Precision
+from redkiln.views.hardware import Precision
 
 SAFETY = 12.0
 UNIT_ROUNDOFFS: dict[Precision, float] = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}

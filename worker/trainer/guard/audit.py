@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from worker.trainer.guard.findings import BACKWARD, Finding, Kind
+from worker.results.findings import BACKWARD, Finding, Kind
 
 LARGE_BYTES = 1 << 20
 """A tensor on the CPU from this size on is worth telling: below it, a GPU would not be faster."""

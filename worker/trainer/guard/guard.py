@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.results.evidence import DeviceWork, describe_work, find_idleness
+from worker.results.findings import Finding, FirstSteps, Kind, describe_finding
 from worker.trainer.guard import placement
 from worker.trainer.guard.audit import OperatorAudit
 from worker.trainer.guard.device_layer import DeviceLayer, Mark, TorchDevice
-from worker.trainer.guard.evidence import DeviceWork, describe_work, find_idleness
-from worker.trainer.guard.findings import Finding, FirstSteps, Kind, describe_finding
 from worker.trainer.inputs import Inputs
-from worker.trainer.report import Report
-from worker.trainer.updates.optimizer import AnyOptimizer
+from worker.trainer.optim.optimizer import AnyOptimizer
 
 WATCHED_STEPS = 3
 """The first builds caches and state, the others are as all that follow."""

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.inputs import Inputs, as_parts
-from worker.trainer.updates.optimizer import AnyOptimizer, optimizer_tensors
+from worker.trainer.optim.optimizer import AnyOptimizer, optimizer_tensors
 
 MAX_NAMED = 3
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from redkiln.tasks.image_classification import Augment
-from worker.trainer.images.augment import Transforms, draw_transforms
+from worker.trainer.images.augment.augment import Transforms, draw_transforms
 from worker.trainer.images.image_set import Batch, ImageSet
-from worker.trainer.images.pixel_rows import Rows
-from worker.trainer.images.prefetch import Prefetch, Request
-from worker.trainer.images.read_ahead import DEPTH, MOST, ReadAhead
+from worker.trainer.images.rows.pixel_rows import Rows
+from worker.trainer.images.rows.prefetch import Prefetch, Request
+from worker.trainer.images.rows.read_ahead import DEPTH, MOST, ReadAhead
 from worker.trainer.insight.pace import Pace
 from worker.trainer.ranks.distributed import ALONE
 from worker.trainer.seeds import build_generator

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from redkiln.datasets import DatasetIndex, take_fraction
-from worker.trainer.images.augment import Transforms, apply_transforms
-from worker.trainer.images.decode import DecodedImages
-from worker.trainer.images.pixel_rows import ArrayRows, Rows
-from worker.trainer.images.prefetch import Prefetch, Request
-from worker.trainer.images.read_ahead import DEPTH
-from worker.trainer.images.room import Home, choose_depth, choose_home, detect_memory_budget
-from worker.trainer.updates.losses import count_classes
+from worker.trainer.images.augment.augment import Transforms, apply_transforms
+from worker.trainer.images.decode.decoded_set import DecodedImages
+from worker.trainer.images.decode.room import Home, choose_depth, choose_home, detect_memory_budget
+from worker.trainer.images.rows.pixel_rows import ArrayRows, Rows
+from worker.trainer.images.rows.prefetch import Prefetch, Request
+from worker.trainer.images.rows.read_ahead import DEPTH
+from worker.trainer.optim.losses import count_classes
 
 PARTS = 8
 """Parts of a batch when memory is short: a batch prepared at once takes three times its own size in

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import torch
 
-from redkiln.job import Phase, PreviewNote, Progress
+from redkiln.status import Phase
+from redkiln.views.job import PreviewNote, Progress
 from worker.jobdir import JobDir, Order
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.results.efficiency import Efficiency, EfficiencyFacts, judge
+from worker.trainer.autotune import bare_step
 from worker.trainer.devices import device_facts, synchronize
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.insight.efficiency import Efficiency, EfficiencyFacts, judge
 from worker.trainer.insight.pace import reads_images
 from worker.trainer.insight.peak import find_peak_tflops
 from worker.trainer.insight.preview import Previewer
@@ -28,11 +31,9 @@ from worker.trainer.insight.vitals import (
     read_host_peak_bytes,
     read_memory,
 )
-from worker.trainer.report import Report
-from worker.trainer.speed import Speed
-from worker.trainer.trials import bare_step
+from worker.trainer.loop.speed import Speed
+from worker.trainer.setup import Work
 from worker.trainer.warming import FirstStepsRecord, Warming
-from worker.trainer.work import Work
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from redkiln.spec import TrainingSpec
+from redkiln.spec.job_spec import TrainingSpec
 
 LOADER_BOUND = 0.2
 """Share of a step's time that making its batch may take."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from redkiln.job import PreviewNote
+from redkiln.views.job import PreviewNote
 from worker.trainer.insight.preview_picture import draw_grid
 from worker.trainer.insight.shown import NUM_SHOWN, Shown
 

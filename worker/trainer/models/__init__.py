@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from redkiln.image_models import Model
+from redkiln.spec.image_models import Model
 from worker.trainer.models.amdnet import AmdNet
 from worker.trainer.models.cifar_fast import CifarFast
 from worker.trainer.models.mnist_cnn import MnistCnn

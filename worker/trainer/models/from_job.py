@@ -16,9 +16,9 @@ from pydantic import BaseModel, ValidationError
 from torch import nn
 
 from redkiln.failure import FailureCode
-from redkiln.job_weights import JOB_PREFIX
+from redkiln.spec.job_weights import JOB_PREFIX
 from worker.jobdir import Order
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.models.hub import POINTER, check_pinned, hash_files
 
 M = TypeVar("M", bound=BaseModel)

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from redkiln.image_models import Model
 from redkiln.nearest import find_nearest
-from worker.trainer.failed import TrainingFailed
+from redkiln.spec.image_models import Model
+from worker.process.failed import TrainingFailed
 from worker.trainer.models.hub import CONFIG, PretrainedFiles
 
 OWN_ARGUMENTS = {

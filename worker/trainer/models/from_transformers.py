@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from redkiln.image_models import TRANSFORMERS, Model
 from redkiln.nearest import suggest
-from worker.trainer.failed import TrainingFailed
+from redkiln.spec.image_models import TRANSFORMERS, Model
+from worker.process.failed import TrainingFailed
 from worker.trainer.models.hub import PretrainedFiles
 
 NOT_ARCHITECTURE = frozenset(

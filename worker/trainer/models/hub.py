@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")

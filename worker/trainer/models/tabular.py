@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from redkiln.tabular import TabularModel
+from redkiln.spec.tabular import TabularModel
 from worker.trainer.models.dropout import ByteDropout
 
 MAX_EMBEDDING = 50

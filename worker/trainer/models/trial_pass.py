@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from redkiln.image_models import Model
-from worker.trainer.failed import TrainingFailed
+from redkiln.spec.image_models import Model
+from worker.process.failed import TrainingFailed
 
 Channels = Literal[1, 3]
 

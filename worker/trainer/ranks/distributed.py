@@ -21,9 +21,9 @@ from torch import distributed
 
 from redkiln.failure import FailureCode, JobFailure
 from worker.jobdir import JobDir, Order
-from worker.trainer.failed import TrainingFailed, of_exception
-from worker.trainer.lifetime import Stopped
-from worker.trainer.ranks.start import is_rank, threads_of_rank
+from worker.process.failed import TrainingFailed, of_exception
+from worker.process.lifetime import Stopped
+from worker.trainer.ranks.launcher import is_rank, threads_of_rank
 from worker.trainer.seeds import derive_seed
 
 T = TypeVar("T")

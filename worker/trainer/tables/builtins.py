@@ -17,7 +17,7 @@ from redkiln.datasets import (
 )
 from redkiln.failure import FailureCode
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 
 SEED = 0
 """Seed of the frozen splits of every built-in table."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from redkiln.tables import Column, find_other_column
+from worker.process.event_log import Report
 from worker.trainer.models.from_job import refuse_start
-from worker.trainer.report import Report
 from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
 
 FAR_SHARE = 0.01

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from redkiln.datasets import count_taken
 from redkiln.failure import FailureCode
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

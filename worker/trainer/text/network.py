@@ -14,7 +14,7 @@ from torch import nn
 from redkiln.failure import FailureCode
 from redkiln.nearest import suggest
 from redkiln.tasks.text_classification import Model
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.text.tokenizer import END, PAD_ID, SPECIAL
 
 ATTENTION = "sdpa"

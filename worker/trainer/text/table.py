@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from redkiln.failure import FailureCode
 from redkiln.tables import TableIndex
 from worker.jobdir import LocalDataset
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.tables.table import Split, load_table
 from worker.trainer.text.tokens import iter_texts
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.text.made_up import end_texts, find_end
 from worker.trainer.text.network import TextClassifier
 from worker.trainer.text.table import TextTable

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from redkiln.dataset_view import DatasetProblem
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.arrays.content import (
     Array,
     as_values,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from redkiln.dataset_view import DatasetProblem
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import Split
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.report import problem

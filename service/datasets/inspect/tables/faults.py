@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from redkiln.dataset_view import DatasetProblem
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import MAX_LISTED, problem, show
 from service.datasets.inspect.tables.raw import RawTable

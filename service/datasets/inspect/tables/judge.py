@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.dataset_view import ColumnView, DatasetProblem
 from redkiln.tables import Column, TableIndex, TableOptions
+from redkiln.views.dataset import ColumnView, DatasetProblem
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import (

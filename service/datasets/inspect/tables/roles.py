@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.dataset_view import DatasetProblem
 from redkiln.nearest import find_nearest
 from redkiln.tables import ColumnUse, TableOptions, TableTask
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import problem, refuse, show

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.dataset_view import DatasetProblem
 from redkiln.nearest import find_nearest
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import problem, show

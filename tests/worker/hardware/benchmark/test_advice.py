@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from redkiln.benchmark import BenchmarkResult, Comparison, Machine, Measurement, Pair, Rate
+from redkiln.views.benchmark import BenchmarkResult, Comparison, Machine, Measurement, Pair, Rate
 from worker.hardware.benchmark.advice import best_rates, recommend
 
 MACHINE = Machine(

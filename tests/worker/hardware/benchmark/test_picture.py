@@ -4,7 +4,7 @@ import matplotlib as mpl
 import pytest
 from PIL import Image
 
-from redkiln.benchmark import BenchmarkResult, Machine, Measurement, Rate
+from redkiln.views.benchmark import BenchmarkResult, Machine, Measurement, Rate
 from worker.hardware.benchmark.picture import draw_benchmark
 
 MACHINE = Machine(

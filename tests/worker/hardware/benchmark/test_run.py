@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from redkiln.hardware import GpuFacts
 from redkiln.tasks.benchmark import Measure
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.benchmark.operations import build_call, probe
 from worker.hardware.benchmark.plan import Case, DeviceFacts, Group, plan_groups, resolve_measure
 from worker.hardware.benchmark.run import Bench, find_peak, measure_group

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from redkiln.benchmark import Machine
 from redkiln.tasks.benchmark import Measure
+from redkiln.views.benchmark import Machine
 from worker.hardware.benchmark.card import render_card
 from worker.hardware.benchmark.comparison import skip_contest
 from worker.hardware.benchmark.plan import DeviceFacts, resolve_measure

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from redkiln.benchmark import BenchmarkResult
-from redkiln.hardware import PatchOutcome
 from redkiln.tasks import parse_spec
+from redkiln.views.benchmark import BenchmarkResult
+from redkiln.views.hardware import PatchOutcome
 from worker.hardware.commands.bench import add_arguments, build_order
 
 ROOT = Path(__file__).parents[4]

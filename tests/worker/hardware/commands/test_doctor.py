@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.hardware import DoctorReport
+from redkiln.views.hardware import DoctorReport
 from service.keys.secret import make_secret
 from worker.hardware.__main__ import main
-from worker.hardware.death_book import DeathBook, SeenDeath
+from worker.hardware.health.death_book import DeathBook, SeenDeath
 
 ROOT = Path(__file__).parents[4]
 PHOENIX = ROOT.parent / "shared" / "captures" / "kfd" / "lact-phoenix"

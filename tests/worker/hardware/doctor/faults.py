@@ -3,10 +3,7 @@
 import errno
 from dataclasses import replace
 
-from redkiln.hardware import (
-    GpuFacts,
-    GpuTelemetry,
-)
+from redkiln.views.hardware import GpuFacts, GpuTelemetry
 from tests.worker.hardware.doctor.made_machine import (
     ADDRESS,
     CACHE,

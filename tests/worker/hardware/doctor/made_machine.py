@@ -3,14 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from redkiln.hardware import (
-    GpuFacts,
-    GpuLink,
-    GpuTelemetry,
-    SelfTestReport,
-    SelfTestResult,
-)
-from worker.hardware.death_book import SeenDeath
+from redkiln.views.hardware import GpuFacts, GpuLink, GpuTelemetry, SelfTestReport, SelfTestResult
 from worker.hardware.doctor.evidence import (
     DeviceNode,
     Evidence,
@@ -19,6 +12,7 @@ from worker.hardware.doctor.evidence import (
     SharedMemory,
     Torch,
 )
+from worker.hardware.health.death_book import SeenDeath
 from worker.hardware.peers import PeerVerdict
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.doctor import EXIT_STATUSES
-from worker.hardware.deaths import CAUSES, KERNEL_CAUSES
+from redkiln.views.doctor import EXIT_STATUSES
 from worker.hardware.doctor.examine import ROWS
+from worker.hardware.health.deaths import CAUSES, KERNEL_CAUSES
 
 TEXT = (Path(__file__).parents[4] / "docs" / "doctor.md").read_text()
 TABLE = re.findall(r"^\| (\d+) ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TEXT, re.M)

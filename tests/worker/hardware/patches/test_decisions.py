@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches import PATCHES, decide_all, merge_environment, merge_settings
 from worker.hardware.patches.facts import PatchFacts, parse_version

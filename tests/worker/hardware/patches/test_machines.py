@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.hardware.discover import discover_gpus
+from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.patches import PATCHES, decide_all, merge_environment
 from worker.hardware.patches.facts import PatchFacts
 

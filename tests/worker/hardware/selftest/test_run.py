@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from redkiln.hardware import SelfTestReport
+from redkiln.views.hardware import SelfTestReport
+from worker.hardware.health.verdicts import LT_LIBRARIES, judge_report
 from worker.hardware.selftest.cases import build_cases
 from worker.hardware.selftest.run import list_libraries, run_self_test
 from worker.hardware.selftest.sgd import train
-from worker.hardware.verdicts import LT_LIBRARIES, judge_report
 
 aten = torch.ops.aten
 

@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.guard.findings import describe_finding
+from worker.process.failed import TrainingFailed
+from worker.results.findings import describe_finding
+from worker.tasks.train import build_loop
 from worker.trainer.guard.guard import Guard, build_guard
-from worker.trainer.run import build_loop
 
 META = torch.device("meta")
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.guard.placement import check_batch, check_model, check_optimizer
 
 META = torch.device("meta")

@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from redkiln.tasks.image_classification import Augment
-from worker.export.images import NormalizedClassifier
+from worker.tasks.image_classification.exported import NormalizedClassifier
 from worker.trainer.images import batches as batches_module
 from worker.trainer.images import image_set as image_set_module
 from worker.trainer.images.batches import TrainBatches
-from worker.trainer.images.builtins import INDEX, open_builtin, split_index
-from worker.trainer.images.decode import DecodedImages, open_decoded
-from worker.trainer.images.decoded_facts import DecodedFacts
+from worker.trainer.images.decode.decoded_set import DecodedImages, open_decoded
+from worker.trainer.images.decode.facts import DecodedFacts
+from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.image_set import ImageSet, split_rows
-from worker.trainer.images.pixels import PixelFormat
+from worker.trainer.images.sources.builtins import INDEX, open_builtin, split_index
 
 CPU = torch.device("cpu")
 STILL = Augment(flip=False, rotate_degrees=0.0, crop=0.0)

@@ -5,11 +5,11 @@ import os
 import pytest
 
 from redkiln.failure import FailureCode
-from worker.trainer.checkpoint import CheckpointStore
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.images.decode_ahead import DecodingRows
-from worker.trainer.images.read_ahead import DEPTH, WINDOW
-from worker.trainer.lifetime import Stopped
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped
+from worker.trainer.images.decode.ahead import DecodingRows
+from worker.trainer.images.rows.read_ahead import DEPTH, WINDOW
 
 TRAINING = {"epochs": 2, "class_weights": "balanced", "augment": {"erase": 0.3, "hue": 0.1}}
 FROM_DISK = {"data_memory_bytes": 0}

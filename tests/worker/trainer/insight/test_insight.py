@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.job import Phase
-from worker.export.efficiency_section import render_efficiency
+from redkiln.status import Phase
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.export.card.efficiency_section import render_efficiency
 from worker.jobdir import LocalDataset
-from worker.trainer.checkpoint import CheckpointStore
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
+from worker.results.trained import Trained
+from worker.tasks.train import run_job
+from worker.trainer.autotune import bare_step
+from worker.trainer.autotune.bare_step import NUM_CHUNKS
 from worker.trainer.insight.insight import Insight
 from worker.trainer.insight.preview import PreviewBudget, Previewer, write_preview
-from worker.trainer.run import run_job
-from worker.trainer.trained import Trained
-from worker.trainer.trials import bare_step
-from worker.trainer.trials.bare_step import NUM_CHUNKS
 from worker.trainer.warming import FirstStepsRecord, Warming
 
 

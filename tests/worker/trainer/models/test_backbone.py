@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from redkiln.image_models import Model
+from redkiln.spec.image_models import Model
 from worker.trainer.models import build_model
 from worker.trainer.models.backbone import Freezer, find_head
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from redkiln.image_models import TRANSFORMERS
+from redkiln.spec.image_models import TRANSFORMERS
 from redkiln.tasks.image_classification import Model
 from worker.trainer.models import build_model
 from worker.trainer.models.backbone import find_head

@@ -9,7 +9,7 @@ import torch
 from huggingface_hub import constants
 
 from redkiln.failure import FailureCode
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.models.hub import (
     PINNED_POINTER,
     TOKENIZER,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from redkiln.tabular import TabularModel
+from redkiln.spec.tabular import TabularModel
 from worker.trainer.models.tabular import (
     TableShape,
     auto_embedding_size,

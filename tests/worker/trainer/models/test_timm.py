@@ -5,10 +5,10 @@ import safetensors.torch
 import torch
 
 from redkiln.failure import FailureCode
-from worker.export.run import export_job
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 pytestmark = pytest.mark.vision
 

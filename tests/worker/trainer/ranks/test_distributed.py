@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import Stopped
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped
 from worker.trainer.ranks.distributed import (
     ALONE,
     Ranks,

@@ -1,7 +1,7 @@
 """Jobs of two ranks beside the same jobs in one process: real processes that exchange gradients.
 
 The first three steps of ranks are averaged one after another, those behind them by torch's DDP
-(`worker.trainer.updates.averaging`): what goes wrong is tried in both.
+(`worker.trainer.optim.averaging`): what goes wrong is tried in both.
 """
 
 from dataclasses import replace
@@ -11,10 +11,10 @@ import safetensors.torch
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.image_models import Model
+from redkiln.spec.image_models import Model
+from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
-from worker.trainer.checkpoint import CheckpointStore
-from worker.trainer.lifetime import Stopped
+from worker.process.lifetime import Stopped
 from worker.trainer.models import build_model
 
 TOLERANCE = 1e-3

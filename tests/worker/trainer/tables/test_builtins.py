@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from redkiln.datasets import BUILTIN_TABLES
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.tables.builtins import open_builtin_table
 from worker.trainer.tables.table import learn_preparation, load_table, prepare_numbers
 

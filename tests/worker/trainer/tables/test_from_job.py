@@ -9,11 +9,11 @@ import safetensors.torch
 import torch
 
 from redkiln.failure import FailureCode
-from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import Stopped, StopSignal
-from worker.trainer.run import run_job
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped, StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 CLASSES, VALUES = TASKS = ["tabular-classification", "tabular-regression"]
 NUM = 60

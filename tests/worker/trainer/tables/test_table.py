@@ -4,7 +4,7 @@ import torch
 
 from redkiln.failure import FailureCode
 from redkiln.tables import split_table
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.tables.batches import ResidentRows, TrainRows
 from worker.trainer.tables.table import (
     learn_preparation,

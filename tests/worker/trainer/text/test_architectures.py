@@ -3,10 +3,10 @@
 import pytest
 
 from tests.worker.trainer.text.conftest import topic_splits
-from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE
-from worker.trainer.lifetime import StopSignal
-from worker.trainer.run import run_job
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 OPTIONS = {"dim": 16, "layers": 1, "heads": 2, "vocabulary_size": 300}
 

@@ -12,11 +12,11 @@ from tokenizers import Tokenizer
 from redkiln.failure import FailureCode
 from tests.worker.job_dirs import write_job
 from tests.worker.trainer.text.conftest import TOPICS, topic_splits, write_text_table
-from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import Stopped, StopSignal
-from worker.trainer.run import run_job
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped, StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 MAX_LENGTH = 20
 SPEC = {

@@ -7,7 +7,7 @@ import torch
 from redkiln.failure import FailureCode
 from redkiln.tasks.text_classification import Model
 from tests.worker.trainer.text.small_model import MAX_LENGTH, OPTIONS, described
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.models import hub
 from worker.trainer.text.network import build_network, describe_network
 from worker.trainer.text.trial_reading import takes_prepared_mask

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 
 from redkiln.failure import FailureCode
 from tests.worker.trainer.text.conftest import topic_splits
-from worker.export.run import export_job
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
-from worker.trainer.failed import TrainingFailed
-from worker.trainer.lifetime import Stopped, StopSignal
-from worker.trainer.run import run_job
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped, StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 from worker.trainer.text.table import open_text_table
 
 LONG = "boat " * 40

@@ -2,8 +2,8 @@
 
 import pytest
 
+from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_DONE, EXIT_STOPPED
-from worker.trainer.checkpoint import CheckpointStore
 
 # What is drawn differs from rank to rank.
 MODEL = {"options": {"dim": 32, "layers": 1, "heads": 2, "vocabulary_size": 300, "dropout": 0.0}}

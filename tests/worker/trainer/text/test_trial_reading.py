@@ -4,7 +4,7 @@ import torch
 from redkiln.failure import FailureCode
 from tests.worker.trainer.text.conftest import topic_splits
 from tests.worker.trainer.text.small_model import LENGTH, VOCABULARY, build, save_model
-from worker.trainer.failed import TrainingFailed
+from worker.process.failed import TrainingFailed
 from worker.trainer.text.trial_reading import check_reading
 
 

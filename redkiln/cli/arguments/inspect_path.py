@@ -1,0 +1,81 @@
+"""Checks a path that the user wants to train on before anything is uploaded.
+
+The service examines every file. This looks at names only, so that a wrong folder is refused at
+once with a message that fits it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from redkiln.cli.problems import UsageError
+from redkiln.cli.view import words
+from redkiln.client.packing import open_package
+from redkiln.datasets import BUILTINS
+from redkiln.tables import find_file_type
+
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+)
+SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+LOOKED_AT = 20_000
+"""Files whose names are looked at, at most."""
+
+ACCEPTED = f"""These can be trained on:
+  PATH/<class>/*.png                    images, one folder a class (or a zip or tar of them)
+  PATH/train/<class>/*.png              the same with your own split;
+  PATH/test/<class>/*.png               the test split is optional
+  tables                                CSV, TSV, JSON lines or Parquet, plain or .gz; or a folder
+                                        or archive with train.* and test.*
+  {", ".join(f"builtin:{name}" for name in BUILTINS)}"""
+
+
+def check_path(path: Path) -> None:
+    """Refuse a path that cannot be a data set.
+
+    Raises:
+        UsageError: The path cannot be trained on; the message says what was found.
+        PackingError: The file is not a zip, tar or table, or cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"There is no file or folder {path}.\n{ACCEPTED}")
+    if path.is_dir():
+        problem = judge_folder(path)
+        if problem:
+            raise UsageError(f"{path} {problem}\n{ACCEPTED}")
+    elif path.suffix.lower() in SPEC_SUFFIXES:
+        raise UsageError(f"{path} is a spec, not data. Submit it: redkiln submit {path} --watch")
+    else:
+        open_package(path)
+
+
+def judge_folder(path: Path) -> str:
+    """Return why a folder is not a data set, as a predicate of its path; empty if it may be one."""
+    files = list(islice(_visible_files(path), LOOKED_AT))
+    if not files:
+        return "is empty."
+    images = [file for file in files if file.suffix.lower() in IMAGE_SUFFIXES]
+    if not images and any(find_file_type(file.name) for file in files if file.suffix != ".txt"):
+        return ""
+    if not images:
+        return f"has no images or tables, only {_kinds(files)}."
+    if all(image.parent == path for image in images):
+        amount = words.plural(len(images), "image")
+        return f"has {amount} but no class folders. Put the images of each class into one folder."
+    return ""
+
+
+def _visible_files(path: Path) -> Iterator[Path]:
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _visible_files(entry)
+        else:
+            yield entry
+
+
+def _kinds(files: list[Path]) -> str:
+    counts = Counter(file.suffix.lower() or "files without a suffix" for file in files)
+    return ", ".join(f"{amount} {kind}" for kind, amount in counts.most_common(4))

@@ -1,0 +1,1 @@
+"""Everything that the command line renders: panels, pages, tables and words."""

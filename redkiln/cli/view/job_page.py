@@ -1,0 +1,138 @@
+"""Everything about a job, as one page of text."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from redkiln.cli.view import words
+from redkiln.cli.view.panel import (
+    metric_words,
+    position_words,
+    preview_words,
+    shown_metrics,
+    status_text,
+)
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.result import Result, print_result
+from redkiln.views.job import AttemptView, Estimates, JobView
+
+
+def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
+    """Print a job's status, its attempts, its result and its spec."""
+    job = result.job
+    console.print(_facts(job, dataset_name))
+    if job.attempts:
+        console.print()
+        _print_attempts(console, job.attempts)
+    if job.is_terminal:
+        console.print()
+        print_result(console, result)
+    else:
+        for warning in job.warnings:
+            console.print(Text(f"warning: {warning.message}", style="yellow"), soft_wrap=True)
+    title = "spec, resolved by the worker" if job.resolved_spec else "spec"
+    console.print(f"\n[bold]{title}[/bold]")
+    console.print(Text(spec_text(job.resolved_spec or job.spec), style="dim"), soft_wrap=True)
+
+
+def spec_text(spec: dict[str, Any]) -> str:
+    """Return a spec as YAML that can be submitted again, without unset fields."""
+    return yaml.safe_dump(_without_nulls(spec), sort_keys=False, allow_unicode=True).rstrip()
+
+
+def estimate_lines(found: Estimates) -> list[str]:
+    """Say what a spec would take on each device, and what is not known."""
+    lines = []
+    for item in found.estimates:
+        parts = [words.duration(item.seconds)] if item.seconds is not None else []
+        parts += [words.size(item.memory_bytes)] if item.memory_bytes is not None else []
+        if parts:
+            took = ", ".join(parts)
+            lines.append(f"About {took} on {item.device}, as measured by {item.measured_by}.")
+    return lines + [f"Unknown: {text}." for text in found.unknown]
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
+
+
+def _facts(job: JobView, dataset_name: str) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    status = status_text(str(job.status))
+    if job.phase is not None and not job.is_terminal:
+        status.append(f", {job.phase}", style="")
+    rows: list[tuple[str, Text | str | None]] = [
+        ("name", Text(job.name, style="bold")),
+        ("id", job.id),
+        ("status", status),
+        ("why", job.reason.message if job.reason else None),
+        ("queue", f"position {position_words(job.queue_position)}" if job.queue_position else None),
+        ("task", job.task),
+        ("data set", f"{dataset_name} ({job.dataset_id})" if job.dataset_id else None),
+        ("created", words.ago(job.created_at)),
+        ("ran for", _run_time(job)),
+        ("progress", _progress(job)),
+        ("samples", _samples(job)),
+        ("metadata", ", ".join(f"{k}={v}" for k, v in job.metadata.items()) or None),
+    ]
+    for label, value in rows:
+        if value is not None:
+            table.add_row(label, value)
+    return table
+
+
+def _run_time(job: JobView) -> str | None:
+    if job.started_at is None:
+        return None
+    end = job.finished_at or datetime.now(UTC)
+    return words.duration((end - job.started_at).total_seconds())
+
+
+def _progress(job: JobView) -> str | None:
+    progress = job.progress
+    if progress is None:
+        return None
+    metrics = (
+        f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)
+    )
+    epochs = [f"epoch {progress.epoch}/{progress.epochs}"] if progress.epochs else []
+    steps = f"step {words.count(progress.step)}/{words.count(progress.steps)}"
+    return ", ".join([*epochs, steps, *metrics])
+
+
+def _samples(job: JobView) -> str | None:
+    note = job.progress.preview if job.progress else None
+    return None if note is None else preview_words(job.id, note)
+
+
+def _print_attempts(console: Console, attempts: list[AttemptView]) -> None:
+    columns = (
+        Column("attempt", is_right=True),
+        Column("status"),
+        Column("worker", when_narrow="drop"),
+        Column("steps"),
+        Column("time", is_right=True),
+        Column("what happened", when_narrow="fold"),
+    )
+    print_table(console, columns, [_attempt_row(attempt) for attempt in attempts])
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[Text | str, ...]:
+    end = attempt.finished_at or datetime.now(UTC)
+    start = f"from {attempt.resumed_from_step} " if attempt.resumed_from_step else ""
+    return (
+        str(attempt.number),
+        str(attempt.status),
+        Text(attempt.worker_id, style="dim"),
+        f"{start}to {attempt.last_step}" if attempt.last_step is not None else "",
+        words.duration((end - attempt.started_at).total_seconds()),
+        attempt.failure.message if attempt.failure else "",
+    )

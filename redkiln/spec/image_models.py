@@ -1,0 +1,153 @@
+"""The networks of image tasks: where they come from and how a spec names them."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from redkiln.nearest import suggest
+from redkiln.spec.job_spec import Auto, Shorthand, StrictModel
+from redkiln.spec.job_weights import check_job, check_pinned, is_job
+
+Source = Literal["builtin", "transformers", "timm", "job"]
+
+BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18")
+TRANSFORMERS: dict[str, str] = {
+    "convnext": "convnext",
+    "convnextv2": "convnextv2",
+    "deit": "deit",
+    "dinov2": "dinov2",
+    "efficientnet": "efficientnet",
+    "mobilenet-v2": "mobilenet_v2",
+    "mobilevit": "mobilevit",
+    "regnet": "regnet",
+    "resnet": "resnet",
+    "resnet50": "resnet",
+    "swin": "swin",
+    "vit": "vit",
+}
+"""Short names -> model types of transformers; any other model is named by its type."""
+
+
+class Options(StrictModel):
+    """The model's input and a few settings of the network."""
+
+    image_size: Auto | Annotated[int, Field(ge=8, le=512)] = Field(
+        "auto",
+        description="Side of the square input in pixels. `auto` is the size that a pretrained "
+        "model was trained with, otherwise that of the data set's images, but at most 224.",
+    )
+    resize: Literal["stretch", "crop", "pad"] = Field(
+        "stretch",
+        description="How an image of another shape is fitted to the input: `stretch`, centre "
+        "`crop`, or `pad` with black.",
+    )
+    channels: Auto | Literal[1, 3] = Field(
+        "auto",
+        description="1 for grey, 3 for RGB. `auto` is what a pretrained model was trained with, "
+        "otherwise what the data set's images have.",
+    )
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="Dropout of mnist-cnn; other models ignore it."
+    )
+
+
+class Model(Shorthand):
+    """The network to train, and the weights that it starts from.
+
+    A string is short for the model's name: `name`, `source:name`, or `job:<id>`.
+    """
+
+    source: Source = Field(
+        "builtin",
+        description="Where the architecture comes from; inferred if the name is known. `job` uses "
+        "the architecture of the job in `pretrained`.",
+    )
+    name: str = Field(
+        "auto",
+        min_length=1,
+        max_length=200,
+        description="A built-in architecture (`mnist-cnn`, `amdnet`, `resnet18`, `cifar-fast`), a "
+        "short name or type of transformers (`resnet`, `convnext`, `vit`, ...), `timm:<name>` or "
+        "`job:<id>`. `auto` is the architecture of `pretrained` if that is given, otherwise "
+        "`mnist-cnn` for grey images of up to 32 pixels and `resnet18` for others.",
+    )
+    pretrained: str | None = Field(
+        None,
+        min_length=1,
+        max_length=300,
+        description="Weights to start from: `org/name` or `org/name@revision` on the Hugging Face "
+        "Hub, a folder of the worker's models, or `job:<id>` for another job's weights. Without it "
+        "the weights are random.",
+    )
+    config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="For transformers: fields of the model's configuration that differ from the "
+        "defaults of its type or from the pretrained model. For timm: arguments of create_model. "
+        "The resolved spec has the whole configuration.",
+    )
+    initial_weights: str | None = Field(
+        None,
+        description="Exact version of `pretrained` that the worker used: a commit of the hub, or a "
+        "sha256. If a submitted spec sets it, any other version is refused.",
+    )
+    options: Options = Field(default_factory=Options)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = {"name": value}
+        if not isinstance(value, dict):
+            return value
+        return _with_source(value)
+
+    @field_validator("name")
+    @classmethod
+    def _know(cls, name: str, info: ValidationInfo) -> str:
+        if info.data.get("source") == "builtin" and name not in BUILTIN:
+            hint = suggest(name, [*BUILTIN, *TRANSFORMERS])
+            message = "unknown model {name}{hint}; write other models with their source: "
+            message += "timm:<name>, transformers:<type>"
+            raise PydanticCustomError("unknown_name", message, {"name": repr(name), "hint": hint})
+        return name
+
+    _check_job = field_validator("pretrained")(check_job)
+    _check_pinned = field_validator("initial_weights")(check_pinned)
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Model":
+        if self.source == "job" and not is_job(self.pretrained):
+            raise ValueError("with source job, name the job in pretrained: job:<id>")
+        if self.source == "builtin" and self.pretrained is not None and not is_job(self.pretrained):
+            raise ValueError(
+                "built-in models can only start from another job's weights (job:<id>); for weights "
+                "of the hub write source: transformers or source: timm"
+            )
+        if self.config and self.source not in ("transformers", "timm"):
+            raise ValueError("config only applies to models of transformers and timm")
+        if self.source in ("transformers", "timm") and self._is_nameless():
+            raise ValueError(
+                f"source {self.source} needs the name of a model or its pretrained weights"
+            )
+        return self
+
+    def _is_nameless(self) -> bool:
+        return self.name == "auto" and self.pretrained is None and "model_type" not in self.config
+
+
+def _with_source(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's fields with the source implied by a prefix, a known name or the weights."""
+    name, pretrained = value.get("name", "auto"), value.get("pretrained")
+    if "source" in value or not isinstance(name, str):
+        return value
+    prefix, colon, rest = name.partition(":")
+    if prefix == "job" and colon:
+        return {**value, "source": "job", "name": "auto", "pretrained": name}
+    if colon and prefix in get_args(Source):
+        return {**value, "source": prefix, "name": rest}
+    if name in TRANSFORMERS:
+        return {**value, "source": "transformers"}
+    if name == "auto" and isinstance(pretrained, str):
+        return {**value, "source": "job" if is_job(pretrained) else "transformers"}
+    return value

@@ -1,0 +1,82 @@
+"""The models and the training shared by both tabular tasks."""
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from redkiln.spec.job_spec import Auto, Shorthand, StrictModel, Training
+from redkiln.spec.job_weights import check_job, check_pinned, expand_job, is_job
+
+Width = Annotated[int, Field(ge=1, le=16_384)]
+
+
+class TabularOptions(StrictModel):
+    """Settings of the network; ignored if the model starts from another job."""
+
+    hidden: list[Width] = Field(
+        default_factory=lambda: [128, 64],
+        min_length=1,
+        max_length=16,
+        description="Width of each hidden layer of `mlp`. With `pretrained`, all options are that "
+        "job's.",
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each hidden layer of mlp.")
+    embedding_size: Auto | Annotated[int, Field(ge=1, le=1024)] = Field(
+        "auto",
+        description="Size of the vector that mlp learns for each category; `auto` depends on the "
+        "largest number of categories in a column.",
+    )
+
+
+class TabularModel(Shorthand):
+    """The network to train, and the weights that it starts from.
+
+    A string is short for the model's name: `name`, or `job:<id>`.
+    """
+
+    source: Literal["builtin"] = Field("builtin", description="Where the architecture comes from.")
+    name: Literal["mlp", "linear", "auto"] = Field(
+        "mlp",
+        description="`mlp` has hidden layers; `linear` has none, only a weight for each number and "
+        "each category. `auto`, the default with `pretrained`, is the model of that job.",
+    )
+    pretrained: str | None = Field(
+        None,
+        description="Weights to start from: `job:<id>` for those of another job whose table has "
+        "the same columns. Without it the weights are random.",
+    )
+    initial_weights: str | None = Field(
+        None,
+        description="Exact version of `pretrained` that the worker used: a sha256. If a submitted "
+        "spec sets it, any other version is refused.",
+    )
+    options: TabularOptions = Field(default_factory=TabularOptions)
+
+    _check_job = field_validator("pretrained")(check_job)
+    _check_pinned = field_validator("initial_weights")(check_pinned)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_what_the_job_trained(cls, value: Any) -> Any:
+        fields = expand_job(value)
+        if isinstance(fields, dict) and fields.get("pretrained") is not None:
+            return {"name": "auto", **fields}
+        return fields
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.pretrained is not None and not is_job(self.pretrained):
+            raise ValueError("pretrained must name another job: job:<id>")
+        if self.name == "auto" and self.pretrained is None:
+            raise ValueError("name must be mlp or linear, unless pretrained names a job")
+        return self
+
+
+class TabularTraining(Training):
+    """Training on a table; epochs are cheap, so the default is a larger number of them."""
+
+    default_epochs: ClassVar[int] = 40
+
+    epochs: int | None = Field(
+        None, ge=1, le=100_000, description="Passes over the training split; 40 if steps is unset."
+    )

@@ -1,0 +1,1 @@
+"""What the API answers: the service builds these models, the client reads them."""

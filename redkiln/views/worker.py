@@ -1,0 +1,45 @@
+"""Workers, and the GPUs that torch can open on them, as the API shows them."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, Field
+
+from redkiln.views.hardware import DoctorVerdict, GpuExclusion
+
+
+class GpuView(BaseModel):
+    """A GPU as torch names it on its worker.
+
+    Attributes:
+        pci_address: Key of the GPU in `GET /v1/gpus`; None if torch does not report it.
+        excluded: Why the GPU is excluded from training; None if it can be used.
+    """
+
+    index: int
+    name: str
+    arch: str | None = None
+    memory_bytes: int | None = None
+    pci_address: str | None = None
+    excluded: GpuExclusion | None = None
+
+
+class WorkerView(BaseModel):
+    """A worker, and whether it is live.
+
+    Attributes:
+        lag_seconds: Time since its last message.
+        doctor_verdict: Worst verdict of its doctor; None if it has not reported one.
+    """
+
+    id: str
+    hostname: str
+    is_live: bool
+    lag_seconds: float
+    version: str
+    torch_version: str | None = None
+    arch_list: list[str] = Field(default_factory=list)
+    gpus: list[GpuView] = Field(default_factory=list)
+    slots: int
+    attempts: list[str] = Field(default_factory=list)
+    doctor_verdict: DoctorVerdict | None = None
+    last_seen_at: datetime

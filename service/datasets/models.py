@@ -1,0 +1,49 @@
+"""The table of data sets."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Field, SQLModel
+
+from service.database import UtcDateTime
+
+
+class Dataset(SQLModel, table=True):
+    """A registered data set; a deleted one stays as a row, because jobs name it.
+
+    Attributes:
+        status: a `redkiln.views.dataset.DatasetStatus`.
+        kind: archive, folder or builtin.
+        sha256: of the archive's bytes, or of the index of a folder; None for built-in sets.
+        size_bytes: of the archive, or of a folder's indexed files together.
+        path: of a folder set, where it lies.
+        index_sha256: of the stored `redkiln.datasets.DatasetIndex`, or of the Parquet file of a
+            table (`redkiln.tables`), once it is ready.
+        index_bytes: size of that.
+        seed: orders the samples within their classes, and so the splits; never changes.
+        options: what the owner said about a table (`redkiln.tables.TableOptions`), and no more.
+        report: a `service.datasets.inspect.report.Report`, once it is validated.
+    """
+
+    __tablename__ = "dataset"
+    __table_args__ = (sa.Index("ix_dataset_name_id", "name", "id"),)
+
+    id: str = Field(primary_key=True)
+    name: str
+    status: str = Field(index=True)
+    kind: str
+    task: str | None = None
+    sha256: str | None = None
+    size_bytes: int | None = Field(default=None, sa_type=sa.BigInteger)
+    path: str | None = None
+    index_sha256: str | None = None
+    index_bytes: int | None = Field(default=None, sa_type=sa.BigInteger)
+    seed: int = 0
+    options: dict[str, Any] = Field(
+        default_factory=dict, sa_type=sa.JSON, sa_column_kwargs={"server_default": "{}"}
+    )
+    report: dict[str, Any] = Field(default_factory=dict, sa_type=sa.JSON)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    validated_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    deleted_at: datetime | None = Field(default=None, sa_type=UtcDateTime)

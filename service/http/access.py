@@ -1,0 +1,227 @@
+"""Who may call what.
+
+On a loopback address no key is asked for; instead every request must come from this machine's own
+names: `Host` stops DNS rebinding, `Origin` stops other web sites that a browser has open. On any
+other address, or with `REDKILN_AUTH=keys`, `Authorization: Bearer` decides. Workers always show a
+key. Everywhere a body must say that it is JSON or raw bytes, because browsers send forms and plain
+text across sites unasked.
+"""
+
+import ipaddress
+from collections.abc import Set
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.errors import Forbidden, ServiceError, Unauthorized, UnsupportedMedia
+from service.http.problems import render_error, request_id_of
+from service.keys.caller import Caller, KeyScope
+from service.services import Services, Use
+from service.settings import Settings
+
+_USERS: set[KeyScope] = {"user", "scripts", "admin"}
+_SCRIPTS: set[KeyScope] = {"scripts", "admin"}
+"""Who may have programs of their own run on the workers."""
+
+_WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
+_FORM = "application/x-www-form-urlencoded"
+_TABLES = {"text/csv", "text/tab-separated-values"}
+"""Texts that are no plain text to a browser, which asks before it sends them across sites."""
+
+_bearer = HTTPBearer(
+    auto_error=False,
+    scheme_name="key",
+    description="An API key. Not needed while the service listens only on a loopback address.",
+)
+
+
+LOCAL = Caller("local", "admin")
+"""The person at this machine, while the service is open to nobody else."""
+
+
+async def require_user(
+    request: Request,
+    services: Use,
+    _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """Let users pass: keys of scope `user`, `scripts` and `admin`.
+
+    Raises:
+        Unauthorized: no key, or not one of ours.
+        Forbidden: a worker's key.
+    """
+    return await _require(request, services, _USERS)
+
+
+async def require_scripts(
+    request: Request,
+    services: Use,
+    _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """Let those pass who may have programs of their own run.
+
+    Raises:
+        Unauthorized: no key, or not one of ours.
+        Forbidden: a key of another scope, or scripts are switched off here.
+    """
+    caller = await _require(request, services, _USERS)
+    if not may_run_scripts(caller, services.settings):
+        raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
+    return caller
+
+
+def may_run_scripts(caller: Caller, settings: Settings) -> bool:
+    """Whether a caller's programs are run: by the scope of the key, and by the setting without."""
+    return settings.scripts == "on" if caller == LOCAL else caller.scope in _SCRIPTS
+
+
+def why_no_scripts(caller: Caller) -> str:
+    """What to tell a caller whose programs are not run."""
+    if caller == LOCAL:
+        return "this service does not run scripts; start it with REDKILN_SCRIPTS=on"
+    return f"scripts need a key with scope scripts or admin; yours has scope {caller.scope}"
+
+
+async def require_admin(
+    request: Request,
+    services: Use,
+    _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """Let admins pass.
+
+    Raises:
+        Unauthorized: no key, or not one of ours.
+        Forbidden: a key of another scope.
+    """
+    return await _require(request, services, {"admin"})
+
+
+async def require_worker(
+    request: Request,
+    services: Use,
+    _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    """Let workers pass; they show their key on a loopback address, too.
+
+    Raises:
+        Unauthorized: no key, or not one of ours.
+        Forbidden: a key of another scope.
+    """
+    return await _check_key(request, services, {"worker"})
+
+
+def bearer_token(request: Request) -> str:
+    """The token of the `Authorization` header.
+
+    Raises:
+        Unauthorized: there is none.
+    """
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        message = "the request has no API key; send it as `Authorization: Bearer KEY`"
+        raise Unauthorized(message, code="missing_key")
+    return token.strip()
+
+
+class AccessMiddleware:
+    """Refuses foreign hosts and origins on a loopback address, and bodies of forms everywhere."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        fault = find_fault(scope.get("method", "GET"), Headers(scope=scope), self._settings)
+        if fault is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": fault.code})
+        else:
+            response = render_error(fault, request_id=request_id_of(scope))
+            await response(scope, receive, send)
+
+
+def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceError | None:
+    """Why a request is refused before anybody looks at its path; None for a good one."""
+    host = headers.get("host", "")
+    origin = headers.get("origin")
+    if not settings.needs_keys:
+        if not is_own_host(host, {settings.public_host, *settings.host_names}):
+            message = (
+                f"the Host header {host!r} is not a name of this machine; use localhost or "
+                "127.0.0.1, or add the name to REDKILN_HOST_NAMES"
+            )
+            return Forbidden(message, code="foreign_host")
+        if origin is not None and not is_same_origin(origin, host):
+            message = f"requests from web pages of another site ({origin!r}) are not allowed"
+            return Forbidden(message, code="foreign_origin")
+    media_type = headers.get("content-type", "")
+    if has_body(headers) and not is_accepted_media(method, media_type):
+        return UnsupportedMedia(
+            f"a body of type {media_type!r} is not accepted; send application/json, or raw bytes "
+            "as application/octet-stream, application/zip, application/x-tar or text/csv"
+        )
+    return None
+
+
+def is_own_host(host: str, own_names: Set[str]) -> bool:
+    """Whether a `Host` header names this machine as seen from itself."""
+    name = _host_name(host)
+    if name == "localhost" or name in own_names:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def is_same_origin(origin: str, host: str) -> bool:
+    """Whether an `Origin` header is the site that was asked."""
+    return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+
+
+def has_body(headers: Headers) -> bool:
+    """Whether a request announces a body."""
+    return headers.get("content-length", "0").strip("0") != "" or "transfer-encoding" in headers
+
+
+def is_accepted_media(method: str, content_type: str) -> bool:
+    """Whether a body's type is one that no web page can send across sites without asking."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if method not in _WITH_BODY or (method == "PUT" and not media_type):
+        return True  # browsers ask before they PUT
+    return media_type in _TABLES or (media_type.startswith("application/") and media_type != _FORM)
+
+
+async def _require(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
+    if not services.settings.needs_keys:
+        return LOCAL
+    return await _check_key(request, services, scopes)
+
+
+async def _check_key(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
+    token = bearer_token(request)
+    caller = services.keys.recall(token)
+    if caller is None:
+        caller = await run_in_threadpool(services.keys.look_up, token)
+    if caller.scope not in scopes:
+        wanted = " or ".join(sorted(scopes))
+        message = f"this request needs a key with scope {wanted}; yours has scope {caller.scope}"
+        raise Forbidden(message, code="wrong_scope")
+    return caller
+
+
+def _host_name(host: str) -> str:
+    """A `Host` header's name without its port and brackets."""
+    name = host.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]

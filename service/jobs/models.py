@@ -1,0 +1,104 @@
+"""The tables of jobs, their events, and the keys that make a submission repeatable."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Field, SQLModel
+
+from service.database import UtcDateTime
+
+_REVISION = sa.Column("revision", sa.Integer, nullable=False)
+
+
+class Job(SQLModel, table=True):
+    """What a user asked for.
+
+    Attributes:
+        status: a `redkiln.status.JobStatus`; moved by `service.jobs.rules.move` alone.
+        bundle_sha256: of the code that a script is.
+        labels: the spec's metadata.
+        device: `resources.device` of the spec, for the query of a claim.
+        fence: of the newest attempt; rises with each.
+        num_attempts: attempts so far.
+        failures_used: of the retry budget for what the job does wrong.
+        losses_used: of the retry budget for what happens to its workers.
+        deaths_step: the step at which a worker died last; -1 before any step.
+        deaths_at_step: how many workers in a row died at that step.
+        last_event_seq: of the newest event.
+        revision: rises with every change. Each update is conditional on it, so that no change is
+            lost, and a rendered view can be kept as long as it stays.
+        published_at: when its message was sent last.
+    """
+
+    __tablename__ = "job"
+    __mapper_args__ = {"version_id_col": _REVISION}
+
+    id: str = Field(primary_key=True)
+    name: str
+    task: str
+    dataset_id: str | None = Field(default=None, index=True)
+    bundle_sha256: str | None = Field(default=None, index=True)
+    status: str
+    phase: str | None = None
+    reason: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    warnings: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
+    progress: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    spec: dict[str, Any] = Field(sa_type=sa.JSON)
+    resolved_spec: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    environment: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    labels: dict[str, str] = Field(default_factory=dict, sa_type=sa.JSON)
+    priority: int = 0
+    device: str = "any"
+    fence: int = 0
+    num_attempts: int = 0
+    failures_used: int = 0
+    losses_used: int = 0
+    deaths_step: int | None = Field(default=None, sa_type=sa.BigInteger)
+    deaths_at_step: int = 0
+    last_event_seq: int = 0
+    revision: int = Field(default=0, sa_column=_REVISION)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    started_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    finished_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    published_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+JOB: sa.Table = Job.__table__  # type: ignore[attr-defined]
+
+# In the order of a claim: the first row that a worker can run is the one it gets.
+sa.Index("ix_job_queue", JOB.c.status, JOB.c.priority.desc(), JOB.c.id)
+sa.Index("ix_job_task_id", JOB.c.task, JOB.c.id)
+sa.Index("ix_job_status_id", JOB.c.status, JOB.c.id)
+
+
+class JobEvent(SQLModel, table=True):
+    """One thing that happened to a job; `seq` has no gaps within the job."""
+
+    __tablename__ = "job_event"
+
+    job_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True)
+    at: datetime = Field(sa_type=UtcDateTime)
+    kind: str
+    attempt_id: str | None = None
+    data: dict[str, Any] = Field(default_factory=dict, sa_type=sa.JSON)
+
+
+class IdempotencyKey(SQLModel, table=True):
+    """A submission that was answered, and the answer.
+
+    Attributes:
+        owner: whose key it is; two users may choose the same one.
+        body_sha256: of the canonical request.
+        response: the body of the answer, as it was sent.
+    """
+
+    __tablename__ = "idempotency_key"
+
+    owner: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    body_sha256: str
+    job_id: str
+    response: str
+    created_at: datetime = Field(sa_type=UtcDateTime, index=True)

@@ -1,0 +1,25 @@
+"""The table of API keys."""
+
+from datetime import datetime
+
+from sqlmodel import Field, SQLModel
+
+from service.database import UtcDateTime
+
+
+class ApiKey(SQLModel, table=True):
+    """An API key without its secret.
+
+    Attributes:
+        secret_sha256: of the whole key; enough for 256 random bits.
+        scope: a `service.keys.caller.KeyScope`.
+    """
+
+    __tablename__ = "api_key"
+
+    id: str = Field(primary_key=True)
+    name: str
+    scope: str
+    secret_sha256: str
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    revoked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)

@@ -1,0 +1,64 @@
+"""The tables of workers: who they are, and what their hardware does now."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Field, SQLModel
+
+from service.database import UtcDateTime
+
+
+class Worker(SQLModel, table=True):
+    """A worker that has said hello.
+
+    Attributes:
+        boot_id: of its newest process; claims of older ones are refused.
+        gpus: `redkiln.views.worker.GpuView` of each.
+    """
+
+    __tablename__ = "worker"
+
+    id: str = Field(primary_key=True)
+    boot_id: str
+    hostname: str
+    version: str
+    torch_version: str | None = None
+    arch_list: list[str] = Field(default_factory=list, sa_type=sa.JSON)
+    gpus: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
+    slots: int
+    last_seen_at: datetime = Field(sa_type=UtcDateTime, index=True)
+
+
+WORKER: sa.Table = Worker.__table__  # type: ignore[attr-defined]
+
+
+class WorkerStatus(SQLModel, table=True):
+    """The newest thing that a worker told of its hardware; it has no history.
+
+    It lies beside the worker because it is written every few seconds, and is large.
+
+    Attributes:
+        boot_id: of the process that told it; another one's counts for nothing.
+        seq: of the newest message.
+        at: when that was taken in.
+        gpus: `redkiln.views.hardware.GpuState` of each.
+        exclusions: by key, why a GPU is not trained on: all that a claim reads.
+        sampling_seconds: what reading all its sensors took.
+        doctor: the last `redkiln.views.hardware.DoctorReport`.
+    """
+
+    __tablename__ = "worker_status"
+
+    worker_id: str = Field(primary_key=True)
+    boot_id: str
+    seq: int = Field(sa_type=sa.BigInteger)
+    at: datetime = Field(sa_type=UtcDateTime)
+    gpus: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
+    exclusions: dict[str, dict[str, Any]] = Field(default_factory=dict, sa_type=sa.JSON)
+    sampling_seconds: float | None = Field(default=None, sa_type=sa.Double)
+    doctor: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
+    doctor_verdict: str | None = None
+
+
+WORKER_STATUS: sa.Table = WorkerStatus.__table__  # type: ignore[attr-defined]

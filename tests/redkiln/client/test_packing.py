@@ -1,0 +1,123 @@
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+
+import pytest
+
+from redkiln.client.packing import open_package
+from redkiln.errors import PackingError
+
+
+def pack(path):
+    return b"".join(open_package(path).chunks())
+
+
+def test_a_folder_becomes_a_tar_that_tarfile_reads(image_folder):
+    with tarfile.open(fileobj=io.BytesIO(pack(image_folder))) as archive:
+        assert archive.getnames() == [
+            "daisy/0.png", "daisy/1.png", "daisy/2.png", "rose/0.png", "rose/1.png",
+        ]  # fmt: skip
+        assert archive.extractfile("rose/1.png").read() == b"rose" * 200
+
+
+def test_the_same_files_give_the_same_bytes_whatever_their_times_and_modes(image_folder):
+    before = pack(image_folder)
+    for path in image_folder.rglob("*.png"):
+        os.utime(path, (1, 1))
+        path.chmod(0o600)
+    (image_folder / "new").touch()
+    (image_folder / "new").unlink()
+    assert pack(image_folder) == before
+
+
+def test_size_and_digest_are_those_of_the_bytes(image_folder):
+    package = open_package(image_folder)
+    content = b"".join(package.chunks())
+    assert package.size_bytes == len(content)
+    assert package.digest() == hashlib.sha256(content).hexdigest()
+
+
+def test_a_class_without_images_is_not_left_out(image_folder):
+    (image_folder / "tulip").mkdir()
+    (image_folder / "tulip" / ".DS_Store").touch()
+    content = pack(image_folder)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert archive.getmember("tulip").isdir()
+    assert len(content) == open_package(image_folder).size_bytes
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 10240])
+def test_every_size_of_file_is_padded_right(tmp_path, size):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.png").write_bytes(b"x" * size)
+    content = pack(tmp_path)
+    assert len(content) == open_package(tmp_path).size_bytes
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert len(archive.extractfile("a/x.png").read()) == size
+
+
+def test_long_and_foreign_names_survive(tmp_path):
+    name = "müller-" * 30 + ".png"
+    (tmp_path / "花").mkdir()
+    (tmp_path / "花" / name).write_bytes(b"x")
+    with tarfile.open(fileobj=io.BytesIO(pack(tmp_path))) as archive:
+        assert archive.getnames() == [f"花/{name}"]
+
+
+def test_links_are_followed_and_loops_refused(tmp_path, image_folder):
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "daisy").symlink_to(image_folder / "daisy")
+    (linked / "rose").mkdir()
+    (linked / "rose" / "r.png").symlink_to(image_folder / "rose" / "0.png")
+    with tarfile.open(fileobj=io.BytesIO(pack(linked))) as archive:
+        assert "daisy/0.png" in archive.getnames()
+        assert archive.getmember("rose/r.png").isreg()
+    (linked / "loop").symlink_to(linked)
+    with pytest.raises(PackingError, match="links to a folder that contains it"):
+        open_package(linked)
+
+
+def test_a_file_that_changes_while_it_is_sent_is_an_error(image_folder):
+    package = open_package(image_folder)
+    (image_folder / "rose" / "1.png").write_bytes(b"longer" * 1000)
+    with pytest.raises(PackingError, match=r"1\.png changed"):
+        b"".join(package.chunks())
+
+
+def test_archives_are_sent_as_they_are(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/b.png", b"x")
+    package = open_package(path)
+    assert package.media_type == "application/zip"
+    assert b"".join(package.chunks()) == path.read_bytes()
+
+
+def test_a_tar_that_ends_with_a_zip_is_a_tar(tmp_path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("x", b"x")
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo("inner.zip")
+        info.size = len(inner.getvalue())
+        archive.addfile(info, io.BytesIO(inner.getvalue()))
+    assert open_package(path).media_type == "application/x-tar"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: None, "there is no file or folder"),
+        (lambda p: p.mkdir(), "has no files"),
+        (lambda p: p.write_text("hello"), "is not a zip or tar"),
+        (lambda p: p.write_bytes(b""), "is not a zip or tar"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_with_words(tmp_path, make, words):
+    make(tmp_path / "thing")
+    with pytest.raises(PackingError, match=words):
+        open_package(tmp_path / "thing")

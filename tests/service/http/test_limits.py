@@ -1,0 +1,24 @@
+import pytest
+
+from service.http.limits import body_limit
+from service.settings import Settings
+
+SETTINGS = Settings(max_json_bytes=2000, max_report_bytes=3000, max_upload_bytes=4000)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content_type", "limit"),
+    [
+        ("POST", "/v1/jobs", "application/json", 2000),
+        ("POST", "/v1/jobs", "application/octet-stream", 2000),
+        ("POST", "/v1/attempts/att_1/report", "application/json", 3000),
+        ("POST", "/v1/attempts/att_1/finish", "application/json", 3000),
+        ("PUT", "/v1/attempts/att_1/blobs/00", "", 4000),
+        ("POST", "/v1/attempts/att_1/blobs/00", "", 2000),
+        ("POST", "/v1/datasets", "application/zip", 4000),
+        ("POST", "/v1/datasets", "Application/JSON; charset=utf-8", 2000),
+        ("POST", "/v1/datasets/x", "application/zip", 2000),
+    ],
+)
+def test_only_endpoints_that_take_files_take_large_bodies(method, path, content_type, limit):
+    assert body_limit(method, path, content_type, SETTINGS) == limit

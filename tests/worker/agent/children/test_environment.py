@@ -1,0 +1,120 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from worker.agent.children.environment import (
+    build_child_environment,
+    digest_environment,
+    show_every_gpu,
+    show_hugging_face,
+    show_one_gpu,
+    use_huge_pages,
+)
+from worker.hardware.masks import HIDE_GPUS
+
+SECRETS = {
+    "REDKILN_WORKER_KEY": "rk_1",
+    "REDKILN_WORKER_KEY_FILE": "/keys/worker.key",
+    "REDKILN_BROKER_URL": "redis://:secret@host",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "HF_TOKEN": "x",
+    "DATABASE_URL": "x",
+}
+
+
+def test_only_known_variables_are_passed_on():
+    own = {"PATH": "/bin", "HOME": "/root", "HSA_ENABLE_SDMA": "0", "LC_ALL": "C", **SECRETS}
+    child = build_child_environment(own, device={}, threads=3)
+    assert not SECRETS.keys() & child.keys()
+    assert child == {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "HSA_ENABLE_SDMA": "0",
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": "3",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (None, "glibc.malloc.hugetlb=1"),
+        ("", "glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.arena_max=2", "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"),
+    ],
+)
+def test_huge_pages_are_requested_unless_the_user_has_set_them(said, expected):
+    own = {} if said is None else {"GLIBC_TUNABLES": said}
+    asked = use_huge_pages(own)
+    assert asked == {"GLIBC_TUNABLES": expected}
+    assert build_child_environment(own, device=asked, threads=1).items() >= asked.items()
+
+
+def test_only_trainers_get_the_model_folders_and_the_token():
+    known = {"HF_HOME": "/cache", "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "https://mirror"}
+    own = {**known, "HF_DEBUG": "1", "PATH": "/bin", **SECRETS}
+    shown = show_hugging_face(own)
+    assert shown == {**known, "HF_TOKEN": SECRETS["HF_TOKEN"]}
+    trainer = build_child_environment(own, device=shown, threads=1)
+    assert SECRETS.keys() & trainer.keys() == {"HF_TOKEN"}
+    assert "HF_TOKEN" not in build_child_environment(own, device=HIDE_GPUS, threads=1)
+
+
+def test_the_slots_mask_replaces_the_agents():
+    own = {"HIP_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "2"}
+    child = build_child_environment(own, device={"ROCR_VISIBLE_DEVICES": "2"}, threads=1)
+    assert {k: v for k, v in child.items() if "VISIBLE" in k} == {"ROCR_VISIBLE_DEVICES": "2"}
+    hidden = build_child_environment(own, device=HIDE_GPUS, threads=1)
+    assert "ROCR_VISIBLE_DEVICES" not in hidden
+    assert show_every_gpu(own) == own
+
+
+@pytest.mark.parametrize(
+    ("own", "index", "is_hip", "shown"),
+    [
+        ({}, 1, True, {"ROCR_VISIBLE_DEVICES": "1"}),
+        ({}, 1, False, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ({"CUDA_VISIBLE_DEVICES": "4,5"}, 1, False, {"CUDA_VISIBLE_DEVICES": "5"}),
+        ({"ROCR_VISIBLE_DEVICES": "2,3"}, 0, True, {"ROCR_VISIBLE_DEVICES": "2"}),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-ab,GPU-cd"}, 1, True, {"ROCR_VISIBLE_DEVICES": "GPU-cd"}),
+        ({"HIP_VISIBLE_DEVICES": "3"}, 0, True, {"ROCR_VISIBLE_DEVICES": "3"}),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, 0, True, {"ROCR_VISIBLE_DEVICES": "3"}),
+        (
+            {"ROCR_VISIBLE_DEVICES": "5,6", "HIP_VISIBLE_DEVICES": "1,0"},
+            0,
+            True,
+            {"ROCR_VISIBLE_DEVICES": "6"},
+        ),
+    ],
+)
+def test_one_gpu_is_shown_by_one_variable(own, index, is_hip, shown):
+    assert show_one_gpu(index, own, is_hip=is_hip) == shown
+
+
+def test_a_spares_key_depends_on_the_environment_but_not_its_order():
+    assert digest_environment({"A": "1", "B": "2"}) == digest_environment({"B": "2", "A": "1"})
+    assert digest_environment({"A": "1"}) != digest_environment({"A": "2"})
+
+
+def test_glibc_uses_huge_pages_when_told_to():
+    state = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not state.exists() or "[never]" in state.read_text():
+        pytest.skip("this system has no transparent huge pages")
+    library, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    if library != "glibc" or tuple(map(int, version.split("."))) < (2, 35):
+        pytest.skip("this C library cannot ask for them")
+    code = "x = b'1' * 2**26; print(open('/proc/self/smaps_rollup').read())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=use_huge_pages({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("AnonHugePages:")]
+    assert int(line.split()[1]) > 32 * 1024

@@ -1,0 +1,174 @@
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from worker.agent.children.children import Child, Spawner
+from worker.agent.children.launch import Launcher, is_nearly_trained
+from worker.agent.children.spare import Spare
+from worker.agent.gpus.patching import Patching
+from worker.agent.gpus.pool import Grant
+from worker.agent.inventory import Inventory, SlotPlan
+from worker.hardware.leases import LeaseFolder
+from worker.jobdir import JobDir
+from worker.settings import WorkerSettings
+
+ROOT = Path(__file__).parents[4]
+ECHO = "import sys; print(sys.stdin.readline(), end='', flush=True)"
+
+
+@pytest.mark.parametrize(
+    ("progress", "nearly"),
+    [
+        ({"fraction": 0.0, "eta_seconds": None}, False),
+        ({"fraction": 0.6, "eta_seconds": None}, True),
+        ({"fraction": 0.1, "eta_seconds": 3.0}, True),
+        ({"fraction": 0.9, "eta_seconds": 3600.0}, False),
+        ({}, False),
+    ],
+)
+def test_the_export_child_is_started_shortly_before_it_is_needed(progress, nearly):
+    assert is_nearly_trained(progress) is nearly
+
+
+@pytest.fixture
+def spare(tmp_path):
+    spare = Spare(
+        [sys.executable, "-c", ECHO],
+        spawner=Spawner(),
+        working_dir=tmp_path,
+        log_path=tmp_path / "spare.log",
+    )
+    yield spare
+    spare.close()
+
+
+def test_a_spare_is_given_its_job_directory(spare, tmp_path):
+    spare.start({"A": "1"})
+    child = spare.give(JobDir(tmp_path / "job"), {"A": "1"})
+    assert isinstance(child, Child)
+    assert child.wait(5)
+    assert child.reap() == 0
+    assert (tmp_path / "spare.log").read_text() == f"{tmp_path / 'job'}\n"
+    assert spare.pid is None
+
+
+def test_a_spare_with_another_environment_is_ended_and_not_used(spare, tmp_path):
+    spare.start({"A": "1"})
+    reason = spare.give(JobDir(tmp_path), {"A": "2"})
+    assert reason == "the spare was started with a different environment"
+    assert spare.pid is None
+
+
+def test_without_a_spare_the_reason_is_returned(spare, tmp_path):
+    assert spare.give(JobDir(tmp_path), {}) == "no spare was waiting"
+
+
+def test_a_spare_that_exited_is_reported_with_its_log(spare, tmp_path):
+    spare.start({})
+    child = spare._child
+    spare._channel.shutdown(socket.SHUT_WR)
+    assert child.wait(5)
+    assert "spare.log" in spare.give(JobDir(tmp_path), {})
+
+
+def test_only_one_spare_waits(spare):
+    spare.start({})
+    pid = spare.pid
+    spare.start({})
+    assert spare.pid == pid
+
+
+def test_no_spare_is_started_after_close(spare):
+    spare.close()
+    spare.start({})
+    assert spare.pid is None
+
+
+HOLD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import os, subprocess
+from worker.process.handover import wait_for_job
+from worker.hardware.leases import inherited_leases
+print(wait_for_job().root, flush=True)
+rank = subprocess.Popen(["true"], pass_fds=inherited_leases(os.environ))
+assert rank.wait() == 0
+assert inherited_leases(os.environ)
+with open(sys.argv[2]) as fifo:
+    fifo.read()
+"""
+
+
+def test_a_waiting_trainer_receives_a_lease_taken_after_its_start(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    spare = Spare(
+        [sys.executable, "-c", HOLD, str(ROOT), str(tmp_path / "fifo")],
+        spawner=Spawner(),
+        working_dir=tmp_path,
+        log_path=tmp_path / "spare.log",
+    )
+    spare.start({"PATH": os.environ["PATH"]})
+    folder = LeaseFolder(tmp_path / "locks")
+    (lease,) = folder.take(["0000:03:00.0"])
+    jobdir = JobDir(tmp_path / "job")
+    child = spare.give(jobdir, {"PATH": os.environ["PATH"]}, leases=[lease.fileno()])
+    with (tmp_path / "fifo").open("w"):  # opens when the trainer has read its job
+        lease.close()
+        assert folder.take(["0000:03:00.0"]) is None
+    assert child.wait(30)
+    assert child.reap() == 0
+    assert (tmp_path / "spare.log").read_text() == f"ready\n{jobdir.root}\n"
+    assert folder.take(["0000:03:00.0"])
+    folder.close()
+
+
+KEEPER = """
+import sys
+warm = sys.argv[1] == "--spare"
+print("warm" if warm else "cold", sys.stdin.readline().strip() if warm else sys.argv[1])
+"""
+
+
+def test_a_script_supervisor_waits_for_the_next_script(tmp_path):
+    command = [sys.executable, "-c", KEEPER]
+    settings = WorkerSettings(worker_dir=tmp_path / "worker", script_command=command)
+    settings.worker_dir.mkdir()
+    slot = SlotPlan(0, "cpu", "cpu", 1)
+    launcher = Launcher(settings, Spawner(), slot=slot, patching=Patching(settings, Inventory()))
+
+    def start(name):
+        jobdir = JobDir(tmp_path / name)
+        jobdir.root.mkdir()
+        child = launcher.start_script(jobdir, Grant())
+        assert child.wait(10)
+        assert child.reap() == 0
+        return jobdir
+
+    first = start("first")
+    assert first.log_path.read_text() == f"cold {first.root}\n"
+    launcher.start_script_spare()
+    second = start("second")
+    said = (settings.worker_dir / "script-spare-0.log").read_text()
+    assert said == f"warm {second.root}\n"
+    launcher.close()
+
+
+def test_a_new_child_inherits_only_the_given_descriptors(tmp_path):
+    folder = LeaseFolder(tmp_path / "locks")
+    given, kept = folder.take(["0000:03:00.0", "0000:04:00.0"])
+    child = Spawner().spawn(
+        ["sleep", "60"],
+        environment={"PATH": os.environ["PATH"]},
+        working_dir=tmp_path,
+        inherited=[given.fileno()],
+    )
+    given.close()
+    kept.close()
+    assert folder.take(["0000:03:00.0"]) is None
+    assert folder.take(["0000:04:00.0"])
+    child.reap()
+    assert folder.take(["0000:03:00.0"])
+    folder.close()

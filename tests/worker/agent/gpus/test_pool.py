@@ -1,0 +1,69 @@
+import pytest
+
+from redkiln.views.hardware import GpuExclusion, GpuFacts
+from worker.agent.gpus.host_gpus import HostGpu
+from worker.agent.gpus.pool import GpuPark, Grant
+from worker.hardware.leases import LeaseFolder
+
+KEY = "0000:03:00.0"
+FAULTED = GpuExclusion(code="faulted", message="It faulted.")
+
+
+@pytest.fixture
+def park(settings):
+    park = GpuPark([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
+    yield park
+    park.close()
+
+
+class LateFolder(LeaseFolder):
+    """Another worker takes the GPU out, and gives it back, just before it is locked here."""
+
+    def __init__(self, root, *, before):
+        super().__init__(root)
+        self._before = before
+
+    def take(self, keys):
+        self._before()
+        return super().take(keys)
+
+
+def test_a_gpu_that_is_excluded_during_the_claim_is_not_leased(park, settings):
+    leases = park._leases
+    park._leases = LateFolder(
+        settings.lock_dir, before=lambda: park.exclude(KEY, FAULTED, needs="self_test")
+    )
+    assert park.take(KEY) is None
+    park._leases.close()
+    park._leases = leases
+    park.health.save(KEY, park.health.load(KEY).readmit())
+    assert park.take(KEY) is not None  # nothing was left locked
+
+
+def test_a_lock_that_cannot_be_opened_is_not_leased(park, settings):
+    lock = settings.lock_dir / f"{KEY}.lock"
+    lock.mkdir()
+    assert park.take(KEY) is None
+    lock.rmdir()
+    assert park.take(KEY) is not None
+
+
+def test_a_lease_that_cannot_be_described_is_still_held(park, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", full)
+    lease = park.take(KEY)
+    park.mark([lease], "att_1")
+    assert park.held == {KEY: "att_1"}
+    assert park.take(KEY) is None
+
+
+def test_a_job_receives_the_sensor_folders_of_its_gpus(settings):
+    known = HostGpu(KEY, GpuFacts(pci_address=KEY, card=2))
+    unknown = HostGpu("gpu-1", GpuFacts())
+    park = GpuPark([known, unknown], settings, worker_id="wrk_1")
+    grant = Grant(park, [known, unknown])
+    assert grant.sensor_dirs == [str(settings.drm_dir / "card2" / "device")]
+    assert Grant().sensor_dirs == []
+    park.close()

@@ -1,0 +1,161 @@
+import json
+
+import numpy as np
+import onnxruntime
+import pytest
+from PIL import Image
+
+from redkiln.views.hardware import PatchOutcome
+from worker.export.card.card import CardFacts, render_card
+from worker.results.evidence import DeviceWork
+from worker.results.findings import Finding, FirstSteps
+from worker.tasks.image_classification.card import usage_code, write_image_texts
+from worker.trainer.images.decode.pixels import PixelFormat, to_pixels
+
+SIDE = 8
+
+
+class Session:
+    """Stands for the model: keeps what it is given."""
+
+    def __init__(self, _path):
+        self.images = None
+
+    def get_modelmeta(self):
+        return self
+
+    @property
+    def custom_metadata_map(self):
+        return {"classes": json.dumps(["a", "b"])}
+
+    def run(self, _outputs, inputs):
+        self.images = inputs["images"]
+        return (np.array([[0.0, 1.0]]),)
+
+
+@pytest.fixture
+def files(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (20, 40, 4), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "transparent.png")
+    deep = noise[..., 0].astype(np.uint16) * 256 + 7
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    Image.fromarray(noise[..., :3]).quantize(16).save(tmp_path / "palette.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotated by a quarter
+    Image.fromarray(noise[..., :3]).save(tmp_path / "phone.png", exif=exif)
+    return sorted(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_printed_snippet_sees_what_training_saw(files, monkeypatch, resize, channels):
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    options = {"image_size": SIDE, "channels": channels, "resize": resize}
+    names = {}
+    exec(usage_code(options).strip("`").removeprefix("python"), names)
+    for path in files:
+        assert names["predict"](path) == "b"
+        seen = names["session"].images[0].transpose(1, 2, 0) * 255
+        with Image.open(path) as image:
+            trained = to_pixels(image, PixelFormat(size=SIDE, channels=channels, resize=resize))
+        assert np.abs(seen - trained).max() < 0.01, path.name
+
+
+OPTIONS = {"image_size": 8, "channels": 3, "resize": "stretch"}
+PREPROCESSING = {
+    "resize": "stretch", "size": 8, "resampling": "bilinear", "channel_order": "RGB",
+    "mean": [0.5], "std": [0.5],
+}  # fmt: skip
+
+
+def card_of(environment, **changes):
+    facts = CardFacts.model_construct(
+        job_name="j", job_id="job_1", dataset="d", dataset_notes=[], fingerprint="f",
+        noun="images", headline="", results="", output="Classes: a", drop=("lost", 0.0),
+        texts=write_image_texts(OPTIONS, num_classes=1, preprocessing=PREPROCESSING, augment={}),
+        counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1,
+        best_epoch=1, best_step=1, steps=1, epochs=1, verified=True, misses=[],
+        metrics={"test/accuracy": 1.0, "test/accuracy_onnx": 1.0, "test/loss": 0.1},
+        parity={"num_samples": 1, "relative": 0.0, "max_abs": 0.0, "agreement": 1.0},
+        gate={"tolerance": 1e-3, "max_metric_drop": 0.0}, seconds={"training": 1.0},
+        model_file={"opset": 20, "ir_version": 10, "num_nodes": 1, "size_bytes": 1},
+        spec={
+            "model": {"name": "amdnet", "options": OPTIONS},
+            "training": {"batch_size": 8, "accumulation": 1, "precision": "fp32",
+                         "label_smoothing": 0, "seed": 0, "augment": {}, "ema": None,
+                         "optimizer": {"name": "sgd"}, "schedule": {"name": "cosine"}},
+        },
+        environment=environment,
+    )  # fmt: skip
+    return render_card(facts.model_copy(update=changes))
+
+
+def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason():
+    outcomes = [
+        PatchOutcome(name="sdma", outcome="skipped", why="only some APUs"),
+        PatchOutcome(name="caches", outcome="applied", why="kept", environment={"DIR": "/data/x"}),
+        PatchOutcome(
+            name="miopen_log", outcome="applied", why="noise", environment={"MIOPEN_LOG_LEVEL": "3"}
+        ),
+    ]
+    dumped = [outcome.model_dump(exclude_defaults=True) for outcome in outcomes]
+    text = card_of({"torch": "2.13", "patches": dumped}).partition("### Patches")[2]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert rows == [
+        "| caches | applied | kept: `DIR` |",
+        "| miopen_log | applied | noise: `MIOPEN_LOG_LEVEL=3` |",
+        "| sdma | skipped | only some APUs |",
+    ]
+
+
+def test_without_patches_the_card_has_no_table_of_them():
+    assert "### Patches" not in card_of({"torch": "2.13", "patches": []})
+
+
+def test_what_would_make_such_a_training_faster_is_beside_its_time():
+    text = card_of({}, advice=["loader-bound: making batches takes 43% of a step"])
+    assert "- Time: " in text
+    assert "- Faster: loader-bound: making batches takes 43% of a step" in text
+    assert "Faster" not in card_of({})
+
+
+WORK = DeviceWork(
+    device="cuda:0", steps=3, wall_seconds=0.5, device_seconds=0.5, gradient_bytes=8,
+    allocated_bytes=80, peak_bytes=1 << 20, used_bytes=1 << 30, device_operators=90,
+    cpu_operators=2,
+)  # fmt: skip
+
+
+def test_the_card_has_the_evidence_that_the_gpu_worked_and_what_made_it_wait():
+    finding = Finding(
+        kind="host_synchronisation", what="nonzero", where="a_b.py:3 in f", count=4, bytes=2048
+    )
+    steps = FirstSteps(work=WORK, audited_steps=2, findings=[finding])
+    text = card_of({}, first_steps=steps).partition("### First steps on the GPU")[2]
+    assert "the first 3 steps ran on cuda:0: 90 operators there, 2 on the CPU" in text
+    assert "- nonzero x4 (2 KiB) at a\\_b.py:3 in f" in text
+
+
+def test_a_card_without_findings_says_so_and_one_of_a_cpu_says_nothing():
+    quiet = FirstSteps(work=WORK, audited_steps=2, findings=[])
+    assert "No operator of 2 steps" in card_of({}, first_steps=quiet)
+    unaudited = FirstSteps(work=WORK, audited_steps=0, findings=[])
+    assert "No operator" not in card_of({}, first_steps=unaudited)
+    assert "First steps" not in card_of({})
+
+
+def test_only_what_had_a_validation_split_has_a_best_epoch():
+    counts = {"train": 8, "validation": 1, "test": 1}
+    chosen = card_of({}, counts=counts)
+    assert "after the best epoch was chosen on the validation split." in chosen
+    assert "- Best epoch 1 (step 1)" in chosen
+    for without in ({"train": 8, "test": 1}, {**counts, "validation": 0}):
+        text = card_of({}, counts=without)
+        assert "The test split was scored once, after the last epoch." in text
+        assert "- Last epoch 1 (step 1)" in text
+        assert "best" not in text.lower()
+
+
+def test_a_test_split_that_was_cut_off_is_told_without_classes():
+    text = card_of({}, noun="rows", held_out_test=True)
+    assert "- The data set has no test split of its own; a tenth of its rows was held out." in text

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from worker.checkpoints.history import History
+from worker.export.card.figures import (
+    draw_confusion,
+    draw_curves,
+    draw_predictions,
+    use_quiet_backend,
+)
+from worker.export.target import CurveStyle
+
+ACCURACY = CurveStyle("val/accuracy", "accuracy", is_share=True)
+ERROR = CurveStyle("val/rmse", "error", is_share=False)
+
+
+@pytest.fixture(autouse=True)
+def quiet(tmp_path):
+    use_quiet_backend(tmp_path)
+
+
+@pytest.fixture
+def axes(monkeypatch):
+    """The axes of the figures that are drawn, kept when they are closed."""
+    from matplotlib import pyplot as plt
+
+    kept = []
+    monkeypatch.setattr(plt, "close", lambda figure: kept.extend(figure.axes))
+    return kept
+
+
+@pytest.mark.parametrize("accuracies", [[1.0, 1.0], [0.5, 0.98, 1.0], [0.1, 0.2]])
+def test_an_accuracy_axis_shows_nothing_above_one(tmp_path, axes, accuracies):
+    history = History()
+    for epoch, accuracy in enumerate(accuracies, start=1):
+        history.add("train/loss", 10 * epoch, 1 / epoch)
+        history.add("val/loss", 10 * epoch, 1 / epoch)
+        history.add("val/accuracy", 10 * epoch, accuracy)
+    path = tmp_path / "curves.png"
+    draw_curves(history, path, title="t", best_step=10, steps_per_epoch=10, metric=ACCURACY)
+    low, high = axes[1].get_ylim()
+    assert max(axes[1].get_yticks()) <= 1
+    assert low < min(accuracies)
+    assert max(accuracies) < high < 1.05
+    with Image.open(path) as image:
+        assert image.width > image.height > 300
+
+
+def test_a_confusion_matrix_of_many_classes_is_drawn_without_labels(tmp_path, axes):
+    num = 70
+    classes = [f"class {n}" for n in range(num)]
+    draw_confusion(np.eye(num, dtype=np.int64), classes, tmp_path / "c.png", title="t")
+    assert axes[0].get_images()[0].get_array().shape == (num, num)
+    assert "class 1" not in [label.get_text() for label in axes[0].get_xticklabels()]
+
+
+def test_an_error_is_drawn_in_its_own_unit(tmp_path, axes):
+    history = History()
+    for epoch, error in enumerate([300.0, 200.0, 250.0], start=1):
+        history.add("train/loss", 10 * epoch, 1 / epoch)
+        history.add("val/rmse", 10 * epoch, error)
+    path = tmp_path / "curves.png"
+    draw_curves(history, path, title="t", best_step=20, steps_per_epoch=10, metric=ERROR)
+    assert [text.get_text() for text in axes[1].texts] == ["200"]
+    assert axes[1].get_ylim()[1] > 250
+
+
+@pytest.mark.parametrize("num", [1, 40, 5000])
+def test_predictions_lie_on_equal_axes_however_many_there_are(tmp_path, axes, num):
+    targets = np.linspace(10, 20, num)
+    path = tmp_path / "p.png"
+    draw_predictions((targets + 1).astype(np.float32), targets, path, title="t", target="price")
+    assert axes[0].get_xlim() == axes[0].get_ylim()
+    assert axes[0].get_xlim()[0] < 10
+    assert axes[0].get_ylim()[1] > 11
+    assert (axes[0].get_xlabel(), axes[0].get_ylabel()) == ("true price", "predicted price")
+    with Image.open(path) as image:
+        assert min(image.size) > 400

@@ -1,0 +1,106 @@
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from worker.hardware.facts.targets import find_target, load_targets
+
+TARGETS = load_targets().values()
+KNOWN = set(
+    """
+gfx803 gfx900 gfx906 gfx90c gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1011 gfx1012
+gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102 gfx1103
+gfx1150 gfx1151 gfx1152 gfx1153 gfx1200 gfx1201
+""".split()  # noqa: SIM905  # a list of 28 lines is harder to read
+)
+each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.gfx)
+
+
+def test_every_target_that_can_be_met_has_a_row():
+    assert set(load_targets()) == KNOWN
+
+
+@each_target
+def test_a_row_is_consistent(target):
+    is_rdna = target.family.startswith("rdna")
+    assert target.wave_size == (32 if is_rdna else 64)
+    assert (target.matrix_unit == "mfma") == target.family.startswith("cdna")
+    assert target.matrix_unit == "none" or is_rdna == (target.matrix_unit == "wmma")
+    assert target.has_bf16 == (target.matrix_unit != "none")
+    assert target.precision != "bf16" or target.has_bf16
+    assert target.precision != "fp16" or target.has_fp16
+    assert set(target.flop_per_lane_per_clock) == {"fp32", "fp16"} | (
+        {"bf16"} if target.has_bf16 else set()
+    )
+
+
+@each_target
+def test_a_row_says_where_it_comes_from(target):
+    assert len(target.sources) >= 2
+    assert all(target.sources)
+    assert target.cards
+    assert all(defect.source and defect.text for defect in target.defects)
+
+
+@each_target
+def test_an_override_has_a_reason_and_never_meets_a_card_with_kernels_of_its_own(target):
+    rule = target.override
+    assert rule.why
+    assert (rule.value is None) == (rule.needs is None)
+    if rule.value is not None:
+        assert find_target(rule.needs).family == target.family
+        major, minor, stepping = re.fullmatch(r"gfx(\d+)(\w)(\w)", rule.needs).groups()
+        assert rule.value == f"{major}.{int(minor, 16)}.{int(stepping, 16)}"
+    if target.in_classic_wheels and not target.classic_torch_since:
+        assert rule.value is None
+
+
+@each_target
+def test_a_target_that_no_wheel_is_built_for_is_refused_or_needs_an_override(target):
+    if not target.in_classic_wheels and not target.in_therock:
+        assert target.blocking or target.override.value
+
+
+def test_what_trains_wrong_or_has_no_build_blocks():
+    blocked = {target.gfx: target.blocking.code for target in TARGETS if target.blocking}
+    assert blocked == {"gfx803": "no_wheel", "gfx1033": "trains_wrong"}
+
+
+@pytest.mark.parametrize(
+    ("gfx", "precision", "override"),
+    [
+        ("gfx1030", "fp16", None),
+        ("gfx1031", "fp16", "10.3.0"),
+        ("gfx1010", "fp16", None),
+        ("gfx1102", "bf16", "11.0.0"),
+        ("gfx1151", "bf16", None),
+        ("gfx1201", "bf16", None),
+        ("gfx90a", "bf16", None),
+        ("gfx90c", "fp32", "9.0.0"),
+    ],
+)
+def test_decisions_rest_on_the_target(gfx, precision, override):
+    target = find_target(gfx)
+    assert (target.precision, target.override.value) == (precision, override)
+
+
+def test_feature_suffixes_do_not_change_the_target():
+    assert find_target("gfx90a:sramecc+:xnack-") is find_target("gfx90a")
+    assert find_target("sm_90") is None
+
+
+def patterns_of(function):
+    """The patterns by which the `case` of a function of `./up` says yes."""
+    text = (Path(__file__).parents[4] / "up").read_text()
+    body = text[text.index(f"{function}() {{") :]
+    body = body[: body.index("esac")]
+    arms = re.findall(r"(?:in|^ *)\s*(gfx[^)]*)\) return 0", body, re.M)
+    return [pattern.strip() for arm in arms for pattern in arm.split("|")]
+
+
+@each_target
+def test_the_script_that_starts_containers_agrees(target):
+    refused, built = patterns_of("is_blocked"), patterns_of("has_wheel")
+    assert any(fnmatchcase(target.gfx, name) for name in refused) == bool(target.blocking)
+    assert any(fnmatchcase(target.gfx, name) for name in built) == target.in_therock

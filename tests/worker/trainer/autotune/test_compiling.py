@@ -1,0 +1,343 @@
+"""torch.compile: when it is tried, what is kept, and that a run through it is the same run."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+import torch
+
+from redkiln.status import Phase
+from worker.trainer.autotune import compiling, step_trials
+from worker.trainer.autotune.compiling import (
+    COMPILE_SECONDS,
+    TRIAL_STEPS,
+    Trial,
+    can_pay,
+    find_obstacle,
+    is_worth_it,
+    settle_compile,
+)
+from worker.trainer.autotune.remembered import Remembered
+
+CPU = torch.device("cpu")
+# torch's compiler uses what torch's scripts call deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "step_seconds", "pays"),
+    [
+        ("cpu", 100_000, 0.01, False),
+        ("cpu", 1_000_000, 0.01, True),
+        ("cpu", 24_000, 0.1, False),
+        ("cpu", 25_000, 0.1, True),
+        ("cuda", 12_000, 0.1, False),
+        ("cuda", 13_000, 0.1, True),
+        ("cuda", 200, 100.0, False),
+        ("cuda", 300, 100.0, True),
+    ],
+)
+def test_a_trial_takes_a_twentieth_of_the_training_at_most(kind, steps, step_seconds, pays):
+    assert can_pay(kind, steps=steps, step_seconds=step_seconds) is pays
+    lost_seconds = COMPILE_SECONDS[kind] + TRIAL_STEPS * step_seconds
+    assert (lost_seconds <= 0.05 * steps * step_seconds) is pays
+
+
+@pytest.mark.parametrize(
+    ("compiled", "difference", "precision", "worth"),
+    [
+        (0.8, 0.0, "fp32", True),
+        (0.96, 0.0, "fp32", False),
+        (1.2, 0.0, "fp32", False),
+        (0.5, 5e-3, "fp32", False),
+        (0.5, 5e-3, "bf16", True),
+        (0.5, float("nan"), "fp32", False),
+    ],
+)
+def test_what_is_faster_with_equal_numbers_is_kept(compiled, difference, precision, worth):
+    assert is_worth_it(Trial(1.0, compiled, difference, 30.0), precision=precision) is worth
+
+
+def test_missing_compilers_are_named(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert "g++" in find_obstacle("cpu", {})
+    monkeypatch.setattr(compiling, "find_spec", lambda _name: None)
+    assert "Triton" in find_obstacle("cuda", {})
+
+
+@pytest.fixture
+def settle(tmp_path, make_job, make_report, start):
+    """Settles the compiling of a job, with a compiler that a test gives."""
+    report = make_report("compile.jsonl")
+
+    def call(compiler, *, asked="auto", num_steps=None, prepare=lambda work: None, **options):
+        _, work = start(make_job(training={"compile": "off"}))
+        work.spec.training.compile = asked
+        if num_steps is not None:
+            work = replace(work, plan=replace(work.plan, steps=num_steps))
+        prepare(work)
+        forward = settle_compile(
+            work,
+            device=CPU,
+            remembered=Remembered(tmp_path / "measured", {}),
+            report=report,
+            compiler=compiler,
+            **options,
+        )
+        return forward, work
+
+    call.text = lambda: (tmp_path / "compile.jsonl").read_text()
+    call.folder = tmp_path / "measured"
+    call.report = report
+    return call
+
+
+class Compiler:
+    """Counts what it compiles; compiled calls are those of the model, changed as a test says."""
+
+    def __init__(self, *, factor=1.0, error=None):
+        self.calls = 0
+        self._factor = factor
+        self._error = error
+
+    def __call__(self, forward):
+        def compiled(*inputs):
+            self.calls += 1
+            if self._error is not None:
+                raise self._error
+            return forward(*inputs) * self._factor
+
+        return compiled
+
+
+def weights(work):
+    return {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+
+
+def test_a_short_training_is_not_compiled(settle):
+    compiler = Compiler()
+    forward, work = settle(compiler)
+    assert (forward, compiler.calls, work.spec.training.compile) == (None, 0, "off")
+
+
+@pytest.fixture
+def long(monkeypatch):
+    monkeypatch.setattr(compiling, "COMPILE_SECONDS", {"cpu": 0.0})
+    monkeypatch.setattr(compiling, "TRIAL_STEPS", 0)
+
+
+def step_times(monkeypatch, *seconds):
+    """What steps are said to take, one after the other; the last one goes on."""
+    found, left = [], list(seconds)
+
+    def time_one(*_args, **_options):
+        found.append(left.pop(0) if len(left) > 1 else left[0])
+        return found[-1], (1.0, 1.0)
+
+    monkeypatch.setattr(step_trials, "time_step", time_one)
+    return found
+
+
+def test_a_few_steps_are_not_even_measured(settle, monkeypatch):
+    made = step_times(monkeypatch, 1e6)
+    settle(Compiler(), num_steps=TRIAL_STEPS * 20 - 1)
+    assert made == []
+    settle(Compiler(), num_steps=100_000, steps_made=99_900)
+    assert made == []
+    settle(Compiler(), num_steps=TRIAL_STEPS * 20)
+    assert len(made) == 2
+
+
+def test_the_first_step_of_a_process_is_never_taken_for_all_others(settle, monkeypatch):
+    made = step_times(monkeypatch, 1.0, 0.01)
+    compiler = Compiler()
+    # At a second each, the second job's steps would be enough for a trial.
+    for num_steps in (300, 5_000):
+        assert settle(compiler, num_steps=num_steps)[0] is None
+    assert made == [1.0, 0.01]
+
+
+def test_a_batch_that_the_memory_cannot_hold_at_once_is_left_to_training(settle, long):
+    def shrink(work):
+        def forward(images):
+            raise torch.OutOfMemoryError(f"HIP out of memory with {len(images)} samples")
+
+        work.model.forward = forward
+
+    compiler = Compiler()
+    forward, work = settle(compiler, prepare=shrink)
+    assert (forward, compiler.calls, work.spec.training.compile) == (None, 0, "off")
+    assert not list(settle.folder.glob("**/*.json"))
+
+
+@pytest.mark.parametrize("asked", ["auto", "default"])
+def test_activations_that_are_computed_twice_are_not_compiled(settle, long, asked):
+    def recompute(work):
+        work.spec.training.gradient_checkpointing = "on"
+
+    compiler = Compiler()
+    forward, work = settle(compiler, asked=asked, prepare=recompute)
+    assert (forward, compiler.calls, work.spec.training.compile) == (None, 0, "off")
+    assert ("gradient_checkpointing is on" in settle.text()) is (asked == "default")
+
+
+def test_what_wins_is_kept_and_remembered_and_leaves_no_trace(settle, long, monkeypatch):
+    monkeypatch.setattr(compiling, "MIN_GAIN", -100.0)
+    compiler = Compiler()
+    _, before = settle(None, asked="off")
+    forward, work = settle(compiler)
+    assert forward is not None
+    assert work.spec.training.compile == "default"
+    assert "the model is compiled: " in settle.text()
+    kept = weights(before)
+    assert all(torch.equal(kept[name], tensor) for name, tensor in weights(work).items())
+    assert all(p.grad is None for p in work.model.parameters())
+    tried, seconds = compiler.calls, settle.report.seconds[Phase.WARMING]
+    # A run that goes on has `default` in its spec.
+    for number, asked in enumerate(("auto", "default"), start=1):
+        forward, work = settle(compiler, asked=asked)
+        assert forward is not None
+        # Compiled once before the first step, and not measured again.
+        assert compiler.calls == tried + number
+        assert all(torch.equal(kept[name], tensor) for name, tensor in weights(work).items())
+        assert settle.report.seconds[Phase.WARMING] > seconds
+        seconds = settle.report.seconds[Phase.WARMING]
+
+
+def test_a_known_choice_that_cannot_be_compiled_any_more_is_no_failure(settle, long, monkeypatch):
+    monkeypatch.setattr(compiling, "MIN_GAIN", -100.0)
+    assert settle(Compiler())[0] is not None
+    forward, work = settle(Compiler(error=RuntimeError("no room")))
+    assert (forward, work.spec.training.compile) == (None, "off")
+    assert "training goes on without: RuntimeError: no room" in settle.text()
+
+
+def test_what_is_no_faster_is_dropped_and_not_tried_again(settle, long, monkeypatch):
+    monkeypatch.setattr(compiling, "MIN_GAIN", 1.0)
+    compiler = Compiler()
+    assert settle(compiler)[0] is None
+    tried = compiler.calls
+    assert settle(compiler)[0] is None
+    assert compiler.calls == tried
+    assert "the model is not compiled: a compiled step takes" in settle.text()
+
+
+@pytest.mark.parametrize("asked", ["auto", "default"])
+def test_other_numbers_are_never_kept(settle, long, asked):
+    forward, work = settle(Compiler(factor=1.5), asked=asked)
+    assert forward is None
+    assert work.spec.training.compile == "off"
+
+
+@pytest.mark.parametrize("asked", ["auto", "default"])
+def test_a_compiler_that_fails_leaves_the_model_as_it_is_with_a_warning(settle, long, asked):
+    forward, work = settle(Compiler(error=RuntimeError("no kernel\nfor this")), asked=asked)
+    assert forward is None
+    assert work.spec.training.compile == "off"
+    assert "training goes on without: RuntimeError: no kernel" in settle.text()
+
+
+def test_a_failed_compile_is_tried_again_only_where_it_is_asked_for(settle, long):
+    assert settle(Compiler(error=RuntimeError("no kernel")))[0] is None
+    again = Compiler(error=RuntimeError("no kernel"))
+    assert settle(again)[0] is None
+    assert again.calls == 0
+    assert "failed before on this worker (RuntimeError: no kernel)" in settle.text()
+    assert settle(again, asked="default")[0] is None
+    assert again.calls == 1
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), OSError("disk")])
+def test_a_compile_that_something_was_short_for_is_tried_again(settle, long, error):
+    compiler = Compiler(error=error)
+    for _ in range(2):
+        assert settle(compiler)[0] is None
+    assert compiler.calls == 2
+
+
+def test_dropout_draws_the_same_for_both_ways_from_the_devices_generator_too(
+    make_job, start, monkeypatch
+):
+    drawn = {"cpu": 0, "cuda": 0}
+
+    @contextlib.contextmanager
+    def fork(devices):
+        before = dict(drawn)
+        yield
+        drawn["cpu"] = before["cpu"]
+        if devices:
+            drawn["cuda"] = before["cuda"]
+
+    def time_one(_work, _forward, *, device):
+        drawn["cpu"] += 1
+        drawn[device.type] += 10
+        return 1.0, (float(drawn["cpu"]), float(drawn["cuda"]))
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
+    monkeypatch.setattr(compiling, "time_step", time_one)
+    _, work = start(make_job())
+    trial = compiling._try(work, work.model, device=torch.device("cuda", 0))
+    assert trial.difference == 0
+    assert drawn == {"cpu": 0, "cuda": 0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradient_checkpointing": "on"},
+        {"memory_format": "contiguous"},
+        {"accumulation": 2},
+        {"precision": "bf16"},
+        {"batch_size": 4},
+    ],
+)
+def test_a_step_that_is_made_otherwise_is_measured_for_itself(make_job, start, changes):
+    _, work = start(make_job())
+    before = step_trials.key_of(work)
+    assert before == step_trials.key_of(work)
+    for name, value in changes.items():
+        assert getattr(work.spec.training, name) != value
+        setattr(work.spec.training, name, value)
+    assert step_trials.key_of(work) != before
+
+
+def test_the_step_that_is_measured_has_a_phase_and_words_of_its_own(settle):
+    assert Phase.WARMING not in settle.report.seconds
+    assert settle(Compiler(), num_steps=300)[0] is None
+    assert settle.report.seconds[Phase.WARMING] > 0
+    assert "whether compiling the model can pay" in settle.text()
+
+
+def test_a_compiled_run_is_the_plain_one_with_the_same_names(make_job, start, losses):
+    if find_obstacle("cpu", {}) is not None:
+        pytest.fail("this test needs g++, as CI has it")
+    curves = []
+    for name, compiled in (("plain", "off"), ("compiled", "default")):
+        job_dir = make_job(name, model={"name": "amdnet"}, training={"compile": compiled})
+        loop, work = start(job_dir)
+        assert work.spec.training.compile == compiled
+        loop.run()
+        curves.append(losses(job_dir))
+        assert set(work.model.state_dict()) == {
+            f"{part}.{kind}" for part in ("conv1", "conv2", "head") for kind in ("weight", "bias")
+        }
+    assert curves[0] == pytest.approx(curves[1], rel=1e-3)
+
+
+def test_a_table_job_that_drops_values_is_compiled_where_it_asks_for_it(
+    make_table_job, start, losses
+):
+    if find_obstacle("cpu", {}) is not None:
+        pytest.fail("this test needs g++, as CI has it")
+    curves = []
+    for name, compiled in (("plain", "off"), ("compiled", "default")):
+        job_dir = make_table_job(
+            name,
+            model={"options": {"dropout": 0.3}},
+            training={"compile": compiled, "epochs": 1, "precision": "fp32"},
+        )
+        loop, work = start(job_dir)
+        assert work.spec.training.compile == compiled
+        loop.run()
+        curves.append(losses(job_dir))
+    assert curves[0] == pytest.approx(curves[1], rel=1e-3)

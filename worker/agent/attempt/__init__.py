@@ -1,0 +1,1 @@
+"""One attempt from its claim to its end."""

@@ -1,0 +1,387 @@
+"""One attempt from its claim to its end: prepare, train, export, finish."""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import structlog
+
+from redkiln.events import Event, EventKind, EventWriter
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.protocol import ClaimResponse
+from redkiln.status import Phase
+from redkiln.tasks import exports_model, script
+from redkiln.views.hardware import GpuTelemetry
+from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
+from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial
+from worker.agent.attempt.classify import (
+    Death,
+    count_oom_kills,
+    explain_os_error,
+    explain_stop,
+    judge,
+)
+from worker.agent.attempt.dead import write_down
+from worker.agent.attempt.early_files import EarlyFiles
+from worker.agent.attempt.finish import Closing, GaveUp, decide_outcome
+from worker.agent.attempt.recorder import Recorder
+from worker.agent.attempt.reporter import URGENT, Reporter
+from worker.agent.attempt.spool import EventSpool, read_tail
+from worker.agent.attempt.watch import Limits, Watch
+from worker.agent.children.children import Child
+from worker.agent.children.launch import Launcher, is_nearly_trained
+from worker.agent.client import AttemptClient, ServiceError, Superseded
+from worker.agent.data.cache import DatasetCache
+from worker.agent.data.datasets import DatasetMissing, DatasetSource
+from worker.agent.gpus.pool import GpuBusy, Grant
+from worker.agent.inventory import SlotPlan, count_cores
+from worker.agent.observers.observers import Observers
+from worker.agent.stopping import Stopped, StopReason, StopSignal
+from worker.hardware.facts.kernel_log import KernelLog
+from worker.hardware.health.deaths import about_gpus
+from worker.jobdir import JobDir, Order
+from worker.script.bounds.processes import end_strays
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+DRAIN_SECONDS = 30.0
+"""How long a stopped script's last files may take to upload."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a slot uses for every attempt.
+
+    Attributes:
+        is_out_of_time: Whether the worker is shutting down and has waited long enough for the
+            service.
+        read_gpus_of: The newest readings of the GPUs that an attempt holds.
+    """
+
+    settings: WorkerSettings
+    slot: SlotPlan
+    launcher: Launcher
+    cache: DatasetCache
+    is_out_of_time: Callable[[], bool]
+    read_gpus_of: Callable[[str], Sequence[GpuTelemetry | None]] = lambda _: ()
+
+
+@dataclass
+class Attempt:
+    """An attempt on this worker. `run` is called once, in the thread that claimed it."""
+
+    claim: ClaimResponse
+    client: AttemptClient
+    bench: Bench
+    stop: StopSignal
+    grant: Grant = field(default_factory=Grant)
+    _jobdir: JobDir = field(init=False)
+    _recorder: Recorder = field(init=False)
+    _reporter: Reporter = field(init=False)
+    _uploader: CheckpointUploader = field(init=False)
+    _observers: Observers = field(init=False)
+    _early_files: EarlyFiles = field(init=False)
+    _started_at: float = field(default_factory=time.monotonic)
+    _last_step: int | None = None
+    _announced: JobFailure | None = None
+    _has_result: bool = False
+    _has_warm_export: bool = False
+    _memory_limit_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
+        self._recorder = Recorder(num_cores=count_cores())
+        self._reporter = Reporter(
+            self.client,
+            self._jobdir,
+            self.stop,
+            report_seconds=self.claim.report_seconds,
+            series=self._recorder.series,
+        )
+        self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
+        self._observers = Observers(
+            self.claim, self.client, self._jobdir, self.stop, self.bench.settings
+        )
+        self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
+
+    def run(self) -> str:
+        """Run the attempt to its end and report it.
+
+        Returns:
+            The attempt's outcome, or `superseded` or `unreported`.
+        """
+        try:
+            outcome = self._close(self._work())
+        except (Superseded, Stopped):
+            outcome = "superseded"
+        except (GaveUp, ServiceError) as error:
+            log.error("the attempt's end was not reported", error=str(error))
+            return "unreported"
+        finally:
+            self._recorder.halt()
+            self._early_files.halt()
+            self._uploader.halt()
+            self._observers.halt()
+            self._reporter.halt()
+            self.bench.launcher.drop_export()
+            self.grant.close()
+        shutil.rmtree(self._jobdir.root, ignore_errors=True)
+        return outcome
+
+    def _work(self) -> JobFailure | None:
+        try:
+            with ExitStack() as held:
+                self._prepare(held)
+                failure = self._train()
+                return self._export() if failure is None and self._exports else failure
+        except Stopped:
+            return explain_stop(self.stop.reason)
+        except (DatasetMissing, GpuBusy) as error:
+            return error.failure
+        except OSError as error:
+            return explain_os_error(error)
+        except Superseded:
+            raise
+        except Exception as error:
+            log.exception("attempt failed with an internal error")
+            text = f"The worker failed with an internal error: {error!r}"
+            return JobFailure.of(FailureCode.INTERNAL, text)
+
+    def _prepare(self, held: ExitStack) -> None:
+        # The service answers a claim whose answer was lost with the same attempt again.
+        shutil.rmtree(self._jobdir.root, ignore_errors=True)
+        self._jobdir.out_dir.mkdir(parents=True)
+        self._write(EventKind.PHASE, phase=Phase.PREPARING)
+        self._reporter.start()
+        self._recorder.start()
+        self._uploader.start()
+        self._observers.start()
+        self._memory_limit_bytes = self.grant.wait_until_usable(
+            say=self._say_and_show,
+            stop=self.stop,
+            patience_seconds=self.bench.settings.gpu_wait_seconds,
+        )
+        dataset = None
+        if self.claim.dataset is not None:
+            source = DatasetSource(
+                self.client,
+                self.bench.cache,
+                self.stop,
+                self._say,
+                public_dir=self.bench.settings.public_datasets_dir,
+                mirrors=self.bench.settings.list_dataset_mirrors(),
+            )
+            dataset = source.open(self.claim.dataset, until=held, as_sent=self._is_script)
+        resume = self._fetch_checkpoints()
+        order = Order(
+            job_id=self.claim.job_id,
+            job_name=self.claim.job_name,
+            attempt_id=self.claim.attempt_id,
+            spec=self.claim.spec,
+            dataset=dataset,
+            device=self.bench.slot.device,
+            threads=self.bench.slot.threads,
+            num_gpus=len(self.grant.gpus),
+            num_ranks=self._count_ranks(),
+            gpu_keys=[gpu.key for gpu in self.grant.gpus],
+            memory_limit_bytes=self._memory_limit_bytes,
+            denied=self.grant.denied,
+            resume=resume,
+            initial=fetch_initial(
+                self.claim, self._jobdir, self.client, self.stop, warn=self._warn_of_checkpoint
+            ),
+            bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
+            cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
+            data_memory_bytes=self.bench.settings.data_memory_bytes,
+            decoded_bytes=self.bench.settings.decoded_bytes,
+            models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
+            kernel_cache_dir=str(self.bench.launcher.kernel_cache_dir),
+            patches=self.bench.launcher.decide_patches(
+                self.grant.gpus, has_fixed_shapes=None if self._is_script else True
+            ),
+            sensor_dirs=self.grant.sensor_dirs,
+            script_confinement=self.bench.settings.script_confinement,
+            script_cache_bytes=self.bench.settings.script_cache_bytes,
+        )
+        self._observers.resume(resume)
+        self._jobdir.order_path.write_text(order.model_dump_json())
+        self.stop.check()
+
+    def _fetch_checkpoints(self) -> str | None:
+        """Fetch the checkpoint to resume from; report it if it is not the one that was offered."""
+        offered = self.claim.checkpoints
+        taken = fetch_checkpoints(
+            offered,
+            self._jobdir.checkpoints_dir,
+            client=self.client,
+            stop=self.stop,
+            warn=self._warn_of_checkpoint,
+        )
+        lost = [ref for ref in offered if taken is None or ref.step > taken.step]
+        if lost:
+            self._uploader.distrusted = {ref.sha256 for ref in lost}
+            step = 0 if taken is None else taken.step
+            self._write(EventKind.METRICS, points={}, undone_after=step)
+        if offered and taken is None:
+            text = "No checkpoint could be fetched, so the job restarts from the beginning."
+            self._write(EventKind.WARNING, code="restarted", message=text)
+        return None if taken is None else name_file(taken)
+
+    def _train(self) -> JobFailure | None:
+        try:
+            failure = self._see_through(self._start_trainer, is_complete=self._is_trained)
+        finally:
+            self.bench.launcher.start_spare()
+            if self._is_script:
+                end_strays(self._jobdir.root)
+        self.grant.finish(failure.code if failure else None)
+        return failure
+
+    def _start_trainer(self) -> Child:
+        launcher = self.bench.launcher
+        if self._is_script:
+            child = launcher.start_script(self._jobdir, self.grant)
+            launcher.start_script_spare()  # the next script may come soon
+            return child
+        return launcher.start_trainer(
+            self._jobdir,
+            self.grant,
+            on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
+        )
+
+    def _count_ranks(self) -> int:
+        # A task that trains nothing starts the processes that it needs itself.
+        if not self._exports:
+            return 1
+        return len(self.grant.gpus) or self.bench.settings.cpu_ranks
+
+    @property
+    def _is_script(self) -> bool:
+        return bool(self.claim.spec.get("task") == script.NAME)
+
+    @property
+    def _exports(self) -> bool:
+        return exports_model(self.claim.spec.get("task"))
+
+    def _is_trained(self) -> bool:
+        """Whether the trainer has finished: it left what the export needs, or the job's result."""
+        return self._jobdir.trained_path.exists() if self._exports else self._has_result
+
+    def _export(self) -> JobFailure | None:
+        self.stop.check(least=StopReason.SHUTDOWN)
+        start = partial(self.bench.launcher.start_export, self._jobdir)
+        # Files are listed as they are written, so the list does not show that it is complete.
+        return self._see_through(start, is_complete=lambda: self._has_result)
+
+    def _see_through(
+        self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
+    ) -> JobFailure | None:
+        # Before the child starts: it may write or die before this thread runs again.
+        spool = EventSpool.at_end(self._jobdir.events_path)
+        oom_kills = count_oom_kills()
+        # An attempt without GPUs does not look at the kernel's messages about them.
+        kernel_log = KernelLog() if self.grant.gpus else None
+        child = start()
+        self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
+        try:
+            limits = Limits.of(self.claim, self.bench.settings, began_at=self._started_at)
+            watch = Watch(child, spool, self.stop, limits, self._heed)
+            status = watch.until_exit()
+        finally:
+            self._recorder.rest()
+            child.reap()
+        death = Death(
+            status=status,
+            is_complete=is_complete(),
+            announced=self._announced,
+            stopped_for=self.stop.reason,
+            tail=read_tail(self._jobdir.log_path),
+            oom_kills=count_oom_kills() - oom_kills,
+            kernel_log=self._read_kernel_log(kernel_log),
+            last_step=self._last_step,
+        )
+        failure = judge(death)
+        write_down(
+            death,
+            failure,
+            attempt_id=self.claim.attempt_id,
+            worker_dir=self.bench.settings.worker_dir,
+        )
+        log.info("child ended", status=status, failure=failure and failure.code)
+        if failure is None and status != 0:
+            text = f"A process exited with status {status} after it had finished its work."
+            self._write(EventKind.WARNING, code="crash_on_exit", message=text)
+        return failure
+
+    def _read_kernel_log(self, log: KernelLog | None) -> tuple[str, ...]:
+        if log is None:
+            return ()
+        ours = [address for gpu in self.grant.gpus if (address := gpu.facts.pci_address)]
+        with log:
+            return tuple(about_gpus(log.read(), pci_addresses=ours))
+
+    def _heed(self, event: Event) -> None:
+        self._observers.heed(event)
+        if event.kind == EventKind.CHECKPOINT:
+            self._uploader.offer(event.data)
+        elif event.kind == EventKind.ARTIFACT:
+            self._early_files.offer(event.data)
+        elif event.kind == EventKind.FAILURE:
+            self._announced = JobFailure.model_validate(event.data)
+        elif event.kind == EventKind.RESULT:
+            self._has_result = True
+        elif event.kind == EventKind.PROGRESS:
+            self._last_step = event.data.get("step", self._last_step)
+            if self._exports and is_nearly_trained(event.data) and not self._has_warm_export:
+                self._has_warm_export = True
+                self.bench.launcher.warm_export()
+        if event.kind in URGENT:
+            self._reporter.hurry()
+
+    def _close(self, failure: JobFailure | None) -> str:
+        self.stop.check(least=StopReason.SUPERSEDED)
+        if self.stop.reason is not None:
+            # Every other outcome uploads all files again.
+            self._early_files.drain(timeout_seconds=DRAIN_SECONDS)
+        self._early_files.halt()
+        if failure is None:
+            self._write(EventKind.PHASE, phase=Phase.UPLOADING)
+        warning = self._observers.finish(decide_outcome(failure, self.stop.reason))
+        if warning is not None:
+            self._write(EventKind.WARNING, code="mlflow", message=warning)
+        closing = Closing(
+            self.client,
+            self._jobdir,
+            self.stop,
+            self._reporter,
+            self._uploader,
+            self.bench.is_out_of_time,
+        )
+        outcome = closing.finish(failure)
+        self._observers.correct(outcome)
+        return outcome
+
+    def _say_and_show(self, text: str) -> None:
+        self._write(EventKind.PHASE, phase=Phase.PREPARING, text=text)
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        self._write(EventKind.MESSAGE, text=text)
+
+    def _warn_of_checkpoint(self, text: str) -> None:
+        self._write(EventKind.WARNING, code="checkpoint_unavailable", message=text)
+
+    def _write(self, kind: EventKind, **data: Any) -> None:
+        # Only while no child runs: opening the writer truncates a dead child's unfinished line.
+        try:
+            with EventWriter(self._jobdir.events_path) as events:
+                events.write(kind, **data)
+        except OSError as error:
+            log.error("event lost", kind=kind, error=str(error))
+            return
+        self._reporter.hurry()

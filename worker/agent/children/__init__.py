@@ -1,0 +1,1 @@
+"""Child processes of the agent: their environment, warm spares, launching."""

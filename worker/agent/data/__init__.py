@@ -1,0 +1,1 @@
+"""Data sets of attempts: opened in place, or fetched into the cache."""

@@ -1,0 +1,1 @@
+"""The GPUs of this host: which exist, which are usable, and which attempt has one."""

@@ -1,0 +1,199 @@
+"""A thread that watches excluded and untested GPUs until they can be used."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from redkiln.views.hardware import SelfTestReport
+from worker.agent.attempt.spool import read_tail
+from worker.agent.children.children import Spawner
+from worker.agent.gpus.pool import GpuPark
+from worker.hardware.facts.driver import read_driver_version
+from worker.hardware.health.health import GpuRecord, is_due, is_held, name_versions
+from worker.hardware.health.selftest_cache import select_settings
+from worker.hardware.health.verdicts import Verdict, avoids_hipblaslt, judge_report
+from worker.hardware.leases import GpuLease
+from worker.settings import WorkerSettings
+
+log = structlog.get_logger(__name__)
+
+ROUND_SECONDS = 1.0
+TEST_SECONDS = 900.0
+"""Kernels that this machine has never used are compiled first, which takes minutes."""
+UNASKED = ""
+"""Versions of a GPU that was never leased; no self-test has passed with them."""
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """Runs the self-test of one GPU in a child that sees only that GPU.
+
+    Attributes:
+        environment: Builds the environment of the GPU's trainers, so that the test uses the same
+            kernels.
+    """
+
+    settings: WorkerSettings
+    spawner: Spawner
+    working_dir: Path
+    environment: Callable[[], Mapping[str, str]]
+    torch_version: str | None = None
+    hip_version: str | None = None
+
+    @property
+    def versions(self) -> str:
+        """The versions and settings for which a result is valid."""
+        settings = sorted(select_settings(self.environment()).items())
+        named = ",".join(f"{name}={value}" for name, value in settings)
+        return name_versions(self.torch_version, self.hip_version, read_driver_version(), named)
+
+    def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> Verdict:
+        """Test the GPU and judge the report.
+
+        A patch that avoids a library reads the report, so the trainers' environment may differ
+        after the first test; then the test is repeated once.
+
+        Raises:
+            OSError: No process could be started.
+        """
+        verdict = judge_report(self.run(lease, again=again, stopping=stopping))
+        if verdict.action == "switch_blas" and avoids_hipblaslt(self.environment()):
+            verdict = judge_report(self.run(lease, again=again, stopping=stopping))
+        return verdict
+
+    def run(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestReport:
+        """Test the GPU in a child that holds its lease for as long as it lives.
+
+        Args:
+            lease: Lease of the GPU.
+            again: Ignore cached results.
+            stopping: Ends the test early when set.
+
+        Raises:
+            OSError: No process could be started.
+        """
+        report_path = self.settings.worker_dir / f"selftest-{lease.key}.json"
+        log_path = self.settings.worker_dir / f"selftest-{lease.key}.log"
+        options = ["--json", "--device", "cuda:0", "--cache-dir", str(self.settings.selftest_dir)]
+        with report_path.open("wb") as report, log_path.open("wb") as output:
+            child = self.spawner.spawn(
+                [*self.settings.selftest_command, *options, *(["--again"] if again else [])],
+                environment=self.environment(),
+                working_dir=self.working_dir,
+                stdout=report,
+                stderr=output,
+                inherited=[lease.fileno()],
+            )
+        waited = 0.0
+        while not child.wait(ROUND_SECONDS) and waited < TEST_SECONDS and not stopping.is_set():
+            waited += ROUND_SECONDS
+        status = child.reap()
+        try:
+            return SelfTestReport.model_validate_json(report_path.read_bytes())
+        except ValidationError:
+            last = read_tail(log_path).strip().splitlines()[-1:]
+            cause = f"it exited with status {status}; last output: {' '.join(last)[:500] or 'none'}"
+            at = datetime.now(UTC)
+            return SelfTestReport(at=at, device="cuda:0", status="error", cause=cause)
+
+
+class GpuChecks:
+    """Tests GPUs with new versions, and checks whether excluded GPUs can be used again.
+
+    Args:
+        park: The host's GPUs.
+        tests: Self-tests of the GPUs that this worker may use, by key; others are never tested.
+        on_change: Called when a GPU was included or excluded.
+    """
+
+    def __init__(
+        self, park: GpuPark, tests: Mapping[str, SelfTest], *, on_change: Callable[[], None]
+    ) -> None:
+        self._park = park
+        self._tests = tests
+        self._on_change = on_change
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gpu-checks", daemon=True)
+        park.versions.update(dict.fromkeys(tests, UNASKED))
+
+    def start(self) -> None:
+        """Start checking the GPUs."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop checking; ends a test that is running."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Check each GPU that needs it once.
+
+        Raises:
+            OSError: A record could not be written.
+        """
+        for key, gpu in self._park.gpus.items():
+            record = self._park.health.load(key)
+            if gpu.excluded is not None or self._stopping.is_set():
+                continue
+            if record.needs == "memory" and is_due(record, now=datetime.now(UTC)):
+                self._check_memory(key, record)
+            elif key in self._tests and self._needs_test(key, record):
+                self._test(key)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except Exception:  # a full disk, for instance; the next round may succeed
+                log.exception("checking the gpus failed")
+            self._stopping.wait(ROUND_SECONDS)
+
+    def _needs_test(self, key: str, record: GpuRecord) -> bool:
+        if record.excluded is not None:
+            return record.needs == "self_test" and is_due(record, now=datetime.now(UTC))
+        return self._park.versions[key] not in record.tested
+
+    def _check_memory(self, key: str, record: GpuRecord) -> None:
+        if is_held(self._park.measure(key), limit_bytes=record.limit_bytes):
+            checked = record.model_copy(update={"checked_at": datetime.now(UTC)})
+            self._park.health.save(key, checked)
+            return
+        log.info("gpu included again: its memory is free", gpu=key)
+        self._park.health.save(key, record.readmit())
+        self._on_change()
+
+    def _test(self, key: str) -> None:
+        lease = self._park.take_any(key)
+        if lease is None:
+            return  # another process uses or tests it
+        try:
+            self._test_leased(key, lease)
+        finally:
+            lease.close()
+        self._on_change()  # the lease is released, so the GPU can be claimed
+
+    def _test_leased(self, key: str, lease: GpuLease) -> None:
+        if self._park.versions[key] == UNASKED:
+            # Computing the versions may start a child that tries an override on this GPU.
+            self._park.versions[key] = self._tests[key].versions
+        record = self._park.health.load(key)
+        if not self._needs_test(key, record):
+            return  # it has passed before, or another worker has tested it meanwhile
+        again = record.excluded is not None
+        verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
+        if not self._stopping.is_set():
+            self._heed(key, record, verdict)
+
+    def _heed(self, key: str, record: GpuRecord, verdict: Verdict) -> None:
+        if verdict.exclusion is None:
+            log.info("gpu passed its self-test", gpu=key, without=verdict.reason or None)
+            versions = self._park.versions[key]
+            self._park.health.save(key, record.admit(versions, denied=verdict.denied))
+        else:
+            self._park.exclude(key, verdict.exclusion, needs="self_test")

@@ -1,0 +1,1 @@
+"""What follows an attempt while it runs: previews, TensorBoard, MLflow."""

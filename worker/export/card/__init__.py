@@ -1,0 +1,1 @@
+"""The report of a job: its model card, figures and curve file."""

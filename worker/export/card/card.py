@@ -1,0 +1,222 @@
+"""`report.md`: the model card, for a person who was not there when the model was trained."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from redkiln.views.hardware import PatchOutcome
+from worker.export.card.efficiency_section import render_efficiency
+from worker.export.card.markdown import escape
+from worker.export.target import CardTexts
+from worker.results.efficiency import Efficiency
+from worker.results.evidence import describe_work
+from worker.results.findings import FirstSteps, describe_finding
+
+SHOWN_SECONDS = 0.05
+"""A phase that took less is not worth a word."""
+
+
+class CardFacts(BaseModel):
+    """All that the card tells.
+
+    Attributes:
+        noun: what samples are called, in the plural.
+        texts: what only the task can say.
+        headline: the test split's metric, Markdown.
+        results: what follows the table of metrics, Markdown.
+        output: the classes or the target, Markdown.
+        parity: `worker.export.parity.Difference` as JSON.
+        drop: how much worse the metric is under ONNX Runtime, and what that is called.
+    """
+
+    job_name: str
+    job_id: str
+    dataset: str
+    dataset_notes: list[str]
+    fingerprint: str
+    noun: str
+    texts: CardTexts
+    headline: str
+    results: str
+    output: str
+    counts: dict[str, int]
+    held_out_test: bool
+    spec: dict[str, Any]
+    num_parameters: int
+    best_epoch: int
+    best_step: int
+    steps: int
+    epochs: int
+    metrics: dict[str, float]
+    parity: dict[str, Any]
+    gate: dict[str, float]
+    drop: tuple[str, float]
+    verified: bool
+    misses: list[str]
+    model_file: dict[str, Any]
+    environment: dict[str, Any]
+    first_steps: FirstSteps | None = None
+    advice: list[str] = []
+    efficiency: Efficiency | None = None
+    seconds: dict[str, float]
+
+
+def render_card(facts: CardFacts) -> str:
+    """The card as Markdown."""
+    sections = [
+        _summary(facts),
+        _results(facts),
+        _usage(facts),
+        _data(facts),
+        _training(facts),
+        *([render_efficiency(facts.efficiency)] if facts.efficiency else []),
+        _verification(facts),
+        _environment(facts),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _summary(facts: CardFacts) -> str:
+    model = facts.spec["model"]["name"]
+    if facts.verified:
+        state = "**Verified**: ONNX Runtime gives what torch gives, within the job's tolerance."
+    else:
+        state = "**Unverified**: " + "; ".join(facts.misses) + "."
+    return (
+        f"# {facts.job_name}\n\n"
+        f"{model} ({facts.num_parameters:,} parameters) that {facts.texts.does}, trained on "
+        f"`{facts.dataset}`.\n\n"
+        f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that training never "
+        f"saw.\n\n{state}"
+    )
+
+
+def _results(facts: CardFacts) -> str:
+    metrics = "\n".join(
+        f"| {name} | {value:.4f} |" for name, value in sorted(facts.metrics.items())
+    )
+    chosen = "the last epoch"
+    if _has_validation(facts):
+        chosen = "the best epoch was chosen on the validation split"
+    return (
+        f"## Results\n\nThe test split was scored once, after {chosen}.\n\n"
+        f"| metric | value |\n|---|---|\n{metrics}\n\n{facts.results}"
+    )
+
+
+def _has_validation(facts: CardFacts) -> bool:
+    return facts.counts.get("validation", 0) > 0
+
+
+def _usage(facts: CardFacts) -> str:
+    return f"## Use\n\n{facts.texts.usage}"
+
+
+def _data(facts: CardFacts) -> str:
+    counts = ", ".join(f"{num:,} {split}" for split, num in facts.counts.items())
+    lines = [
+        f"- Data set `{facts.dataset}`, fingerprint `{facts.fingerprint}`",
+        f"- {facts.noun.capitalize()}: {counts}",
+        f"- {facts.output}",
+    ]
+    if facts.held_out_test:
+        lines.append(
+            f"- The data set has no test split of its own; a tenth of its {facts.noun} was held "
+            "out."
+        )
+    lines += [f"- {escape(note)}" for note in facts.dataset_notes]
+    lines.append(f"- Preprocessing: {facts.texts.preprocessing}")
+    return "## Data\n\n" + "\n".join(lines)
+
+
+def _training(facts: CardFacts) -> str:
+    training = facts.spec["training"]
+    optimizer = training["optimizer"]
+    settings = ", ".join(f"{k} {v}" for k, v in optimizer.items() if k != "name")
+    smoothing = training.get("label_smoothing")
+    smoothed = "" if smoothing is None else f"label smoothing {smoothing}, "
+    spent = [f"{phase} {s:.1f} s" for phase, s in facts.seconds.items() if s >= SHOWN_SECONDS]
+    chosen = "Best" if _has_validation(facts) else "Last"
+    return (
+        "## Training\n\n"
+        f"- {facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} {facts.noun}"
+        f"{_micro_steps(training['accumulation'])}, {training['precision']}\n"
+        f"- {optimizer['name']} ({settings}), {training['schedule']['name']} schedule, {smoothed}"
+        f"seed {training['seed']}\n"
+        + "".join(f"- {line}\n" for line in facts.texts.training)
+        + f"- {chosen} epoch {facts.best_epoch} (step {facts.best_step:,})\n"
+        f"- Time: {', '.join(spent)}"
+        + "".join(f"\n- Faster: {escape(text)}" for text in facts.advice)
+    )
+
+
+def _micro_steps(accumulation: int) -> str:
+    return f" (in {accumulation} micro steps each)" if accumulation > 1 else ""
+
+
+def _verification(facts: CardFacts) -> str:
+    parity, gate, file, (label, drop) = facts.parity, facts.gate, facts.model_file, facts.drop
+    same = f"| same class | {parity['agreement']:.2%} | |\n" if "agreement" in parity else ""
+    return (
+        "## Verification\n\n"
+        f"ONNX Runtime against torch on {parity['num_samples']:,} {facts.noun} of the data set, in "
+        "batches of another size than the exported example's.\n\n"
+        "| | found | allowed |\n|---|---|---|\n"
+        f"| largest difference, relative to the largest output | {parity['relative']:.2e} "
+        f"| {gate['tolerance']:.2e} |\n"
+        f"| largest difference | {parity['max_abs']:.2e} | |\n"
+        f"{same}"
+        f"| {label} | {drop:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
+        f"Opset {file['opset']}, IR version {file['ir_version']}, {file['num_nodes']} nodes, one "
+        "file. `parity.npz` holds raw inputs with torch's outputs, so that this can be repeated "
+        "anywhere; `manifest.json` lists every file with its sha256."
+    )
+
+
+def _environment(facts: CardFacts) -> str:
+    told = {name: value for name, value in facts.environment.items() if value is not None}
+    patches = [PatchOutcome.model_validate(item) for item in told.pop("patches", ())]
+    lines = [f"- {name}: {value}" for name, value in told.items()]
+    parts = [f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines)]
+    parts += [_patches(patches)] if patches else []
+    parts += [_first_steps(facts.first_steps)] if facts.first_steps else []
+    return "\n\n".join(parts)
+
+
+def _patches(outcomes: list[PatchOutcome]) -> str:
+    """What was changed and what was not, those that changed something first."""
+    order = {"applied": 0, "user": 1, "refused": 2, "skipped": 3}
+    rows = [
+        f"| {outcome.name} | {outcome.outcome} | {escape(outcome.why)}{_changes(outcome)} |"
+        for outcome in sorted(outcomes, key=lambda outcome: order[outcome.outcome])
+    ]
+    return (
+        "### Patches\n\nWhat was changed for this hardware, and what was left and why.\n\n"
+        "| patch | outcome | why |\n|---|---|---|\n" + "\n".join(rows)
+    )
+
+
+def _first_steps(found: FirstSteps) -> str:
+    """The evidence that the GPU did the work, and what made it wait."""
+    text = f"### First steps on the GPU\n\nEvidence: {describe_work(found.work)}."
+    if not found.audited_steps:
+        return text
+    if not found.findings:
+        return (
+            f"{text} No operator of {found.audited_steps} steps worked on a large tensor on the "
+            "CPU or made the host wait."
+        )
+    lines = "\n".join(f"- {escape(describe_finding(finding))}" for finding in found.findings)
+    return (
+        f"{text}\n\nOperators of {found.audited_steps} steps that worked on the CPU, or made the "
+        f"host wait for the GPU:\n\n{lines}"
+    )
+
+
+def _changes(outcome: PatchOutcome) -> str:
+    changes = {**outcome.environment, **outcome.settings}
+    # Folders of the worker's say nothing to a reader of the card.
+    texts = [
+        name if value.startswith("/") else f"{name}={value}" for name, value in changes.items()
+    ]
+    return f": {', '.join(f'`{text}`' for text in texts)}" if texts else ""

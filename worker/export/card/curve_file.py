@@ -1,0 +1,29 @@
+"""`metrics.csv`: every metric of the run, a row a step."""
+
+import csv
+from pathlib import Path
+
+from redkiln.spec.job_spec import Training
+from redkiln.spec.schedule import learning_rate
+from worker.checkpoints.history import History
+
+
+def write_metrics(
+    history: History, path: Path, *, training: Training, steps: int, steps_per_epoch: int
+) -> None:
+    """Write `step, epoch, lr` and a column for each metric; empty where a step has none."""
+    names = sorted(history.series)
+    rows: dict[int, dict[str, float]] = {}
+    for name in names:
+        for step, value in history.series[name]:
+            rows.setdefault(step, {})[name] = value
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["step", "epoch", "lr", *names])
+        for step, values in sorted(rows.items()):
+            # The rate that this step, counted from 1, was made with.
+            rate = learning_rate(
+                training.schedule, start=training.optimizer.lr, step=step - 1, steps=steps
+            )
+            cells = [values.get(name, "") for name in names]
+            writer.writerow([step, round(step / steps_per_epoch, 4), rate, *cells])

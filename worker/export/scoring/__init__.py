@@ -1,0 +1,1 @@
+"""How exported classifiers and regressions are scored, drawn and described."""

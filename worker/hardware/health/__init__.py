@@ -1,0 +1,1 @@
+"""Whether GPUs work: self-test verdicts, exclusions, how processes died."""

@@ -1,0 +1,1 @@
+"""A child process and its boundary: lifetime, event log, failures, threads, memory."""

@@ -1,0 +1,60 @@
+"""The boundary of a child process: what happens inside leaves it as an event and an exit status."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from redkiln.events import EventKind, EventWriter
+from redkiln.failure import JobFailure
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, Order
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed, of_exception
+from worker.process.lifetime import Stopped
+from worker.process.reserve import Reserve
+
+
+def run_guarded(
+    job_dir: JobDir, order: Order, *, device: str, body: Callable[[Report], None], rank: int = 0
+) -> int:
+    """Run a child's work; an exception becomes the FAILURE event.
+
+    Args:
+        job_dir: that it works in.
+        order: of the job.
+        device: where the work runs, for the words of a failure.
+        body: the work.
+        rank: of several processes of a job the first alone writes events; the others leave their
+            failure in a file, for who started them.
+
+    Returns:
+        The exit status (worker.jobdir).
+    """
+    reserve = Reserve(job_dir.root, rank=rank)
+    events_path = Path(os.devnull) if rank else job_dir.events_path
+    report = Report(EventWriter(events_path), progress_seconds=order.progress_seconds)
+    try:
+        body(report)
+    except Stopped:
+        return EXIT_STOPPED
+    except Exception as error:  # noqa: BLE001 - the boundary: what crosses it is data
+        failure = of_exception(error, device=device)
+        if not isinstance(error, TrainingFailed):
+            traceback.print_exc()
+        sys.stderr.write(f"{failure.code}: {failure.message}\n")
+        reserve.release()
+        _say_failure(job_dir, failure, rank=rank)
+        return EXIT_FAILED
+    finally:
+        reserve.release()
+    return EXIT_DONE
+
+
+def _say_failure(job_dir: JobDir, failure: JobFailure, *, rank: int) -> None:
+    if rank:
+        job_dir.rank_failure_path(rank).write_text(failure.model_dump_json())
+        return
+    # Opened anew: after a write that a full disk cut short, opening repairs the last line.
+    with EventWriter(job_dir.events_path) as writer:
+        writer.write(EventKind.FAILURE, **failure.model_dump())

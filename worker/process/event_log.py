@@ -1,0 +1,128 @@
+"""What a run says while it goes on: events, at a bounded rate, and the time spent in each phase."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from redkiln.events import EventKind, EventWriter
+from redkiln.failure import JobFailure
+from redkiln.status import Phase
+from redkiln.views.job import Progress
+
+QUIET_SECONDS = 1.0
+"""A phase that was shorter than this the last time is timed and not announced."""
+
+
+class Report:
+    """Writes a run's events.
+
+    Attributes:
+        seconds: spent in each phase so far, by the phase's name.
+    """
+
+    def __init__(
+        self,
+        writer: EventWriter,
+        *,
+        progress_seconds: float,
+        seconds: Mapping[str, float] | None = None,
+    ) -> None:
+        self.seconds: dict[str, float] = dict(seconds or {})
+        self._writer = writer
+        self._progress_seconds = progress_seconds
+        self._next_progress = 0.0
+        self._points: dict[str, list[tuple[int, float]]] = {}
+        self._phase: Phase | None = None
+        self._announced: Phase | None = None
+        self._entered = time.perf_counter()
+        self._last: dict[Phase, float] = {}
+
+    def enter(self, phase: Phase) -> None:
+        """Begin a phase; the time until now belongs to the one before.
+
+        A phase that comes back again and again, as evaluation does, is announced only while its
+        visits are long: otherwise short epochs would flood the job's events.
+        """
+        self.settle()
+        self._phase = phase
+        is_brief = self._last.get(phase, QUIET_SECONDS) < QUIET_SECONDS
+        if phase != self._announced and not is_brief:
+            self._writer.write(EventKind.PHASE, phase=phase)
+            self._announced = phase
+
+    def settle(self) -> dict[str, float]:
+        """Count the time until now; returns `seconds`."""
+        now = time.perf_counter()
+        if self._phase is not None:
+            spent = now - self._entered
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + spent
+            if self._phase is not Phase.TRAINING:
+                self._last[self._phase] = spent
+        self._entered = now
+        return self.seconds
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within it time belongs to no phase; for others to see the phase goes on."""
+        self.settle()
+        phase, self._phase = self._phase, None
+        try:
+            yield
+        finally:
+            self._entered = time.perf_counter()
+            self._phase = phase
+
+    def log(self, text: str) -> None:
+        """Write a line to the log, which is this process's standard output."""
+        at = datetime.now(UTC).strftime("%H:%M:%S")
+        print(f"{at} {text}", flush=True)  # noqa: T201  the log is what is printed
+
+    def message(self, text: str) -> None:
+        """Say something to people, in the events and in the log."""
+        self.log(text)
+        self._writer.write(EventKind.MESSAGE, text=text)
+
+    def warning(self, code: str, message: str) -> None:
+        """Add to the job's warnings."""
+        self._writer.write(EventKind.WARNING, code=code, message=message)
+
+    def write(self, kind: EventKind, **data: Any) -> None:
+        """Write an event as it is."""
+        self._writer.write(kind, **data)
+
+    def add_point(self, name: str, step: int, value: float) -> None:
+        """Keep a metric's point for the next metrics event."""
+        self._points.setdefault(name, []).append((step, value))
+
+    def is_progress_due(self) -> bool:
+        """Whether the last progress event is old enough."""
+        return time.perf_counter() >= self._next_progress
+
+    def progress(self, progress: Progress) -> None:
+        """Write the points kept so far and where the run is."""
+        self.flush_points()
+        self._writer.write(EventKind.PROGRESS, **progress.model_dump())
+        self._next_progress = time.perf_counter() + self._progress_seconds
+
+    def flush_points(self) -> None:
+        """Write the points kept so far, in one event."""
+        if self._points:
+            self._writer.write(EventKind.METRICS, points=self._points)
+            self._points = {}
+
+    def undo_after(self, step: int) -> None:
+        """Take back the points of later steps: training has gone back to this one."""
+        kept = {
+            name: [point for point in points if point[0] <= step]
+            for name, points in self._points.items()
+        }
+        self._points = {}
+        points = {name: some for name, some in kept.items() if some}
+        self._writer.write(EventKind.METRICS, points=points, undone_after=step)
+
+    def failure(self, failure: JobFailure) -> None:
+        """Write the event after which the process ends."""
+        self.flush_points()
+        self._writer.write(EventKind.FAILURE, **failure.model_dump())

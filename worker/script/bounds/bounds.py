@@ -1,0 +1,129 @@
+"""What a script may access: its own folders, its devices and libraries, and its data."""
+
+import json
+import os
+import resource
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from redkiln.failure import FailureCode
+from redkiln.tasks.script import Limits
+from worker.jobdir import ScriptConfinement
+from worker.process.failed import TrainingFailed
+from worker.script.bounds import confine
+from worker.script.bounds.processes import find_descendants
+from worker.script.program.paths import Places
+
+SYSTEM_DIRS = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc", "/proc", "/sys",
+    "/run/systemd/resolve",
+)  # fmt: skip
+"""Programs, libraries and system settings; no user data."""
+DEVICE_DIRS = ("/dev",)
+SPARE_PROCESSES = 64
+LEAST_VERSIONS: Mapping[ScriptConfinement, int] = {
+    "any": 0,
+    "files": 1,
+    "signals": confine.SCOPES_SINCE,
+}
+"""Required versions of Landlock."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How a program is started and what it may access.
+
+    Attributes:
+        readable: Paths that it may read in addition to those that every program may read.
+        writable: Paths that it may write in addition to the script's own folders.
+    """
+
+    places: Places
+    limits: Limits
+    readable: Sequence[Path] = ()
+    writable: Sequence[Path] = ()
+
+    def command(self, program: Sequence[str]) -> list[str]:
+        """Build the program's command line, prefixed with the command that confines it."""
+        order = confine.Confinement(
+            parent=os.getpid(),
+            readable=[
+                *SYSTEM_DIRS,
+                *_python_dirs(),
+                str(self.places.own_lib_dir),
+                *map(str, self.readable),
+            ],
+            writable=[
+                *DEVICE_DIRS,
+                str(self.places.root),
+                *map(str, self.writable),
+            ],
+            max_processes=_count_own_processes() + self.limits.processes + SPARE_PROCESSES,
+            max_file_bytes=self.limits.disk_bytes,
+        )
+        own = [sys.executable, "-I", "-S", str(Path(confine.__file__))]
+        return [*own, json.dumps(asdict(order)), *program]
+
+
+def has_landlock() -> bool:
+    """Return whether this kernel can restrict a program's access to files."""
+    return bool(confine.Landlock().version)
+
+
+def find_gap(version: int | None = None) -> str | None:
+    """Return what this kernel cannot prevent a script from doing; None if nothing.
+
+    Args:
+        version: Version of Landlock; None asks the kernel.
+    """
+    version = confine.Landlock().version if version is None else version
+    if version == 0:
+        return (
+            "this kernel has no Landlock, so the script can access other files and processes of "
+            "the worker's user"
+        )
+    if version < confine.SCOPES_SINCE:
+        return (
+            f"this kernel's Landlock (version {version}) cannot prevent the script from sending "
+            f"signals to other processes of the worker's user; Linux 6.12 and later can"
+        )
+    return None
+
+
+def refuse_gap(wanted: ScriptConfinement, *, version: int | None = None) -> None:
+    """Refuse to run a script on a kernel that cannot confine it as the worker's owner requires.
+
+    Args:
+        wanted: Value of the setting REDKILN_SCRIPT_CONFINEMENT.
+        version: Version of Landlock; None asks the kernel.
+
+    Raises:
+        TrainingFailed: The kernel cannot confine the script.
+    """
+    version = confine.Landlock().version if version is None else version
+    if version >= LEAST_VERSIONS[wanted]:
+        return
+    message = (
+        f"this worker runs no scripts with REDKILN_SCRIPT_CONFINEMENT={wanted}: {find_gap(version)}"
+    )
+    raise TrainingFailed(FailureCode.BAD_INPUT, message, landlock=version)
+
+
+def _python_dirs() -> list[str]:
+    """Return the worker's Python and its packages, and Redkiln's own code."""
+    source = Path(__file__).resolve().parents[3]
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib", "include", "scripts")
+    found = {Path(sysconfig.get_path(kind)) for kind in kinds}
+    found |= {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent}
+    return sorted(map(str, found | {source / "redkiln", source / "worker"}))
+
+
+def _count_own_processes() -> int:
+    """Count this user's threads, because the kernel's limit includes them."""
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft == 0:
+        return 0
+    return find_descendants(1).num_threads

@@ -1,0 +1,1 @@
+"""What a script says while it runs: output, metrics, progress."""

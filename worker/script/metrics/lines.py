@@ -1,0 +1,190 @@
+"""Metrics and progress that a script reports, in any of three ways.
+
+They are lines of `redkiln.log`, lines of output that match a pattern of the spec, and TensorBoard's
+event files (`worker.script.metrics.tensorboard`). A script may mix them.
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redkiln.views.job import Progress
+from worker.beneath import open_beneath
+from worker.process.event_log import Report
+
+MAX_SERIES = 500
+MAX_NAME = 200
+MAX_READ_BYTES = 4 << 20
+"""Most bytes to read in one look."""
+PLACES = ("step", "steps", "epoch", "epochs")
+MIN_STEPS = 5
+"""With fewer steps the remaining time would be a guess."""
+
+
+@dataclass
+class Told:
+    """The latest metrics and progress that a script reported.
+
+    Attributes:
+        metrics: The latest value of each metric.
+    """
+
+    report: Report
+    clock: Callable[[], float] = time.monotonic
+    step: int = 0
+    steps: int = 0
+    epoch: int = 0
+    epochs: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    num_dropped: int = 0
+    _first: tuple[int, float] | None = None
+    _first_epoch: tuple[int, float] | None = None
+    _last_steps: dict[str, int] = field(default_factory=dict)
+
+    def say(
+        self,
+        values: Mapping[str, Any],
+        *,
+        places: Mapping[str, Any] | None = None,
+        of_step: int | None = None,
+    ) -> None:
+        """Record metrics and the script's progress.
+
+        Values that are not finite numbers, and series beyond the limit, are dropped and counted.
+
+        Args:
+            values: Metrics by name.
+            places: Progress: `step`, `steps`, `epoch` and `epochs`.
+            of_step: Step that the values belong to, if they are late; by default the current one.
+        """
+        self._take_places(places or {})
+        step = self.step if of_step is None else of_step
+        for name, value in values.items():
+            number = _number(value)
+            is_known = name in self.metrics or len(self.metrics) < MAX_SERIES
+            if number is None or not 0 < len(name) <= MAX_NAME or not is_known:
+                self.num_dropped += 1
+                continue
+            self.metrics[name] = number
+            # A series needs increasing steps; a repeated step only updates the latest value.
+            if self._last_steps.get(name, -1) < step:
+                self._last_steps[name] = step
+                self.report.add_point(name, step, number)
+
+    def progress(self) -> Progress:
+        """Return the progress, as far as the script reports it."""
+        fraction = self._fraction()
+        return Progress(
+            epoch=self.epoch,
+            epochs=self.epochs,
+            step=self.step,
+            steps=self.steps,
+            fraction=fraction,
+            eta_seconds=self._eta_seconds(),
+            metrics=dict(list(self.metrics.items())[:MAX_SERIES]),
+        )
+
+    def _take_places(self, places: Mapping[str, Any]) -> None:
+        for name in PLACES:
+            number = _number(places.get(name))
+            if number is not None and 0 <= number < 2**53:
+                setattr(self, name, int(number))
+        if self._first is None and self.step:
+            self._first = (self.step, self.clock())
+        if self._first_epoch is None and self.epoch:
+            self._first_epoch = (self.epoch, self.clock())
+
+    def _fraction(self) -> float:
+        if self.steps:
+            return min(1.0, self.step / self.steps)
+        return min(1.0, self.epoch / self.epochs) if self.epochs else 0.0
+
+    def _eta_seconds(self) -> float | None:
+        place, last = (self.step, self.steps) if self.steps else (self.epoch, self.epochs)
+        first, least = (self._first, MIN_STEPS) if self.steps else (self._first_epoch, 1)
+        if first is None or not last:
+            return None
+        first_place, first_at = first
+        done = place - first_place
+        if done < least:
+            return None
+        return max(0.0, (self.clock() - first_at) / done * (last - place))
+
+
+class SaidLines:
+    """Reads the lines that `redkiln.log` writes, as the file grows.
+
+    Attributes:
+        gpu_bytes: Bytes of GPU memory that torch reported; None if torch was never imported.
+    """
+
+    def __init__(self, path: Path, told: Told) -> None:
+        self._path = path
+        self._told = told
+        self._offset = 0
+        self.gpu_bytes: int | None = None
+
+    def read(self) -> None:
+        """Read new lines; an incomplete line waits."""
+        try:
+            with open_beneath(self._path.parent, self._path.name) as file:
+                file.seek(self._offset)
+                new = file.read(MAX_READ_BYTES)
+        except OSError:
+            return  # nothing was logged yet, or the path is no longer a file
+        end = new.rfind(b"\n") + 1
+        self._offset += end
+        if not end and len(new) == MAX_READ_BYTES:
+            self._offset += len(new)  # `redkiln.log` never writes such a long line
+        for line in new[:end].splitlines():
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            self._told.num_dropped += 1
+            return
+        if not isinstance(entry, dict):
+            self._told.num_dropped += 1
+            return
+        gpu_bytes = _number(entry.get("gpu_bytes"))
+        if gpu_bytes is not None:
+            self.gpu_bytes = max(self.gpu_bytes or 0, int(gpu_bytes))
+        metrics = entry.get("metrics")
+        self._told.say(metrics if isinstance(metrics, dict) else {}, places=entry)
+
+
+def line_reader(pattern: str, told: Told) -> Callable[[str], None]:
+    """Build a function that searches lines of output for metrics.
+
+    Args:
+        pattern: Pattern of the spec; its named groups are metrics, or `step`, `epoch` and so on.
+        told: Receives the metrics.
+    """
+    compiled = re.compile(pattern)
+
+    def read(line: str) -> None:
+        found = compiled.search(line)
+        if found is None:
+            return
+        groups = {name: text for name, text in found.groupdict().items() if text is not None}
+        places = {name: groups.pop(name) for name in PLACES if name in groups}
+        told.say(groups, places=places)
+
+    return read
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,1 @@
+"""A script before it starts: code, folders, packages, environment."""

@@ -1,0 +1,1 @@
+"""What a script leaves: files, models, checkpoints."""

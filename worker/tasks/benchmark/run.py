@@ -1,0 +1,156 @@
+"""Behaviour of the task `benchmark`: measure the device, and leave the numbers."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from redkiln.events import EventKind
+from redkiln.spec.job_spec import JobSpec
+from redkiln.status import Phase
+from redkiln.tasks.benchmark import BenchmarkSpec
+from redkiln.views.benchmark import FILE_NAME, BenchmarkResult
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.job import Progress
+from worker.export.card import figures
+from worker.export.outputs import Outputs
+from worker.hardware.benchmark.advice import best_rates
+from worker.hardware.benchmark.card import render_card
+from worker.hardware.benchmark.device import ask_device, describe_machine, find_gpus
+from worker.hardware.benchmark.picture import draw_benchmark
+from worker.hardware.benchmark.plan import describe_limits, resolve_measure
+from worker.hardware.benchmark.run import Bench
+from worker.hardware.benchmark.session import Listener, Session, run_session
+from worker.jobdir import JobDir, Order
+from worker.process.event_log import Report
+from worker.tasks.benchmark.contests import find_kernel_cache_dir, list_contests, save_trials
+from worker.tasks.benchmark.key_tests import build_resnet18
+from worker.trainer.devices import describe_environment
+
+PICTURE = "benchmark.png"
+
+
+def run(
+    job_dir: JobDir, order: Order, spec: JobSpec, *, device: torch.device, report: Report
+) -> None:
+    """Measure, and write `benchmark.json`, its picture and its report."""
+    assert isinstance(spec, BenchmarkSpec)
+    # What the processes of a comparison are given; it holds no credentials, as ours does not.
+    environ = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
+    figures.use_quiet_backend(Path(order.cache_dir))
+    num_gpus = min(spec.resources.gpus, torch.cuda.device_count()) if device.type == "cuda" else 0
+    gpus = find_gpus(device, num_gpus=num_gpus)
+    teller = _Teller(report)
+    session, resolved = _prepare(spec, order, device, gpus, environ, teller)
+    report.write(
+        EventKind.RESOLVED,
+        spec=resolved.model_dump(mode="json"),
+        environment=describe_environment(device, threads=order.threads, patches=order.patches),
+    )
+    for note in session.notes:
+        report.message(note)
+    report.enter(Phase.MEASURING)
+    result = run_session(session, teller.listener())
+    teller.say_done()
+    _write_files(result, order, Outputs(job_dir))
+    _keep_trials(result, order, report)
+    for item in result.recommendations:
+        report.message(item.text)
+    report.write(
+        EventKind.RESULT,
+        metrics=best_rates(result),
+        timings={name: round(value, 3) for name, value in report.settle().items()},
+    )
+
+
+def _prepare(
+    spec: BenchmarkSpec,
+    order: Order,
+    device: torch.device,
+    gpus: list[GpuFacts],
+    environ: Mapping[str, str],
+    teller: "_Teller",
+) -> tuple[Session, BenchmarkSpec]:
+    facts = ask_device(device, precisions=spec.measure.precisions, num_gpus=len(gpus))
+    measure = resolve_measure(spec.measure, facts)
+    bench = Bench(
+        device=device,
+        build_model=build_resnet18,
+        gpu=gpus[0] if gpus else None,
+        rounds=measure.samples,
+        on_round=teller.say_alive,
+    )
+    session = Session(
+        measure=measure,
+        facts=facts,
+        machine=describe_machine(device, gpus=gpus),
+        bench=bench,
+        notes=describe_limits(spec.measure, facts),
+        contests=list_contests(
+            measure,
+            facts,
+            device=device,
+            threads=order.threads,
+            outcomes=order.patches,
+            environ=environ,
+            is_hip=torch.version.hip is not None,
+            tunings_dir=find_kernel_cache_dir(order.patches) or Path(order.cache_dir),
+        ),
+        environ=environ,
+    )
+    return session, spec.model_copy(update={"measure": measure})
+
+
+class _Teller:
+    """Says how a benchmark goes on, in events."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._now = Progress()
+
+    def listener(self) -> Listener:
+        """What the session calls."""
+        return Listener(begin=self._begin, alive=self.say_alive, say=self._report.message)
+
+    def say_alive(self) -> None:
+        """Repeat where it stands, now and then."""
+        if self._report.is_progress_due():
+            self._report.progress(self._now)
+
+    def say_done(self) -> None:
+        """All parts are measured."""
+        steps = self._now.steps
+        self._report.progress(Progress(step=steps, steps=steps, fraction=1.0))
+
+    def _begin(self, title: str, number: int, total: int, seconds_left: float) -> None:
+        self._now = Progress(
+            step=number,
+            steps=total,
+            fraction=number / total,
+            eta_seconds=seconds_left,
+            activity=title,
+        )
+        self._report.progress(self._now)
+
+
+def _keep_trials(result: BenchmarkResult, order: Order, report: Report) -> None:
+    folder = find_kernel_cache_dir(order.patches)
+    if folder is None:
+        return
+    try:
+        kept = save_trials(result, folder)
+    except OSError as error:
+        report.warning("trials_not_kept", f"later jobs do not hear of the comparisons: {error}")
+        return
+    if kept:
+        report.message(f"later jobs on this GPU go by the comparison of {' and '.join(kept)}")
+
+
+def _write_files(result: BenchmarkResult, order: Order, outputs: Outputs) -> None:
+    outputs.path(FILE_NAME).write_text(result.model_dump_json(indent=1, by_alias=True) + "\n")
+    outputs.add(FILE_NAME)
+    draw_benchmark(result, outputs.path(PICTURE), title=order.job_name)
+    outputs.add(PICTURE)
+    outputs.path("report.md").write_text(render_card(result, title=order.job_name))
+    outputs.add("report.md")

@@ -1,0 +1,85 @@
+"""What the card says of an image classifier alone: how to run it, and what it was shown."""
+
+from typing import Any
+
+from worker.export.card.markdown import list_numbers
+from worker.export.target import CardTexts
+
+USAGE = """```python
+import json
+
+import numpy as np
+import onnxruntime
+from PIL import Image, ImageOps
+
+session = onnxruntime.InferenceSession("model.onnx")
+metadata = session.get_modelmeta().custom_metadata_map
+classes = json.loads(metadata["classes"])
+size, mode = {size}, "{mode}"
+
+
+def predict(path):
+    image = ImageOps.exif_transpose(Image.open(path))
+    if image.mode.startswith("I"):  # 16-bit grey
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("P", "PA", "LA", "RGBA") or "transparency" in image.info:  # onto black
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
+    image = image.convert(mode)
+    image = {resize}
+    pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
+    images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
+    (logits,) = session.run(["logits"], {{"images": images}})
+    return classes[int(logits[0].argmax())]
+```"""
+
+RESIZE_CODE = {
+    "stretch": "image.resize((size, size), Image.Resampling.BILINEAR)",
+    "crop": "ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)",
+    "pad": "ImageOps.pad(image, (size, size), Image.Resampling.BILINEAR, color=0)",
+}
+
+
+def write_image_texts(
+    options: dict[str, Any],
+    *,
+    num_classes: int,
+    preprocessing: dict[str, Any],
+    augment: dict[str, Any],
+) -> CardTexts:
+    """The parts of the card that are about images.
+
+    Args:
+        options: `model.options` of the resolved spec.
+        num_classes: that the model tells apart.
+        preprocessing: of the manifest.
+        augment: `training.augment` of the resolved spec.
+    """
+    kind = "grey" if options["channels"] == 1 else "RGB"
+    changes = ", ".join(f"{k} {v}" for k, v in augment.items() if v) or "none"
+    return CardTexts(
+        does=f"sorts {kind} images of {options['image_size']}x{options['image_size']} pixels into "
+        f"{num_classes} classes",
+        usage="`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; "
+        "any batch size. Normalisation is inside. It gives `logits` (batch, classes); class names "
+        f"are in its metadata.\n\n{usage_code(options)}",
+        preprocessing=f"{preprocessing['resize']} to {preprocessing['size']} pixels "
+        f"({preprocessing['resampling']}), {preprocessing['channel_order']}; mean "
+        f"{list_numbers(preprocessing['mean'])}, std {list_numbers(preprocessing['std'])} of the "
+        "training split",
+        training=[f"Augmentation: {changes}"],
+    )
+
+
+def usage_code(options: dict[str, Any]) -> str:
+    """A runnable snippet that brings an image to the model as training did.
+
+    Args:
+        options: `model.options` of the resolved spec.
+    """
+    return USAGE.format(
+        size=options["image_size"],
+        mode="L" if options["channels"] == 1 else "RGB",
+        channels=options["channels"],
+        resize=RESIZE_CODE[options["resize"]],
+    )

@@ -1,0 +1,108 @@
+"""An image classifier as it is exported: normalisation inside, pixels in [0, 1] outside.
+
+Legend of shapes: N images, B batch, C channels, S side in pixels.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from redkiln.tasks.image_classification import Options
+from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
+from worker.export.target import Arrays
+from worker.trainer.images.decode.decoded_set import Pixels
+from worker.trainer.images.decode.facts import DecodedFacts
+from worker.trainer.images.decode.pixels import RESAMPLING
+
+INPUT = "images"
+OUTPUT = "logits"
+
+
+class NormalizedClassifier(nn.Module):
+    """Takes pixels in [0, 1] and normalises them itself, so that no caller can get it wrong."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, network: nn.Module, *, mean: list[float], std: list[float]) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, C, S, S) float32 in [0, 1] -> (B, classes) logits."""
+        logits: torch.Tensor = self.network((images - self.mean) / self.std)
+        return logits
+
+
+def make_exportable(
+    network: nn.Module,
+    *,
+    mean: list[float],
+    std: list[float],
+    image_size: int,
+    architecture: dict[str, Any],
+) -> Exportable:
+    """Copy a network to the CPU and put its normalisation in front.
+
+    `mean` and `std` are those of each channel, in [0, 1].
+    """
+    # Contiguous, so that the trace does not depend on the layout training liked.
+    on_cpu = copy.deepcopy(network).to(device="cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    module = NormalizedClassifier(on_cpu, mean=mean, std=std).eval().requires_grad_(False)
+    shape = (len(mean), image_size, image_size)
+    return Exportable(
+        module,
+        examples={INPUT: _random(TRACED_BATCH, shape, seed=0)},
+        others={INPUT: _random(OTHER_BATCH, shape, seed=1)},
+        output=OUTPUT,
+        architecture=architecture,
+    )
+
+
+class ImageSamples:
+    """Decoded images as samples."""
+
+    noun = "images"
+
+    def __init__(self, pixels: Pixels) -> None:
+        self._pixels = pixels
+
+    def get(self, rows: NDArray[np.int64]) -> Arrays:
+        """Pixels of some images."""
+        return {INPUT: self._pixels[rows]}
+
+    def feed(self, raw: Arrays) -> Arrays:
+        """The same as (B, C, S, S) float32 in [0, 1]."""
+        block = raw[INPUT].astype(np.float32) / np.float32(255)
+        return {INPUT: np.ascontiguousarray(block.transpose(0, 3, 1, 2))}
+
+
+def preprocessing_of(options: Options, facts: DecodedFacts) -> dict[str, Any]:
+    """How an image becomes the model's input, as JSON."""
+    return {
+        "input": INPUT,
+        "output": OUTPUT,
+        "dtype": "float32",
+        "layout": "NCHW",
+        "range": [0.0, 1.0],
+        "channel_order": "grey" if options.channels == 1 else "RGB",
+        "size": options.image_size,
+        "resize": options.resize,
+        "resampling": f"Pillow {RESAMPLING}",
+        "orientation": "EXIF applied",
+        "transparency": "over black",
+        "normalization": "inside the graph: (images - mean) / std",
+        "mean": facts.mean,
+        "std": facts.std,
+    }
+
+
+def _random(num: int, shape: tuple[int, ...], *, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand((num, *shape), generator=generator)

@@ -1,0 +1,298 @@
+"""Behaviour of the task `image-classification`."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from redkiln.failure import FailureCode
+from redkiln.spec.job_spec import JobSpec, Training
+from redkiln.tasks.image_classification import (
+    ImageClassificationSpec,
+    Options,
+)
+from worker.export.scoring.classification import Classification
+from worker.export.target import Subject
+from worker.jobdir import Order
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.tasks.image_classification.card import write_image_texts
+from worker.tasks.image_classification.data import (
+    LocatedDataset,
+    decode_dataset,
+    locate_dataset,
+    pixel_format_of,
+)
+from worker.tasks.image_classification.exported import (
+    ImageSamples,
+    make_exportable,
+    preprocessing_of,
+)
+from worker.tasks.image_classification.previews import build_image_preview
+from worker.tasks.image_classification.resolve import DataFacts, choose_memory_format, resolve_spec
+from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
+from worker.trainer.autotune.cpu_bf16 import settle_cpu_bf16
+from worker.trainer.autotune.layout import FORMATS
+from worker.trainer.autotune.probing import Probe
+from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.autotune.sizing import settle_batch_size
+from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.images.batches import TrainBatches
+from worker.trainer.images.image_set import ImageSet, split_rows
+from worker.trainer.images.rows.read_ahead import DEPTH
+from worker.trainer.inputs import Batch
+from worker.trainer.models import architecture_of, build_model
+from worker.trainer.models.backbone import build_freezer
+from worker.trainer.models.cifar_fast import CifarFast, spread
+from worker.trainer.models.initial_weights import build_started, complete_model, find_start
+from worker.trainer.models.trial_pass import try_one_sample
+from worker.trainer.optim.losses import build_classifier_loss
+from worker.trainer.plan import plan_training
+from worker.trainer.precision import deny
+from worker.trainer.scoring.evaluate import evaluate_classifier
+from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
+from worker.trainer.setup import Work
+
+EVALUATION_BATCH = 256
+
+
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
+) -> Work:
+    """Open the data, resolve the spec, and build the model on the device.
+
+    Raises:
+        TrainingFailed: the data or the spec cannot be trained on.
+    """
+    assert isinstance(spec, ImageClassificationSpec)
+    located = locate_dataset(order)
+    if not located.index.splits["test"]:
+        message = "the data set has no test images; training needs some to score the model on"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message)
+    start = find_start(spec.model, order, say=report.message)
+    spec = spec.model_copy(update={"model": start.model})
+    resolved = _resolve(spec, located, device=device, denied=order.denied, report=report)
+    num_classes = len(located.index.classes)
+    resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
+    training, options = resolved.training, resolved.model.options
+    decoded = decode_dataset(located, pixel_format_of(options), report=report)
+    if training.memory_format == "auto":
+        training.memory_format = choose_memory_format(
+            device_facts(device, patches=order.patches), precision=training.precision
+        )
+    memory_format = FORMATS[training.memory_format]
+    images = ImageSet(
+        decoded,
+        located.index,
+        validation_fraction=training.validation_fraction,
+        device=device,
+        memory_format=memory_format,
+        budget_bytes=order.data_memory_bytes,
+        say=report.message,
+    )
+    torch.manual_seed(training.seed)
+    model = build_started(resolved.model, start, num_classes=num_classes, say=report.message)
+    num_ranks = order.num_ranks
+    num_train = images.num("train")
+    if may_step_with_one(training, num_train=num_train, num_ranks=num_ranks, device=device):
+        try_one_sample(model, resolved.model)
+    if isinstance(model, CifarFast) and resolved.model.pretrained is None:
+        model.fit(images.get_batch(spread(images.rows["train"], image_size=images.size))[0].cpu())
+    model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
+    loss = build_classifier_loss(
+        training, classes=images.classes, counts=images.count_classes("train"), device=device
+    )
+    architecture = architecture_of(resolved.model, num_classes=num_classes)
+    remembered = Remembered.on(device, Path(order.cache_dir))
+    make_batch = partial(make_up_images, options, num_classes, memory_format, device)
+    key = architecture_of(resolved.model, num_classes=0)
+    is_open = spec.training.precision == "auto" and device.type == "cpu"
+    if is_open and training.precision == "bf16":
+        settle_cpu_bf16(
+            Probe(model, loss, make_batch, training, device),
+            num_train=num_train,
+            key=key,
+            remembered=remembered,
+            report=report,
+        )
+    settle_batch_size(
+        training,
+        model=model,
+        loss=loss,
+        make_batch=make_batch,
+        num_train=num_train,
+        key=key,
+        device=device,
+        remembered=remembered,
+        report=report,
+        num_ranks=num_ranks,
+    )
+    assert training.batch_size != "auto"
+    depth_key = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
+    batches = TrainBatches(
+        images,
+        batch_size=training.batch_size,
+        augment=training.augment,
+        seed=training.seed,
+        depth=remembered.find("read_ahead", depth_key) or DEPTH,
+        on_depth=partial(remembered.save, "read_ahead", depth_key),
+    )
+    return Work(
+        spec=resolved,
+        plan=plan_training(training, num_train=num_train),
+        model=model,
+        batches=batches,
+        loss=loss,
+        evaluate=build_evaluation(
+            model,
+            images,
+            evaluate_classifier,
+            batch_size=EVALUATION_BATCH,
+            autocast=partial(autocast_of, device, training.precision),
+            names=("val/loss", "val/accuracy"),
+        ),
+        is_better=is_better_classifier,
+        make_exportable=partial(
+            make_exportable,
+            model,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            image_size=images.size,
+            architecture=architecture,
+        ),
+        counts={split: images.num(split) for split in ("train", "validation", "test")},
+        data_bytes=images.size_bytes,
+        close=batches.close,
+        lay_out=partial(_lay_out, model, images),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
+        preview=build_image_preview(
+            model,
+            images,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            autocast=partial(autocast_of, device, training.precision),
+        ),
+    )
+
+
+def open_subject(
+    order: Order,
+    spec: JobSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    report: Report,
+    reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
+) -> Subject:
+    """The trained network with the images that it is judged on.
+
+    Raises:
+        TrainingFailed: the data set is gone or has changed.
+    """
+    assert isinstance(spec, ImageClassificationSpec)
+    located = locate_dataset(order)
+    decoded = decode_dataset(located, pixel_format_of(spec.model.options), report=report)
+    index = located.index
+    network = build_model(spec.model, num_classes=len(index.classes))
+    network.load_state_dict(weights)
+    rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
+    preprocessing = preprocessing_of(spec.model.options, decoded.facts)
+    samples = index.splits["train"] + index.splits["test"]
+    return Subject(
+        spec=spec,
+        exportable=make_exportable(
+            network,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            image_size=decoded.images.shape[1],
+            architecture=architecture_of(spec.model, num_classes=len(index.classes)),
+        ),
+        samples=ImageSamples(decoded.images),
+        targets=np.array([sample.label for sample in samples], dtype=np.int64),
+        rows={split: np.array(places, dtype=np.int64) for split, places in rows.items()},
+        scoring=Classification(index.classes),
+        preprocessing=preprocessing,
+        texts=write_image_texts(
+            spec.model.options.model_dump(),
+            num_classes=len(index.classes),
+            preprocessing=preprocessing,
+            augment=spec.training.augment.model_dump(),
+        ),
+        notes=index.notes,
+        held_out_test=index.held_out_test,
+    )
+
+
+def make_up_images(
+    options: Options,
+    num_classes: int,
+    memory_format: torch.memory_format,
+    device: torch.device,
+    num: int,
+) -> Batch:
+    """A batch of noise in the shape of the job's images, to measure with."""
+    assert options.image_size != "auto"
+    assert options.channels != "auto"
+    images = torch.randn(num, options.channels, options.image_size, options.image_size)
+    labels = torch.arange(num, device=device) % num_classes
+    return images.to(device=device, memory_format=memory_format), labels
+
+
+def may_step_with_one(
+    training: Training, *, num_train: int, num_ranks: int, device: torch.device
+) -> bool:
+    """Whether batch norm may be given a single sample, before the batch is settled.
+
+    Args:
+        training: its batch is no larger than the training split.
+        num_train: samples in the training split.
+        num_ranks: that share a batch.
+        device: of this rank; on GPUs batch norm sees the samples of all ranks
+            (`worker.trainer.optim.averaging`).
+    """
+    shares = []
+    if training.batch_size == "auto":
+        if len(list_candidates(num_train)) > 1:
+            # By one device alone they are measured, from the smallest on.
+            shares.append(SMALLEST)
+        least = spread_over_ranks(SMALLEST, num_ranks=num_ranks, num_train=num_train)
+        batch_size = min(least, num_train)
+    else:
+        batch_size = training.batch_size
+    if num_ranks == 1 or device.type != "cuda":
+        shares.append(batch_size // num_ranks)
+    return any(share // training.accumulation < 2 for share in shares)
+
+
+def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_format) -> None:
+    model.to(memory_format=memory_format)  # type: ignore[call-overload]
+    images.memory_format = memory_format
+
+
+def _resolve(
+    spec: ImageClassificationSpec,
+    located: LocatedDataset,
+    *,
+    device: torch.device,
+    denied: Mapping[str, str],
+    report: Report,
+) -> ImageClassificationSpec:
+    index = located.index
+    rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
+    data = DataFacts(index.image_size, index.channels, num_train=len(rows["train"]))
+    resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
+    asked, taken = spec.training.batch_size, resolved.training.batch_size
+    if asked not in ("auto", taken):
+        message = f"batch_size is {taken}, not {asked}: the training split has no more images"
+        report.warning("batch_size_reduced", message)
+    if resolved.training.precision == "fp16" and device.type == "cpu":
+        message = "fp16 on a CPU trains, and takes many times as long as fp32"
+        report.warning("fp16_on_cpu", message)
+    return resolved

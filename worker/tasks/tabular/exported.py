@@ -1,0 +1,188 @@
+"""A model of a table as it is exported: raw numbers and category codes in, answers out.
+
+Legend of shapes: N rows, B batch, F numeric columns, K categorical columns.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
+from worker.export.target import Arrays
+from worker.trainer.models.tabular import TableShape, TabularNetwork
+from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
+
+NUMBERS = "numbers"
+CODES = "codes"
+LOGITS = "logits"
+VALUE = "value"
+
+
+class RawTable(nn.Module):
+    """Does with raw values what training did with the whole table at once.
+
+    Args:
+        network: takes prepared numbers and places of categories.
+        shape: of the table.
+        preparation: learnt from the training split.
+        target: mean and standard deviation of a regression's targets; None for a classifier.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+    flagged: torch.Tensor
+    num_categories: torch.Tensor
+    unknown_places: torch.Tensor
+
+    def __init__(
+        self,
+        network: TabularNetwork,
+        shape: TableShape,
+        preparation: Preparation,
+        *,
+        target: tuple[float, float] | None,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self._has_numbers = shape.num_numbers > 0
+        self._has_codes = bool(shape.num_categories)
+        self._has_flags = bool(preparation.flagged)
+        self._target = target
+        self.register_buffer("mean", torch.tensor(preparation.mean, dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(preparation.std, dtype=torch.float32))
+        self.register_buffer("flagged", torch.tensor(preparation.flagged, dtype=torch.int64))
+        self.register_buffer("num_categories", torch.tensor(shape.num_categories))
+        self.register_buffer("unknown_places", torch.tensor(shape.unknown_places))
+
+    def forward(self, first: torch.Tensor, second: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits (B, classes), or values (B,) in the target's unit.
+
+        Args:
+            first: numbers (B, F) float32, NaN where missing; the codes where there are none.
+            second: codes (B, K) int64, -1 where missing or unknown, where there are both.
+        """
+        prepared = []
+        if self._has_numbers:
+            prepared.append(self._prepare_numbers(first))
+        codes = second if self._has_numbers else first
+        if self._has_codes:
+            assert codes is not None
+            prepared.append(self._prepare_codes(codes))
+        outputs: torch.Tensor = self.network(*prepared)
+        if self._target is None:
+            return outputs
+        mean, std = self._target
+        return outputs * std + mean
+
+    def _prepare_numbers(self, numbers: torch.Tensor) -> torch.Tensor:
+        missing = torch.isnan(numbers)
+        standard = ((numbers - self.mean) / self.std).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)
+        filled = torch.where(missing, torch.zeros_like(standard), standard)
+        if not self._has_flags:
+            return filled
+        flags = missing.index_select(1, self.flagged).to(filled.dtype)
+        return torch.cat([filled, flags], dim=1)
+
+    def _prepare_codes(self, codes: torch.Tensor) -> torch.Tensor:
+        # What is no category is unknown, whatever number it has.
+        is_known = (codes >= 0) & (codes < self.num_categories)
+        place = torch.where(is_known, codes + 1, torch.zeros_like(codes))
+        return place + self.unknown_places
+
+
+def make_table_exportable(
+    network: TabularNetwork,
+    shape: TableShape,
+    preparation: Preparation,
+    *,
+    target: tuple[float, float] | None,
+    architecture: dict[str, Any],
+) -> Exportable:
+    """Copy a network to the CPU and put the preparation of raw values in front."""
+    on_cpu = copy.deepcopy(network).to("cpu")
+    module = RawTable(on_cpu, shape, preparation, target=target).eval().requires_grad_(False)
+    return Exportable(
+        module,
+        examples=_random_inputs(TRACED_BATCH, shape, preparation, seed=0),
+        others=_random_inputs(OTHER_BATCH, shape, preparation, seed=1),
+        output=LOGITS if target is None else VALUE,
+        architecture={**architecture, "flagged": len(preparation.flagged)},
+    )
+
+
+class TableSamples:
+    """Rows as samples, as they were validated."""
+
+    noun = "rows"
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def get(self, rows: NDArray[np.int64]) -> Arrays:
+        """Raw numbers and codes of some rows, those that the table has."""
+        arrays: Arrays = {}
+        if self._table.numeric:
+            arrays[NUMBERS] = self._table.numbers[rows]
+        if self._table.categorical:
+            arrays[CODES] = self._table.codes[rows].astype(np.int64)
+        return arrays
+
+    def feed(self, raw: Arrays) -> Arrays:
+        """They are the model's inputs."""
+        return raw
+
+
+def describe_preparation(table: Table, preparation: Preparation, *, output: str) -> dict[str, Any]:
+    """How a row becomes the model's inputs, as JSON."""
+    described: dict[str, Any] = {"output": output, "inputs": []}
+    if table.numeric:
+        described["inputs"].append(
+            {
+                "name": NUMBERS,
+                "dtype": "float32",
+                "layout": "(batch, columns)",
+                "missing": "NaN",
+                "missing_numbers": table.index.missing_numbers,
+                "columns": [column.name for column in table.numeric],
+                "preparation": "inside the graph: (numbers - mean) / std, no further than "
+                f"{MAX_DEVIATIONS:g}; missing becomes the mean",
+                "mean": preparation.mean.tolist(),
+                "std": preparation.std.tolist(),
+                "missing_flags": [table.numeric[place].name for place in preparation.flagged],
+            }
+        )
+    if table.categorical:
+        described["inputs"].append(
+            {
+                "name": CODES,
+                "dtype": "int64",
+                "layout": "(batch, columns)",
+                "missing": -1,
+                "columns": [column.name for column in table.categorical],
+                "preparation": "inside the graph: embeddings; any code that is no category counts "
+                "as missing",
+                "categories": {column.name: column.categories for column in table.categorical},
+            }
+        )
+    return described
+
+
+def _random_inputs(
+    num: int, shape: TableShape, preparation: Preparation, *, seed: int
+) -> dict[str, torch.Tensor]:
+    """Made-up raw rows, with gaps and unknown categories among them."""
+    rng = np.random.default_rng(seed)
+    inputs = {}
+    if shape.num_numbers:
+        mean, std = preparation.mean, preparation.std
+        numbers = (mean + std * rng.normal(size=(num, len(mean)))).astype(np.float32)
+        numbers[rng.random(numbers.shape) < 0.2] = np.nan
+        inputs[NUMBERS] = torch.from_numpy(numbers)
+    if shape.num_categories:
+        codes = rng.integers(-1, shape.num_categories, size=(num, len(shape.num_categories)))
+        inputs[CODES] = torch.from_numpy(codes)
+    return inputs

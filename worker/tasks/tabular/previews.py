@@ -1,0 +1,90 @@
+"""Sample predictions of a tabular model: some cells of each row, the truth, and the prediction."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from worker.trainer.inputs import as_parts
+from worker.trainer.insight.preview import ShowSamples
+from worker.trainer.insight.shown import Shown, spread_rows
+from worker.trainer.scoring.evaluate import evaluating
+from worker.trainer.tables.batches import ResidentRows
+from worker.trainer.tables.table import Table
+
+MAX_COLUMNS = 4
+"""Cells of a row that are shown: the first columns."""
+
+
+def build_table_preview(
+    model: nn.Module,
+    rows: ResidentRows,
+    table: Table,
+    *,
+    target: tuple[float, float] | None,
+    autocast: Callable[[], torch.autocast],
+) -> ShowSamples:
+    """What shows some validation rows; training ones where no validation split was asked for.
+
+    Args:
+        model: as it is trained; put into evaluation mode meanwhile.
+        rows: of the job; the test split is left alone.
+        table: as it was validated.
+        target: mean and standard deviation of a regression's targets; None for classes.
+        autocast: entered for the forward pass.
+    """
+    split = rows.rows["validation"] if rows.num("validation") else rows.rows["train"]
+    chosen = spread_rows(split.tolist())
+
+    def show() -> list[Shown]:
+        inputs, _ = rows.get_batch(torch.tensor(chosen, device=split.device))
+        with evaluating(model), autocast():
+            outputs = model(*as_parts(inputs))
+        outputs = outputs.float().cpu()
+        if target is None:
+            return _judge_classes(table, chosen, outputs)
+        return _show_values(table, chosen, outputs.flatten(), target=target)
+
+    return show
+
+
+def _judge_classes(table: Table, chosen: list[int], logits: torch.Tensor) -> list[Shown]:
+    classes = table.index.classes
+    confidence, predicted = (part.tolist() for part in logits.softmax(dim=1).max(dim=1))
+    return [
+        Shown(
+            truth=classes[int(table.targets[row])],
+            predicted=classes[said],
+            confidence=chance,
+            is_right=int(table.targets[row]) == said,
+            text=describe_row(table, row),
+        )
+        for row, said, chance in zip(chosen, predicted, confidence, strict=True)
+    ]
+
+
+def _show_values(
+    table: Table, chosen: list[int], outputs: torch.Tensor, *, target: tuple[float, float]
+) -> list[Shown]:
+    mean, std = target
+    return [
+        Shown(
+            truth=f"{float(table.targets[row]):.4g}",
+            predicted=f"{mean + std * value:.4g}",
+            text=describe_row(table, row),
+        )
+        for row, value in zip(chosen, outputs.tolist(), strict=True)
+    ]
+
+
+def describe_row(table: Table, row: int) -> str:
+    """The first cells of a row: `age 42, job nurse`; missing ones as `?`."""
+    cells = []
+    for place, column in enumerate(table.numeric[:MAX_COLUMNS]):
+        value = float(table.numbers[row, place])
+        cells.append(f"{column.name} {'?' if math.isnan(value) else f'{value:.4g}'}")
+    for place, column in enumerate(table.categorical[:MAX_COLUMNS]):
+        code = int(table.codes[row, place])
+        cells.append(f"{column.name} {column.categories[code] if code >= 0 else '?'}")
+    return ", ".join(cells[:MAX_COLUMNS])

@@ -1,0 +1,364 @@
+"""What the two tabular tasks share: opening the table, resolving the spec, model and batches."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from redkiln.failure import FailureCode
+from redkiln.spec.job_spec import Training
+from redkiln.spec.schedule import warmup_fraction
+from redkiln.spec.tabular import TabularModel
+from redkiln.tasks.tabular_classification import TabularClassificationSpec
+from redkiln.tasks.tabular_regression import TabularRegressionSpec
+from worker.export.exportable import Exportable
+from worker.export.target import Scoring, Subject
+from worker.jobdir import Order
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.tasks.tabular.card import write_table_texts
+from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
+from worker.tasks.tabular.previews import build_table_preview
+from worker.trainer.autotune.batch_size import LARGEST
+from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.autotune.sizing import settle_batch_size
+from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.inputs import Batch
+from worker.trainer.models.from_job import tell_start
+from worker.trainer.models.tabular import (
+    TableShape,
+    TabularNetwork,
+    auto_embedding_size,
+    build_tabular_model,
+    tabular_architecture,
+)
+from worker.trainer.plan import plan_training
+from worker.trainer.precision import DeviceFacts, deny, resolve_precision
+from worker.trainer.scoring.validation import Score, build_evaluation
+from worker.trainer.setup import Work
+from worker.trainer.tables.batches import ResidentRows, TrainRows
+from worker.trainer.tables.builtins import open_builtin_table
+from worker.trainer.tables.initial_weights import TableStart, find_table_start, take_table_weights
+from worker.trainer.tables.reading import TableReading, read_as, warn_of_unlike
+from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
+
+EVALUATION_BATCH = 4096
+NARROW = 1e-5
+"""A column whose standard deviation is a smaller share of its mean keeps few digits in float32."""
+
+SMALL_STEP_FLOPS = 1e8
+"""A step of less is made by one thread: waking others takes as long as what they would do, and the
+host's other cores are left to others. 67 MFLOP (128 and 64 hidden, batch 1024) took 3.3 ms with one
+thread and 3.6 to 4.3 ms with two (2 cores of an EPYC 7003, torch 2.13, best of 8 times 40 steps,
+November 2026)."""
+
+TabularSpec = TabularClassificationSpec | TabularRegressionSpec
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class TableJob:
+    """An opened table and what follows from it.
+
+    Attributes:
+        target: mean and standard deviation that a regression's targets are standardised by; None
+            for classes.
+        start: what its model starts from.
+    """
+
+    table: Table
+    preparation: Preparation
+    shape: TableShape
+    target: tuple[float, float] | None
+    start: TableStart
+
+    @property
+    def reading(self) -> TableReading:
+        """How the network reads the rows (`Work.reading`)."""
+        return TableReading.of(self.table, self.preparation, scale=self.target)
+
+    @property
+    def targets(self) -> NDArray[np.int64] | NDArray[np.float32]:
+        """Labels, or standardised values."""
+        if self.target is None:
+            return self.table.targets.astype(np.int64)
+        mean, std = self.target
+        return ((self.table.targets - mean) / std).astype(np.float32)
+
+
+def open_table(
+    order: Order, spec: TabularSpec, *, report: Report, reading: str | None = None
+) -> TableJob:
+    """Read an order's table, as its model does.
+
+    Args:
+        order: of the job.
+        spec: perhaps resolved already.
+        report: told of values that another job's model does not know.
+        reading: of the checkpoint that a run goes on from, or that is exported.
+
+    Raises:
+        TrainingFailed: it is gone, it is of another task, or there is nothing to learn from; or
+            the model cannot start from what it names.
+    """
+    task = spec.task
+    table = load_table(_locate(order))
+    index = table.index
+    if index.task != task:
+        message = f"the data set is for {index.task}, not {task}; leave task away, or name that one"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/task")
+    if not table.numeric and not table.categorical:
+        message = "the table has no numeric and no categorical column to learn from"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    if not index.num_train or not index.num_test:
+        what = "test" if index.num_train else "training"
+        message = f"the table has no {what} rows; training needs both splits"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    start = find_table_start(spec.model, order, kept=reading)
+    if start.reading is None:
+        preparation = learn_preparation(table)
+    else:
+        read = read_as(table, start.reading, whose=start.whose)
+        if start.job is not None:
+            warn_of_unlike(table, read, report)
+        table, preparation = read, start.reading.preparation
+    is_regression = task == "tabular-regression"
+    shape = TableShape(
+        num_numbers=preparation.num_numbers,
+        num_categories=[len(column.categories) for column in table.categorical],
+        num_classes=None if is_regression else len(index.classes),
+    )
+    target = (index.target_mean, index.target_std) if is_regression else None
+    if is_regression and start.reading is not None and start.reading.target == index.target:
+        # What the network gives then means what it did.
+        target = start.reading.scale
+    return TableJob(table, preparation, shape, target, start)
+
+
+def prepare_table(
+    job: TableJob,
+    order: Order,
+    spec: TabularSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    build_loss: Callable[[ResidentRows], Loss],
+    build_score: Callable[[Loss], Score],
+    is_better: Callable[[dict[str, float], dict[str, float]], bool],
+) -> Work:
+    """Make the rows ready and build the model on the device.
+
+    Args:
+        job: the opened table.
+        order: of the job.
+        spec: as it was parsed.
+        device: that it trains on.
+        report: told of what is odd about the table or the spec.
+        build_loss: of the rows, on whose counts it may depend.
+        build_score: of the loss; how the validation split is scored.
+        is_better: of two sets of metrics.
+
+    Raises:
+        TrainingFailed: the spec does not allow it.
+    """
+    _warn_of_columns(job.table, report)
+    _warn_of_target(job, report)
+    rows = ResidentRows(
+        job.table,
+        job.preparation,
+        job.targets,
+        unknown_places=job.shape.unknown_places,
+        validation_fraction=spec.training.validation_fraction,
+        device=device,
+    )
+    resolved = _resolve(spec, job, device=deny(device_facts(device), order.denied))
+    training = resolved.training
+    torch.manual_seed(training.seed)
+    model = _build_started(resolved.model, job, report).to(device)
+    loss = build_loss(rows)
+    if device.type == "cpu" and _is_small(model, training):
+        torch.set_num_threads(1)
+    _settle_batch_size(resolved, order, model, loss, rows, job.shape, device=device, report=report)
+    assert training.batch_size != "auto"
+    return Work(
+        spec=resolved,
+        plan=plan_training(training, num_train=rows.num("train")),
+        model=model,
+        batches=TrainRows(rows, batch_size=training.batch_size, seed=training.seed),
+        loss=loss,
+        evaluate=build_evaluation(
+            model,
+            rows,
+            build_score(loss),
+            batch_size=EVALUATION_BATCH,
+            autocast=partial(autocast_of, device, training.precision),
+            names=training.metrics,
+        ),
+        is_better=is_better,
+        make_exportable=partial(_exportable, model, job, resolved.model),
+        counts={split: rows.num(split) for split in ("train", "validation", "test")},
+        data_bytes=rows.size_bytes,
+        preview=build_table_preview(
+            model,
+            rows,
+            job.table,
+            target=job.target,
+            autocast=partial(autocast_of, device, training.precision),
+        ),
+        reading=job.reading.model_dump_json(),
+    )
+
+
+def open_table_subject(
+    job: TableJob, spec: TabularSpec, *, weights: Mapping[str, torch.Tensor], scoring: Scoring
+) -> Subject:
+    """The trained network with the rows that it is judged on."""
+    network = build_tabular_model(spec.model, job.shape)
+    network.load_state_dict(weights)
+    exportable = _exportable(network, job, spec.model)
+    index = job.table.index
+    preprocessing = describe_preparation(job.table, job.preparation, output=exportable.output)
+    return Subject(
+        spec=spec,
+        exportable=exportable,
+        samples=TableSamples(job.table),
+        targets=job.table.targets,
+        rows=job.table.split(validation_fraction=spec.training.validation_fraction),
+        scoring=scoring,
+        preprocessing=preprocessing,
+        texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
+        notes=index.notes,
+        held_out_test=index.held_out_test,
+        reading=job.reading.model_dump_json(),
+    )
+
+
+def _locate(order: Order) -> Path:
+    dataset = order.required_dataset
+    if dataset.kind == "builtin":
+        name = dataset.name.removeprefix("builtin:")
+        return open_builtin_table(name, cache_dir=Path(order.cache_dir))
+    if dataset.index_path is None:
+        message = f"data set {dataset.name} came without its table"
+        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
+    return Path(dataset.index_path)
+
+
+def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> TabularSpec:
+    resolved = spec.model_copy(deep=True, update={"model": job.start.model.model_copy(deep=True)})
+    options = resolved.model.options
+    if options.embedding_size == "auto":
+        options.embedding_size = auto_embedding_size(job.shape.num_categories)
+    training = resolved.training
+    training.schedule.warmup_fraction = warmup_fraction(training.schedule)
+    # Such matrices are small: casting them takes longer than bf16 saves.
+    wanted = "fp32" if training.precision == "auto" else training.precision
+    training.precision = resolve_precision(wanted, device=device)
+    if training.compile == "auto" and device.kind == "cpu":
+        # Its time goes into matrix products and random numbers, which stay what they are.
+        training.compile = "off"
+    return resolved
+
+
+def _build_started(model: TabularModel, job: TableJob, report: Report) -> TabularNetwork:
+    network = build_tabular_model(model, job.shape)
+    start = job.start
+    if start.job is not None and start.reading is not None:
+        is_same = job.target is None or start.reading.target == job.table.index.target
+        new = take_table_weights(network, start.job, is_target_same=is_same)
+        report.message(tell_start(model.pretrained, new))
+    return network
+
+
+def _is_small(model: TabularNetwork, training: Training) -> bool:
+    rows = LARGEST if training.batch_size == "auto" else training.batch_size
+    # Two for a product and its sum, forward once and backward twice.
+    return 6 * rows * sum(p.numel() for p in model.parameters()) <= SMALL_STEP_FLOPS
+
+
+def _settle_batch_size(
+    spec: TabularSpec,
+    order: Order,
+    model: TabularNetwork,
+    loss: Loss,
+    rows: ResidentRows,
+    shape: TableShape,
+    *,
+    device: torch.device,
+    report: Report,
+) -> None:
+    num_train = rows.num("train")
+    asked = spec.training.batch_size
+    settle_batch_size(
+        spec.training,
+        model=model,
+        loss=loss,
+        make_batch=partial(_first_rows, rows),
+        num_train=num_train,
+        key=tabular_architecture(spec.model, shape),
+        device=device,
+        remembered=Remembered.on(device, Path(order.cache_dir)),
+        report=report,
+        num_ranks=order.num_ranks,
+    )
+    taken = spec.training.batch_size
+    if asked not in ("auto", taken):
+        message = f"batch_size is {taken}, not {asked}: the training split has no more rows"
+        report.warning("batch_size_reduced", message)
+
+
+def _first_rows(rows: ResidentRows, num: int) -> Batch:
+    """A batch of so many rows, some of them again and again where there are fewer."""
+    train = rows.rows["train"]
+    places = torch.arange(num, device=train.device) % len(train)
+    return rows.get_batch(train[places])
+
+
+def _exportable(network: TabularNetwork, job: TableJob, model: TabularModel) -> Exportable:
+    return make_table_exportable(
+        network,
+        job.shape,
+        job.preparation,
+        target=job.target,
+        architecture=tabular_architecture(model, job.shape),
+    )
+
+
+def _warn_of_columns(table: Table, report: Report) -> None:
+    empty = [
+        *(c.name for c in table.numeric if c.minimum is None),
+        *(c.name for c in table.categorical if not c.categories),
+    ]
+    if empty:
+        message = f"columns without a value in the training split say nothing: {_few(empty)}"
+        report.warning("empty_columns", message)
+    narrow = [c.name for c in table.numeric if abs(c.std) < NARROW * abs(c.mean)]
+    constant = {c.name for c in table.numeric if c.minimum == c.maximum}
+    if coarse := [name for name in narrow if name not in constant]:
+        message = (
+            f"columns of large numbers that differ little lose digits in float32: {_few(coarse)}; "
+            "subtract what their values have in common before you register the table"
+        )
+        report.warning("coarse_columns", message)
+
+
+def _warn_of_target(job: TableJob, report: Report) -> None:
+    if job.target is None:
+        return
+    mean, std = job.target
+    if abs(std) < NARROW * abs(mean):
+        message = (
+            f"the values of {job.table.index.target} lie close together beside how large they are "
+            f"({mean:g}, give or take {std:g}): the model gives them in float32, which loses their "
+            "last digits; subtract what they have in common before you register the table"
+        )
+        report.warning("coarse_target", message)
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -1,0 +1,78 @@
+"""What the card says of a text classifier alone: how to run it, and what it reads."""
+
+from typing import Any
+
+from worker.export.target import CardTexts
+
+USAGE = """```python
+import json
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+session = onnxruntime.InferenceSession("model.onnx")
+classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+tokenizer = Tokenizer.from_file("tokenizer.json")  # cuts long texts and pads short ones
+
+
+def predict(texts):
+    encodings = tokenizer.encode_batch(texts)
+    (logits,) = session.run(
+        ["logits"],
+        {
+            "input_ids": np.array([e.ids for e in encodings], dtype=np.int64),
+            "attention_mask": np.array([e.attention_mask for e in encodings], dtype=np.int64),
+        },
+    )
+    return [classes[place] for place in logits.argmax(axis=1)]
+```"""
+
+
+def write_text_texts(
+    model: dict[str, Any],
+    *,
+    num_classes: int,
+    preprocessing: dict[str, Any],
+    facts: dict[str, Any],
+) -> CardTexts:
+    """The parts of the card that are about texts.
+
+    Args:
+        model: `model` of the resolved spec.
+        num_classes: that the model tells apart.
+        preprocessing: of the manifest.
+        facts: of the data set's tokens (`worker.trainer.text.tokens.TokenFacts`).
+    """
+    length = preprocessing["max_length"]
+    pretrained = model["pretrained"]
+    origin = (
+        f"First weights and tokenizer: `{pretrained}` ({model['initial_weights']})"
+        if pretrained
+        else "First weights: random; the tokenizer's vocabulary is that of the training texts"
+    )
+    return CardTexts(
+        does=f"sorts texts of up to {length} tokens into {num_classes} classes",
+        usage="`model.onnx` takes `input_ids` and `attention_mask`, int64 (batch, tokens), any "
+        f"number of texts of up to {length} tokens; `tokenizer.json` makes them of texts. It gives "
+        "`logits` (batch, classes); class names are in its metadata.\n\n" + USAGE,
+        preprocessing=f"`tokenizer.json`, {facts['vocabulary_size']:,} tokens"
+        f"{_tell_case(preprocessing)}; {facts['num_tokens'] / facts['num_rows']:.1f} tokens a text "
+        f"on average, {facts['longest']:,} at most{_tell_cut(facts, length)}",
+        training=[origin, "Batches: texts of about equal length, padded to the longest"],
+    )
+
+
+def _tell_case(preprocessing: dict[str, Any]) -> str:
+    match preprocessing.get("lowercase"):
+        case True:
+            return ", without upper case and accents"
+        case False:
+            return ", with upper case and accents"
+    return ""
+
+
+def _tell_cut(facts: dict[str, Any], length: int) -> str:
+    if not facts["num_truncated"]:
+        return ", none cut"
+    return f"; {facts['num_truncated']:,} of {facts['num_rows']:,} texts were cut at {length}"

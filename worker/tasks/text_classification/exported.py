@@ -1,0 +1,104 @@
+"""A text classifier as it is exported: tokens and their mask outside, logits inside.
+
+Legend of shapes: N texts, B batch, T tokens of a batch's longest text.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
+from worker.export.target import Arrays
+from worker.trainer.text.made_up import end_texts, find_end, make_up_ids
+from worker.trainer.text.network import TextClassifier
+from worker.trainer.text.tokens import Tokens
+
+IDS, MASK, OUTPUT = "input_ids", "attention_mask", "logits"
+AXES = {0: "batch", 1: "tokens"}
+TRACED_LENGTH = 8
+OTHER_LENGTH = 13
+"""Tokens of the rehearsal's texts, unless the network reads fewer."""
+
+
+def make_text_exportable(
+    network: TextClassifier, *, config: dict[str, Any], max_length: int
+) -> Exportable:
+    """Copy a network to the CPU, with made-up texts of two sizes.
+
+    Args:
+        network: as it is trained.
+        config: of the network, whole.
+        max_length: tokens that it reads at most.
+    """
+    module = copy.deepcopy(network).cpu().eval().requires_grad_(False)
+    traced, other = min(TRACED_LENGTH, max_length), min(OTHER_LENGTH, max_length)
+    return Exportable(
+        module,
+        examples=_make_up(TRACED_BATCH, traced, config),
+        others=_make_up(OTHER_BATCH, other, config),
+        output=OUTPUT,
+        architecture={"source": "transformers", **config},
+        dynamic={IDS: AXES, MASK: AXES},
+    )
+
+
+class TextSamples:
+    """Tokenised texts as samples."""
+
+    noun = "texts"
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def get(self, rows: NDArray[np.int64]) -> Arrays:
+        """Tokens and masks of some texts, each (N, T) with T that of the longest of all texts."""
+        offsets, facts = self._tokens.offsets, self._tokens.facts
+        ids = np.full((len(rows), facts.longest), facts.pad_id, dtype=np.int32)
+        mask = np.zeros((len(rows), facts.longest), dtype=np.int8)
+        for place, row in enumerate(rows):
+            some = self._tokens.ids[offsets[row] : offsets[row + 1]]
+            ids[place, : len(some)] = some
+            mask[place, : len(some)] = 1
+        return {IDS: ids, MASK: mask}
+
+    def feed(self, raw: Arrays) -> Arrays:
+        """The same as int64, without the columns that are padding in every row."""
+        longest = int(raw[MASK].sum(axis=1).max())
+        return {name: raw[name][:, :longest].astype(np.int64) for name in (IDS, MASK)}
+
+
+def preprocessing_of_texts(
+    tokens: Tokens, *, max_length: int, lowercase: bool | None
+) -> dict[str, Any]:
+    """How a text becomes the model's inputs, as JSON.
+
+    Args:
+        tokens: of the data set.
+        max_length: tokens after which a text is cut.
+        lowercase: whether case is lost; None where the pretrained tokenizer decides.
+    """
+    known = {} if lowercase is None else {"lowercase": lowercase}
+    return {
+        "inputs": [IDS, MASK],
+        "output": OUTPUT,
+        "dtype": "int64",
+        "layout": "(batch, tokens)",
+        "tokenizer": "tokenizer.json",
+        "max_length": max_length,
+        "pad_id": tokens.facts.pad_id,
+        "vocabulary_size": tokens.facts.vocabulary_size,
+        **known,
+    }
+
+
+def _make_up(num: int, length: int, config: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Texts of made-up tokens; the first one is padded to half of its length."""
+    vocabulary = int(config["vocab_size"])
+    ids = make_up_ids(num, length=length, vocabulary=vocabulary)
+    mask = torch.ones_like(ids)
+    mask[0, length // 2 :] = 0
+    ids = end_texts(ids, end=find_end(config), vocabulary=vocabulary, mask=mask)
+    return {IDS: ids.masked_fill(mask == 0, config["pad_token_id"]), MASK: mask}

@@ -1,0 +1,248 @@
+"""Behaviour of the task `text-classification`."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
+from redkiln.tasks.text_classification import (
+    FROM_SCRATCH_LR,
+    PRETRAINED_LR,
+    TextClassificationSpec,
+)
+from worker.export.scoring.classification import Classification
+from worker.export.target import Subject
+from worker.jobdir import Order
+from worker.process.event_log import Report
+from worker.tasks.text_classification.card import write_text_texts
+from worker.tasks.text_classification.exported import (
+    TextSamples,
+    make_text_exportable,
+    preprocessing_of_texts,
+)
+from worker.tasks.text_classification.previews import build_text_preview
+from worker.trainer.autotune.batch_size import reference_batch_size, scale_rate
+from worker.trainer.autotune.cpu_bf16 import settle_cpu_bf16
+from worker.trainer.autotune.probing import Probe
+from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.autotune.sizing import settle_batch_size
+from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.models.backbone import build_freezer
+from worker.trainer.optim.losses import Loss, build_classifier_loss
+from worker.trainer.plan import plan_training
+from worker.trainer.precision import deny, resolve_precision
+from worker.trainer.scoring.evaluate import evaluate_classifier
+from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
+from worker.trainer.setup import Work
+from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
+from worker.trainer.text.initial_weights import TextStart, open_start
+from worker.trainer.text.network import TextClassifier, build_network
+from worker.trainer.text.table import open_text_table
+from worker.trainer.text.trial_reading import check_ends, check_reading, takes_prepared_mask
+
+EVALUATION_BATCH = 128
+DEFAULT_RATES = (FROM_SCRATCH_LR, PRETRAINED_LR)
+METRICS = ("val/loss", "val/accuracy", "val/macro_f1")
+
+
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    report: Report,
+    reading: str | None = None,
+) -> Work:
+    """Tokenise the data, resolve the spec, and build the model on the device.
+
+    Raises:
+        TrainingFailed: the data or the spec cannot be trained on.
+    """
+    assert isinstance(spec, TextClassificationSpec)
+    fraction = spec.training.validation_fraction
+    table = open_text_table(order.required_dataset, validation_fraction=fraction)
+    start = open_start(spec, table, order, report=report, reading=reading)
+    resolved = spec.model_copy(deep=True, update={"model": start.model})
+    training, config = resolved.training, start.model.config
+    max_length = _max_length(resolved)
+    _warn_of_texts(start, max_length=max_length, report=report)
+    torch.manual_seed(training.seed)
+    model = start.build(say=report.message)
+    vocabulary_size = int(config["vocab_size"])
+    check_reading(model, max_length=max_length, vocabulary_size=vocabulary_size)
+    check_ends(model, start.tokens, table)
+    texts = ResidentTexts(
+        start.tokens,
+        table.labels,
+        rows=table.rows,
+        device=device,
+        multiple=padding_multiple(device.type),
+        is_mask_prepared=takes_prepared_mask(
+            model, max_length=max_length, vocabulary_size=vocabulary_size
+        ),
+    )
+    model = model.to(device)
+    counts = np.bincount(table.labels[table.rows["train"]], minlength=len(table.index.classes))
+    loss = build_classifier_loss(
+        training, classes=table.index.classes, counts=counts.tolist(), device=device
+    )
+    _settle(resolved, model, texts, loss, order=order, device=device, report=report)
+    assert training.batch_size != "auto"
+    autocast = partial(autocast_of, device, training.precision)
+    return Work(
+        spec=resolved,
+        plan=plan_training(training, num_train=texts.num("train")),
+        model=model,
+        batches=LengthBatches(texts, batch_size=training.batch_size, seed=training.seed),
+        loss=loss,
+        evaluate=build_evaluation(
+            model,
+            texts,
+            evaluate_classifier,
+            batch_size=EVALUATION_BATCH,
+            autocast=autocast,
+            names=METRICS,
+        ),
+        is_better=is_better_classifier,
+        make_exportable=partial(make_text_exportable, model, config=config, max_length=max_length),
+        counts={split: texts.num(split) for split in ("train", "validation", "test")},
+        data_bytes=texts.size_bytes,
+        preview=build_text_preview(model, texts, table, autocast=autocast),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
+        reading=start.reading,
+    )
+
+
+def open_subject(
+    order: Order,
+    spec: JobSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    report: Report,
+    reading: str | None = None,
+) -> Subject:
+    """The trained network with the texts that it is judged on.
+
+    Raises:
+        TrainingFailed: the data set is gone or has changed.
+    """
+    assert isinstance(spec, TextClassificationSpec)
+    fraction = spec.training.validation_fraction
+    table = open_text_table(order.required_dataset, validation_fraction=fraction)
+    start = open_start(spec, table, order, report=report, reading=reading)
+    network = build_network(spec.model.config)
+    network.load_state_dict(weights)
+    max_length, classes = _max_length(spec), table.index.classes
+    preprocessing = preprocessing_of_texts(
+        start.tokens,
+        max_length=max_length,
+        lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
+    )
+    return Subject(
+        spec=spec,
+        exportable=make_text_exportable(network, config=spec.model.config, max_length=max_length),
+        samples=TextSamples(start.tokens),
+        targets=table.labels,
+        rows=table.rows,
+        scoring=Classification(classes, metrics=("accuracy", "loss", "macro_f1")),
+        preprocessing=preprocessing,
+        texts=write_text_texts(
+            spec.model.model_dump(),
+            num_classes=len(classes),
+            preprocessing=preprocessing,
+            facts=start.tokens.facts.model_dump(),
+        ),
+        notes=table.index.notes,
+        held_out_test=table.index.held_out_test,
+        files={"tokenizer.json": start.reading.encode()},
+        reading=start.reading,
+    )
+
+
+def _max_length(spec: TextClassificationSpec) -> int:
+    assert spec.model.options.max_length != "auto"
+    return spec.model.options.max_length
+
+
+def _warn_of_texts(start: TextStart, *, max_length: int, report: Report) -> None:
+    facts = start.tokens.facts
+    if facts.num_truncated:
+        report.warning(
+            "texts_cut",
+            f"{facts.num_truncated:,} of {facts.num_rows:,} texts have more than {max_length} "
+            "tokens; what is behind them is not read (model.options.max_length)",
+        )
+    if facts.num_empty:
+        report.warning(
+            "texts_empty",
+            f"{facts.num_empty:,} of {facts.num_rows:,} texts have no token that the tokenizer "
+            "knows of; the model sees nothing of them",
+        )
+
+
+def _settle(
+    resolved: TextClassificationSpec,
+    model: TextClassifier,
+    texts: ResidentTexts,
+    loss: Loss,
+    *,
+    order: Order,
+    device: torch.device,
+    report: Report,
+) -> None:
+    """Resolve what is left at `auto`: by rules, or by measuring on texts of the usual length."""
+    training = resolved.training
+    num_train = texts.num("train")
+    length = texts.usual_length
+    remembered = Remembered.on(device, Path(order.cache_dir))
+    config = resolved.model.config
+    # The number of classes makes no difference, and every data set has another one.
+    shape = {name: value for name, value in config.items() if name != "num_labels"}
+    key = {"model": shape, "length": length}
+    make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
+    asked = training.batch_size
+    usual: int = reference_batch_size(num_train) if asked == "auto" else asked
+    training.schedule.warmup_fraction = warmup_fraction(training.schedule, falling=FALLING_WARMUP)
+    if training.compile == "auto":
+        # Batches have many shapes, each of which would be compiled.
+        training.compile = "off"
+
+    is_open = training.precision == "auto" and device.type == "cpu"
+    facts = deny(device_facts(device, patches=order.patches), order.denied)
+    training.precision = resolve_precision(training.precision, device=facts)
+    if is_open and training.precision == "bf16":
+        settle_cpu_bf16(
+            Probe(model, loss, make_batch, training, device),
+            num_train=num_train,
+            key=key,
+            remembered=remembered,
+            report=report,
+        )
+    settle_batch_size(
+        training,
+        model=model,
+        loss=loss,
+        make_batch=make_batch,
+        num_train=num_train,
+        key=key,
+        device=device,
+        remembered=remembered,
+        report=report,
+        num_ranks=order.num_ranks,
+    )
+    assert training.batch_size != "auto"
+    if asked == "auto" and training.optimizer.lr in DEFAULT_RATES:
+        training.optimizer.lr = scale_rate(
+            training.optimizer.lr, batch_size=training.batch_size, reference=usual
+        )
+        report.message(f"lr is {training.optimizer.lr:g}, by the batch")
+    if asked not in ("auto", training.batch_size):
+        message = f"batch_size is {training.batch_size}, not {asked}: there are no more texts"
+        report.warning("batch_size_reduced", message)
+    if training.precision == "fp16" and device.type == "cpu":
+        message = "fp16 on a CPU trains, and takes many times as long as fp32"
+        report.warning("fp16_on_cpu", message)

@@ -1,0 +1,1 @@
+"""Where images come from: archives, folders, arrays, built-in and public sets."""

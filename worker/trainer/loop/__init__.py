@@ -1,0 +1,1 @@
+"""The training loop: what it counts, saves, restores and when it stops."""

@@ -1,0 +1,83 @@
+"""What a run says of itself while it trains: points of its curves, and how far it is."""
+
+import math
+
+from redkiln.status import Phase
+from redkiln.views.job import Progress
+from worker.process.event_log import Report
+from worker.trainer.insight.insight import Insight
+from worker.trainer.loop.speed import Speed
+from worker.trainer.loop.state import TrainingState
+from worker.trainer.plan import Plan
+
+
+class Account:
+    """Points and progress of a run.
+
+    Args:
+        plan: its steps and epochs.
+        state: of the training; points are kept in its history, too.
+        report: hears all of it.
+        insight: adds what it has seen meanwhile.
+
+    Attributes:
+        speed: of the training.
+    """
+
+    def __init__(
+        self, plan: Plan, state: TrainingState, *, report: Report, insight: Insight
+    ) -> None:
+        self.speed = Speed()
+        self._plan = plan
+        self._state = state
+        self._report = report
+        self._insight = insight
+
+    @property
+    def seconds(self) -> float:
+        """Of training so far, all processes together."""
+        return self._report.settle().get(Phase.TRAINING, 0.0)
+
+    def begin(self) -> None:
+        """Steps are made from now on."""
+        self.speed.begin(seconds=self.seconds)
+
+    def add_point(self, name: str, value: float, *, step: int | None = None) -> None:
+        """A curve's next point; at the present step if none is given."""
+        step = self._state.step if step is None else step
+        self._state.history.add(name, step, value)
+        self._report.add_point(name, step, value)
+
+    def say(self, *, lr: float, batch_size: int) -> None:
+        """Say how far the run is.
+
+        Args:
+            lr: of the next step.
+            batch_size: samples of a step.
+        """
+        plan, step = self._plan, self._state.step
+        is_new = self.speed.measure(step, seconds=self.seconds, batch_size=batch_size)
+        if is_new and self.speed.samples_per_second is not None:
+            self._report.add_point("samples_per_second", step, self.speed.samples_per_second)
+            self._report.add_point("lr", step, lr)
+        progress = Progress(
+            epoch=min(plan.epochs, step // plan.steps_per_epoch + 1),
+            epochs=plan.epochs,
+            step=step,
+            steps=plan.steps,
+            fraction=step / plan.steps,
+            samples_per_second=self.speed.samples_per_second,
+            eta_seconds=self.speed.eta_seconds(
+                step, steps=plan.steps, steps_per_epoch=plan.steps_per_epoch
+            ),
+            metrics={**self._state.history.newest(), "lr": lr},
+        )
+        self._report.progress(self._insight.complete(progress))
+
+    def close_epoch(self) -> None:
+        """One line of the log for an epoch that is evaluated."""
+        plan, step = self._plan, self._state.step
+        newest = self._state.history.newest()
+        values = ", ".join(f"{name} {value:.4g}" for name, value in newest.items())
+        epoch = math.ceil(step / plan.steps_per_epoch)
+        self._report.log(f"epoch {epoch}/{plan.epochs}, step {step}/{plan.steps}: {values}")

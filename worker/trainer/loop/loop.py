@@ -1,0 +1,390 @@
+"""The training loop: steps, evaluation after each epoch, checkpoints, and what it says meanwhile.
+
+The device is never waited for within a step: losses stay there until progress is due, and are read
+together. Everything that the next step depends on is in a checkpoint, so a run that goes on from
+one makes the same numbers as a run that was never interrupted (same machine, same threads). All of
+it is in one file because the order of these things is what there is to understand.
+
+Words: a step is one optimiser update, counted from 1 in all that is reported; `place` is a batch's
+place within its epoch, counted from 0.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import nn
+
+from redkiln.events import EventKind
+from redkiln.spec.schedule import learning_rate
+from redkiln.status import Phase
+from redkiln.views.job import PreviewNote
+from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore
+from worker.checkpoints.history import History, LossCurve
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped
+from worker.results.efficiency import Efficiency
+from worker.results.findings import FirstSteps
+from worker.trainer.guard.guard import Guard
+from worker.trainer.insight.insight import Insight
+from worker.trainer.insight.pace import find_slow_loader, reads_images
+from worker.trainer.loop.account import Account
+from worker.trainer.loop.losses import Losses
+from worker.trainer.loop.patience import Patience
+from worker.trainer.loop.saving import Saving, say_diverged
+from worker.trainer.loop.state import TrainingState
+from worker.trainer.optim import rollback
+from worker.trainer.optim.ema import Ema
+from worker.trainer.optim.gradients import Gradients
+from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
+from worker.trainer.optim.scaling import LossScaling
+from worker.trainer.ranks.distributed import ALONE, Ranks
+from worker.trainer.setup import Work
+
+
+class Loop:
+    """Trains a prepared job, in as many calls of `advance` as one likes.
+
+    Attributes:
+        first_step_at: when the first step in this process was made.
+        efficiency: how well `run` used the machine.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        store: CheckpointStore,
+        report: Report,
+        device: torch.device,
+        should_stop: Callable[[], bool],
+        insight: Insight,
+        guard: Guard | None = None,
+        may_recompute: bool = False,
+        forward: Callable[..., Any] | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        self.first_step_at: datetime | None = None
+        self.efficiency: Efficiency | None = None
+        self._work = work
+        self._training = work.spec.training
+        self._plan = work.plan
+        self._store = store
+        self._report = report
+        self._device = device
+        self._should_stop = should_stop
+        self._insight = insight
+        self._guard = guard
+        self._optimizer = build_optimizer(work.model, self._training.optimizer)
+        self._scaling = LossScaling(
+            work.model, self._optimizer, is_on=self._training.precision == "fp16"
+        )
+        self._gradients = Gradients(
+            work,
+            self._training,
+            scaling=self._scaling,
+            device=device,
+            on_change=self._tell_change,
+            may_recompute=may_recompute,
+            forward=forward,
+            ranks=ranks,
+        )
+        self._ranks = ranks
+        self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
+        decay = self._training.ema
+        self._ema = None if decay is None else Ema(work.model, decay=decay)
+        self._state = TrainingState(
+            model=work.model,
+            optimizer=self._optimizer,
+            scaling=self._scaling,
+            curve=LossCurve(steps=self._plan.steps),
+            ema=self._ema,
+            device=device,
+            reading=work.reading,
+        )
+        self._patience = Patience(self._training)
+        self._is_stalled = False
+        self._saving = Saving(
+            work,
+            self._state,
+            store=store,
+            report=report,
+            insight=insight,
+            is_writer=ranks.is_first,
+        )
+        self._account = Account(self._plan, self._state, report=report, insight=insight)
+        self._losses = Losses(
+            self._state, ranks=ranks, pace=work.batches.pace, account=self._account, store=store
+        )
+        # From here on nothing but training draws from the global generator (dropout does).
+        torch.manual_seed(self._training.seed)
+        work.model.train()
+
+    @property
+    def step(self) -> int:
+        """Optimiser updates made."""
+        return self._state.step
+
+    @property
+    def history(self) -> History:
+        """Every metric's points so far."""
+        return self._state.history
+
+    @property
+    def best_metrics(self) -> dict[str, float] | None:
+        """Of the best evaluation so far."""
+        return self._state.best_metrics
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on where a checkpoint was made."""
+        self._losses.forget()
+        self._state.restore(checkpoint)
+        self._account.speed.restart(self.step)
+        self._is_stalled = self._patience.is_over(self.history)
+        self._saving.note_restored()
+
+    def forget_best(self) -> None:
+        """The best checkpoint so far is not there any more: the next evaluation is the best."""
+        self._state.best_metrics = None
+
+    @property
+    def first_steps(self) -> FirstSteps | None:
+        """What the guard found in the first steps of this process; None on a CPU."""
+        return None if self._guard is None else self._guard.found
+
+    def find_advice(self) -> list[str]:
+        """What would make training faster, by what was measured in this process."""
+        speed = self._account.speed
+        slow_loader = find_slow_loader(
+            self._work.batches.pace,
+            steps=self.step - speed.began_step,
+            seconds=self._account.seconds - speed.began_seconds,
+            has_images=reads_images(self._work.spec),
+        )
+        return [slow_loader] if slow_loader else []
+
+    @property
+    def newest_preview(self) -> PreviewNote | None:
+        """The newest sample predictions."""
+        return self._insight.newest_preview
+
+    def _make_bare_step(self) -> Callable[[], None]:
+        epoch, place = divmod(self.step - 1, self._plan.steps_per_epoch)
+        inputs, targets = self._work.batches.get(epoch, place)
+
+        def step() -> None:
+            self._gradients.compute_as_it_is(inputs, targets)
+            self._scaling.step()
+            self._optimizer.zero_grad(set_to_none=True)
+
+        return step
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every step is made, or a metric has ceased to improve."""
+        return self.step >= self._plan.steps or self._is_stalled
+
+    def run(self) -> None:
+        """Train to the end.
+
+        Raises:
+            Stopped: it was asked to; the newest state is checkpointed.
+            TrainingFailed: the loss is not a number any more.
+        """
+        while self.advance(self._plan.steps):
+            pass
+        self._insight.close()
+        # Behind the last step, for it makes further ones; before the batches are closed.
+        self.efficiency = self._insight.judge(self._make_bare_step)
+
+    def advance(self, max_steps: int) -> bool:
+        """Make up to `max_steps` steps, with the evaluations and checkpoints that fall due.
+
+        Returns:
+            Whether there is more to do.
+        """
+        last = min(self.step + max_steps, self._plan.steps)
+        while True:
+            try:
+                return self._advance_to(last)
+            except TrainingFailed as error:
+                self._roll_back(error)
+
+    def _advance_to(self, last: int) -> bool:
+        self._report.enter(Phase.TRAINING)
+        self._account.begin()
+        if self._training.on_divergence == "rollback" and not self._saving.has_any:
+            # There must be something to go back to, before the first step too.
+            self._save(is_best=False, metrics={})
+        while True:
+            if self._is_epoch_over():
+                self._close_epoch()
+            if any(self._stopping(self._should_stop())):
+                self._save_and_stop()
+            if self.step >= last or self.is_done:
+                return not self.is_done
+            with self._insight.step(self.step + 1, self._account.speed), self._watched():
+                self._train_step()
+            self._keep_books()
+
+    def _roll_back(self, error: TrainingFailed) -> None:
+        """Go on from the last good checkpoint with a lower rate, or raise what went wrong."""
+        state, training = self._state, self._training
+        num_rollbacks = state.num_rollbacks
+        if not rollback.may_roll_back(error.failure, training, num_rollbacks=num_rollbacks):
+            raise error
+        good = self._store.manifests()
+        checkpoint = self._store.load_newest(good[-1].name)[0] if good else None
+        if checkpoint is None:
+            raise error
+        manifest = checkpoint.manifest
+        self._insight.leave_steps(self._account.speed)
+        self._optimizer.zero_grad(set_to_none=True)
+        self.restore(checkpoint)
+        self._report.undo_after(self.step)
+        self._ranks.wait()  # saving replaces what others may still read
+        state.num_rollbacks = num_rollbacks + 1
+        training.optimizer.lr *= rollback.FACTOR
+        text = rollback.describe_rollback(
+            error.failure,
+            step=self.step,
+            lr=training.optimizer.lr,
+            num_rollbacks=state.num_rollbacks,
+        )
+        self._report.warning("rolled_back", text)
+        self._tell_spec()
+        # Saved with the new rate: a run that is interrupted now goes on in the same way.
+        self._save(is_best=manifest.is_best, metrics=manifest.metrics)
+
+    def _watched(self) -> AbstractContextManager[None]:
+        if self._guard is None:
+            return nullcontext()
+        return self._guard.step(self._optimizer, is_last=self.step + 1 == self._plan.steps)
+
+    def _train_step(self) -> None:
+        epoch, place = divmod(self.step, self._plan.steps_per_epoch)
+        inputs, targets = self._work.batches.get(epoch, place)
+        if self._guard is not None:
+            self._guard.check_batch(inputs, targets)
+        if self._work.freezer is not None:
+            self._work.freezer.apply(epoch)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        self._ranks.begin_step(seed=self._training.seed, step=self.step)
+        self._losses.add(self._gradients.compute(inputs, targets))
+        if self._training.clip_norm is not None:
+            self._scaling.unscale()
+            nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
+        if self._work.freezer is not None:
+            admit_thawed(self._optimizer)
+        self._scaling.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._ema is not None:
+            self._ema.update(self._work.model)
+        self._state.step += 1
+        if self.first_step_at is None:
+            self.first_step_at = datetime.now(UTC)
+
+    def _tell_change(self, text: str) -> None:
+        self._report.warning("out_of_memory", f"step {self.step + 1}: {text}")
+        self._tell_spec()
+
+    def _tell_spec(self) -> None:
+        spec = self._work.spec.model_dump(mode="json")
+        self._report.write(EventKind.RESOLVED, spec=spec)
+
+    def _learning_rate(self) -> float:
+        training = self._training
+        steps = self._plan.steps
+        return learning_rate(
+            training.schedule, start=training.optimizer.lr, step=self.step, steps=steps
+        )
+
+    def _keep_books(self) -> None:
+        is_progress_due, is_checkpoint_due = self._due(
+            self._report.is_progress_due(), self._saving.is_due
+        )
+        if is_progress_due:
+            self._losses.read()
+            self._say_progress()
+        elif self._losses.are_many:
+            self._losses.read()
+        if is_checkpoint_due and not self._is_epoch_over():
+            self._insight.leave_steps(self._account.speed)
+            self._save(is_best=False, metrics={})
+
+    def _is_epoch_over(self) -> bool:
+        at_end = self.step % self._plan.steps_per_epoch == 0 or self.step == self._plan.steps
+        return at_end and self.step != self._state.evaluated_step
+
+    def _close_epoch(self) -> None:
+        """Evaluate, and checkpoint what was trained."""
+        self._losses.read()
+        self._insight.leave_steps(self._account.speed)
+        metrics: dict[str, float] | None = {}
+        if self._work.evaluate is not None:
+            self._report.enter(Phase.EVALUATING)
+            if self._ranks.is_first:
+                with self._averaged():
+                    metrics = self._work.evaluate(should_stop=self._should_stop_scoring)
+            metrics = self._ranks.tell(metrics)
+            self._report.enter(Phase.TRAINING)
+        if metrics is None:
+            self._save_and_stop()
+            return
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                what = f"{name} is {value} after step {self.step}"
+                raise say_diverged(what, self.step, self._store)
+            self._account.add_point(name, value)
+        if self._scaling.is_on:
+            self._account.add_point("skipped_steps", self._scaling.num_skipped)
+        is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
+        if is_best:
+            self._state.best_metrics = metrics
+        self._state.evaluated_step = self.step
+        self._save(is_best=is_best, metrics=metrics)
+        if self._insight.is_preview_due():
+            with self._averaged():
+                self._insight.show_samples(self.step)
+        self._account.close_epoch()
+        self._is_stalled = self._patience.is_over(self.history)
+        if self._is_stalled:
+            self._report.message(self._patience.explain(self.history, epochs=self._plan.epochs))
+        if self._report.is_progress_due() or self.is_done:
+            self._say_progress()
+
+    def _should_stop_scoring(self) -> bool:
+        """Asked before each batch: what is said of it tells a long pass from one that hangs."""
+        if self._report.is_progress_due():
+            self._say_progress()
+        return self._should_stop()
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._ema is None else self._ema.applied_to(self._work.model)
+
+    def _beats_best(self, metrics: dict[str, float]) -> bool:
+        assert self.best_metrics is not None
+        return self._work.is_better(metrics, self.best_metrics)
+
+    def _say_progress(self) -> None:
+        batch_size = self._training.batch_size
+        assert batch_size != "auto"
+        self._account.say(lr=self._learning_rate(), batch_size=batch_size)
+
+    def _save_and_stop(self) -> None:
+        self._losses.read()
+        if not self._saving.is_current:
+            self._save(is_best=False, metrics={}, is_leaving=True)
+        self._report.flush_points()
+        raise Stopped
+
+    def _save(
+        self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool = False
+    ) -> None:
+        self._losses.read()
+        self._saving.save(is_best=is_best, metrics=metrics, is_leaving=is_leaving)

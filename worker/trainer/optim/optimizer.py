@@ -1,0 +1,96 @@
+"""Optimisers of a spec, and their state as named tensors."""
+
+import torch
+from torch import nn
+
+from redkiln.spec.job_spec import AdamW, Muon, Optimizer
+from worker.trainer.optim.muon import MuonWithAdamW, from_matrix, to_matrix
+
+AnyOptimizer = torch.optim.Optimizer | MuonWithAdamW
+
+
+def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
+    """The spec's optimiser over all parameters that are trained, in fused kernels where there are.
+
+    A parameter that needs no gradient is left out.
+    """
+    if isinstance(settings, Muon):
+        return MuonWithAdamW(model, settings)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if isinstance(settings, AdamW):
+        return torch.optim.AdamW(
+            parameters,
+            lr=settings.lr,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+    return torch.optim.SGD(
+        parameters,
+        lr=settings.lr,
+        momentum=settings.momentum,
+        nesterov=settings.nesterov and settings.momentum > 0,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+
+
+def admit_thawed(optimizer: AnyOptimizer) -> None:
+    """Let parameters join that have gradients for the first time, later than others.
+
+    Torch's fused SGD takes a momentum of every parameter or of none. One of zeros makes the numbers
+    of a first step.
+    """
+    if not isinstance(optimizer, torch.optim.SGD):
+        return
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            state = optimizer.state[parameter]
+            if parameter.grad is not None and state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, torch.Tensor]:
+    """The optimiser's state as `<parameter>/<key>`; keys without a tensor are left out.
+
+    Moments have their parameter's shape, however the optimiser keeps them.
+    """
+    return {
+        f"{name}/{key}": from_matrix(parameter, value)
+        if _is_matrix_of(parameter, optimizer)
+        else value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def load_optimizer_tensors(
+    model: nn.Module, optimizer: AnyOptimizer, tensors: dict[str, torch.Tensor]
+) -> None:
+    """Put saved state back, laid out in memory as the parameters are; other state is forgotten.
+
+    Raises:
+        KeyError: a tensor belongs to no parameter of the model.
+    """
+    parameters = dict(model.named_parameters())
+    for parameter in parameters.values():
+        if parameter.requires_grad:
+            optimizer.state[parameter].clear()
+    for path, tensor in tensors.items():
+        name, _, key = path.rpartition("/")
+        parameter = parameters[name]
+        if tensor.shape == parameter.shape:
+            # A fused kernel walks through memory: moments must lie as their weights do.
+            value = torch.empty_like(parameter).copy_(tensor)
+            if _is_matrix_of(parameter, optimizer):
+                value = to_matrix(parameter, value)
+        else:
+            # A number of steps; or a convolution's momentum as earlier releases saved Muon's: as a
+            # matrix, which is right in the layout that it was made in.
+            value = tensor.to(parameter.device)
+        optimizer.state[parameter][key] = value
+
+
+def _is_matrix_of(parameter: nn.Parameter, optimizer: AnyOptimizer) -> bool:
+    return isinstance(optimizer, MuonWithAdamW) and optimizer.has_matrix_of(parameter)

@@ -1,0 +1,1 @@
+"""How a split is scored, and which score is better."""

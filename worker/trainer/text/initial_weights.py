@@ -1,0 +1,327 @@
+"""What a text model starts from: its tokenizer, the data set's tokens, and its first weights.
+
+The tokenizer comes first, because the network's vocabulary follows from it; the network is built
+when the tokens are there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redkiln.failure import FailureCode
+from redkiln.spec.job_weights import is_job
+from redkiln.tasks.text_classification import Model, TextClassificationSpec
+from redkiln.views.job import Progress
+from worker.jobdir import Order
+from worker.process.event_log import Report
+from worker.process.failed import TrainingFailed
+from worker.trainer.models.backbone import find_head
+from worker.trainer.models.from_job import (
+    JobCheckpoint,
+    open_job_checkpoint,
+    refuse_start,
+    take_weights,
+    tell_start,
+)
+from worker.trainer.models.hub import (
+    TOKENIZER,
+    PretrainedFiles,
+    check_pinned,
+    fetch_pretrained,
+    hash_files,
+)
+from worker.trainer.text.made_up import find_end
+from worker.trainer.text.network import (
+    TextClassifier,
+    build_network,
+    describe_network,
+    describe_pretrained,
+    describe_successor,
+    load_network,
+)
+from worker.trainer.text.table import TextTable
+from worker.trainer.text.tokenizer import (
+    FILE,
+    KIND,
+    PAD_ID,
+    load_tokenizer,
+    parse_tokenizer,
+    train_tokenizer,
+)
+from worker.trainer.text.tokens import Tokens, open_tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+LARGEST_AUTO_LENGTH = 256
+AUTO_NAME = "distilbert"
+LARGEST_TRAINED_ON = 200_000
+"""Texts that a tokenizer is trained on; of more it would learn the same words."""
+
+
+@dataclass(frozen=True)
+class TextStart:
+    """A text model before its network is built.
+
+    Attributes:
+        model: of the spec, with nothing left at `auto` and its whole configuration.
+        tokens: of the data set.
+        folder: holds pretrained weights that are still to be loaded.
+        job: holds another job's, likewise.
+    """
+
+    model: Model
+    tokens: Tokens
+    folder: Path | None = None
+    job: JobCheckpoint | None = None
+
+    @property
+    def reading(self) -> str:
+        """The tokenizer, as its file has it (`Work.reading`)."""
+        return self.tokens.tokenizer_path.read_text(encoding="utf-8")
+
+    def build(self, *, say: Callable[[str], None]) -> TextClassifier:
+        """The network with its first weights, on the CPU; random ones follow the generator.
+
+        Raises:
+            TrainingFailed: configuration and weights contradict each other.
+        """
+        if self.folder is not None:
+            return load_network(self.model.config, self.folder)
+        network = build_network(self.model.config)
+        if self.job is not None:
+            new = take_weights(
+                network,
+                self.job,
+                head=find_head(network),
+                remedy="leave the sizes of the network out of model.config",
+                pointer="/model/config",
+            )
+            say(tell_start(self.model.pretrained, new))
+        return network
+
+
+def open_start(
+    spec: TextClassificationSpec,
+    table: TextTable,
+    order: Order,
+    *,
+    report: Report,
+    reading: str | None = None,
+) -> TextStart:
+    """Settle the architecture, and tokenise the data set unless that was done before.
+
+    Args:
+        spec: perhaps resolved already, on the way to an export or in a resumed run.
+        table: of the texts.
+        order: of the job.
+        report: told what takes time.
+        reading: of the checkpoint that a run goes on from, or that is exported.
+
+    Raises:
+        TrainingFailed: the model is not to be had, or its parts contradict each other.
+    """
+    model, num_classes = spec.model.model_copy(deep=True), len(table.index.classes)
+    if model.pretrained is None:
+        return _start_afresh(spec, table, order, report=report, reading=reading)
+    if reading is None and is_job(model.pretrained):
+        job = open_job_checkpoint(model.pretrained, order)
+        model = _succeed(model, job, num_classes=num_classes)
+        tokens = _open_given_tokens(
+            model, table, order, lambda: _parse(job.reading, model), report=report
+        )
+        return TextStart(model, tokens, job=job)
+    # A resolved spec that is submitted again takes the weights again.
+    is_settled = reading is not None or (order.resume is not None and bool(model.initial_weights))
+    files = None if is_settled else _fetch(model, order, report)
+    if files is not None:
+        model.config = describe_pretrained(files.folder, model, num_classes=num_classes)
+        model.name = model.config["model_type"]
+        origin = files.revision or f"sha256 {_hash(files)}"
+        check_pinned(model.initial_weights, origin, name=str(model.pretrained))
+        model.initial_weights = origin
+        model.options.max_length = _find_max_length(model)
+
+    def build() -> "Tokenizer":
+        if reading is not None:
+            return _parse(reading, model)
+        folder = (files or _fetch(model, order, report)).folder
+        return load_tokenizer(
+            folder, max_length=_max_length(model), pad_id=model.config["pad_token_id"]
+        )
+
+    tokens = _open_given_tokens(model, table, order, build, report=report)
+    return TextStart(model, tokens, folder=files.folder if files else None)
+
+
+def _start_afresh(
+    spec: TextClassificationSpec,
+    table: TextTable,
+    order: Order,
+    *,
+    report: Report,
+    reading: str | None,
+) -> TextStart:
+    model = spec.model.model_copy(deep=True)
+    model.name = AUTO_NAME if model.name == "auto" else model.name
+    if model.options.max_length == "auto":
+        model.options.max_length = LARGEST_AUTO_LENGTH
+    fraction = spec.training.validation_fraction
+    tokens = _open_own_tokens(
+        model, table, order, fraction=fraction, report=report, reading=reading
+    )
+    model.config = describe_network(
+        model,
+        max_length=model.options.max_length,
+        num_classes=len(table.index.classes),
+        vocabulary_size=tokens.facts.vocabulary_size,
+    )
+    return TextStart(model, replace(tokens, end_id=find_end(model.config)))
+
+
+def _succeed(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
+    """The other job's model, with what the spec has otherwise and a head for these classes."""
+    theirs = job.parse_model(Model)
+    if model.name not in ("auto", theirs.name):
+        message = f"{job.job_id} trained a {theirs.name}, not a {model.name}; leave model.name away"
+        raise refuse_start(message, "/model/name")
+    found = theirs.model_copy(deep=True)
+    found.pretrained = model.pretrained
+    found.initial_weights = job.find_origin(model.initial_weights)
+    found.config = describe_successor(theirs.config, model.config, num_classes=num_classes)
+    if model.options.max_length != "auto":
+        found.options.max_length = model.options.max_length
+    return found
+
+
+def _open_own_tokens(
+    model: Model,
+    table: TextTable,
+    order: Order,
+    *,
+    fraction: float,
+    report: Report,
+    reading: str | None,
+) -> Tokens:
+    options = model.options
+    assert options.max_length != "auto"
+    settings: dict[str, Any] = {
+        "vocabulary_size": options.vocabulary_size,
+        "max_length": options.max_length,
+        "lowercase": options.lowercase,
+    }
+
+    def build() -> "Tokenizer":
+        if reading is not None:
+            # Training it again would give the same.
+            return parse_tokenizer(reading, max_length=settings["max_length"], pad_id=PAD_ID)
+        report.message("training a tokenizer on the training texts")
+        train = table.rows["train"]
+        step = -(-len(train) // LARGEST_TRAINED_ON)
+        return train_tokenizer(table.iter_some(train[::step]), **settings)
+
+    description = {"kind": KIND, **settings, "validation_fraction": fraction}
+    return _open(table, order, description, build, report)
+
+
+def _open_given_tokens(
+    model: Model,
+    table: TextTable,
+    order: Order,
+    build: "Callable[[], Tokenizer]",
+    *,
+    report: Report,
+) -> Tokens:
+    """The tokens of a tokenizer that comes with first weights."""
+    max_length = _max_length(model)
+    description = {
+        "pretrained": model.pretrained,
+        "initial_weights": model.initial_weights,
+        "max_length": max_length,
+        "pad_id": model.config["pad_token_id"],
+    }
+    tokens = _open(table, order, description, build, report)
+    known, needed = model.config["vocab_size"], tokens.facts.vocabulary_size
+    if len(tokens.ids) and int(tokens.ids.max()) >= known:
+        message = (
+            f"the tokenizer of {model.pretrained} has {needed:,} tokens and its network knows "
+            f"{known:,}; they do not belong together"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
+    return replace(tokens, end_id=find_end(model.config))
+
+
+def _open(
+    table: TextTable,
+    order: Order,
+    description: dict[str, Any],
+    build: "Callable[[], Tokenizer]",
+    report: Report,
+) -> Tokens:
+    total = len(table.labels)
+    was_made = False
+
+    def on_progress(done: int) -> None:
+        nonlocal was_made
+        was_made = True
+        if report.is_progress_due():
+            metrics = {"tokenize/texts": float(done), "tokenize/total": float(total)}
+            report.progress(Progress(metrics=metrics))
+
+    tokens = open_tokens(
+        table.iter_blocks,
+        fingerprint=table.fingerprint,
+        description=description,
+        build_tokenizer=build,
+        cache_dir=Path(order.cache_dir),
+        on_progress=on_progress,
+    )
+    facts = tokens.facts
+    if was_made:
+        report.message(
+            f"tokenised {facts.num_rows:,} texts: {facts.num_tokens:,} tokens of a vocabulary of "
+            f"{facts.vocabulary_size:,}"
+        )
+    return tokens
+
+
+def _parse(content: str, model: Model) -> "Tokenizer":
+    try:
+        return parse_tokenizer(
+            content, max_length=_max_length(model), pad_id=model.config["pad_token_id"]
+        )
+    except ValueError as error:
+        message = f"the tokenizer of {model.pretrained} cannot be read: {error}"
+        raise refuse_start(message) from error
+
+
+def _max_length(model: Model) -> int:
+    assert model.options.max_length != "auto"
+    return model.options.max_length
+
+
+def _fetch(model: Model, order: Order, report: Report) -> PretrainedFiles:
+    assert model.pretrained is not None
+    return fetch_pretrained(
+        model.pretrained,
+        models_dir=order.resolved_models_dir,
+        cache_dir=Path(order.cache_dir),
+        say=report.message,
+        also=TOKENIZER,
+        pinned=model.initial_weights,
+    )
+
+
+def _find_max_length(model: Model) -> int:
+    readable = model.config.get("max_position_embeddings")
+    if model.options.max_length != "auto":
+        return model.options.max_length
+    if isinstance(readable, int) and readable > 0:
+        return min(LARGEST_AUTO_LENGTH, readable)
+    return LARGEST_AUTO_LENGTH
+
+
+def _hash(files: PretrainedFiles) -> str:
+    tokenizer = files.folder / FILE
+    return hash_files((*files.weights, *([tokenizer] if tokenizer.exists() else [])))
