@@ -1,0 +1,43 @@
+"""docs/faults.md names tests that exist, and says honestly where there is none."""
+
+import difflib
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "faults.md"
+NUM_FAULTS = 44
+PROOFS = ("**processes**", "**in process**", "**in part**", "**none yet**")
+ROWS = re.findall(r"^\| (\d+) \|(.*)\|$", PAGE.read_text(), re.M)
+NAMED = re.compile(r"`(test_\w+)\.py::(\w+)`")
+
+
+@cache
+def find_tests(stem):
+    """Names of the tests in all files with this stem, wherever they are."""
+    sources = [path.read_text() for path in TESTS.rglob(f"{stem}.py")]
+    assert sources, f"there is no {stem}.py below tests/"
+    pattern = re.compile(r"^(?:def (test_\w+)|(Test\w+) =)", re.M)
+    return {a or b for source in sources for a, b in pattern.findall(source)}
+
+
+def test_every_fault_has_its_row():
+    assert [int(number) for number, _ in ROWS] == list(range(1, NUM_FAULTS + 1))
+
+
+@pytest.mark.parametrize(("number", "row"), ROWS, ids=[number for number, _ in ROWS])
+def test_a_row_names_tests_that_exist_or_says_that_there_is_none(number, row):
+    fault, seen, guaranteed, proof = (cell.strip() for cell in row.split(" | "))
+    assert fault
+    assert seen
+    assert guaranteed
+    assert proof.startswith(PROOFS)
+    named = NAMED.findall(proof)
+    assert bool(named) != proof.startswith("**none yet**")
+    for stem, name in named:
+        known = find_tests(stem)
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0)
+        assert name in known, f"{stem}.py has no {name}; was it renamed to {nearest}?"
