@@ -1,9 +1,11 @@
 """The real stack with short times, and ways to look at it and to break it."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -28,6 +30,27 @@ SHORT_TIMES = {
     "REDKILN_CANCEL_GRACE_SECONDS": "2",
     "REDKILN_SHUTDOWN_GRACE_SECONDS": "10",
 }
+FAKE_TRAINER = (sys.executable, "-S", str(ROOT / "tests/worker/agent/fake_trainer.py"))
+FAKES = {
+    f"REDKILN_{name.upper()}_COMMAND": json.dumps([*FAKE_TRAINER, what])
+    for name, what in (("trainer", "train"), ("export", "export"), ("inventory", "inventory"))
+}
+"""Everything is real but what imports torch: a job of the fakes takes 0.2 s of CPU time, not 12."""
+
+
+SITES = {
+    "shared_site": "fakes",
+    "shared_real_site": "real",
+    "shared_scripts": "scripts",
+}
+"""Stacks that the tests of several files share: they run on one worker of xdist."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        names = [SITES[name] for name in getattr(item, "fixturenames", ()) if name in SITES]
+        if "tests/integration" in str(item.path):
+            item.add_marker(pytest.mark.xdist_group(names[0] if names else item.path.stem))
 
 
 class Site:
@@ -66,6 +89,11 @@ class Site:
         self.wait_for(lambda: self.client.job(job_id).phase == "training")
         self.wait_for(lambda: len(self.committed_steps(job_id)) >= checkpoints)
         return self.client.job(job_id).progress.step
+
+    def losses(self, job_id):
+        """The training loss of every step."""
+        (series,) = self.client.metrics(job_id, names=["train/loss"], max_points=100_000)
+        return dict(zip(series.steps, series.values, strict=True))
 
     def events(self, job_id, kind):
         return [event for event in self.client.events(job_id) if event.kind == kind]
@@ -119,8 +147,19 @@ class Site:
         self.client.close()
 
 
-def start_site(tmp_path_factory, **environment):
-    stack = Stack(tmp_path_factory.mktemp("state"), environment={**SHORT_TIMES, **environment})
+def start_site(tmp_path_factory, *, trainer_cache=None, **environment):
+    """Start a stack.
+
+    Args:
+        trainer_cache: Folder of decoded sets and rehearsal verdicts that its worker shares.
+        environment: Further settings of its parts.
+    """
+    state_dir = tmp_path_factory.mktemp("state")
+    if trainer_cache is not None:
+        cache = state_dir / "worker" / "cache"
+        cache.mkdir(parents=True)
+        (cache / "trainer").symlink_to(trainer_cache)
+    stack = Stack(state_dir, environment={**SHORT_TIMES, **environment})
     with stack:
         site = Site(stack)
         try:
@@ -129,21 +168,30 @@ def start_site(tmp_path_factory, **environment):
             site.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def trainer_cache(tmp_path_factory):
+    """Decoded sets and rehearsal verdicts of all real trainers: each set and network only once."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trainer-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def shared_site(tmp_path_factory):
-    yield from start_site(tmp_path_factory)
+    yield from start_site(tmp_path_factory, **FAKES)
 
 
 @pytest.fixture
 def site(shared_site):
-    """The module's stack, whole again before each test."""
+    """A stack whose worker has fake trainers and exports, whole again before each test."""
     shared_site.restore()
     return shared_site
 
 
 @pytest.fixture(scope="module")
 def shared_brief_site(tmp_path_factory):
-    yield from start_site(tmp_path_factory, REDKILN_LEASE_SECONDS="4")
+    yield from start_site(tmp_path_factory, REDKILN_LEASE_SECONDS="4", **FAKES)
 
 
 @pytest.fixture
@@ -154,8 +202,20 @@ def brief_site(shared_brief_site):
 
 
 @pytest.fixture(scope="session")
+def shared_real_site(tmp_path_factory, trainer_cache):
+    yield from start_site(tmp_path_factory, trainer_cache=trainer_cache)
+
+
+@pytest.fixture
+def real_site(shared_real_site):
+    """A stack that trains and exports, whole again before each test."""
+    shared_real_site.restore()
+    return shared_real_site
+
+
+@pytest.fixture(scope="session")
 def shared_scripts(tmp_path_factory):
-    yield from start_site(tmp_path_factory, REDKILN_SCRIPTS="on")
+    yield from start_site(tmp_path_factory, REDKILN_SCRIPTS="on", **FAKES)
 
 
 @pytest.fixture

@@ -19,6 +19,11 @@ TINY = (
 )
 
 
+@pytest.fixture
+def site(real_site):
+    return real_site
+
+
 def run(site, *arguments):
     stack = site.stack
     where = ("--url", stack.url, "--key", stack.admin_key)

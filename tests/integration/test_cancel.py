@@ -60,7 +60,7 @@ def test_while_it_trains(site):
 
 
 def test_while_it_is_exported(site):
-    job_id = site.submit(epochs=1)
+    job_id = site.submit(epochs=1, metadata={"export_seconds": "60"})
     site.wait_for(lambda: site.client.job(job_id).phase in ("exporting", "verifying"))
     cancel(site, job_id)
     assert site.client.artifacts(job_id) == []

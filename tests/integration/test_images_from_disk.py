@@ -13,16 +13,21 @@ from worker.jobdir import EXIT_STOPPED
 pytestmark = pytest.mark.integration
 
 
+@pytest.fixture(scope="module")
+def cache_dir(tmp_path_factory):
+    """Without decoded sets, which the trainers of other tests leave."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def trainer(tmp_path, start):
+def trainer(tmp_path, start, cache_dir):
     """Starts a long job whose worker has no room for decoded images, in a group of its own."""
     spec = {
         "task": "image-classification",
         "dataset": "builtin:digits",
         "training": {"batch_size": 32, "epochs": 5000, "compile": "off"},
     }
-    cache_dir = str(tmp_path / "cache")
-    job_dir = write_job(tmp_path / "packed", spec, cache_dir=cache_dir, decoded_bytes=0)
+    job_dir = write_job(tmp_path / "packed", spec, cache_dir=str(cache_dir), decoded_bytes=0)
     return start(*TRAINER, job_dir.root), job_dir
 
 

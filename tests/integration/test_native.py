@@ -12,6 +12,7 @@ import pytest
 from native.processes import SOURCE_DIR, PartFailed
 from native.stack import Stack, find_free_port
 from redkiln.client import Client
+from tests.integration.conftest import FAKES
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -30,6 +31,7 @@ class Command:
             "REDKILN_BIND": f"127.0.0.1:{port}",
             "REDKILN_STATE_DIR": str(folder / "data"),
             "REDKILN_THREADS": "1",
+            **FAKES,  # of `up`; the demo starts its own, whose trainer is real
         }
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(

@@ -27,13 +27,8 @@ TOLERANCE = 2e-3
 """Of a loss near 1, after some hundred steps: sums of floats come in another order."""
 
 
-@pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def make_job(tmp_path, cache_dir):
+def make_job(tmp_path, trainer_cache):
     """A job directory; amdnet has no batch norm, and no dropout."""
 
     def make(name, *, num_ranks=2, resume=None, model="amdnet", device="cpu", **training):
@@ -50,10 +45,31 @@ def make_job(tmp_path, cache_dir):
             threads=2,
             num_ranks=num_ranks,
             resume=resume,
-            cache_dir=str(cache_dir),
+            cache_dir=str(trainer_cache),
         )
 
     return make
+
+
+@pytest.fixture(scope="module")
+def curves():
+    """Losses of one process, by its options."""
+    return {}
+
+
+@pytest.fixture
+def losses_of_one(make_job, train, curves):
+    """The losses of one process that trains with these options; it is run once for all tests."""
+
+    def run(**options):
+        key = tuple(options.items())
+        if key not in curves:
+            alone = make_job("alone", num_ranks=1, **options)
+            assert run_to_end(train(alone), alone) == EXIT_DONE
+            curves[key] = losses(alone)
+        return curves[key]
+
+    return run
 
 
 @pytest.fixture
@@ -122,10 +138,10 @@ def test_two_ranks_make_the_curve_of_one_process(make_job, train):
     )
 
 
-def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(make_job, train):
-    alone = make_job("alone", num_ranks=1, epochs=8)
-    assert run_to_end(train(alone), alone) == EXIT_DONE
-    job_dir = make_job("killed", epochs=8)
+def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(
+    make_job, train, losses_of_one
+):
+    job_dir = make_job("killed", epochs=8, ema=0.9)
     child = train(job_dir)
     wait_for(lambda: events(job_dir, "checkpoint"))
     _, second = ranks_of(child)
@@ -136,17 +152,15 @@ def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(ma
     assert time.monotonic() - began < 5.0
     assert not events(job_dir, "failure")
     newest = events(job_dir, "checkpoint")[-1]
-    resumed = make_job("killed", epochs=8, resume=newest["file"])
+    resumed = make_job("killed", epochs=8, ema=0.9, resume=newest["file"])
     assert run_to_end(train(resumed), resumed) == EXIT_DONE
-    assert_same_curve(losses(alone), losses(resumed))
+    assert_same_curve(losses_of_one(epochs=8, ema=0.9), losses(resumed))
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
 def test_sigterm_saves_a_state_that_another_number_of_ranks_goes_on_from(
-    make_job, train, before, after
+    make_job, train, losses_of_one, before, after
 ):
-    straight = make_job("straight", num_ranks=1, epochs=8, ema=0.9)
-    assert run_to_end(train(straight), straight) == EXIT_DONE
     stopped = make_job("stopped", num_ranks=before, epochs=8, ema=0.9)
     child = train(stopped)
     wait_for(lambda: step_of(stopped) >= 30)
@@ -156,7 +170,7 @@ def test_sigterm_saves_a_state_that_another_number_of_ranks_goes_on_from(
     assert max(losses(stopped)) == newest["step"]
     resumed = make_job("stopped", num_ranks=after, epochs=8, ema=0.9, resume=newest["file"])
     assert run_to_end(train(resumed), resumed) == EXIT_DONE
-    assert_same_curve(losses(straight), losses(resumed))
+    assert_same_curve(losses_of_one(epochs=8, ema=0.9), losses(resumed))
 
 
 def test_sigterm_of_one_rank_stops_all_of_them_at_one_step(make_job, train):
@@ -206,15 +220,15 @@ def start_broken(train, job_dir, fault):
     return train(job_dir, sys.executable, str(program), fault)
 
 
-def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(make_job, train):
-    alone = make_job("alone", num_ranks=1)
-    assert run_to_end(train(alone), alone) == EXIT_DONE
+def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(
+    make_job, train, losses_of_one
+):
     job_dir = make_job("small")
     assert run_to_end(start_broken(train, job_dir, "small"), job_dir) == EXIT_DONE
     (warning,) = [w for w in events(job_dir, "warning") if w["code"] == "out_of_memory"]
     assert "16 samples on each of 2 ranks, and its batch is 64" in warning["message"]
     assert json.loads(job_dir.trained_path.read_text())["spec"]["training"]["accumulation"] == 2
-    assert_same_curve(losses(alone), losses(job_dir))
+    assert_same_curve(losses_of_one(), losses(job_dir))
 
 
 @pytest.mark.parametrize(

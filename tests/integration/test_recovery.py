@@ -1,4 +1,4 @@
-"""What breaks while a job trains, and that the job goes on all the same."""
+"""What breaks while a job trains on a fake trainer, and that the job goes on all the same."""
 
 import os
 import signal
@@ -16,18 +16,6 @@ LONG = 400
 
 def statuses(job):
     return [str(attempt.status) for attempt in job.attempts]
-
-
-def test_kill_9_of_the_trainer_and_the_job_goes_on_from_its_checkpoint(site):
-    job_id = site.submit(epochs=25)
-    site.wait_for_training(job_id)
-    trainer = site.trainer_of()
-    os.kill(trainer.pid, signal.SIGKILL)
-    job = site.wait_for_end(job_id)
-    assert (job.status, statuses(job)) == ("succeeded", ["failed", "succeeded"])
-    assert job.attempts[0].failure.code == "killed"
-    assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
-    assert job.attempts[1].resumed_from_step > 0
 
 
 def damage_newest_checkpoint(site, job_id):
@@ -127,12 +115,12 @@ def test_a_service_that_is_away_longer_than_the_attempt_gets_its_result(site):
     service = site.stack.service
     service.kill()
     marker = site.stack.worker_dir() / "jobs"
-    site.wait_for(lambda: list(marker.glob("*/out/manifest.json")))
+    site.wait_for(lambda: list(marker.glob("*/out/artifacts.json")))
     service.restart()
     site.stack.wait_for_service()
     job = site.wait_for_end(job_id)
     assert (job.status, statuses(job)) == ("succeeded", ["succeeded"])
-    assert len(site.client.artifacts(job_id)) == 10
+    assert {"model.onnx", "report.md", "trainer.log"} <= site.artifact_names(job_id)
 
 
 def test_a_job_that_kills_its_worker_does_not_stay(site):

@@ -24,6 +24,11 @@ def draw(label, rng):
     return pixels.astype(np.uint8)
 
 
+@pytest.fixture
+def site(real_site):
+    return real_site
+
+
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory):
     """An NPZ with 60 training and 12 test pictures of each class, and their names as labels."""
@@ -39,17 +44,17 @@ def arrays(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def shapes(shared_site, arrays):
+def shapes(shared_real_site, arrays):
     """The uploaded set, and a job that was trained on it."""
-    client = shared_site.client
+    client = shared_real_site.client
     view = client.wait_dataset(client.push_dataset(arrays).id)
-    job_id = shared_site.submit(
+    job_id = shared_real_site.submit(
         dataset=view.name,
         model="mnist-cnn",
         epochs=8,
         training={"batch_size": 16, "optimizer": {"name": "adamw", "lr": 5e-3}},
     )
-    return view, shared_site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
+    return view, shared_real_site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
 
 
 def weights_of(site, job_id, folder):
@@ -102,23 +107,8 @@ def test_a_job_of_other_classes_starts_from_it_with_a_frozen_backbone(site, shap
     assert "new are head.bias, head.weight" in text
 
 
-def test_a_job_of_the_same_classes_takes_the_head_over_too(site, shapes, tmp_path):
-    view, first = shapes
-    job_id = site.submit(
-        dataset=view.name,
-        model=f"job:{first.id}",
-        epochs=1,
-        training={"optimizer": {"name": "sgd", "lr": 1e-6}},
-    )
-    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
-    assert job.status == "succeeded"
-    assert result_of(site, job_id)["test/accuracy"] >= 0.9
-    (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
-    assert "new are" not in text
-
-
 @pytest.fixture
-def push_texts(shared_site, tmp_path):
+def push_texts(shared_real_site, tmp_path):
     """Uploads a table of short texts, each of which names its class; the data set's name."""
 
     def push(name, classes):
@@ -129,7 +119,7 @@ def push_texts(shared_site, tmp_path):
         ]
         path = tmp_path / f"{name}.tsv"
         path.write_text("\n".join(["label\ttext", *rows]) + "\n")
-        client = shared_site.client
+        client = shared_real_site.client
         options = {"task": "text-classification", "target": "label"}
         return client.wait_dataset(client.push_dataset(path, **options).id).name
 

@@ -1,4 +1,4 @@
-"""Pause, resume and retry of a real job: it goes on as if nothing had happened."""
+"""Pause, resume and retry of a job on fake trainers; test_end_to_end has a real one."""
 
 import pytest
 
@@ -6,11 +6,6 @@ pytestmark = pytest.mark.integration
 
 LONG = 400
 EPOCHS = 12
-
-
-def losses(site, job_id):
-    (series,) = site.client.metrics(job_id, names=["train/loss"], max_points=100_000)
-    return dict(zip(series.steps, series.values, strict=True))
 
 
 def wait_for_status(site, job_id, status):
@@ -39,7 +34,7 @@ def test_a_paused_job_frees_its_slot_and_goes_on_exactly(site):
     assert job.status == "succeeded"
     assert [str(attempt.status) for attempt in job.attempts] == ["paused", "succeeded"]
     assert job.attempts[1].resumed_from_step == paused_at
-    assert losses(site, job_id) == losses(site, undisturbed)
+    assert site.losses(job_id) == site.losses(undisturbed)
 
 
 def test_a_cancelled_job_is_retried_from_the_checkpoint_that_it_is_told(site):

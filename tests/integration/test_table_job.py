@@ -21,14 +21,14 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def make_job(tmp_path):
+def make_job(tmp_path, trainer_cache):
     def make(name, builtin, *, task, resume=None, **training):
         name_of_data = f"builtin:{builtin}"
         return write_job(
             tmp_path / name,
             {"task": task, "dataset": name_of_data, "training": training},
             dataset=LocalDataset(name=name_of_data, kind="builtin", fingerprint=builtin),
-            cache_dir=str(tmp_path / "cache"),
+            cache_dir=str(trainer_cache),
             progress_seconds=0.01,
             resume=resume,
         )

@@ -65,7 +65,7 @@ def dataset(tmp_path_factory):
 
 
 @pytest.fixture
-def make_job(tmp_path, dataset):
+def make_job(tmp_path, dataset, trainer_cache):
     def make(name, *, resume=None):
         options = {"dim": 32, "layers": 1, "heads": 2, "vocabulary_size": 300}
         spec = {
@@ -74,7 +74,7 @@ def make_job(tmp_path, dataset):
             "model": {"options": options},
             "training": {"batch_size": 8, "epochs": 12, "precision": "fp32"},
         }
-        cache_dir = str(tmp_path / "cache")
+        cache_dir = str(trainer_cache)
         return write_job(tmp_path / name, spec, dataset=dataset, resume=resume, cache_dir=cache_dir)
 
     return make

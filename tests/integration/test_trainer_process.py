@@ -27,13 +27,8 @@ from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def make_job(tmp_path, cache_dir):
+def make_job(tmp_path, trainer_cache):
     def make(name, *, resume=None, **training):
         assert "digits" in BUILTINS
         spec = {
@@ -41,7 +36,7 @@ def make_job(tmp_path, cache_dir):
             "dataset": "builtin:digits",
             "training": {"batch_size": 32, "epochs": 3, **training},
         }
-        return write_job(tmp_path / name, spec, resume=resume, cache_dir=str(cache_dir))
+        return write_job(tmp_path / name, spec, resume=resume, cache_dir=str(trainer_cache))
 
     return make
 
@@ -50,10 +45,25 @@ def run_to_end(child):
     return child.wait(timeout=PATIENCE_SECONDS)
 
 
-def test_a_run_stopped_by_sigterm_and_resumed_is_the_uninterrupted_one(make_job, start):
-    straight = make_job("straight", epochs=12)
-    assert run_to_end(start(*TRAINER, straight.root)) == EXIT_DONE
+@pytest.fixture(scope="module")
+def curves():
+    """The loss of every step of `undisturbed`, once it was made."""
+    return {}
 
+
+@pytest.fixture
+def undisturbed(make_job, start, curves):
+    """The losses of an undisturbed run of 12 epochs, which is made once."""
+    if not curves:
+        job_dir = make_job("straight", epochs=12)
+        assert run_to_end(start(*TRAINER, job_dir.root)) == EXIT_DONE
+        curves.update(losses(job_dir))
+    return curves
+
+
+def test_a_run_stopped_by_sigterm_and_resumed_is_the_uninterrupted_one(
+    make_job, start, undisturbed
+):
     stopped = make_job("stopped", epochs=12)
     child = start(*TRAINER, stopped.root)
     wait_for(lambda: step_of(stopped) >= 10)
@@ -65,13 +75,10 @@ def test_a_run_stopped_by_sigterm_and_resumed_is_the_uninterrupted_one(make_job,
 
     resumed = make_job("stopped", epochs=12, resume=newest["file"])
     assert run_to_end(start(*TRAINER, resumed.root)) == EXIT_DONE
-    assert losses(resumed) == losses(straight)
+    assert losses(resumed) == undisturbed
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(make_job, start):
-    straight = make_job("straight", epochs=12)
-    assert run_to_end(start(*TRAINER, straight.root)) == EXIT_DONE
-
+def test_a_killed_run_goes_on_from_its_last_checkpoint(make_job, start, undisturbed):
     killed = make_job("killed", epochs=12)
     child = start(*TRAINER, killed.root)
     wait_for(lambda: events(killed, "checkpoint"))
@@ -80,7 +87,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(make_job, start):
     newest = events(killed, "checkpoint")[-1]
     resumed = make_job("killed", epochs=12, resume=newest["file"])
     assert run_to_end(start(*TRAINER, resumed.root)) == EXIT_DONE
-    assert losses(resumed) == losses(straight)
+    assert losses(resumed) == undisturbed
 
 
 def test_sigterm_as_soon_as_it_is_heard_leaves_at_once(make_job, start):

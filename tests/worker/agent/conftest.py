@@ -25,7 +25,8 @@ from worker.settings import WorkerSettings
 
 KEY = "rk_worker_key"
 DIGITS = {"id": "builtin:digits", "name": "digits", "kind": "builtin"}
-FAKE_TRAINER = str(Path(__file__).parent / "fake_trainer.py")
+FAKE_TRAINER = (sys.executable, "-S", str(Path(__file__).parent / "fake_trainer.py"))
+"""It needs no packages, which take most of the time in which Python starts."""
 
 
 class FakeService(HttpServer):
@@ -251,9 +252,9 @@ def settings(tmp_path, service):
         worker_key=KEY,
         worker_dir=tmp_path / "worker",
         broker_url=None,
-        trainer_command=[sys.executable, FAKE_TRAINER, "train"],
-        export_command=[sys.executable, FAKE_TRAINER, "export"],
-        inventory_command=[sys.executable, FAKE_TRAINER, "inventory"],
+        trainer_command=[*FAKE_TRAINER, "train"],
+        export_command=[*FAKE_TRAINER, "export"],
+        inventory_command=[*FAKE_TRAINER, "inventory"],
         selftest_command=[],
         lock_dir=tmp_path / "locks",
         topology_dir=tmp_path / "no-topology",

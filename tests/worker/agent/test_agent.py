@@ -67,7 +67,7 @@ def test_checkpoints_are_committed_while_training_runs(service, start_agent):
     service.wait_for_finish(attempt_id)
     steps = [commit.step for commit in service.commits[attempt_id]]
     assert steps == sorted(steps)
-    assert {5, 10, 15} <= set(steps)
+    assert {5, 20} <= set(steps), "those between may give way to a newer one"
 
 
 def test_a_later_attempt_resumes_from_the_committed_checkpoint(service, start_agent):

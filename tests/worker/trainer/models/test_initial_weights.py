@@ -243,6 +243,10 @@ def test_what_cannot_be_built_is_refused_with_its_place(
 @pytest.fixture(scope="session")
 def trained_checkpoint(tmp_path_factory):
     """A file as the export leaves it: weights of a mnist-cnn for two classes, and its model."""
+    return save_checkpoint(tmp_path_factory.mktemp("source"), num_classes=2)
+
+
+def save_checkpoint(folder, *, num_classes):
     from redkiln.spec.image_models import Model
     from worker.trainer.models import build_model
 
@@ -250,8 +254,8 @@ def trained_checkpoint(tmp_path_factory):
         {"name": "mnist-cnn", "options": {"image_size": 12, "channels": 3, "dropout": 0.3}}
     )
     torch.manual_seed(8)
-    network = build_model(model, num_classes=2)
-    path = tmp_path_factory.mktemp("source") / "checkpoint.safetensors"
+    network = build_model(model, num_classes=num_classes)
+    path = folder / "checkpoint.safetensors"
     safetensors.torch.save_file(
         network.state_dict(), path, metadata={"model": model.model_dump_json()}
     )
@@ -275,6 +279,17 @@ def test_a_job_starts_from_another_jobs_weights_with_a_head_of_its_own(
     assert (resolved.source, resolved.name) == ("builtin", "mnist-cnn")
     assert resolved.pretrained == "job:job_1"
     assert resolved.options.dropout == 0.3
+
+
+def test_a_job_of_as_many_classes_takes_the_head_over_too(make_job, start, events, tmp_path):
+    path = save_checkpoint(tmp_path, num_classes=3)
+    job_dir = make_job(model={"name": "job:job_1"}, order={"initial": str(path)})
+    _, work = start(job_dir)
+    mine, theirs = work.model.state_dict(), safetensors.torch.load_file(path)
+    assert all(torch.equal(mine[name], weights) for name, weights in theirs.items())
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    (text,) = [text for text in texts if "training starts from" in text]
+    assert "new are" not in text
 
 
 def test_what_a_spec_says_otherwise_than_the_job_it_starts_from_is_done(

@@ -1,0 +1,72 @@
+"""Whole jobs of real trainers and exports, broken into: they go on as if nothing had happened.
+
+The agent's part of every other fault is proved on fake trainers (test_recovery, test_leases,
+test_cancel, test_steering); the trainer's own part in test_trainer_process.
+"""
+
+import os
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+EPOCHS = 12
+
+
+def statuses(job):
+    return [str(attempt.status) for attempt in job.attempts]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shared_real_site):
+    """A job that nothing happened to."""
+    job_id = shared_real_site.submit(epochs=EPOCHS)
+    assert shared_real_site.wait_for_end(job_id).status == "succeeded"
+    return job_id
+
+
+def assert_is_as_undisturbed(site, job_id, undisturbed):
+    assert site.losses(job_id) == site.losses(undisturbed)
+    results = [site.events(each, "result")[-1].data for each in (job_id, undisturbed)]
+    assert results[0]["verified"]
+    assert results[0]["metrics"] == results[1]["metrics"]
+    assert site.artifact_names(job_id) == site.artifact_names(undisturbed)
+    assert len(site.artifact_names(job_id)) == 10
+
+
+def test_kill_9_of_the_trainer_and_the_job_goes_on_from_its_checkpoint(real_site, undisturbed):
+    site = real_site
+    job_id = site.submit(epochs=EPOCHS)
+    site.wait_for_training(job_id)
+    os.kill(site.trainer_of().pid, signal.SIGKILL)
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["failed", "succeeded"])
+    assert job.attempts[0].failure.code == "killed"
+    assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
+    assert job.attempts[1].resumed_from_step > 0
+    assert_is_as_undisturbed(site, job_id, undisturbed)
+
+
+def test_a_paused_job_goes_on_exactly(real_site, undisturbed):
+    site = real_site
+    job_id = site.submit(epochs=EPOCHS)
+    site.wait_for_training(job_id)
+    site.client.pause(job_id)
+    site.wait_for(lambda: site.client.job(job_id).status == "paused")
+    paused_at = site.client.checkpoints(job_id)[0].step
+    site.client.resume(job_id)
+    job = site.wait_for_end(job_id)
+    assert (job.status, statuses(job)) == ("succeeded", ["paused", "succeeded"])
+    assert job.attempts[1].resumed_from_step == paused_at
+    assert_is_as_undisturbed(site, job_id, undisturbed)
+
+
+def test_a_cancelled_job_ends_its_export_at_once(real_site):
+    site = real_site
+    job_id = site.submit(epochs=1)
+    site.wait_for(lambda: site.client.job(job_id).phase in ("exporting", "verifying"))
+    site.client.cancel(job_id)
+    assert site.wait_for_end(job_id, seconds=20).status == "cancelled"
+    site.wait_for(lambda: site.trainer_of() is None, seconds=10)
+    assert site.client.artifacts(job_id) == []
