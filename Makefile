@@ -16,7 +16,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration acceptance vision lint format types messages docs bench clean
+.PHONY: help setup dev demo up test unit integration acceptance vision coverage lint format types messages docs bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,17 +33,27 @@ up: $(VENV)/.run  ## the stack in the foreground; state under ./data
 
 test: lint unit integration  ## lints, types and all tests that need no container
 
+# One thread a process: torch's would only wait for each other. `worksteal` keeps the tests of a file
+# together, which share fixtures, until a process has nothing left to do.
+UNIT := -n logical --maxprocesses 8 --dist worksteal -m "not integration and not acceptance and not vision"
+
 unit: $(VENV)/.dev  ## the fast tests
-	$(BIN)/python -m pytest -q -n logical --maxprocesses 8 -m "not integration and not acceptance and not vision"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT)
+
+coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT) --cov --cov-report=term:skip-covered
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m integration --durations=15
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m integration --durations=15
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
 	$(BIN)/python -m pytest -v -m acceptance --durations=15
 
-vision: $(VISION)/.dev  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB)
-	$(VISION)/bin/python -m pytest -q -m vision tests/worker/trainer/models
+vision:  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB); skipped if it passed
+	@$(PYTHON) tools/vision_lock.py is-passed || \
+		{ $(MAKE) --no-print-directory $(VISION)/.dev && \
+		$(VISION)/bin/python -m pytest -q -m vision tests/worker/trainer/models && \
+		$(PYTHON) tools/vision_lock.py write; }
 
 lint: $(VENV)/.dev  ## check code with ruff and mypy, Markdown with mdformat
 	$(BIN)/ruff check $(CODE)

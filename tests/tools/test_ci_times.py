@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REPORT = """<testsuites><testsuite tests="4" failures="1" errors="0" skipped="1">
 <testcase classname="tests.test_a" name="test_slow" time="12.5"/>
 <testcase classname="tests.test_a" name="test_quick" time="0.1"/>
@@ -13,7 +13,7 @@ REPORT = """<testsuites><testsuite tests="4" failures="1" errors="0" skipped="1"
 
 
 def run(folder, csv_path):
-    command = [sys.executable, ROOT / "bench/ci_times.py", folder, csv_path]
+    command = [sys.executable, ROOT / "tools/ci_times.py", folder, csv_path]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
