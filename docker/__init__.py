@@ -1,4 +1,4 @@
-"""What runs in the containers before and beside the service and the worker.
+"""Code that runs in the containers before and next to the service and the worker.
 
-Standard library only: it starts before anything else, in whichever Python the base image has.
+It only uses the standard library: it starts before anything else, in the Python of any base image.
 """

@@ -1,11 +1,11 @@
-"""Back-up and restore of the service's state, through standard output and input.
+"""Backs up and restores the service's state, through standard output and input.
 
     docker compose run --rm -T backup save > redkiln.tar
     docker compose run --rm -T backup restore < redkiln.tar        (after `docker compose down`)
 
-`save` works beside a running service. It takes the database as of one moment, and every file that
-the database then names: content never changes once it is stored, so hard links made before and
-after that moment hold it against the service's own cleaning.
+`save` works while the service runs. It copies the database at one moment, and every file that the
+database refers to. Stored content never changes, so hard links made before and after that moment
+protect it from the service's cleanup.
 """
 
 import os
@@ -27,17 +27,20 @@ USAGE = "usage: backup save > FILE    or    backup restore < FILE\n"
 
 
 class RefusedError(Exception):
-    """Nothing was changed; the message says why and what to do."""
+    """Refused without changing anything; the message says why and what to do."""
 
 
 def save(state: Path, worker_key: Path, out: IO[bytes]) -> None:
     """Write the database, the stored content, the logs and the keys as a tar stream.
 
     Raises:
-        RefusedError: there is no database here.
+        RefusedError: There is no database.
     """
     if not (state / DATABASE).is_file():
-        raise RefusedError(f"{state} holds no {DATABASE}: nothing to save (PostgreSQL has pg_dump)")
+        raise RefusedError(
+            f"{state} has no {DATABASE}, so there is nothing to save. If you use PostgreSQL, back "
+            "it up with pg_dump."
+        )
     held = Path(tempfile.mkdtemp(prefix="backup-", dir=state))
     try:
         link_files(state, held)
@@ -52,57 +55,57 @@ def save(state: Path, worker_key: Path, out: IO[bytes]) -> None:
 
 
 def restore(state: Path, worker_key: Path, source: IO[bytes]) -> None:
-    """Put a saved state into an empty volume.
+    """Restore a saved state into an empty volume.
 
     Raises:
-        RefusedError: the volume is in use, or what comes is no back-up.
+        RefusedError: The volume is in use, or the input is not a backup.
     """
     if (state / DATABASE).exists():
         raise RefusedError(
-            "the volume already holds a database, and a restore never overwrites one.\n"
-            "To drop what is there:  docker compose down && docker volume rm redkiln_state"
+            "The volume already has a database, which a restore never overwrites.\n"
+            "To delete it:  docker compose down && docker volume rm redkiln_state"
         )
     staged = Path(tempfile.mkdtemp(prefix="restore-", dir=state))
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:
-            # Not as an argument, which Pythons before 3.11.4 do not know.
+            # Set as an attribute, because Python before 3.11.4 has no such argument.
             archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(staged, members=list_own(archive))  # noqa: S202 - each is looked at
     except BaseException as error:
         shutil.rmtree(staged)
-        if isinstance(error, tarfile.TarError | KeyError):  # a link to what is not in it
-            raise RefusedError(f"what came is no whole back-up: {error}") from error
+        if isinstance(error, tarfile.TarError | KeyError):  # KeyError: a link to a missing member
+            raise RefusedError(f"The input is not a complete backup: {error}.") from error
         if isinstance(error, OSError):
             raise RefusedError(
-                f"the back-up cannot be written to {state}: {error.strerror or error}; nothing was "
-                "changed"
+                f"The backup cannot be written to {state}: {error.strerror or error}. Nothing was "
+                "changed."
             ) from error
         raise
     if not (staged / "state" / DATABASE).is_file():
         shutil.rmtree(staged)
-        raise RefusedError(f"what came is no back-up: it has no {DATABASE}")
+        raise RefusedError(f"The input is not a backup: it has no {DATABASE}.")
     if (staged / "worker.key").is_file():
         shutil.copyfile(staged / "worker.key", worker_key)
         worker_key.chmod(0o600)
     for folder in COPIED:
-        shutil.rmtree(state / folder, ignore_errors=True)  # a service that never got a database
+        shutil.rmtree(state / folder, ignore_errors=True)  # left by a service without a database
         if (staged / "state" / folder).exists():
             (staged / "state" / folder).rename(state / folder)
-    (staged / "state" / DATABASE).rename(state / DATABASE)  # last: it makes the restore count
+    (staged / "state" / DATABASE).rename(state / DATABASE)  # last: this completes the restore
     shutil.rmtree(staged)
 
 
 def list_own(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The members of an archive, as `save` names them.
+    """Yield the members of an archive, if all have names that `save` gives.
 
     Raises:
-        RefusedError: one is none of a back-up's, and might be written anywhere.
+        RefusedError: A member has another name, and could be written anywhere.
     """
     for member in archive:
         names = [member.name, *([member.linkname] if member.islnk() else [])]
         is_file = member.isreg() or member.isdir() or member.islnk()
         if not (is_file and all(_is_own(PurePosixPath(name)) for name in names)):
-            raise RefusedError(f"what came is no back-up: it has {member.name!r}")
+            raise RefusedError(f"The input is not a backup: it has {member.name!r}.")
         yield member
 
 
@@ -111,7 +114,7 @@ def _is_own(path: PurePosixPath) -> bool:
 
 
 def link_files(state: Path, held: Path) -> None:
-    """Hard-link what is not held yet; a file that goes away meanwhile was not needed."""
+    """Hard-link files that are not linked yet; a file that vanishes meanwhile was not needed."""
     for top in COPIED:
         for folder, _, names in os.walk(state / top):
             target = held / Path(folder).relative_to(state)
@@ -121,7 +124,7 @@ def link_files(state: Path, held: Path) -> None:
 
 
 def link_if_there(path: Path, target: Path) -> None:
-    """Link one file unless it is linked already or gone."""
+    """Hard-link one file, unless it is already linked or gone."""
     if target.exists():
         return
     try:
@@ -131,13 +134,13 @@ def link_if_there(path: Path, target: Path) -> None:
 
 
 def copy_database(path: Path, target: Path) -> None:
-    """The database as of one moment, while others write to it."""
+    """Copy the database at one moment, while other processes write to it."""
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Save or restore, by the first argument."""
+    """Save or restore, according to the first argument."""
     if len(arguments) != 1 or arguments[0] not in ("save", "restore"):
         sys.stderr.write(USAGE)
         return 2

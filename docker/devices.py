@@ -1,8 +1,8 @@
-"""Which groups open the GPU's device nodes, and what to type where none does.
+"""Finds the groups that can open the GPU's device nodes, and explains what to do if none can.
 
-The nodes belong to the host's `render` group, whose number differs from host to host, so that no
-`group_add` fits all: the numbers are read from the nodes themselves. Decisions only: the facts
-come in as values, `docker.worker` gathers them and acts.
+The nodes belong to the host's `render` group, whose number differs between hosts, so that no fixed
+`group_add` works everywhere: the numbers are read from the nodes. This module only decides; the
+facts are arguments, `docker.worker` collects them and acts.
 """
 
 import errno
@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 OVERFLOW_ID = 65534
-"""How a user namespace shows owners that it does not map."""
+"""Owner and group that a user namespace shows for ids that it does not map."""
 
 EXPECTATIONS = ("amd", "wsl", "none")
 
 NO_GPU = """\
-To run on this machine without a GPU:
+To run without a GPU:
   docker compose -f compose.yaml -f compose.cpu.yaml up --build"""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A device node as `stat` shows it in the container."""
+    """A device node, as `stat` shows it in the container."""
 
     path: str
     uid: int
@@ -32,22 +32,22 @@ class Node:
 
     @property
     def is_render(self) -> bool:
-        """Whether it is one card's node, and not the driver's own."""
+        """Whether it is the node of one card, and not that of the driver."""
         return self.path.rpartition("/")[2].startswith("renderD")
 
     @property
     def listing(self) -> str:
-        """Owner, group and mode, as in the messages."""
+        """Owner, group and mode, for messages."""
         return f"{self.path} (owner {self.uid}, group {self.gid}, mode {self.mode:o})"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """As whom the worker will run.
+    """The user that the worker will run as.
 
     Attributes:
-        groups: those that the process has now.
-        can_add_groups: it is root and holds CAP_SETGID.
+        groups: Present groups of the process.
+        can_add_groups: Whether it is root and has CAP_SETGID.
     """
 
     uid: int
@@ -57,7 +57,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Grant:
-    """The groups to add, or the problems that keep the worker from starting."""
+    """The groups to add, or the problems that prevent the worker from starting."""
 
     groups: tuple[int, ...] = ()
     problems: tuple[str, ...] = ()
@@ -65,19 +65,19 @@ class Grant:
 
 @dataclass(frozen=True)
 class Opening:
-    """What opening a node answered: 0, or an errno."""
+    """The result of opening a node: 0, or an errno."""
 
     node: Node
     error: int
 
 
 def decide_groups(nodes: Sequence[Node], *, expected: str, identity: Identity) -> Grant:
-    """The groups that open every node, or what is missing.
+    """Return the groups that open every node, or what is missing.
 
     Args:
-        nodes: those present.
-        expected: `amd` wants /dev/kfd and a render node, `wsl` /dev/dxg, `none` nothing.
-        identity: as whom the nodes will be opened.
+        nodes: Nodes in the container.
+        expected: `amd` expects /dev/kfd and a render node, `wsl` /dev/dxg, `none` nothing.
+        identity: User that will open the nodes.
     """
     if expected == "none":
         return Grant()
@@ -87,17 +87,17 @@ def decide_groups(nodes: Sequence[Node], *, expected: str, identity: Identity) -
     hopeless = {node: text for node in closed if (text := _explain_closed(node, identity))}
     needed = [node for node in nodes if not node.is_render]
     if all(node in hopeless for node in nodes if node.is_render):
-        needed = list(nodes)  # of several cards, one that opens is enough
+        needed = list(nodes)  # with several cards, one that opens is enough
     if problems := tuple(hopeless[node] for node in needed if node in hopeless):
         return Grant(problems=problems)
     return Grant(groups=tuple(sorted({node.gid for node in closed if node not in hopeless})))
 
 
 def judge_openings(openings: Sequence[Opening], *, uid: int) -> tuple[list[str], list[str]]:
-    """Problems that end the start, and notes for the log, of nodes opened as the worker's user.
+    """Return problems that prevent the start, and notes for the log, after opening the nodes.
 
-    Only a refused permission is a problem here: any other error is the driver's own answer and
-    shows that the way to it is open. One card that opens is enough.
+    Only a refused permission is a problem: any other error is the driver's answer, which shows that
+    the node itself can be reached. One card that opens is enough.
     """
     refused = {opening.node for opening in openings if opening.error in (errno.EACCES, errno.EPERM)}
     renders = {opening.node for opening in openings if opening.node.is_render}
@@ -111,20 +111,20 @@ def judge_openings(openings: Sequence[Opening], *, uid: int) -> tuple[list[str],
 def _explain_refusal(opening: Opening, uid: int) -> str:
     if opening.error == errno.EPERM:
         return (
-            f"{opening.node.path} is in the container, but the container may not open it (device\n"
-            f"cgroup). Name it under `devices:` of the worker, not under `volumes:`:\n"
+            f"{opening.node.path} is in the container, but the device cgroup forbids opening it.\n"
+            f"List it under `devices:` of the worker, not under `volumes:`:\n"
             f"  devices: [/dev/kfd, /dev/dri]"
         )
-    return f"{opening.node.listing} does not open as user {uid}: permission denied."
+    return f"{opening.node.listing} cannot be opened by user {uid}: permission denied."
 
 
 def _describe(opening: Opening, uid: int) -> str:
     path = opening.node.path
     if opening.error == 0:
-        return f"{path} opens as user {uid}"
+        return f"{path} can be opened by user {uid}"
     reason = os.strerror(opening.error)
     if opening.error in (errno.EACCES, errno.EPERM):
-        return f"{path} is closed to user {uid}: {reason}"
+        return f"{path} cannot be opened by user {uid}: {reason}"
     return f"{path} is open to user {uid}; the driver answers: {reason}"
 
 
@@ -135,15 +135,15 @@ def _find_missing(nodes: Sequence[Node], expected: str) -> str | None:
     if "kfd" not in names:
         return _missing("/dev/kfd", "is the amdgpu driver loaded (`sudo modprobe amdgpu`)?")
     if not any(node.is_render for node in nodes):
-        return _missing("/dev/dri/renderD*", "pass /dev/dri, or the one /dev/dri/renderD<n>")
+        return _missing("/dev/dri/renderD*", "pass /dev/dri, or the card's /dev/dri/renderD<n>")
     return None
 
 
 def _missing(path: str, question: str) -> str:
     return (
         f"{path} is not in this container: {question}\n"
-        f"Look on the host:      ls -l /dev/kfd /dev/dri\n"
-        f"It is passed with:     devices: [/dev/kfd, /dev/dri]   (compose.yaml does)\n{NO_GPU}"
+        f"Check on the host:    ls -l /dev/kfd /dev/dri\n"
+        f"Pass the devices:     devices: [/dev/kfd, /dev/dri]   (as in compose.yaml)\n{NO_GPU}"
     )
 
 
@@ -158,24 +158,24 @@ def _opens(node: Node, uid: int, groups: frozenset[int]) -> bool:
 
 
 def _explain_closed(node: Node, identity: Identity) -> str | None:
-    """Why membership of the node's group cannot help; None where it can and may be had."""
+    """Return why membership of the node's group cannot help, or None if it can."""
     group_bits = stat.S_IRGRP | stat.S_IWGRP
     if node.mode & group_bits != group_bits:
         return (
-            f"{node.listing} is closed to its group.\nOn the host, until the next boot:\n"
+            f"{node.listing} does not let its group open it.\nOn the host, until the next boot:\n"
             f"  sudo chgrp render {node.path} && sudo chmod 660 {node.path}\n"
-            f"For good, with the distribution's udev rule for amdgpu (package `amdgpu-core`, or\n"
-            f'  SUBSYSTEM=="kfd", GROUP="render", MODE="0660" in /etc/udev/rules.d/70-kfd.rules).'
+            f"Permanently: install the udev rule for amdgpu (package `amdgpu-core`), or write\n"
+            f'  SUBSYSTEM=="kfd", GROUP="render", MODE="0660" to /etc/udev/rules.d/70-kfd.rules.'
         )
     if node.gid == OVERFLOW_ID:
         return (
             f"{node.listing} belongs to a group that this rootless engine does not map.\n"
-            f"With Podman: `--group-add keep-groups` and a user who is in the group `render`."
+            f"With Podman, use `--group-add keep-groups` and a user in the group `render`."
         )
     if not identity.can_add_groups:
         return (
-            f"{node.listing}: group {node.gid} is missing, and this container may not add it\n"
-            f"(it does not start as root with SETUID and SETGID). Name the group for the worker:\n"
+            f"{node.listing}: group {node.gid} is missing, and this container cannot add it,\n"
+            f"as it does not start as root with SETUID and SETGID. Add the group to the worker:\n"
             f'  group_add: ["{node.gid}"]      or      docker run --group-add {node.gid} ...'
         )
     return None

@@ -1,7 +1,7 @@
 """Health checks of the containers.
 
-python -m docker.health service      the service answers
-python -m docker.health worker       the agent's loops turn
+python -m docker.health service      checks that the service answers
+python -m docker.health worker       checks that the agent's loops run
 """
 
 import os
@@ -14,12 +14,12 @@ from pathlib import Path
 
 SERVICE_TIMEOUT_SECONDS = 4.0
 WORKER_SILENCE_SECONDS = 300.0
-"""An agent that did not touch its file for so long hangs: a round of polling takes 30 s when idle,
-and less than this when every call of it runs into its timeout."""
+"""An agent that has not touched its file for longer than this hangs: one idle poll takes 30 s, and
+even one whose calls all time out takes less than this."""
 
 
 def find_problem(part: str, environment: Mapping[str, str], *, now: float) -> str | None:
-    """What is wrong with a part, or None."""
+    """Return what is wrong with a part, or None."""
     if part == "service":
         port = environment.get("REDKILN_BIND", ":8321").rpartition(":")[2]
         return _find_service_problem(f"http://127.0.0.1:{port}/healthz")
@@ -42,7 +42,7 @@ def _find_worker_problem(path: Path, *, now: float) -> str | None:
     except FileNotFoundError:
         return f"{path} is missing: the agent has not started"
     if silence > WORKER_SILENCE_SECONDS:
-        return f"the agent has been silent for {silence:.0f} s"
+        return f"the agent's loops have not run for {silence:.0f} s"
     return None
 
 

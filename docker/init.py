@@ -1,10 +1,10 @@
-"""The container that runs first: makes what the others share, once, and ends.
+"""The container that runs first: creates what the others share, once, and exits.
 
     python -m docker.init
 
-It writes the queue's password into the volume that only Redis, service and worker mount, each file
-readable by the one that needs it, and gives Redis's volume to Redis's user. It runs as root with
-CAP_CHOWN alone and without a network. A second run changes nothing.
+It writes the queue's password to the volume that only Redis, service and worker mount, each file
+readable only by its user, and gives Redis's volume to Redis's user. It runs as root with only
+CAP_CHOWN and without a network. A second run changes nothing.
 """
 
 import os
@@ -31,11 +31,11 @@ def main() -> int:
 
 
 def prepare_secrets(folder: Path) -> bool:
-    """Write the secrets unless they are there; whether they were written.
+    """Write the secrets unless they exist; return whether they were written.
 
-    The broker's URL is written last: a run that was interrupted leaves none and is repeated.
+    The broker's URL is written last, so an interrupted run leaves none and is repeated.
     """
-    keys = folder / KEYS  # the service keeps the worker key here
+    keys = folder / KEYS  # where the service writes the worker key
     if not keys.exists():
         keys.mkdir(mode=0o700)
         os.chown(keys, REDKILN_UID, REDKILN_GID)
@@ -50,7 +50,7 @@ def prepare_secrets(folder: Path) -> bool:
 
 
 def write_for(uid: int, gid: int, path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, whole or not at all."""
+    """Write a file that only its owner can read, completely or not at all."""
     part = path.with_suffix(".part")
     part.unlink(missing_ok=True)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)

@@ -1,12 +1,12 @@
-"""What an image installs, from `pyproject.toml` and `constraints.txt`.
+"""Prints what an image must install, from `pyproject.toml` and `constraints.txt`.
 
-    python requirements.py wanted EXTRA           the requirements of one extra, without torch
-    python requirements.py pins [REPORT]          pins for pip: of constraints.txt, those of the
-                                                  packages that `pip --dry-run --report` would
-                                                  install, and of torch the one that is there
+    python requirements.py wanted EXTRA           requirements of one extra, without torch
+    python requirements.py pins [REPORT]          pins for pip: those in constraints.txt of packages
+                                                  that `pip --dry-run --report` would install, and
+                                                  the present version of torch
 
-A worker's base image brings torch and much of what torch needs. Only what the base lacks is
-installed, in the versions that CI runs; what the base has and what suffices stays as it is.
+A worker's base image has torch and much of what torch needs. Only what is missing is installed, in
+the versions that CI uses; packages of the base that satisfy the requirements stay as they are.
 """
 
 import importlib.metadata
@@ -19,22 +19,22 @@ from pathlib import Path
 from typing import Any
 
 TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-rocm")
-"""Built together, against one ROCm: one replaced breaks the others."""
+"""Packages built together, against one ROCm: replacing one breaks the others."""
 
 
 def normalise(name: str) -> str:
-    """A project's name as the index compares it."""
+    """Return a project's name in the form that package indexes compare."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def read_name(requirement: str) -> str:
-    """The project's name in a requirement or a pin."""
+    """Return the project's name in a requirement or a pin."""
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     return normalise(match.group()) if match else ""
 
 
 def select_wanted(project: dict[str, Any], extra: str) -> list[str]:
-    """The requirements of the package and of one extra, without torch."""
+    """Return the requirements of the package and of one extra, without torch."""
     wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
     return [line for line in wanted if read_name(line) not in TORCH_FAMILY]
 
@@ -42,13 +42,13 @@ def select_wanted(project: dict[str, Any], extra: str) -> list[str]:
 def select_pins(
     constraints: Iterable[str], installed: dict[str, str], to_install: set[str] | None
 ) -> list[str]:
-    """The pins that an installation keeps to.
+    """Return the pins for an installation.
 
     Args:
-        constraints: lines `name==version`.
-        installed: versions in the base, by name.
-        to_install: names that pip would install; None before that is known, when everything
-            that the base has stays unpinned.
+        constraints: Lines `name==version`.
+        installed: Versions in the base image, by name.
+        to_install: Names that pip would install; None before that is known, which leaves
+            everything in the base image unpinned.
     """
     family = [f"{name}=={installed[name]}" for name in TORCH_FAMILY if name in installed]
     pins = []
@@ -61,7 +61,7 @@ def select_pins(
 
 
 def read_installed() -> dict[str, str]:
-    """Versions of the packages that this Python has."""
+    """Return the versions of the packages installed in this Python."""
     return {
         normalise(found.metadata["Name"]): found.version
         for found in importlib.metadata.distributions()
@@ -69,13 +69,13 @@ def read_installed() -> dict[str, str]:
 
 
 def read_report(path: Path) -> set[str]:
-    """Names that a `pip install --report` lists."""
+    """Return the names listed in the report of `pip install --report`."""
     report = json.loads(path.read_text())
     return {normalise(item["metadata"]["name"]) for item in report["install"]}
 
 
 def main(arguments: list[str]) -> None:
-    """Print one line a requirement."""
+    """Print one requirement a line."""
     if arguments[0] == "wanted":
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
         lines = select_wanted(project, arguments[1])

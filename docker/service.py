@@ -1,4 +1,4 @@
-"""Entrypoint of the service's container: secrets from files, then PID 1 of the command.
+"""Entrypoint of the service's container: reads secrets from files, then runs as PID 1.
 
 python -m docker.service COMMAND [ARGUMENT...]
 """
@@ -18,14 +18,14 @@ def main(command: list[str]) -> int:
     try:
         environment = load_file_variables(os.environ)
     except OSError as error:
-        reason = f"cannot read {error.filename}: {error.strerror}"
-        say([f"{reason}. `init` writes it: see `docker compose logs init`, then `up -d` again."])
+        reason = f"Cannot read {error.filename}: {error.strerror}"
+        say([f"{reason}. `init` writes it: check `docker compose logs init`, then `up -d` again."])
         return EX_CONFIG
     return supervise(command, environment=environment)
 
 
 def say(messages: Iterable[str]) -> None:
-    """Tell the container's log."""
+    """Print messages to the container's log."""
     for message in messages:
         sys.stderr.write(f"redkiln: {message}\n")
 

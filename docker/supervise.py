@@ -1,7 +1,7 @@
-"""PID 1 of a container: starts one process, passes signals on to it and reaps orphans.
+"""PID 1 of a container: starts one process, forwards signals to it and reaps orphans.
 
-The kernel gives PID 1 every orphan of the container and none of the default signal actions; a
-program that expects neither would collect zombies and not hear SIGTERM.
+The kernel makes PID 1 the parent of every orphan in the container, without the default signal
+actions. A program that does not expect this would collect zombies and ignore SIGTERM.
 """
 
 import os
@@ -24,7 +24,7 @@ COMMAND_NOT_FOUND = 127
 def supervise(command: Sequence[str], *, environment: Mapping[str, str]) -> int:
     """Run a command until it ends and return its exit status, 128 + n if signal n ended it.
 
-    Signals go to the command alone, not to its descendants: it knows in which order they stop.
+    Signals are only sent to the command, not to its descendants: it stops them in the right order.
     """
     awaited = FORWARDED | {signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
@@ -34,20 +34,20 @@ def supervise(command: Sequence[str], *, environment: Mapping[str, str]) -> int:
             list(command),
             dict(environment),
             setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores both, its child need not
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores both; the child must not
         )
     except FileNotFoundError:
         return COMMAND_NOT_FOUND
     while True:
         number = signal.sigwait(awaited)
         if number != signal.SIGCHLD:
-            os.kill(child, number)  # not reaped yet, so the number is still this process's
+            os.kill(child, number)  # not reaped yet, so the id still belongs to this process
         elif (status := reap(child)) is not None:
             return status
 
 
 def reap(child: int) -> int | None:
-    """Collect every process that has ended; the exit status of `child` if it is among them."""
+    """Reap all processes that have ended; return the exit status of `child` if it is among them."""
     found = None
     while True:
         try:

@@ -1,7 +1,7 @@
-"""The users in the containers: numbers, for the images' own names for them differ."""
+"""The users in the containers, as numbers, because their names differ between images."""
 
 REDKILN_UID = 10001
-"""Service and worker; one user, so that the worker reads the key file that the service wrote."""
+"""Service and worker share a user, so that the worker can read the service's key file."""
 REDKILN_GID = 10001
 REDIS_UID = 10002
 REDIS_GID = 10002

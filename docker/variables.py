@@ -1,4 +1,4 @@
-"""Settings that are secrets: given as the name of a file, so that `docker inspect` shows none."""
+"""Secret settings, given as the path of a file so that `docker inspect` does not show them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,12 +7,12 @@ FROM_FILES = ("REDKILN_BROKER_URL", "REDKILN_DATABASE_URL")
 
 
 def load_file_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with each `<NAME>_FILE` of `FROM_FILES` replaced by `<NAME>`.
+    """Return the environment with each `<NAME>_FILE` of `FROM_FILES` replaced by `<NAME>`.
 
-    A name that is set itself wins over its file.
+    A variable that is set takes precedence over its file.
 
     Raises:
-        OSError: a file that is named cannot be read.
+        OSError: A file cannot be read.
     """
     loaded = dict(environment)
     for name in FROM_FILES:

@@ -2,8 +2,8 @@
 
     python -m docker.worker COMMAND [ARGUMENT...]
 
-Starts as root, adds the groups that own the GPU's nodes, drops to an unprivileged user for good,
-checks as that user that the nodes open, and becomes PID 1 of the command.
+Starts as root, adds the groups that own the GPU's nodes, drops to an unprivileged user, checks as
+that user that the nodes open, and runs the command as PID 1.
 """
 
 import os
@@ -28,16 +28,18 @@ CAP_SETGID = 1 << 6
 CAP_SETUID = 1 << 7
 
 CANNOT_LEAVE_ROOT = f"""\
-this container starts as root and may not leave it.
-Give the worker back two capabilities:  cap_add: [SETUID, SETGID]
-or start it as its own user:            user: {REDKILN_UID}:{REDKILN_GID}"""
+This container starts as root but is not allowed to drop it.
+Either add two capabilities to the worker:  cap_add: [SETUID, SETGID]
+or start it as its own user:                user: {REDKILN_UID}:{REDKILN_GID}"""
 
 
 def main(command: list[str]) -> int:
     """Run the command as the unprivileged user and return its exit status."""
     expected = os.environ.get("REDKILN_DEVICES", "none")
     if expected not in EXPECTATIONS:
-        return _stop([f"REDKILN_DEVICES={expected}: allowed are {', '.join(EXPECTATIONS)}."])
+        return _stop(
+            [f"REDKILN_DEVICES={expected} is not valid. Set it to {', '.join(EXPECTATIONS)}."]
+        )
     nodes = find_nodes(Path("/dev")) if expected != "none" else []
     identity = read_identity()
     grant = decide_groups(nodes, expected=expected, identity=identity)
@@ -57,7 +59,7 @@ def main(command: list[str]) -> int:
 
 
 def find_nodes(folder: Path) -> list[Node]:
-    """The GPU's nodes below a `/dev` folder."""
+    """Return the GPU's nodes below a `/dev` folder."""
     nodes = []
     for path in sorted([*folder.glob("kfd"), *folder.glob("dxg"), *folder.glob("dri/renderD*")]):
         facts = path.stat()
@@ -66,7 +68,7 @@ def find_nodes(folder: Path) -> list[Node]:
 
 
 def read_identity() -> Identity:
-    """As whom the command will run if nothing stands in the way."""
+    """Return the user that the command will run as, if nothing prevents it."""
     if os.getuid() != 0:
         return Identity(os.getuid(), frozenset({os.getgid(), *os.getgroups()}), False)
     status = Path("/proc/self/status").read_text()
@@ -77,13 +79,13 @@ def read_identity() -> Identity:
 
 
 def read_capabilities(status: str) -> int:
-    """The effective capabilities in the text of `/proc/<pid>/status`."""
+    """Return the effective capabilities in the text of `/proc/<pid>/status`."""
     line = next(line for line in status.splitlines() if line.startswith("CapEff:"))
     return int(line.split()[1], 16)
 
 
 def become(uid: int, gid: int, groups: Sequence[int]) -> None:
-    """Leave root for good: the groups first, for they need the capability that goes last.
+    """Drop root permanently: groups first, because that needs a capability that is lost last.
 
     Raises:
         PermissionError: SETUID or SETGID is missing.
@@ -94,7 +96,7 @@ def become(uid: int, gid: int, groups: Sequence[int]) -> None:
 
 
 def open_each(nodes: Sequence[Node]) -> list[Opening]:
-    """Open every node for reading and writing, as a ROCm program does, and close it again."""
+    """Open every node for reading and writing, like a ROCm program, and close it again."""
     openings = []
     for node in nodes:
         try:
@@ -107,13 +109,13 @@ def open_each(nodes: Sequence[Node]) -> list[Opening]:
 
 
 def find_unwritable(environment: Mapping[str, str]) -> str | None:
-    """What to do about a folder of the worker that its user cannot write to."""
+    """Return what to do about a folder that the worker's user cannot write to, or None."""
     for name in ("REDKILN_WORKER_DIR", "REDKILN_KERNEL_CACHE_DIR", "REDKILN_LOCK_DIR"):
         folder = environment.get(name)
         if folder and not os.access(folder, os.W_OK | os.X_OK):
             return (
                 f"{name}: user {os.getuid()} cannot write to {folder}.\n"
-                f"A folder of the host that is mounted there needs, on the host:\n"
+                f"If it is a mounted folder of the host, run on the host:\n"
                 f"  sudo chown {os.getuid()} FOLDER"
             )
     return None

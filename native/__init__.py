@@ -1,1 +1,1 @@
-"""The stack on one machine without containers: Redis, service and worker as child processes."""
+"""Runs the stack on one machine without containers: Redis, service and worker as children."""

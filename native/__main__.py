@@ -1,4 +1,4 @@
-"""`python -m native up|demo`."""
+"""The command `python -m native up|demo`."""
 
 import argparse
 import os
@@ -14,13 +14,13 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; its exit status."""
+    """Run a command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m native", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up", help="the stack in the foreground, until Ctrl-C")
+    commands.add_parser("up", help="run the stack in the foreground, until Ctrl-C")
     commands.add_parser("demo", help="start everything, train a small CNN, stop everything")
     command = parser.parse_args(argv).command
-    # Whatever ends us, the parts are stopped in order; kill -9 alone leaves that to the leashes.
+    # Every signal but SIGKILL stops the parts in order; after kill -9 the leashes end them.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -1,4 +1,4 @@
-"""`python -m native demo`: everything once, from nothing to a model whose accuracy was measured."""
+"""`python -m native demo`: trains one model from scratch and measures its accuracy."""
 
 import shutil
 import time
@@ -23,11 +23,11 @@ BATCH_SIZE = 100
 
 
 def run_demo() -> int:
-    """Run the demo; the exit status.
+    """Run the demo and return its exit status.
 
     Raises:
-        PartFailed: a part of the stack did not start.
-        KeyboardInterrupt: Ctrl-C; everything is stopped by then.
+        PartFailed: A part of the stack did not start.
+        KeyboardInterrupt: Ctrl-C was pressed; everything is stopped by then.
     """
     console = Console()
     shutil.rmtree(STATE_DIR, ignore_errors=True)
@@ -39,18 +39,18 @@ def run_demo() -> int:
         job = watch_job(client, job.id, console, interrupt_means="stops everything")
         if job.status != JobStatus.SUCCEEDED:
             return report_failure(client, job, console, logs_dir=stack.logs_dir)
-        shutil.rmtree(OUT_DIR, ignore_errors=True)  # of the demo before, kept until now
+        shutil.rmtree(OUT_DIR, ignore_errors=True)  # the results of the last demo, kept until now
         files = client.download_all(job.id, OUT_DIR)
         console.print(f"Downloaded {len(files)} files to {OUT_DIR}/")
     report_accuracy(OUT_DIR, console)
-    console.print(f"Everything is stopped again. It took {time.monotonic() - began:.0f} s.")
+    console.print(f"Everything is stopped. The demo took {time.monotonic() - began:.0f} s.")
     return 0
 
 
 def prepare_dataset(client: Client, console: Console) -> str:
-    """What to train on: MNIST if it lies beside the checkout, else scikit-learn's digits."""
+    """Return the data set: MNIST if it is next to the checkout, else scikit-learn's digits."""
     if not MNIST.exists():
-        console.print("Data: 1,797 handwritten digits that scikit-learn brings along")
+        console.print("Data: 1,797 handwritten digits from scikit-learn")
         return "builtin:digits"
     console.print(f"Data: {MNIST.name}, 12,000 handwritten digits, uploaded over HTTP")
     dataset = client.push_dataset(MNIST, "mnist-12k")
@@ -58,7 +58,7 @@ def prepare_dataset(client: Client, console: Console) -> str:
 
 
 def build_spec(dataset: str) -> dict[str, object]:
-    """The demo's job."""
+    """Build the demo's job spec."""
     return {
         "name": "demo",
         "dataset": dataset,
@@ -91,14 +91,14 @@ def report_accuracy(folder: Path, console: Console) -> None:
     distance = float(np.abs(logits - torch_logits).max())
     console.print(
         f"{folder}/model.onnx under onnxruntime {onnxruntime.__version__}: "
-        f"[bold green]{accuracy:.2%}[/] of {len(labels)} test images right; "
+        f"[bold green]{accuracy:.2%}[/] of {len(labels)} test images correct; "
         f"largest difference from torch {distance:.1e}",
         soft_wrap=True,
     )
 
 
 def classify(model: Any, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Logits of (N, H, W, C) uint8 images."""
+    """Return the logits of (N, H, W, C) uint8 images."""
     name = model.get_inputs()[0].name
     inputs = np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32) / 255
     batches = [inputs[start : start + BATCH_SIZE] for start in range(0, len(inputs), BATCH_SIZE)]

@@ -1,7 +1,7 @@
 """Runs a program that the kernel kills when its parent dies: `leash.py PARENT_PID PROGRAM ARG...`.
 
-A script of its own, as PR_SET_PDEATHSIG has to be asked for by the child itself and stays over the
-exec. It imports nothing of ours, so that it takes no time.
+It is a script of its own because the child itself must request PR_SET_PDEATHSIG, which survives the
+exec. It imports only the standard library, so that it takes no time.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ask for the signal, make sure that it is not too late for it, and become the program."""
+    """Request the signal, check that the parent is still alive, and become the program."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(sys.argv[1]):
         sys.exit(1)

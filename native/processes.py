@@ -12,18 +12,18 @@ LEASH = Path(__file__).with_name("leash.py")
 SOURCE_DIR = Path(__file__).resolve().parents[1]
 
 
-class PartFailed(Exception):  # noqa: N818  named by what is the matter
-    """A part ended that should run, or did not become ready."""
+class PartFailed(Exception):  # noqa: N818  named by what happened
+    """A part ended unexpectedly, or did not become ready."""
 
 
 class Part:
     """A program of the stack.
 
-    It must be started from the main thread: the leash ends with the thread that holds it.
+    It must be started from the main thread: the kernel ends it with the thread that started it.
 
     Attributes:
-        name: for people, and for the log file.
-        stop_seconds: from SIGTERM to SIGKILL.
+        name: Name for people and for the log file.
+        stop_seconds: Time from SIGTERM to SIGKILL.
     """
 
     def __init__(
@@ -45,18 +45,18 @@ class Part:
 
     @property
     def pid(self) -> int:
-        """Number of the running process."""
+        """Id of the running process."""
         assert self._popen is not None, f"{self.name} was not started"
         return self._popen.pid
 
     @property
     def exit_status(self) -> int | None:
-        """How it ended; None while it runs."""
+        """Its exit status; None while it runs."""
         return None if self._popen is None else self._popen.poll()
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process runs."""
         return self._popen is not None and self._popen.poll() is None
 
     def start(self) -> None:
@@ -76,12 +76,12 @@ class Part:
             )
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal, if the process still runs."""
         if self.is_running:
             os.kill(self.pid, number)
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Wait for its end; whether it came in time."""
+        """Wait for the process to end; return whether it ended in time."""
         if self._popen is None:
             return True
         try:
@@ -91,7 +91,7 @@ class Part:
         return True
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that does not end it in time."""
+        """Send SIGTERM, then SIGKILL if the process does not end in time."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
         if not self.wait(self.stop_seconds):
@@ -103,27 +103,27 @@ class Part:
         self.wait(10.0)
 
     def restart(self) -> None:
-        """Start it again, after it has ended."""
-        assert not self.is_running, f"{self.name} still runs"
+        """Start the process again after it has ended."""
+        assert not self.is_running, f"{self.name} is still running"
         self.start()
 
     def read_log(self) -> str:
-        """What it has said since it was started."""
+        """Return its output since the last start."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
     def check(self) -> None:
-        """Return while it runs.
+        """Check that the process runs.
 
         Raises:
-            PartFailed: it has ended; with the last lines of its log.
+            PartFailed: It has ended; the message has the last lines of its log.
         """
         if not self.is_running:
             tail = "\n".join(self.read_log().splitlines()[-15:])
             raise PartFailed(
-                f"{self.name} ended with status {self.exit_status}; its log, {self.log_path}, "
-                f"ends with:\n{tail}"
+                f"{self.name} ended with status {self.exit_status}. The last lines of its log "
+                f"{self.log_path}:\n{tail}"
             )
 
 
@@ -131,13 +131,13 @@ def wait_until(is_ready: Callable[[], bool], part: Part, *, timeout_seconds: flo
     """Wait until a part is ready.
 
     Raises:
-        PartFailed: it ended first, or took too long.
+        PartFailed: The part ended first, or took too long.
     """
     deadline = time.monotonic() + timeout_seconds
     while not is_ready():
         part.check()
         if time.monotonic() > deadline:
             raise PartFailed(
-                f"{part.name} was not ready within {timeout_seconds:.0f} s; see {part.log_path}"
+                f"{part.name} was not ready within {timeout_seconds:.0f} s. See {part.log_path}"
             )
         time.sleep(0.02)

@@ -1,9 +1,9 @@
-"""Whether an index of packages can be reached, asked once before pip asks for every package.
+"""Checks whether a package index can be reached, once, before pip asks it for every package.
 
     python -m native.reach URL
 
-Ends with 0 if something answers there, whatever it says: pip tells better what is wrong with an
-answer. Standard library only, for it runs before anything is installed.
+Exits with 0 if anything answers: pip explains better what is wrong with an answer. Uses only the
+standard library, because it runs before anything is installed.
 """
 
 import ssl
@@ -16,7 +16,7 @@ NOT_REACHED = 1
 
 
 def is_reachable(url: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bool:
-    """Whether a server is there, by the proxies of the environment; folders are pip's to find."""
+    """Return whether a server answers, through the environment's proxies; True for folders."""
     if not url.startswith(("http://", "https://")):
         return True
     try:
@@ -25,8 +25,8 @@ def is_reachable(url: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bool:
     except urllib.error.HTTPError:
         return True
     except urllib.error.URLError as error:
-        return isinstance(error.reason, ssl.SSLError)  # pip may know another certificate
-    except OSError:  # connected, and then nothing came
+        return isinstance(error.reason, ssl.SSLError)  # pip may have other certificates
+    except OSError:  # connected, but received no answer
         return False
 
 

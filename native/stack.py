@@ -1,4 +1,4 @@
-"""Service, Redis and workers on this machine, as a context manager that leaves nothing behind."""
+"""Runs service, Redis and workers on this machine, as a context manager that cleans up."""
 
 import contextlib
 import fcntl
@@ -19,24 +19,24 @@ from native import redis
 from native.processes import Part, wait_until
 
 READY_SECONDS = 180.0
-"""The first import of torch from a slow disk takes most of it."""
+"""Most of it is for the first import of torch from a slow disk."""
 DEFAULT_BIND = "127.0.0.1:8321"
 WORKER_STOP_SECONDS = 90.0
-"""Above the worker's own grace, within which it hands its jobs back."""
+"""Longer than the worker's own grace period, in which it returns its jobs."""
 
 
-class StateInUse(Exception):  # noqa: N818  named by what is the matter
-    """Another stack runs in the state folder."""
+class StateInUse(Exception):  # noqa: N818  named by what happened
+    """Another stack is using the state folder."""
 
 
 class Stack:
-    """The parts of Redkiln, each a child process that can be stopped, killed and started again.
+    """The parts of Redkiln, each a child process that can be stopped, killed and restarted.
 
     Args:
-        state_dir: everything that survives a restart.
-        environment: `REDKILN_*` settings for all parts, over those of this process.
-        num_workers: workers, each with a folder of its own.
-        inherit_settings: whether `REDKILN_*` variables of this process count.
+        state_dir: Folder for everything that survives a restart.
+        environment: `REDKILN_*` settings of all parts; they override those of this process.
+        num_workers: Number of workers, each with its own folder.
+        inherit_settings: Whether the parts inherit `REDKILN_*` variables of this process.
     """
 
     def __init__(
@@ -76,37 +76,37 @@ class Stack:
 
     @property
     def parts(self) -> list[Part]:
-        """All that was started, in that order."""
+        """All started parts, in the order of their start."""
         return [part for part in (self.redis, self.service, *self.workers) if part is not None]
 
     @property
     def logs_dir(self) -> Path:
-        """One file a part."""
+        """Folder with one log file a part."""
         return self.state_dir / "logs"
 
     @property
     def redis_socket_path(self) -> Path:
-        """Where our own Redis listens."""
-        assert self._socket_path is not None, "the broker is somebody else's"
+        """Path of the socket of this stack's own Redis."""
+        assert self._socket_path is not None, "the stack uses an external broker"
         return self._socket_path
 
     @property
     def needs_key(self) -> bool:
-        """Whether users have to show a key."""
+        """Whether users must authenticate with a key."""
         return get_status(f"{self.url}/v1/tasks") == HTTPStatus.UNAUTHORIZED
 
     @property
     def admin_key(self) -> str:
-        """The key that the service made at its first start."""
+        """The key that the service created at its first start."""
         return (self.state_dir / "keys" / "admin.key").read_text().strip()
 
     def start(self) -> None:
         """Start all parts and wait until they are ready.
 
         Raises:
-            PartFailed: one of them did not start; nothing is left running.
-            StateInUse: another stack runs in the folder.
-            NoRedis: there is no Redis to start.
+            PartFailed: A part did not start; nothing is left running.
+            StateInUse: Another stack is using the folder.
+            NoRedis: There is no Redis program to start.
         """
         try:
             self._take_state_dir()
@@ -121,7 +121,7 @@ class Stack:
             raise
 
     def stop(self) -> None:
-        """Stop all parts: workers first, so that a service still hears them give jobs back."""
+        """Stop all parts, workers first, so that they can still return their jobs."""
         try:
             for worker in self.workers:
                 worker.signal(signal.SIGTERM)
@@ -131,7 +131,7 @@ class Stack:
             self.kill()
 
     def kill(self) -> None:
-        """End at once what still runs, and let go of the state folder."""
+        """Kill all running parts at once, and release the state folder."""
         for part in reversed(self.parts):
             part.kill()
         if self._socket_path is not None and self._socket_path.parent != self.state_dir / "redis":
@@ -144,7 +144,7 @@ class Stack:
         """Start one more worker; see `wait_for_worker`.
 
         Args:
-            environment: settings of this worker alone.
+            environment: Settings of this worker only.
         """
         number = len(self.workers) + 1
         name = "worker" if number == 1 else f"worker-{number}"
@@ -164,33 +164,33 @@ class Stack:
         return worker
 
     def worker_dir(self, number: int = 1) -> Path:
-        """The folder of a worker, counted from 1."""
+        """Return the folder of a worker, counted from 1."""
         return self.state_dir / ("worker" if number == 1 else f"worker-{number}")
 
     def wait_for_service(self) -> None:
         """Wait until the service answers.
 
         Raises:
-            PartFailed: it ended, or took too long.
+            PartFailed: It ended, or took too long.
         """
-        assert self.service is not None, "it was started"
+        assert self.service is not None, "the service was not started"
         wait_until(lambda: is_healthy(self.url), self.service, timeout_seconds=READY_SECONDS)
 
     def wait_for_redis(self) -> None:
         """Wait until Redis answers.
 
         Raises:
-            PartFailed: it ended, or took too long.
+            PartFailed: It ended, or took too long.
         """
-        assert self.redis is not None, "it was started"
+        assert self.redis is not None, "Redis was not started"
         path = self.redis_socket_path
         wait_until(lambda: redis.answers(path), self.redis, timeout_seconds=READY_SECONDS)
 
     def wait_for_worker(self, worker: Part) -> None:
-        """Wait until the service has welcomed a worker.
+        """Wait until the service has accepted a worker.
 
         Raises:
-            PartFailed: it ended, or took too long.
+            PartFailed: It ended, or took too long.
         """
         ready_path = self.worker_dir(self.workers.index(worker) + 1) / "ready"
 
@@ -205,7 +205,9 @@ class Stack:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateInUse(f"another stack runs in {self.state_dir}; stop it first") from None
+            raise StateInUse(
+                f"Another stack is using {self.state_dir}. Stop it, or set REDKILN_STATE_DIR."
+            ) from None
 
     def _start_redis(self) -> None:
         if self._environment.get("REDKILN_BROKER_URL"):
@@ -249,14 +251,14 @@ class Stack:
 
 
 def is_healthy(url: str) -> bool:
-    """Whether the service answers."""
+    """Return whether the service answers."""
     return get_status(f"{url}/healthz") == HTTPStatus.OK
 
 
 def get_status(url: str) -> int | None:
-    """The status that a GET answers with; None if nobody answers."""
+    """Return the status of the answer to a GET, or None if there is no answer."""
     parts = urlsplit(url)
-    # Not httpx: it loads certificates for each client, and this is asked many times a second.
+    # Not httpx, which loads certificates for each client; this runs many times a second.
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=2.0)
     try:
         connection.request("GET", parts.path)
@@ -268,13 +270,13 @@ def get_status(url: str) -> int | None:
 
 
 def choose_bind() -> str:
-    """The default address, with another port if somebody listens there."""
+    """Return the default address, with another port if that one is taken."""
     host, _, port = DEFAULT_BIND.rpartition(":")
     return DEFAULT_BIND if is_free(host, int(port)) else f"{host}:{find_free_port(host)}"
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether nobody listens at the address."""
+    """Return whether no process listens at the address."""
     with socket.socket(_family(host)) as probe, contextlib.suppress(OSError):
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
@@ -283,7 +285,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def find_free_port(host: str) -> int:
-    """A port that nobody listens at."""
+    """Return a port that no process listens on."""
     with socket.socket(_family(host)) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
@@ -294,5 +296,5 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def reachable_host(host: str) -> str:
-    """The address at which this machine reaches a service that is bound to `host`."""
+    """Return the address at which this machine reaches a service bound to `host`."""
     return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104

@@ -1,4 +1,4 @@
-"""`python -m native up`: the stack in the foreground until Ctrl-C; what crashes starts again."""
+"""`python -m native up`: runs the stack until Ctrl-C and restarts parts that crash."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,30 +10,30 @@ from native.stack import Stack
 LOOK_SECONDS = 0.5
 MAX_CRASHES = 3
 CRASH_WINDOW_SECONDS = 120.0
-"""A part that crashes more often within this is left alone, with its log's last words."""
+"""A part that crashes more than `MAX_CRASHES` times within this time is not restarted."""
 EXIT_CONFIG = 78
-"""A part that ends with this says that starting it again changes nothing (EX_CONFIG)."""
+"""Exit status of a part that should not be restarted, because its configuration is wrong."""
 
 
 @dataclass
 class Crashes:
-    """When the parts ended by themselves."""
+    """When each part has crashed."""
 
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def should_restart(self, part: Part, *, now: float) -> bool:
-        """Whether a part that has ended is worth another start."""
+        """Record a crash and return whether to restart the part."""
         recent = [at for at in self.times.get(part.name, []) if now - at < CRASH_WINDOW_SECONDS]
         self.times[part.name] = [*recent, now]
         return part.exit_status != EXIT_CONFIG and len(recent) < MAX_CRASHES
 
 
 def run_up(state_dir: Path) -> int:
-    """Run the stack until it is interrupted; the exit status.
+    """Run the stack until it is interrupted, and return its exit status.
 
     Raises:
-        PartFailed: a part did not start, or crashes again and again.
-        KeyboardInterrupt: as asked for; everything is stopped by then.
+        PartFailed: A part did not start, or crashed too often.
+        KeyboardInterrupt: Ctrl-C was pressed; everything is stopped by then.
     """
     print("Starting Redis, the service and a worker ...", flush=True)
     with Stack(state_dir, inherit_settings=True) as stack:
@@ -43,10 +43,10 @@ def run_up(state_dir: Path) -> int:
 
 
 def watch(stack: Stack) -> None:
-    """Start again what ends, until that makes no sense.
+    """Restart parts that end, until one crashes too often.
 
     Raises:
-        PartFailed: a part crashes again and again.
+        PartFailed: A part crashed too often.
     """
     crashes = Crashes()
     while True:
@@ -55,14 +55,14 @@ def watch(stack: Stack) -> None:
                 continue
             if not crashes.should_restart(part, now=time.monotonic()):
                 part.check()
-            print(f"{part.name} ended with status {part.exit_status}; starting it again "
+            print(f"{part.name} ended with status {part.exit_status}; restarting it "
                   f"(log: {part.log_path})", flush=True)  # fmt: skip
             part.restart()
         time.sleep(LOOK_SECONDS)
 
 
 def describe(stack: Stack) -> str:
-    """Where things are, and how to go on."""
+    """Say where everything is, and what to do next."""
     key_file = stack.state_dir / "keys" / "admin.key"
     key_lines, header = [], ""
     if stack.needs_key:

@@ -79,7 +79,7 @@ def test_a_writer_does_not_disturb_the_saving(state, worker_key, tmp_path):
 
 def test_a_restore_never_overwrites(state, worker_key):
     saved = save(state, worker_key)
-    with pytest.raises(backup.RefusedError, match="already holds a database"):
+    with pytest.raises(backup.RefusedError, match="already has a database"):
         backup.restore(state, worker_key, saved)
 
 
@@ -123,10 +123,10 @@ def test_an_archive_with_anything_else_in_it_is_refused(tmp_path, member):
 @pytest.mark.parametrize(
     ("members", "words"),
     [
-        ([("state/link", tarfile.LNKTYPE, "state/none")], "no whole back-up"),
+        ([("state/link", tarfile.LNKTYPE, "state/none")], "not a complete backup"),
         (
             [("state/a", tarfile.REGTYPE, ""), ("state/a/b", tarfile.REGTYPE, "")],
-            "cannot be written to .*nothing was changed",
+            "cannot be written to .*Nothing was changed",
         ),
     ],
 )

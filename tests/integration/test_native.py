@@ -142,7 +142,7 @@ def test_the_demo_ends_with_a_measured_model(run):
     demo = run("demo")
     assert demo.process.wait(240) == 0
     said = demo.output.read_text()
-    assert "test images right" in said
+    assert "test images correct" in said
     out = demo.folder / "demo-out"
     assert {"model.onnx", "manifest.json", "parity.npz", "report.md", "trainer.log"} <= {
         path.name for path in out.iterdir()
@@ -155,7 +155,7 @@ def test_two_stacks_in_one_folder_are_one_too_many(run):
     up.wait_for_text("/docs")
     second = run("up")
     assert second.process.wait(30) == 1
-    assert "another stack runs in" in second.output.read_text()
+    assert "Another stack is using" in second.output.read_text()
 
 
 def test_a_part_that_cannot_start_says_why(tmp_path):

@@ -47,7 +47,7 @@ def test_nobody_is_healthy_where_nobody_listens():
 def test_two_stacks_cannot_share_a_state_folder(tmp_path):
     with (tmp_path / "stack.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(StateInUse, match="another stack"):
+        with pytest.raises(StateInUse, match="Another stack"):
             Stack(tmp_path).start()
 
 
