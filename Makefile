@@ -1,8 +1,8 @@
 # `make help` lists the targets. Everything lives in .venv; a second run installs nothing.
 
 PYTHON ?= python3
-# Where torch comes from. The default is PyTorch's CPU builds (0.2 GB); empty takes the package
-# index's own (3 GB with CUDA); for AMD GPUs give the ROCm index that matches the driver.
+# Index for torch. The default has PyTorch's CPU builds (0.2 GB); an empty value uses the package
+# index's build (3 GB with CUDA); for AMD GPUs give the ROCm index that matches the driver.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH := $(shell grep '^torch==' constraints.txt)
 
@@ -10,7 +10,7 @@ VENV := .venv
 VISION := .venv-vision
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# -qq still prints errors; one -q repeats a warning for each package on some set-ups.
+# -qq still prints errors; on some systems a single -q repeats a warning for each package.
 INSTALL := $(PIP) install -qq -c constraints.txt
 CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
@@ -23,12 +23,12 @@ help:  ## list the targets
 
 setup: $(VENV)/.run  ## create .venv with what the stack needs
 
-dev: $(VENV)/.dev  ## add what the tests and lints need
+dev: $(VENV)/.dev  ## also install what the tests and lints need
 
 demo: $(VENV)/.run  ## start everything, train a small CNN, check its ONNX, stop everything
 	@$(BIN)/python -m native demo
 
-up: $(VENV)/.run  ## the stack in the foreground; state under ./data
+up: $(VENV)/.run  ## run the stack in the foreground, with its state in ./data
 	@$(BIN)/python -m native up
 
 test: lint unit integration  ## lints, types and all tests that need no container
@@ -75,7 +75,7 @@ docs: $(VENV)/.docs  ## build docs/ into a web site below build/docs; fails on a
 bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/latest.json
 	$(BIN)/python -m bench
 
-clean:  ## remove what was built and what the demo left
+clean:  ## remove environments, build output and the demo's files
 	rm -rf $(VENV) $(VISION) demo-out demo-data bench/out build .cache .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.venv:
@@ -86,15 +86,15 @@ $(VENV)/.venv:
 		{ echo "venv is missing: on Debian or Ubuntu, apt install python3-venv"; exit 1; }
 	@touch $@
 
-# An index that does not answer is asked once, here, and not by pip for every package. One that was
-# named is not replaced: the package index has another build of torch.
+# An index that does not answer is checked once, here, rather than by pip for every package. An index
+# that the user named is not replaced, because the package index has another build of torch.
 $(VENV)/.torch: $(VENV)/.venv
 	@index='$(TORCH_INDEX)'; \
 	if [ -n "$$index" ] && ! $(BIN)/python -m native.reach "$$index"; then \
 		if [ '$(origin TORCH_INDEX)' != file ]; then \
-			echo "$$index does not answer. Without an index of torch's own: make TORCH_INDEX= $(MAKECMDGOALS)"; exit 1; \
+			echo "$$index does not answer. To use the package index instead: make TORCH_INDEX= $(MAKECMDGOALS)"; exit 1; \
 		fi; \
-		echo "$$index does not answer: torch comes from the package index alone"; index=; \
+		echo "$$index does not answer; installing torch from the package index"; index=; \
 	fi; \
 	echo "Installing $(TORCH)$${index:+ from $$index}"; \
 	$(INSTALL) --retries 2 $(TORCH) $${index:+--extra-index-url "$$index"}
@@ -112,10 +112,11 @@ $(VENV)/.dev: $(VENV)/.run
 
 $(VENV)/.docs: $(VENV)/.run
 	@echo "Installing what builds the site"
-	@$(INSTALL) -e '.[docs]'
+	@echo "Installing what builds the documentation"
 	@touch $@
 
-# torchvision is built for one torch, which need not be ours; everything else is as in constraints.txt.
+# torchvision needs one exact torch, which may differ from ours; the rest follows constraints.txt.
+
 $(VISION)/.dev: pyproject.toml constraints.txt constraints-vision.txt
 	@echo "Creating $(VISION)"
 	@$(PYTHON) -m venv $(VISION)

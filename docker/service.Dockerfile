@@ -1,4 +1,4 @@
-# The service, and with other commands the init container, back-ups and the command-line client.
+# The service. With other commands also the init container, backups and the command-line client.
 # Build from the repository's root: docker build -f docker/service.Dockerfile .
 ARG BASE_IMAGE=python:3.13-slim
 
@@ -9,7 +9,7 @@ RUN python requirements.py wanted service > wanted.txt
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /build
-# Copied from a stage, this file renews the layer below only when its own text changes.
+# Copied from a stage, this file invalidates the layer below only if its own text changes.
 COPY --from=plan /plan/wanted.txt ./
 COPY constraints.txt docker/trim-arrow.sh ./
 RUN --mount=type=cache,target=/root/.cache/pip \

@@ -1,11 +1,11 @@
 # The worker. Build from the repository's root.
-#   docker build -f docker/worker.Dockerfile .                  on AMD's image for every arch
-#   docker build -f docker/worker.Dockerfile --target slim .    on Ubuntu, with torch for one arch
-# docs/decisions/0006-base-images.md says why these bases.
+#   docker build -f docker/worker.Dockerfile .                  on AMD's image for all architectures
+#   docker build -f docker/worker.Dockerfile --target slim .    on Ubuntu, with torch for one
+# docs/decisions/0006-base-images.md explains the choice of base images.
 ARG BASE_IMAGE=rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0
 ARG SLIM_BASE_IMAGE=ubuntu:24.04
 
-# ---- what every worker holds; from scratch, so that a change rebuilds copies alone -----------
+# ---- what every worker contains; from scratch, so that a change only rebuilds copies -----------
 FROM scratch AS code
 COPY --chmod=755 docker/redkiln /usr/local/bin/redkiln
 COPY LICENSE /app/
@@ -13,7 +13,7 @@ COPY redkiln /app/redkiln
 COPY docker/*.py /app/docker/
 COPY worker /app/worker
 
-# ---- slim: torch for one arch, or for the CPU ------------------------------------------------
+# ---- slim: torch for one architecture, or for the CPU ----------------------------------------
 FROM ${SLIM_BASE_IMAGE} AS slim-base
 RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
  || { apt-get update \
@@ -21,7 +21,7 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
            ca-certificates libgomp1 python3 python3-venv \
       && rm -rf /var/lib/apt/lists/*; }
 
-# Copied from a stage, a file renews the layers after it only when its own text changes.
+# Copied from a stage, a file invalidates the layers after it only if its own text changes.
 FROM slim-base AS slim-plan
 WORKDIR /plan
 COPY pyproject.toml constraints.txt docker/requirements.py ./
@@ -29,7 +29,7 @@ RUN grep -E '^(torch|numpy)==' constraints.txt > torch.txt \
  && python3 requirements.py wanted worker > wanted.txt
 
 FROM slim-base AS slim-torch
-# An arch (gfx1100) adds AMD's device wheels for it; the index is whichever has such builds.
+# An arch (gfx1100) adds AMD's device wheels for it; TORCH_INDEX must be an index that has them.
 ARG ARCH=
 ARG TORCH_INDEX=
 ARG TORCH_INDEX_TRUSTED=
@@ -51,7 +51,7 @@ WORKDIR /build
 COPY constraints.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=slim-plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
-# Here and not above: a RUN is done again when an argument known to it changes.
+# Not further up, because a change of a known argument repeats every RUN after it.
 ARG SLIM_BASE_IMAGE
 ARG VERSION=local
 LABEL org.opencontainers.image.title="Redkiln worker, slim" \
@@ -67,11 +67,11 @@ RUN python -m compileall -q /app
 WORKDIR /worker
 HEALTHCHECK --interval=30s --timeout=10s --start-period=300s --start-interval=2s --retries=3 \
     CMD ["python", "-m", "docker.health", "worker"]
-# Starts as root to read the GPU's group ids, and leaves root before anything else runs.
+# Starts as root to read the group ids of the GPU's nodes, and drops root before anything else runs.
 ENTRYPOINT ["python", "-m", "docker.worker"]
 CMD ["python", "-m", "worker"]
 
-# ---- AMD's image: ROCm, and torch for every arch ---------------------------------------------
+# ---- AMD's image: ROCm, and torch for all architectures --------------------------------------
 FROM ${BASE_IMAGE} AS plan
 WORKDIR /plan
 COPY pyproject.toml docker/requirements.py ./

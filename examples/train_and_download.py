@@ -1,9 +1,9 @@
-"""Train on a folder, zip or tar of images, or on a built-in set, and fetch what it leaves.
+"""Trains on a folder, zip or tar of images, or on a built-in set, and downloads the results.
 
     python examples/train_and_download.py                    # scikit-learn's digits
     python examples/train_and_download.py ~/flowers out/flowers
 
-The service runs on this machine (`make up`), or where REDKILN_URL says.
+The service runs on this machine (`make up`), or at REDKILN_URL.
 """
 
 import sys
