@@ -1,1 +1,1 @@
-"""What is known of the GPUs of this machine, from files and tables; nothing here opens HIP."""
+"""Facts about this machine's GPUs, from files and tables; nothing here opens HIP."""

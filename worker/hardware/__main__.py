@@ -1,4 +1,4 @@
-"""`python -m worker.hardware COMMAND`: what the GPUs of this machine are, and whether they work."""
+"""`python -m worker.hardware COMMAND`: describe and check the GPUs of this machine."""
 
 import argparse
 import importlib
@@ -8,31 +8,31 @@ from typing import Protocol, cast
 
 
 class Command(Protocol):
-    """What a module of `worker.hardware.commands` offers."""
+    """The interface of a module in `worker.hardware.commands`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments."""
+        """Declare the command's arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it and return the exit status."""
+        """Run the command and return the exit status."""
 
 
 COMMANDS = {
-    "bench": "measure what this machine can do, and say what follows for training",
-    "doctor": "say what keeps this machine from training on its GPUs, and what to type",
-    "facts": "print what is known of the GPUs of this machine, or of a captured tree",
-    "run": "run a program of your own with the patches for this hardware",
+    "bench": "measure this machine and recommend settings for training",
+    "doctor": "find what prevents training on this machine's GPUs, and how to fix it",
+    "facts": "print the known facts about this machine's GPUs, or about a captured tree",
+    "run": "run your own program with the patches for this hardware",
 }
-"""Modules of `worker.hardware.commands` and what they do; each is imported when it is asked for."""
+"""Modules of `worker.hardware.commands`; each is imported only when it runs."""
 
 SELF_TEST = (
-    "Whether a GPU computes right numbers: python -m worker.hardware.selftest "
-    "[--device cuda:0] [--quick], a program of its own because it opens the GPU."
+    "Self-test of a GPU's numbers: python -m worker.hardware.selftest "
+    "[--device cuda:0] [--quick]. It is a separate program because it opens the GPU."
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command; return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m worker.hardware", description=__doc__, epilog=SELF_TEST
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def load_command(name: str) -> Command:
-    """The module of a command; some import torch, so that none is loaded unasked."""
+    """Import a command's module; only the requested one, because some import torch."""
     module = importlib.import_module(f"worker.hardware.commands.{name.replace('-', '_')}")
     return cast("Command", module)
 

@@ -1,1 +1,1 @@
-"""The subcommands of `python -m worker.hardware`, one a file."""
+"""The subcommands of `python -m worker.hardware`, one in each file."""

@@ -1,7 +1,7 @@
-"""`python -m worker.hardware bench`: measure this machine, without service and queue.
+"""`python -m worker.hardware bench`: measure this machine without a service or a queue.
 
-The measuring is done by the trainer, as in a job: a folder with an order goes in, events and files
-come out. Exit status: 0 when it was measured, 1 when it failed.
+The trainer measures, as in a job: it reads an order from a folder and leaves events and files.
+Exit status: 0 on success, 1 on failure.
 """
 
 import argparse
@@ -29,26 +29,26 @@ from worker.hardware.program import TorchFacts, ask_torch, decide_for_program, p
 from worker.jobdir import EXIT_DONE, JobDir, Order, OutputFile
 
 SOURCE_DIR = Path(__file__).resolve().parents[3]
-"""Where the package `worker` lies: the folder that the trainer runs in."""
+"""The folder that contains the package `worker`, in which the trainer runs."""
 LOOK_SECONDS = 0.1
 PIPE_WIDTH = 200
-"""Columns where the output is no terminal: nothing is to be cut there."""
+"""Width of output that is not a terminal; wide, so that nothing is cut off."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to measure, and where the files go."""
+    """Declare what to measure and where to put the files."""
     parser.epilog = "Nothing else should run meanwhile: stop the worker, or use `redkiln bench`."
     parser.add_argument("--quick", action="store_true", help="the essentials, in half a minute")
-    parser.add_argument("--seconds", type=float, help="time for all of it; 180 if not given")
-    parser.add_argument("--device", help="torch's name of it; the first GPU, else cpu")
-    parser.add_argument("--gpus", type=int, default=1, help="how many, for the all-reduce")
-    parser.add_argument("--threads", type=int, help="CPU threads; all cores if not given")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="leave JSON, picture and report")
+    parser.add_argument("--seconds", type=float, help="total time in seconds (default: 180)")
+    parser.add_argument("--device", help="torch device (default: the first GPU, otherwise cpu)")
+    parser.add_argument("--gpus", type=int, default=1, help="number of GPUs for the all-reduce")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="save JSON, picture and report")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure and print; 1 when it failed."""
+    """Measure and print the result; return 1 on failure."""
     torch = ask_torch(sys.executable, environ=os.environ)
     if torch.problem:
         sys.stderr.write(f"{torch.problem}\n")
@@ -75,7 +75,7 @@ def build_order(
     patches: Sequence[PatchOutcome],
     folder: Path,
 ) -> Order:
-    """The order that the options stand for."""
+    """Build the order for the given options."""
     measure: dict[str, Any] = dict(QUICK) if arguments.quick else {}
     if arguments.seconds is not None:
         measure["seconds"] = arguments.seconds
@@ -96,10 +96,10 @@ def build_order(
 
 
 def keep_files(job_dir: JobDir, target: Path) -> None:
-    """Copy what the job left into a folder.
+    """Copy the job's output files into a folder.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The folder cannot be written.
     """
     target.mkdir(parents=True, exist_ok=True)
     outputs: list[OutputFile] = job_dir.load_outputs()
@@ -125,7 +125,7 @@ def _print(path: Path, *, as_json: bool) -> None:
 
 
 def _measure(job_dir: JobDir, *, environ: Mapping[str, str]) -> int:
-    """Run the trainer and repeat what it says; its exit status."""
+    """Run the trainer, print its messages, and return its exit status."""
     with job_dir.log_path.open("wb") as log:
         trainer = subprocess.Popen(
             [sys.executable, "-m", "worker.trainer", str(job_dir.root)],
@@ -133,7 +133,7 @@ def _measure(job_dir: JobDir, *, environ: Mapping[str, str]) -> int:
             env={**environ, "REDKILN_PARENT_PID": str(os.getpid())},
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is ours to pass on
+            start_new_session=True,  # this process passes Ctrl-C on
         )
     try:
         for event in _follow(job_dir.events_path, trainer):
@@ -146,7 +146,7 @@ def _measure(job_dir: JobDir, *, environ: Mapping[str, str]) -> int:
 
 
 def _follow(path: Path, trainer: "subprocess.Popen[bytes]") -> Iterator[dict[str, Any]]:
-    """The events of a process, each as soon as its line is whole, until it has ended."""
+    """Yield a process's events, each as soon as its line is complete, until the process ends."""
     offset = 0
     while True:
         has_ended = trainer.poll() is not None

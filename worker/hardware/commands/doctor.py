@@ -1,6 +1,6 @@
-"""`python -m worker.hardware doctor`: what keeps this machine from training, and what to type.
+"""`python -m worker.hardware doctor`: find what prevents training, and how to fix it.
 
-Exit status: 0 when nothing is in the way, 1 when something slows it, 2 when something blocks it.
+Exit status: 0 if there are no problems, 1 if something slows training, 2 if something prevents it.
 """
 
 import argparse
@@ -23,19 +23,19 @@ from worker.hardware.doctor.user import become, find_worker_user
 from worker.settings import WorkerSettings
 
 PIPE_WIDTH = 200
-"""Columns where the output is no terminal: nothing is to be cut there."""
+"""Width of output that is not a terminal; wide, so that nothing is cut off."""
 
 MIOPEN_PLACE = "MIOPEN_USER_DB_PATH"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to look, and how to tell."""
+    """Declare where to look and how to report."""
     parser.epilog = (
-        "Exit status: 0 when nothing is in the way, 1 when it is slowed, 2 when it is blocked."
+        "Exit status: 0 if there are no problems, 1 if training is slowed, 2 if it is prevented."
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
-        "--bundle", type=Path, metavar="FILE", help="write a .tar.gz for a bug report, no secrets"
+        "--bundle", type=Path, metavar="FILE", help="write a .tar.gz for bug reports, no secrets"
     )
     parser.add_argument(
         "--topology", type=Path, metavar="DIR", help="read the GPUs from a copied KFD topology"
@@ -45,18 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inventory",
         type=Path,
         metavar="FILE",
-        help="what torch says, as `python -m worker.trainer.inventory` prints it: it is not asked",
+        help="output of `python -m worker.trainer.inventory`, to be used instead of asking torch",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, tell, and return the exit status."""
+    """Examine the machine, print the report, and return the exit status."""
     if (user := find_worker_user(Path("/"), os.environ, uid=os.getuid())) is not None:
         become(user)
     try:
         settings = WorkerSettings()
     except ValidationError as error:
-        sys.stderr.write(f"The worker's settings are wrong, so that it cannot start:\n{error}\n")
+        sys.stderr.write(f"The worker cannot start, because its settings are invalid:\n{error}\n")
         return EXIT_STATUSES["blocked"]
     evidence = gather(
         find_places(settings, topology_dir=arguments.topology, drm_dir=arguments.drm),
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 def find_places(
     settings: WorkerSettings, *, topology_dir: Path | None = None, drm_dir: Path | None = None
 ) -> Places:
-    """Where this worker keeps what the doctor looks at."""
+    """Return the folders of this worker that the doctor examines."""
     miopen = os.environ.get(MIOPEN_PLACE)
     caches = [settings.resolved_kernel_cache_dir, *([Path(miopen)] if miopen else [])]
     worker_dir = settings.worker_dir.absolute()
@@ -101,7 +101,7 @@ def _print(report: DoctorReport, *, copied: Path | None) -> None:
     print_report(console, report)
     if copied is not None:
         console.print(
-            f"\nGPUs are those of {copied}; all else is this machine's.",
+            f"\nThe GPUs are read from {copied}; everything else is this machine's.",
             style="dim",
             markup=False,
             soft_wrap=True,
@@ -119,4 +119,4 @@ def _write_bundle(
         drm_dir=settings.drm_dir,
         secrets=[key] if (key := settings.load_key()) else [],
     )
-    sys.stderr.write(f"Wrote {path}: look through it before you send it.\n")
+    sys.stderr.write(f"Wrote {path}. Check its content before you send it.\n")

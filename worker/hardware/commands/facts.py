@@ -1,6 +1,6 @@
-"""`python -m worker.hardware facts`: the GPUs, by what files say.
+"""`python -m worker.hardware facts`: print the GPUs, as files describe them.
 
-Exit status: 0 when there is at least one GPU, 1 when there is none.
+Exit status: 0 if there is at least one GPU, 1 if there is none.
 """
 
 import argparse
@@ -21,29 +21,29 @@ from worker.hardware.facts.software import read_software
 from worker.hardware.facts.sysfs import is_folder
 from worker.hardware.facts.targets import find_target
 
-NOT_THERE = "is not there, or this user may not read it."
+NOT_THERE = "does not exist, or this user may not read it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to look, and how to print."""
-    parser.epilog = "Exit status: 0 when there is at least one GPU, 1 when there is none."
+    """Declare where to look and how to print."""
+    parser.epilog = "Exit status: 0 if there is at least one GPU, 1 if there is none."
     parser.add_argument(
         "--topology",
         type=Path,
         metavar="DIR",
-        help=f"a KFD topology, or a copy of one (with neither folder given: {TOPOLOGY_DIR})",
+        help=f"a KFD topology or a copy of one (default without --drm: {TOPOLOGY_DIR})",
     )
     parser.add_argument(
         "--drm",
         type=Path,
         metavar="DIR",
-        help=f"a folder of card<n>, whose sensors are read (with neither given: {DRM_DIR})",
+        help=f"a folder of card<n>, to read sensors (default without --topology: {DRM_DIR})",
     )
     parser.add_argument("--json", action="store_true", help="print a list of objects")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the GPUs; 1 when there is none."""
+    """Print the GPUs; return 1 if there is none."""
     is_here = arguments.topology is None and arguments.drm is None
     topology_dir = TOPOLOGY_DIR if is_here else arguments.topology
     drm_dir = DRM_DIR if is_here else arguments.drm
@@ -146,14 +146,14 @@ def _notes(gpus: Sequence[GpuFacts]) -> Iterator[str]:
     for gfx in dict.fromkeys(facts.gfx for facts in gpus if facts.gfx):
         target = find_target(gfx)
         if target is None:
-            yield f"{gfx} is not in the table of targets: nothing is known of its precision."
+            yield f"{gfx} is not in the table of targets, so its precision is unknown."
             continue
         yield f"{gfx}: {target.family}, trains in {target.precision}; {target.peak_note}".rstrip(
             "; "
         )
         yield from (f"{gfx}: {defect.text} {defect.fix}".rstrip() for defect in target.defects)
     if any(facts.is_memory_approximate for facts in gpus):
-        yield "Memory of an APU is what it may take of the host's, less what others use."
+        yield "Memory of an APU is the host's memory that it may use, less what others use."
 
 
 def _explain_nothing(
@@ -164,10 +164,10 @@ def _explain_nothing(
         yield f"  {topology_dir}: {_explain_topology(topology_dir, is_here=is_here)}"
     if drm_dir is not None:
         is_there = is_folder(drm_dir)
-        yield f"  {drm_dir}: " + ("no card of amdgpu in it." if is_there else NOT_THERE)
+        yield f"  {drm_dir}: " + ("contains no card of amdgpu." if is_there else NOT_THERE)
     if is_here and read_software().is_wsl:
         yield (
-            "  This is WSL2: the GPU comes through /dev/dxg and has no files here; "
+            "  This is WSL2: the GPU is reached through /dev/dxg and has no files here; "
             "ask torch or rocminfo."
         )
 
@@ -175,12 +175,12 @@ def _explain_nothing(
 def _explain_topology(topology_dir: Path, *, is_here: bool) -> str:
     if find_nodes_dir(topology_dir) is not None:
         count = len(read_nodes(topology_dir))
-        return f"{count} node{'s' * (count > 1)}, and no GPU among them."
+        return f"{count} node{'s' * (count > 1)}, but no GPU among them."
     if is_folder(topology_dir):
-        return "holds no topology; name the folder that holds `nodes`, or one above it."
+        return "contains no topology; name the folder that contains `nodes`, or one above it."
     if not is_here:
         return NOT_THERE
     return (
-        "is not there; is the amdgpu driver loaded (`sudo modprobe amdgpu`)? "
+        "does not exist; is the amdgpu driver loaded (`sudo modprobe amdgpu`)? "
         "In a container, is /sys the host's?"
     )

@@ -1,7 +1,7 @@
-"""`python -m worker.hardware run -- PROGRAM`: any program, with the patches for this hardware.
+"""`python -m worker.hardware run -- PROGRAM`: run any program with the patches for this hardware.
 
-The variables are set, torch's switches are set when the program imports it, what was done is
-printed to stderr, and this process becomes the program.
+The command sets variables, arranges for torch's switches to be set when the program imports torch,
+prints its decisions to stderr, and becomes the program.
 """
 
 import argparse
@@ -25,31 +25,31 @@ from worker.hardware.program import (
 
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 127
-"""As shells do."""
+"""The same status that shells use."""
 HOOK_DIR = Path(hook.__file__).parent
 CACHE_DIR = Path("~/.cache/redkiln/kernels")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to run, and how to tell of it."""
+    """Declare what to run and how to report."""
     parser.usage = "python -m worker.hardware run [--dry-run] [--json] [--cache-dir DIR] -- PROGRAM"
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and end")
-    parser.add_argument("--json", action="store_true", help="say it as JSON")
+    parser.add_argument("--dry-run", action="store_true", help="print the decisions and exit")
+    parser.add_argument("--json", action="store_true", help="print the decisions as JSON")
     parser.add_argument(
         "--cache-dir",
         type=Path,
         default=CACHE_DIR,
         metavar="DIR",
-        help=f"compiled and tuned kernels, and what was proved (default: {CACHE_DIR})",
+        help=f"folder of compiled and tuned kernels and of probe results (default: {CACHE_DIR})",
     )
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="after --, with its arguments")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program with its arguments")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide, say so, and become the program; an exit status only where that fails."""
+    """Decide, report, and become the program; return an exit status only on failure."""
     command = [word for place, word in enumerate(arguments.program) if place or word != "--"]
     if not command and not arguments.dry_run:
-        sys.stderr.write("there is nothing to run: write the program after --\n")
+        sys.stderr.write("no program given; write the program and its arguments after --\n")
         return EXIT_USAGE
     outcomes, problem = _decide(command, os.environ, arguments.cache_dir.expanduser())
     text = _describe(outcomes, problem, as_json=arguments.json)
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 def build_environment(
     outcomes: Sequence[PatchOutcome], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """The program's environment: its own, the variables, and the hook where torch needs it."""
+    """Build the program's environment: its own, the patches' variables, and the hook if needed."""
     environment = {**environ, **merge_environment(outcomes)}
     settings = merge_settings(outcomes)
     if settings:
@@ -97,5 +97,5 @@ def _describe(outcomes: Sequence[PatchOutcome], problem: str, *, as_json: bool) 
         return json.dumps({"problem": problem, "patches": listed}, indent=2) + "\n"
     lines = [f"redkiln: {problem}"] if problem else []
     return "\n".join(
-        [*lines, "redkiln: patches for this hardware", describe_outcomes(outcomes), ""]
+        [*lines, "redkiln: patches for this hardware:", describe_outcomes(outcomes), ""]
     )

@@ -1,4 +1,4 @@
-"""Rows 1, 2, 7 and 20: whether this torch is one for this GPU."""
+"""Rows 1, 2, 7 and 20: whether this build of torch fits this GPU."""
 
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.doctor.evidence import Evidence, Torch, name_of
@@ -6,23 +6,23 @@ from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
 from worker.hardware.facts.targets import find_target
 
 DEVICE_WHEELS = ("amd-torch-device-", "rocm-sdk-device-")
-"""Distributions that hold one architecture's kernels. Source: ROCm/TheRock RELEASES.md."""
+"""Distributions with the kernels of one architecture. Source: ROCm/TheRock RELEASES.md."""
 
 WHEEL_INDEX = "https://stable.repo.amd.com/rocm/whl-next/"
 """AMD's index of builds for ROCm 10, the default of compose.yaml. Source: ROCm/TheRock."""
 
 
 def check_arch(evidence: Evidence) -> Finding:
-    """Row 1: the GPU's architecture against what torch and its device wheels were built for."""
+    """Row 1: compare the GPU's architecture with those of torch and its device wheels."""
     torch, gpus = evidence.torch, [gpu for gpu in evidence.gpus if gpu.gfx]
     if deaths := evidence.deaths_of(1):
-        seen = f"attempt {deaths[-1].attempt_id} died of it: {deaths[-1].line}"
+        seen = f"attempt {deaths[-1].attempt_id} failed with: {deaths[-1].line}"
     else:
         seen = ""
     if torch is None or torch.hip is None or not gpus:
         return unknown(seen or "needs a ROCm build of torch and a GPU whose architecture is known")
     if not torch.arch_list and not _device_wheels(evidence):
-        return unknown(f"torch {torch.version} does not tell what it has kernels for")
+        return unknown(f"torch {torch.version} does not report which kernels it has")
     missing = [gpu for gpu in _to_train_on(gpus) if not _is_built_for(gpu, evidence)]
     if not missing:
         names = ", ".join(sorted({gpu.gfx or "" for gpu in gpus}))
@@ -43,10 +43,10 @@ def check_arch(evidence: Evidence) -> Finding:
         "note" if override else "blocks",
         evidence=f"{name_of(missing[0])}; torch {torch.version} has {_list_built(evidence)}. "
         f"{seen}".strip(),
-        cause=f"there are no kernels for {arch} in this build: its first operation fails with "
+        cause=f"this build has no kernels for {arch}: its first operation fails with "
         "`invalid device function`"
         + (
-            f". Its jobs get HSA_OVERRIDE_GFX_VERSION={override} when a probe proves it"
+            f". Jobs get HSA_OVERRIDE_GFX_VERSION={override} once it has passed its probe"
             if override
             else ""
         ),
@@ -56,37 +56,37 @@ def check_arch(evidence: Evidence) -> Finding:
 
 
 def check_is_rocm(evidence: Evidence) -> Finding:
-    """Row 2: whether torch is a ROCm build at all."""
+    """Row 2: check whether torch is a ROCm build."""
     torch = evidence.torch
     if torch is None:
-        return unknown("torch was not asked")
+        return unknown("torch was not checked")
     if torch.version is None:
         return bad(
             "blocks",
             evidence=torch.error or "torch cannot be imported",
-            cause="without torch nothing trains",
+            cause="nothing trains without torch",
             fix=_install(evidence, _first_arch(evidence)),
         )
     if torch.hip is not None:
         return ok(f"torch {torch.version} is built for ROCm (HIP {torch.hip})")
-    kind = f"for CUDA {torch.cuda}" if torch.cuda else "for CPUs alone"
+    kind = f"for CUDA {torch.cuda}" if torch.cuda else "for CPUs only"
     if not evidence.has_amd_gpu:
         return ok(f"torch {torch.version} is built {kind}, and there is no AMD GPU here")
     return bad(
         "blocks",
         evidence=f"torch {torch.version}: torch.version.hip is None, it is built {kind}",
-        cause="this build cannot open an AMD GPU, and says only that none is available",
+        cause="this build cannot open an AMD GPU, and reports only that none is available",
         fix=_install(evidence, _first_arch(evidence)),
     )
 
 
 def check_amdsmi(evidence: Evidence) -> Finding:
-    """Row 7: the `amdsmi` distribution beside a ROCm build of torch."""
+    """Row 7: check for the `amdsmi` distribution next to a ROCm build of torch."""
     version = evidence.packages.get("amdsmi")
     if version is None:
-        return ok("the package `amdsmi` is not installed beside torch")
+        return ok("the package `amdsmi` is not installed next to torch")
     if not evidence.is_rocm:
-        return ok(f"amdsmi {version} is installed, but torch is no ROCm build")
+        return ok(f"amdsmi {version} is installed, but torch is not a ROCm build")
     sees_nothing = evidence.torch is not None and evidence.torch.num_devices == 0
     return bad(
         "blocks" if sees_nothing and evidence.usable_gpus else "note",
@@ -97,38 +97,38 @@ def check_amdsmi(evidence: Evidence) -> Finding:
 
 
 def check_bf16(evidence: Evidence) -> Finding:
-    """Row 20: bf16 on a GPU that has none."""
+    """Row 20: check for bf16 on a GPU without it."""
     deaths = evidence.deaths_of(20)
     lacking = [gpu for gpu in evidence.gpus if has_bf16(gpu.gfx) is False]
     if deaths:
         where = f" on {name_of(lacking[0])}" if lacking else ""
         return bad(
             "slows",
-            evidence=f"attempt {deaths[-1].attempt_id} died{where}: {deaths[-1].line}",
+            evidence=f"attempt {deaths[-1].attempt_id} failed{where}: {deaths[-1].line}",
             cause="the GPU has no bf16 instructions, or its compiler has none for this kernel; "
-            "torch.cuda.is_bf16_supported() says True on every ROCm GPU",
+            "torch.cuda.is_bf16_supported() returns True on every ROCm GPU",
             fix="in the job's spec: training: {precision: fp16}   (or fp32)",
         )
     if not evidence.gpus:
-        return unknown("no GPU whose architecture is known")
+        return unknown("there is no GPU whose architecture is known")
     if lacking:
-        return ok(f"{name_of(lacking[0])} has no bf16; `precision: auto` does not choose it here")
-    return ok("the architectures here have bf16, and no compiler has died")
+        return ok(f"{name_of(lacking[0])} has no bf16; `precision: auto` does not choose it")
+    return ok("the architectures here have bf16, and no compiler has failed")
 
 
 def has_bf16(gfx: str | None) -> bool | None:
-    """Whether an architecture has bf16 instructions; None when it is not known."""
+    """Return whether an architecture has bf16 instructions; None if unknown."""
     target = gfx and find_target(gfx)
     return target.has_bf16 if target else None
 
 
 def _to_train_on(gpus: list[GpuFacts]) -> list[GpuFacts]:
-    """Those that jobs would be given: the discrete ones, or all where there are none."""
+    """Return the GPUs that jobs would use: the discrete ones, or all if there are none."""
     return [gpu for gpu in gpus if gpu.is_apu is False] or gpus
 
 
 def _is_built_for(gpu: GpuFacts, evidence: Evidence) -> bool:
-    assert evidence.torch is not None, "asked before"
+    assert evidence.torch is not None, "checked by the caller"
     wheels = _device_wheels(evidence)
     is_listed = not evidence.torch.arch_list or gpu.gfx in evidence.torch.arch_list
     return is_listed and (not wheels or bool(wheels & {gpu.gfx, "all"}))
@@ -153,7 +153,7 @@ def _device_wheels(evidence: Evidence) -> set[str]:
 def _list_built(evidence: Evidence) -> str:
     wheels = _device_wheels(evidence)
     listed = ", ".join(evidence.torch.arch_list) if evidence.torch else ""
-    built = f"kernels for {listed}" if listed else "a list that it does not tell"
+    built = f"kernels for {listed}" if listed else "kernels for unknown architectures"
     return f"{built}, and device wheels for {', '.join(sorted(wheels))}" if wheels else built
 
 

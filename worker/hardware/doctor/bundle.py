@@ -1,4 +1,4 @@
-"""A file for a bug report: the report, the driver's files, settings and logs, without secrets."""
+"""A file for bug reports: the report, the driver's files, settings and logs, without secrets."""
 
 import io
 import json
@@ -17,7 +17,7 @@ PREFIXES = (
     "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_", "OMP_", "MKL_",
     "LD_", "DISABLE_ADDMM_", "REDKILN_",
 )  # fmt: skip
-"""Variables that may explain what a GPU does; no other is shown."""
+"""Variables that may explain a GPU's behaviour; no others are included."""
 
 PACKAGES = ("torch", "triton", "amd", "rocm", "pytorch", "onnx", "numpy", "safetensors", "redkiln")
 
@@ -44,18 +44,18 @@ def write_bundle(
     drm_dir: Path,
     secrets: Collection[str] = (),
 ) -> None:
-    """Write the bundle; every text in it goes through the same removal of secrets.
+    """Write the bundle; secrets are removed from every text in it.
 
     Args:
-        path: a `.tar.gz`.
-        report: of this machine.
-        evidence: that it rests on.
-        topology_dir: of the driver.
-        drm_dir: of the cards.
-        secrets: values that must not be in it, beside those that the environment tells.
+        path: Path of the `.tar.gz`.
+        report: Report on this machine.
+        evidence: Evidence behind the report.
+        topology_dir: The driver's topology folder.
+        drm_dir: Folder of the cards.
+        secrets: Values to remove, in addition to those found in the environment.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     known = {*secrets, *find_secrets(evidence.environment)}
     with tarfile.open(path, "w:gz") as archive:
@@ -64,7 +64,7 @@ def write_bundle(
 
 
 def select_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that may be shown; of those with a secret's name, only that they are set."""
+    """Return the variables to include; a secret's value is replaced by `<set>`."""
     return {
         name: "<set>" if SECRET_NAME.search(name) else value
         for name, value in sorted(environment.items())
@@ -81,7 +81,7 @@ def _contents(
     yield "gpus.json", _json([gpu.model_dump(mode="json") for gpu in evidence.gpus])
     yield "deaths.json", _json([death.model_dump(mode="json") for death in evidence.deaths])
     yield "self_tests.json", _json([test.model_dump(mode="json") for test in evidence.self_tests])
-    yield "kernel.log", "\n".join(evidence.kernel_log or ("(may not be read)",)) + "\n"
+    yield "kernel.log", "\n".join(evidence.kernel_log or ("(not readable)",)) + "\n"
     for name, text in evidence.logs.items():
         yield f"logs/{name.replace('/', '_')}", text
     yield from _read_all(topology_dir, TOPOLOGY_FILES, into="topology")

@@ -1,34 +1,34 @@
-"""Rows 13, 14 and 15: where MIOpen and the compilers keep what they built."""
+"""Rows 13, 14 and 15: the folders of kernels that MIOpen and the compilers have built."""
 
 from worker.hardware.doctor.evidence import Evidence, KernelCache
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
 
 NETWORK = ("nfs", "cifs", "smb", "lustre", "fuse.sshfs", "9p", "ceph", "gpfs", "beegfs")
-"""File systems whose locks do not hold. Source: sqlite.org/lockingv3, ROCm/MIOpen#1295."""
+"""File systems without reliable locks. Source: sqlite.org/lockingv3, ROCm/MIOpen#1295."""
 
 FLEETING = ("tmpfs", "ramfs", "overlay", "overlayfs")
-"""What is gone with the container, or with the next boot."""
+"""File systems whose content is lost with the container or at the next boot."""
 
 NO_DATABASE = "Missing system database file"
 
 
 def check_warm(evidence: Evidence) -> Finding:
-    """Row 13: whether what is compiled is kept."""
+    """Row 13: check whether compiled kernels are kept."""
     if not evidence.caches:
-        return unknown("no folder of compiled kernels is set")
+        return unknown("no folder for compiled kernels is set")
     for cache in evidence.caches:
         if not cache.is_writable:
             return bad(
                 "slows",
                 evidence=f"{cache.path} {'is not writable' if cache.exists else 'cannot be made'} "
                 f"for user {evidence.uid}",
-                cause="every job builds its kernels anew: its first steps take minutes",
+                cause="every job builds its kernels again, so its first steps take minutes",
                 fix=f"sudo mkdir -p {cache.path} && sudo chown -R {evidence.uid} {cache.path}",
             )
         if evidence.is_container and cache.file_system in FLEETING:
             return bad(
                 "slows",
-                evidence=f"{cache.path} lies on {cache.file_system}",
+                evidence=f"{cache.path} is on {cache.file_system}",
                 cause="it is lost with the container, and everything is compiled again",
                 fix=f"volumes: [kernels:{cache.path}]   in compose",
             )
@@ -37,15 +37,15 @@ def check_warm(evidence: Evidence) -> Finding:
         return bad(
             "note",
             evidence=f"{empty[0]} is empty",
-            cause="MIOpen has not looked for its fastest kernels here yet",
-            fix="nothing: the first job takes minutes to begin, later ones do not",
+            cause="MIOpen has not searched for its fastest kernels here yet",
+            fix="nothing: the first job takes minutes to start, later ones do not",
         )
     files = sum(cache.num_files for cache in evidence.caches)
     return ok(f"{', '.join(c.path for c in evidence.caches)}: writable, {files} files")
 
 
 def check_databases(evidence: Evidence) -> Finding:
-    """Row 14: MIOpen's SQLite files."""
+    """Row 14: check MIOpen's SQLite files."""
     databases = [database for cache in evidence.caches for database in cache.databases]
     broken = [database for database in databases if "malformed" in database.verdict]
     broken += [database for database in databases if "not a database" in database.verdict]
@@ -55,30 +55,30 @@ def check_databases(evidence: Evidence) -> Finding:
             "blocks",
             evidence=f"{broken[0].path}: {broken[0].verdict}",
             cause="two writers at once, a full disk, or a network file system",
-            fix=f"rm {files}   (no job may run; it is built again)",
+            fix=f"rm {files}   (while no job runs; they are built again)",
             details={"paths": [database.path for database in broken]},
         )
     if deaths := evidence.deaths_of(14):
         return bad(
             "slows",
             evidence=f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}",
-            cause="a database of compiled kernels was damaged or held by another process",
-            fix="give each worker a folder of its own: REDKILN_KERNEL_CACHE_DIR=/path/of/its/own",
+            cause="a database of compiled kernels was damaged, or locked by another process",
+            fix="set a separate folder for each worker: REDKILN_KERNEL_CACHE_DIR=/path/of/its/own",
         )
     if shared := [cache for cache in evidence.caches if _is_network(cache)]:
         return bad(
             "slows",
-            evidence=f"{shared[0].path} lies on {shared[0].file_system}",
-            cause="SQLite's locks do not hold there: sooner or later a database is malformed",
+            evidence=f"{shared[0].path} is on {shared[0].file_system}",
+            cause="SQLite's locks are unreliable there, and will eventually corrupt a database",
             fix="REDKILN_KERNEL_CACHE_DIR=/var/cache/redkiln   (a local disk)",
         )
     if not evidence.caches:
-        return unknown("no folder of compiled kernels is set")
-    return ok(f"SQLite's quick check passes: {len(databases)} looked at")
+        return unknown("no folder for compiled kernels is set")
+    return ok(f"SQLite's quick check passes for {len(databases)} databases")
 
 
 def check_missing_system_database(evidence: Evidence) -> Finding:
-    """Row 15: a line of MIOpen's that means nothing."""
+    """Row 15: look for a harmless message of MIOpen."""
     for name, text in evidence.logs.items():
         for line in text.splitlines():
             if NO_DATABASE in line:
@@ -86,7 +86,7 @@ def check_missing_system_database(evidence: Evidence) -> Finding:
                     "note",
                     evidence=f"{name}: {line.strip()[:200]}",
                     cause="AMD ships no tuned kernels for this card; MIOpen finds its own",
-                    fix="nothing: it is harmless",
+                    fix="nothing: this is harmless",
                 )
     if not evidence.logs:
         return unknown("no trainer has left a log yet")

@@ -1,4 +1,4 @@
-"""Rows 8, 11 and 19: which cards are here, whether they rest, and whether they compute right."""
+"""Rows 8, 11 and 19: which cards are here, whether they idle, and whether they compute right."""
 
 from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
 from worker.hardware.choose import gpu_key
@@ -7,31 +7,31 @@ from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
 from worker.hardware.facts.targets import Defect, find_target
 
 BUSY_RATIO = 0.95
-"""A GPU that nobody uses and that is busier than this is stuck, not at work."""
+"""A GPU without a job that is busier than this is stuck rather than working."""
 
 VISIBLE = "ROCR_VISIBLE_DEVICES"
 
 NO_WHEEL = "no_wheel"
-"""The defect of a target that no build has kernels for: row 1's, not a matter of numbers."""
+"""The defect of a target that no build has kernels for; row 1 reports it."""
 
 
 def check_integrated(evidence: Evidence) -> Finding:
-    """Row 8: a GPU in the processor that is enumerated beside the cards."""
+    """Row 8: check for an integrated GPU next to discrete cards."""
     integrated = [gpu for gpu in evidence.usable_gpus if gpu.is_apu]
     discrete = [gpu for gpu in evidence.usable_gpus if gpu.is_apu is False]
     if not evidence.usable_gpus:
-        return unknown("no GPU is open here")
+        return unknown("no GPU can be opened here")
     if not integrated or not discrete:
         kind = "integrated" if integrated else "discrete"
         return ok(f"{count_gpus(len(evidence.usable_gpus))}, {kind}")
     if mask := evidence.environment.get(VISIBLE):
-        return ok(f"{VISIBLE}={mask} chooses among them")
+        return ok(f"{VISIBLE}={mask} selects among them")
     small, card = integrated[0], discrete[0]
     return bad(
         "note",
-        evidence=f"{name_of(small)} ({small.cu_count or '?'} CU) is open beside {name_of(card)} "
-        f"({card.cu_count or '?'} CU)",
-        cause="ROCm lists both; programs that take the wrong one crash or see little memory. "
+        evidence=f"{name_of(small)} ({small.cu_count or '?'} CU) can be opened next to "
+        f"{name_of(card)} ({card.cu_count or '?'} CU)",
+        cause="ROCm lists both; programs that use the wrong one crash or see little memory. "
         "Redkiln hides it from its own jobs",
         fix=_pass_only(card, evidence),
         details={"integrated": gpu_key(small), "discrete": gpu_key(card)},
@@ -39,32 +39,32 @@ def check_integrated(evidence: Evidence) -> Finding:
 
 
 def check_idle(evidence: Evidence) -> Finding:
-    """Row 11: a GPU that is at 100 % with nothing to do."""
-    told = [gpu for gpu in evidence.gpus if gpu.telemetry and gpu.telemetry.busy_ratio is not None]
-    if not told:
-        return unknown("no card tells how busy it is")
+    """Row 11: check for a GPU that is fully busy without work."""
+    measured = [g for g in evidence.gpus if g.telemetry and g.telemetry.busy_ratio is not None]
+    if not measured:
+        return unknown("no card reports how busy it is")
     if evidence.busy_gpus is None:
-        return unknown("not known here which GPUs a job uses")
-    for gpu in told:
+        return unknown("it is unknown which GPUs a job uses")
+    for gpu in measured:
         if gpu_key(gpu) in evidence.busy_gpus or not _is_busy(gpu):
             continue
         holders = ", ".join(f"{p.name} ({p.pid})" for p in evidence.gpu_processes)
         return bad(
             "slows",
-            evidence=f"{name_of(gpu)}: {_describe_load(gpu)}, no job of this worker uses it; "
+            evidence=f"{name_of(gpu)}: {_describe_load(gpu)}, but no job of this worker uses it; "
             + (f"open in {holders}" if holders else "no process has it open"),
-            cause="hardware queues that never rest while any program has the GPU open, "
+            cause="hardware queues that never become idle while any program has the GPU open, "
             "or another program's work",
             fix=f"kill {evidence.gpu_processes[0].pid}   (llama.cpp: GPU_MAX_HW_QUEUES=1)"
             if evidence.gpu_processes
             else f"end the program that has it open: sudo fuser -v /dev/kfd /dev/dri/renderD"
             f"{gpu.render_minor if gpu.render_minor is not None else '*'}",
         )
-    return ok("; ".join(f"{name_of(gpu)}: {_describe_load(gpu)}" for gpu in told))
+    return ok("; ".join(f"{name_of(gpu)}: {_describe_load(gpu)}" for gpu in measured))
 
 
 def check_numbers(evidence: Evidence) -> Finding:
-    """Row 19: GPUs that compute wrong numbers without an error."""
+    """Row 19: check for GPUs that compute wrong numbers without an error."""
     failed = [report for report in evidence.self_tests if report.status == "failed"]
     if failed:
         return _judge_failed(failed[0])
@@ -72,12 +72,12 @@ def check_numbers(evidence: Evidence) -> Finding:
         if defect := find_blocking(gpu):
             return bad(
                 "blocks",
-                evidence=f"{name_of(gpu)} is known for it: {defect.text} ({defect.source})",
-                cause="the hardware or its compiler, whatever the build",
-                fix=defect.fix or "train on another GPU: this one is left out",
+                evidence=f"{name_of(gpu)} has a known defect: {defect.text} ({defect.source})",
+                cause="the hardware or its compiler, with any build",
+                fix=defect.fix or "train on another GPU; jobs do not use this one",
             )
     if not evidence.gpus:
-        return unknown("no GPU to test")
+        return unknown("there is no GPU to test")
     passed = {report.pci_address for report in evidence.self_tests if report.status == "passed"}
     untested = [gpu for gpu in _to_train_on(evidence) if gpu.pci_address not in passed]
     if untested:
@@ -88,11 +88,11 @@ def check_numbers(evidence: Evidence) -> Finding:
             + (f"; known of {'; '.join(dict.fromkeys(known))}" if known else ""),
             fix="python -m worker.hardware.selftest",
         )
-    return ok(f"{len(passed)} tested: agree with the CPU in float64")
+    return ok(f"{len(passed)} tested: results agree with float64 on the CPU")
 
 
 def find_blocking(gpu: GpuFacts) -> Defect | None:
-    """The defect for which a GPU's numbers are not believed, by its architecture."""
+    """Return the defect because of which a GPU's numbers are not trusted, by its architecture."""
     defects = _defects(gpu.gfx) if gpu.gfx else ()
     is_wrong = (d for d in defects if d.severity == "blocks" and d.code != NO_WHEEL)
     return next(is_wrong, None)
@@ -123,7 +123,7 @@ def _judge_failed(report: SelfTestReport) -> Finding:
         fix="TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1"
         if is_hipblaslt
         else "another ROCm and torch build, then: python -m worker.hardware.selftest   "
-        "(until it passes, the GPU is left out)",
+        "(until it passes, jobs do not use the GPU)",
     )
 
 
@@ -141,12 +141,12 @@ def _number(value: float | None) -> str:
 
 
 def _is_busy(gpu: GpuFacts) -> bool:
-    assert gpu.telemetry is not None, "asked before"
+    assert gpu.telemetry is not None, "checked by the caller"
     return (gpu.telemetry.busy_ratio or 0.0) >= BUSY_RATIO
 
 
 def _describe_load(gpu: GpuFacts) -> str:
-    assert gpu.telemetry is not None, "asked before"
+    assert gpu.telemetry is not None, "checked by the caller"
     busy = f"{gpu.telemetry.busy_ratio:.0%} busy"
     watts = gpu.telemetry.power_watts
     return busy if watts is None else f"{busy}, {watts:.0f} W"
@@ -155,7 +155,7 @@ def _describe_load(gpu: GpuFacts) -> str:
 def _pass_only(card: GpuFacts, evidence: Evidence) -> str:
     if evidence.is_container and card.render_minor is not None:
         return f"devices: !override [/dev/kfd, /dev/dri/renderD{card.render_minor}]   in compose"
-    return f"{VISIBLE}={card.uuid or 0}, or switch the integrated one off in the BIOS"
+    return f"{VISIBLE}={card.uuid or 0}, or disable the integrated GPU in the BIOS"
 
 
 ROWS = (

@@ -1,4 +1,4 @@
-"""Rows 3, 4, 5 and 22: whether the GPU's device nodes are here and open."""
+"""Rows 3, 4, 5 and 22: whether the GPU's device nodes exist and can be opened."""
 
 import os
 
@@ -6,17 +6,17 @@ from worker.hardware.doctor.evidence import DeviceNode, Evidence, count_gpus, na
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
 
 WSL_LIBRARIES = ("libdxcore.so", "librocdxg.so")
-"""What ROCm needs under WSL2 beside its own. Source: ROCm/librocdxg#1, #34."""
+"""Libraries that ROCm also needs under WSL2. Source: ROCm/librocdxg#1, #34."""
 
 DXG_DETECTION_UNTIL = (7, 13)
-"""From this HIP on the runtime looks for dxg by itself. Source: ROCm/librocdxg#34."""
+"""From this HIP on the runtime detects dxg by itself. Source: ROCm/librocdxg#34."""
 
 UNMAPPED_ID = 65534
-"""How a user namespace shows owners that it does not map."""
+"""The id that a user namespace shows for owners that it does not map."""
 
 
 def check_kfd(evidence: Evidence) -> Finding:
-    """Row 3: the driver's own node."""
+    """Row 3: check the driver's own device node."""
     if evidence.is_wsl:
         return ok("WSL2 has no /dev/kfd; it uses /dev/dxg")
     if evidence.kfd is not None:
@@ -24,7 +24,7 @@ def check_kfd(evidence: Evidence) -> Finding:
     if evidence.is_docker_desktop:
         return bad(
             "blocks",
-            evidence="/dev/kfd is absent; the kernel is Docker Desktop's own",
+            evidence="/dev/kfd does not exist; the kernel is Docker Desktop's own",
             cause="Docker Desktop runs containers in a virtual machine that has no GPU",
             fix="install Docker Engine (docs.docker.com/engine/install) and use it: "
             "docker context use default",
@@ -32,7 +32,7 @@ def check_kfd(evidence: Evidence) -> Finding:
     if evidence.is_container and (evidence.has_driver or evidence.gpus):
         return bad(
             "blocks",
-            evidence="/dev/kfd is absent in this container; the host's driver is loaded",
+            evidence="/dev/kfd does not exist in this container; the host's driver is loaded",
             cause="the container was started without the device",
             fix="devices: [/dev/kfd, /dev/dri]   in compose, or "
             "docker run --device /dev/kfd --device /dev/dri ...",
@@ -40,28 +40,28 @@ def check_kfd(evidence: Evidence) -> Finding:
     if evidence.has_driver:
         return bad(
             "blocks",
-            evidence="/dev/kfd is absent; the amdgpu driver is loaded",
-            cause="the driver did not take this GPU for compute",
-            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   says why",
+            evidence="/dev/kfd does not exist; the amdgpu driver is loaded",
+            cause="the driver does not support compute on this GPU",
+            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   shows the reason",
         )
     if not evidence.has_amd_gpu:
-        return unknown("/dev/kfd is absent, and nothing here tells of an AMD GPU")
+        return unknown("/dev/kfd does not exist, and there is no other sign of an AMD GPU")
     return bad(
         "blocks",
-        evidence=f"/dev/kfd is absent; an AMD card is at {', '.join(evidence.pci_gpus)}",
+        evidence=f"/dev/kfd does not exist; there is an AMD card at {', '.join(evidence.pci_gpus)}",
         cause="the amdgpu driver is not loaded",
         fix="sudo modprobe amdgpu" + (" (on the host)" if evidence.is_container else ""),
     )
 
 
 def check_permission(evidence: Evidence) -> Finding:
-    """Row 4: whether this user may open the nodes."""
+    """Row 4: check whether this user may open the nodes."""
     nodes = [node for node in (evidence.kfd, *evidence.render_nodes) if node is not None]
     if not nodes:
         return unknown("there is no node to open")
     closed = [node for node in nodes if node.is_closed]
     renders_open = any(not node.error for node in evidence.render_nodes)
-    # Of several cards, one that opens is enough; the driver's own node always is needed.
+    # One render node that opens is enough; the driver's own node is always needed.
     closed = [node for node in closed if node is evidence.kfd or not renders_open]
     if not closed:
         opened = ", ".join(node.path for node in nodes if not node.error) or "none"
@@ -71,14 +71,14 @@ def check_permission(evidence: Evidence) -> Finding:
         "blocks",
         evidence=f"{seen}; this is user {evidence.uid} in the groups "
         f"{', '.join(map(str, sorted(evidence.groups))) or 'none'}",
-        cause="the nodes open for their group, and this process is not in it",
+        cause="only a group may open the nodes, and this process is not in it",
         fix=_explain_group(closed, evidence),
         details={"gids": sorted({node.gid for node in closed})},
     )
 
 
 def check_render_nodes(evidence: Evidence) -> Finding:
-    """Row 5: a render node for each GPU that the driver knows."""
+    """Row 5: check for a render node for each GPU that the driver knows."""
     if not evidence.gpus:
         return unknown("the driver's topology shows no GPU")
     usable = evidence.usable_gpus
@@ -97,9 +97,9 @@ def check_render_nodes(evidence: Evidence) -> Finding:
     path = render_path(gpu) if gpu.render_minor is not None else "/dev/dri"
     return bad(
         "blocks",
-        evidence=f"the driver shows {name_of(gpu)} with {path}, and it is "
+        evidence=f"the driver shows {name_of(gpu)} with {path}, but this node is "
         f"{'forbidden here' if path in forbidden or not gpu.is_accessible else 'absent'}",
-        cause="HIP counts 0 devices without the GPU's own render node",
+        cause="without the GPU's own render node HIP counts 0 devices",
         fix=f"devices: [/dev/kfd, {path}]   in compose, or docker run --device /dev/kfd "
         f"--device {path} ..."
         if evidence.is_container
@@ -108,13 +108,13 @@ def check_render_nodes(evidence: Evidence) -> Finding:
 
 
 def check_wsl(evidence: Evidence) -> Finding:
-    """Row 22: what ROCm needs under WSL2."""
+    """Row 22: check what ROCm needs under WSL2."""
     if not evidence.is_wsl:
         return ok("not WSL2")
     if evidence.dxg is None:
         return bad(
             "blocks",
-            evidence="/dev/dxg is absent",
+            evidence="/dev/dxg does not exist",
             cause="the container was started without it, or Windows' driver has no WSL support"
             if evidence.is_container
             else "Windows' AMD driver has no WSL support, or WSL is version 1",
@@ -130,19 +130,19 @@ def check_wsl(evidence: Evidence) -> Finding:
     if lacking:
         return bad(
             "blocks",
-            evidence=f"/dev/dxg is here, {' and '.join(lacking)} not",
-            cause="ROCm reaches Windows' driver through these libraries",
-            fix=f"mount /usr/lib/wsl/lib/{lacking[0]} (compose.wsl.yaml does), "
-            "of the release that the runtime wants",
+            evidence=f"/dev/dxg exists, but {' and '.join(lacking)} cannot be found",
+            cause="ROCm uses Windows' driver through these libraries",
+            fix=f"mount /usr/lib/wsl/lib/{lacking[0]} (compose.wsl.yaml does this), "
+            "in the release that the runtime needs",
         )
     if _wants_detection(evidence):
         return bad(
             "blocks",
             evidence="HSA_ENABLE_DXG_DETECTION is not 1, and this ROCm is older than 7.13",
-            cause="its runtime looks for /dev/dxg only when it is told",
+            cause="its runtime looks for /dev/dxg only if this variable is set",
             fix="HSA_ENABLE_DXG_DETECTION=1",
         )
-    return ok(f"/dev/dxg and {', '.join(WSL_LIBRARIES)} are here")
+    return ok(f"/dev/dxg and {', '.join(WSL_LIBRARIES)} exist")
 
 
 def _judge_kfd(node: DeviceNode) -> Finding:
@@ -150,7 +150,7 @@ def _judge_kfd(node: DeviceNode) -> Finding:
         return bad(
             "blocks",
             evidence=_listing(node),
-            cause="the node is here, and the container's device rules forbid it",
+            cause="the node exists, but the container's device rules forbid opening it",
             fix="devices: [/dev/kfd, /dev/dri]   in compose (a bind mount is not enough), or "
             "docker run --device /dev/kfd --device /dev/dri ...",
         )
@@ -158,10 +158,10 @@ def _judge_kfd(node: DeviceNode) -> Finding:
         return bad(
             "blocks",
             evidence=_listing(node),
-            cause="the way to the driver is open, and it does not answer",
-            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   says why",
+            cause="the node may be opened, but the driver does not respond",
+            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   shows the reason",
         )
-    return ok("/dev/kfd is here")
+    return ok("/dev/kfd exists")
 
 
 def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:

@@ -1,4 +1,4 @@
-"""Rows 6, 9, 10 and 12: the driver, its firmware, and what it said in the kernel's log."""
+"""Rows 6, 9, 10 and 12: the driver, its firmware, and its messages in the kernel's log."""
 
 import re
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from worker.hardware.health.deaths import recognise_kernel
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 CWSR_FIXED_IN = (6, 18)
-"""The first kernel whose amdgpu holds the fixes for hanging queues. Source: ROCm/ROCm#5724."""
+"""First kernel whose amdgpu has the fixes for hanging queues. Source: ROCm/ROCm#5724."""
 
 BROKEN_MES = {"gfx1151": 0x83}
-"""Firmware of the scheduler (MES) that hangs. Source: ROCm/ROCm#5724, #5590."""
+"""Versions of the scheduler's firmware (MES) that hang. Source: ROCm/ROCm#5724, #5590."""
 
 FAILED_RESET = re.compile(
     r"GPU [Rr]ecovery [Ff]ailed|GPU reset\(?\d*\)? failed|device wedged", re.IGNORECASE
@@ -22,7 +22,7 @@ REJECTS_ATOMICS = re.compile(r"PCI rejects atomics|[Pp]cie atomics not enabled")
 
 
 def check_runtime(evidence: Evidence) -> Finding:
-    """Row 6: whether ROCm's runtime starts: overrides, and driver against userland."""
+    """Row 6: check whether ROCm's runtime starts: overrides, and driver against userland."""
     overrides = find_overrides(evidence.environment)
     versions = _versions(evidence)
     if overrides and evidence.gpus:
@@ -30,7 +30,7 @@ def check_runtime(evidence: Evidence) -> Finding:
         return bad(
             "blocks",
             evidence=f"{listed} is set for every program here; {versions}",
-            cause="a global override breaks GPUs that need none, and newer runtimes reject it "
+            cause="a global override breaks GPUs that do not need it, and newer runtimes reject it "
             "(hsa_init: OUT_OF_RESOURCES); Redkiln sets one for a GPU that needs it, after a probe",
             fix=f"unset {' '.join(overrides)}"
             + ("   (and remove it from .env and compose.yaml)" if evidence.is_container else ""),
@@ -41,7 +41,7 @@ def check_runtime(evidence: Evidence) -> Finding:
     elif torch is not None and "OUT_OF_RESOURCES" in (torch.error or ""):
         seen = f"torch: {torch.error}"
     elif evidence.is_rocm and evidence.usable_gpus and torch and torch.num_devices == 0:
-        seen = "the nodes open, and torch counts 0 devices"
+        seen = "the nodes can be opened, but torch counts 0 devices"
     else:
         return _judge_runtime(evidence, versions)
     if "amdsmi" in evidence.packages:
@@ -50,13 +50,13 @@ def check_runtime(evidence: Evidence) -> Finding:
         "blocks",
         evidence=f"{seen}; {versions}",
         cause="the driver is too old or too new for this ROCm",
-        fix="bring the driver to ROCm's release (amdgpu-dkms of the same version), or the kernel "
-        "to the distribution's newest, and restart",
+        fix="update the driver to ROCm's release (amdgpu-dkms of the same version), or the kernel "
+        "to the distribution's latest, and reboot",
     )
 
 
 def check_memory_fault(evidence: Evidence) -> Finding:
-    """Row 9: a GPU that touched memory that was not its own."""
+    """Row 9: check for a GPU that accessed memory outside its own."""
     seen = _seen_in_log(evidence, "memory_fault")
     if deaths := evidence.deaths_of(9):
         seen = f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}"
@@ -67,7 +67,7 @@ def check_memory_fault(evidence: Evidence) -> Finding:
         "slows",
         evidence=seen,
         cause="a kernel built for another architecture (an override), or a defect of a library; "
-        "jobs that die of it are tried again",
+        "jobs that fail because of it are retried",
         fix=f"unset {' '.join(overrides)}"
         if overrides
         else "a newer ROCm; if it names hipBLASLt: TORCH_BLAS_PREFER_HIPBLASLT=0",
@@ -75,7 +75,7 @@ def check_memory_fault(evidence: Evidence) -> Finding:
 
 
 def check_hang(evidence: Evidence) -> Finding:
-    """Row 10: a GPU that hung, or whose firmware is known to."""
+    """Row 10: check for a GPU that hung, or whose firmware is known to hang."""
     seen = _seen_in_log(evidence, "gpu_hang")
     if deaths := evidence.deaths_of(10):
         seen = f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}"
@@ -86,7 +86,7 @@ def check_hang(evidence: Evidence) -> Finding:
     return bad(
         "blocks" if has_failed else "slows",
         evidence="; ".join(text for text in (seen, firmware, _kernel(evidence)) if text),
-        cause="the reset failed: the GPU is gone until the next boot"
+        cause="the reset failed: the GPU is unusable until the next reboot"
         if has_failed
         else "firmware (MES) or the saving of waves (CWSR)",
         fix="sudo reboot" if has_failed else _avoid_hangs(evidence),
@@ -94,15 +94,15 @@ def check_hang(evidence: Evidence) -> Finding:
 
 
 def check_atomics(evidence: Evidence) -> Finding:
-    """Row 12: PCIe atomics between the processor and the GPU."""
+    """Row 12: check PCIe atomics between the processor and the GPU."""
     for line in (*(evidence.kernel_log or ()), *_lines(evidence.logs)):
         if REJECTS_ATOMICS.search(line):
             is_skipped = "rejects" in line
             return bad(
                 "blocks" if is_skipped else "slows",
                 evidence=line.strip(),
-                cause="the slot, riser or virtual machine does not pass PCIe atomics",
-                fix="put the card into a slot that the processor itself serves, without a riser",
+                cause="the slot, riser or virtual machine does not support PCIe atomics",
+                fix="move the card to a slot of the processor itself, without a riser",
             )
     links = [
         (gpu, link)
@@ -114,17 +114,17 @@ def check_atomics(evidence: Evidence) -> Finding:
     if lacking:
         return bad(
             "slows",
-            evidence=f"the link of {name_of(lacking[0])} to the processor has no atomics",
+            evidence=f"the link between {name_of(lacking[0])} and the processor has no atomics",
             cause="an old slot, a riser or a virtual machine between them",
-            fix="put the card into a slot that the processor itself serves, without a riser",
+            fix="move the card to a slot of the processor itself, without a riser",
         )
     if any(link.has_atomics_32 for _, link in links):
-        return ok(f"PCIe atomics pass between the processor and {count_gpus(len(links))}")
-    return unknown("the driver does not tell which atomics its links pass")
+        return ok(f"PCIe atomics work between the processor and {count_gpus(len(links))}")
+    return unknown("the driver does not report which atomics its links support")
 
 
 def find_overrides(environment: Mapping[str, str]) -> dict[str, str]:
-    """The overrides of a GPU's architecture, the global one and those of single nodes."""
+    """Return the overrides of GPU architectures: the global one and those of single nodes."""
     return {name: value for name, value in sorted(environment.items()) if name.startswith(OVERRIDE)}
 
 
@@ -133,9 +133,9 @@ def _judge_runtime(evidence: Evidence, versions: str) -> Finding:
     if evidence.is_rocm and torch is not None and torch.num_devices:
         return ok(f"torch opens {count_gpus(torch.num_devices)}; no override is set; {versions}")
     if not evidence.gpus:
-        return unknown("no GPU to start the runtime on")
+        return unknown("there is no GPU to start the runtime on")
     if not evidence.is_rocm:
-        return unknown(f"only a ROCm build of torch can tell; no override is set; {versions}")
+        return unknown(f"only a ROCm build of torch can check this; no override is set; {versions}")
     return unknown(f"torch was not asked for its devices; no override is set; {versions}")
 
 
@@ -152,16 +152,16 @@ def _seen_in_log(evidence: Evidence, cause: str) -> str:
         for line in evidence.kernel_log or ()
         if (known := recognise_kernel([line])) is not None and known[0].name == cause
     ]
-    return f"{len(found)} in the kernel's log, the last: {found[-1]}" if found else ""
+    return f"{len(found)} in the kernel's log; the last one: {found[-1]}" if found else ""
 
 
 def _nothing_seen(evidence: Evidence, nothing: str) -> Finding:
     if evidence.kernel_log is None:
         return unknown(
-            "no job has died of it, and the kernel's log may not be read from here",
+            "no job has failed because of it, and this process may not read the kernel's log",
             fix="sudo dmesg | grep -i amdgpu",
         )
-    return ok(f"{nothing} in the kernel's log, and no job has died of one")
+    return ok(f"{nothing} in the kernel's log, and no job has failed because of one")
 
 
 def _find_broken_mes(evidence: Evidence) -> str:
@@ -188,9 +188,9 @@ def _avoid_hangs(evidence: Evidence) -> str:
     setting = "amdgpu.cwsr_enable=0 on the kernel's command line"
     numbers = re.match(r"(\d+)\.(\d+)", evidence.kernel_release or "")
     if numbers and tuple(map(int, numbers.groups())) >= CWSR_FIXED_IN:
-        return f"the newest linux-firmware; if it stays: {setting}"
+        return f"install the latest linux-firmware; if it still hangs: {setting}"
     wanted = ".".join(map(str, CWSR_FIXED_IN))
-    return f"the newest linux-firmware and a kernel from {wanted} on; until then {setting}"
+    return f"the latest linux-firmware and a kernel from {wanted} on; until then {setting}"
 
 
 def _lines(logs: Mapping[str, str]) -> list[str]:

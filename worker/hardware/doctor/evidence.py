@@ -1,4 +1,4 @@
-"""What the doctor judges: everything as it was found, None where it cannot be had from here."""
+"""The evidence that the doctor judges; None for anything that cannot be determined here."""
 
 import errno
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from worker.hardware.health.death_book import SeenDeath
 from worker.hardware.peers import PeerVerdict
 
 RECENT = timedelta(days=7)
-"""A death that is older says nothing of the machine as it is."""
+"""An older death says nothing about the machine's present state."""
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class DeviceNode:
-    """A device node as `stat` shows it, and what opening it for reading and writing answered.
+    """A device node as `stat` shows it, and the result of opening it for reading and writing.
 
     Attributes:
-        group: name of `gid` here; None where it has none, as in most containers.
-        error: errno of the attempt to open it; 0 when it opened.
+        group: Name of `gid` here; None if it has none, as in most containers.
+        error: errno of the attempt to open it; 0 if it opened.
     """
 
     path: str
@@ -34,23 +34,23 @@ class DeviceNode:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the owner, the group or the mode keeps us out."""
+        """Whether owner, group or mode denies access to this process."""
         return self.error == errno.EACCES
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether the container's device rules keep us out, whoever we are."""
+        """Whether the container's device rules deny access to everyone."""
         return self.error == errno.EPERM
 
 
 @dataclass(frozen=True)
 class Torch:
-    """What torch says of itself, from a child that imported it.
+    """What torch reports about itself, from a child that imported it.
 
     Attributes:
-        arch_list: targets that it has kernels for.
-        num_devices: GPUs that it can open; None when it was not asked.
-        error: why it could not be imported or asked.
+        arch_list: Targets that it has kernels for.
+        num_devices: Number of GPUs that it can open; None if unknown.
+        error: Why it could not be imported or queried.
     """
 
     version: str | None = None
@@ -63,7 +63,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class KernelDatabase:
-    """One SQLite file of MIOpen's: `ok`, or what SQLite said."""
+    """One SQLite file of MIOpen: `ok`, or SQLite's error."""
 
     path: str
     verdict: str = "ok"
@@ -71,11 +71,11 @@ class KernelDatabase:
 
 @dataclass(frozen=True)
 class KernelCache:
-    """The folder of compiled kernels.
+    """A folder of compiled kernels.
 
     Attributes:
-        file_system: type of the one that it lies on (`nfs4`, `overlay`, `tmpfs`, `ext4`).
-        num_files: in it and below; counting stops at a thousand.
+        file_system: Type of its file system (`nfs4`, `overlay`, `tmpfs`, `ext4`).
+        num_files: Number of files in it and below, at most a thousand.
     """
 
     path: str
@@ -96,7 +96,7 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that has a GPU open, by the driver's list."""
+    """A process that has a GPU open, according to the driver."""
 
     pid: int
     name: str
@@ -107,25 +107,25 @@ class Evidence:
     """One machine, or one container on it, at one moment.
 
     Attributes:
-        environment: of this process.
-        groups: numbers of the groups that this process is in.
-        is_container: it runs in one.
-        has_driver: the amdgpu module is loaded.
-        driver_version: of an amdgpu module that was installed apart from the kernel.
-        pci_gpus: PCI addresses of AMD's display controllers on the bus, driver or not.
-        kfd: the driver's node; None when it is absent.
-        render_nodes: those present.
-        gpus: by the driver's topology, and by their cards.
-        packages: installed Python distributions, by normalised name.
-        kernel_log: lines on GPUs; None where the log may not be read.
-        firmware: version of each ucode by name, per PCI address; empty where it may not be read.
-        logs: tails of the last trainers' logs, by file name.
-        self_tests: the newest of each GPU.
-        busy_gpus: keys of the GPUs that attempts hold now; None when that is not known.
-        gpu_processes: those that have a GPU open.
-        has_iommu: IOMMU groups exist.
-        wsl_libraries: those of WSL's that were found.
-        peer_verdicts: what trials of the links between GPUs said, the oldest first.
+        environment: Environment of this process.
+        groups: Ids of the groups of this process.
+        is_container: Whether it runs in a container.
+        has_driver: Whether the amdgpu module is loaded.
+        driver_version: Version of an amdgpu module that was installed separately from the kernel.
+        pci_gpus: PCI addresses of AMD's display controllers on the bus, with or without a driver.
+        kfd: The driver's node; None if it does not exist.
+        render_nodes: The existing render nodes.
+        gpus: GPUs in the driver's topology and among its cards.
+        packages: Installed Python distributions, by normalised name.
+        kernel_log: The kernel's messages about GPUs; None if the log is not readable.
+        firmware: Version of each microcode by name, for each PCI address; empty if not readable.
+        logs: Ends of the latest trainers' logs, by file name.
+        self_tests: The latest report for each GPU.
+        busy_gpus: Keys of the GPUs that attempts hold now; None if unknown.
+        gpu_processes: Processes that have a GPU open.
+        has_iommu: Whether IOMMU groups exist.
+        wsl_libraries: Libraries of WSL that were found.
+        peer_verdicts: Results of trials of the links between GPUs, the oldest first.
     """
 
     at: datetime
@@ -167,13 +167,13 @@ class Evidence:
 
     @property
     def has_amd_gpu(self) -> bool:
-        """Whether anything tells of an AMD GPU: the bus, the driver, or a node."""
+        """Whether there is any sign of an AMD GPU: on the bus, in the driver, or a node."""
         nodes = self.kfd or (self.is_wsl and self.dxg)
         return bool(self.gpus or self.pci_gpus or nodes)
 
     @property
     def usable_gpus(self) -> tuple[GpuFacts, ...]:
-        """GPUs that are passed to this process and whose node opens."""
+        """GPUs that are passed to this process and whose node can be opened."""
         opened = {node.path for node in self.render_nodes if not node.error}
         return tuple(
             gpu
@@ -183,30 +183,30 @@ class Evidence:
 
     @property
     def discrete_gpus(self) -> tuple[GpuFacts, ...]:
-        """Those that are not part of a processor."""
+        """GPUs that are not part of a processor."""
         return tuple(gpu for gpu in self.gpus if gpu.is_apu is False)
 
     @property
     def recent_deaths(self) -> tuple[SeenDeath, ...]:
-        """The recorded deaths that may still have their cause."""
+        """Recorded deaths whose cause may still exist."""
         return tuple(death for death in self.deaths if self.at - death.at < RECENT)
 
     def deaths_of(self, row: int) -> tuple[SeenDeath, ...]:
-        """The recent deaths that a row of the table explains."""
+        """Return the recent deaths that a row of the table explains."""
         return tuple(death for death in self.recent_deaths if death.row == row)
 
 
 def render_path(gpu: GpuFacts) -> str:
-    """The render node of a GPU."""
+    """Return the path of a GPU's render node."""
     return f"/dev/dri/renderD{gpu.render_minor}"
 
 
 def name_of(gpu: GpuFacts) -> str:
-    """A GPU in a sentence: `gfx1100 at 0000:03:00.0`."""
+    """Name a GPU in a sentence: `gfx1100 at 0000:03:00.0`."""
     what = gpu.gfx or gpu.name or "a GPU"
     return f"{what} at {gpu.pci_address}" if gpu.pci_address else what
 
 
 def count_gpus(number: int) -> str:
-    """`1 GPU`, `2 GPUs`."""
+    """Format a number of GPUs: `1 GPU`, `2 GPUs`."""
     return f"{number} GPU" if number == 1 else f"{number} GPUs"

@@ -1,4 +1,4 @@
-"""All rows on one machine: first what blocks, then what slows, then what is only to be known."""
+"""All rows for one machine: first what prevents training, then what slows it, then the rest."""
 
 from redkiln.views.hardware import DoctorCheck, DoctorReport
 from worker.hardware.doctor import (
@@ -23,7 +23,7 @@ ROWS: tuple[Row, ...] = tuple(
 """The table of known failures, whose sources docs/doctor.md lists."""
 
 WITHOUT_GPU = (2, 17)
-"""Rows that tell something on a machine without an AMD GPU."""
+"""Rows that also apply to a machine without an AMD GPU."""
 
 _RANKS = {("bad", "blocks"): 0, ("bad", "slows"): 1, ("bad", "note"): 2}
 _REST = {"unknown": 3, "ok": 4}
@@ -42,20 +42,20 @@ def examine(evidence: Evidence) -> DoctorReport:
 
 
 def summarise(evidence: Evidence) -> Finding:
-    """What there is to train on."""
+    """Summarise what there is to train on."""
     gpus, torch = evidence.gpus, evidence.torch
     if gpus:
         names = ", ".join(f"{name_of(gpu)}{f' ({gpu.name})' if gpu.name else ''}" for gpu in gpus)
         usable = len(evidence.usable_gpus)
         return ok(f"{names}; {usable} of {len(gpus)} can be opened here", gpus=len(gpus))
     if evidence.pci_gpus:
-        return ok(f"an AMD card at {', '.join(evidence.pci_gpus)} that no driver shows", gpus=0)
+        return ok(f"an AMD card at {', '.join(evidence.pci_gpus)} without a driver", gpus=0)
     if evidence.is_wsl and evidence.dxg:
-        return ok("WSL2 with /dev/dxg; torch alone can tell which GPU", gpus=0)
+        return ok("WSL2 with /dev/dxg; only torch can show which GPU", gpus=0)
     if torch is not None and torch.cuda and torch.num_devices:
         return ok(f"no AMD GPU; torch opens {torch.num_devices} over CUDA {torch.cuda}", gpus=0)
     return ok(
-        "no AMD GPU on this machine: jobs train on the CPU, and only what matters to it is checked",
+        "no AMD GPU on this machine: jobs train on the CPU, and only checks for the CPU are made",
         gpus=0,
     )
 

@@ -1,4 +1,4 @@
-"""What a check says, before its row gives it a number and a title."""
+"""The result of a check, before its row adds a number and a title."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Severity = Literal["blocks", "slows", "note"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict with what it rests on."""
+    """A verdict with its evidence."""
 
     verdict: Literal["ok", "bad", "unknown"]
     evidence: str
@@ -23,12 +23,12 @@ class Finding:
 
 
 def ok(evidence: str, **details: Any) -> Finding:
-    """All is well, and this is how one knows."""
+    """Report that everything is fine, and the evidence for it."""
     return Finding("ok", evidence, details=details)
 
 
 def unknown(evidence: str, *, fix: str = "") -> Finding:
-    """It cannot be told from here; `fix` says how it could be."""
+    """Report that this cannot be determined here; `fix` says how it could be."""
     return Finding("unknown", evidence, fix=fix)
 
 
@@ -40,18 +40,18 @@ def bad(
     fix: str,
     details: dict[str, Any] | None = None,
 ) -> Finding:
-    """Something is wrong: what was seen, why it is so, and the exact thing to do."""
+    """Report a problem: what was found, its cause, and the exact thing to do."""
     return Finding("bad", evidence, severity, cause, fix, details or {})
 
 
 @dataclass(frozen=True)
 class Row:
-    """One known failure and how it is found.
+    """One known failure and its check.
 
     Attributes:
-        number: in docs/doctor.md.
-        symptom: what a person sees of it.
-        check: judges the evidence.
+        number: Number in docs/doctor.md.
+        symptom: What a user sees.
+        check: Judges the evidence.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Row:
     check: Callable[[Evidence], Finding]
 
     def examine(self, evidence: Evidence) -> DoctorCheck:
-        """The row's check on one machine."""
+        """Check one machine."""
         found = self.check(evidence)
         return DoctorCheck(
             id=self.id,

@@ -1,4 +1,4 @@
-"""Collects the evidence: from files below roots, and from what the caller knows already."""
+"""Collects the evidence, from files below given folders and from the caller."""
 
 import grp
 import importlib.metadata
@@ -30,7 +30,7 @@ from worker.hardware.peers import load_verdicts
 
 MAX_LOGS = 8
 PEERS_DIR = Path("cache/trainer/peers")
-"""Below the worker's folder: where jobs on several GPUs keep what their trials said."""
+"""Folder, below the worker's, in which jobs on several GPUs keep the results of their trials."""
 MAX_LOG_BYTES = 16384
 INVENTORY_SECONDS = 300.0
 """A cold import of a ROCm build from a slow disk takes over a minute."""
@@ -38,16 +38,16 @@ INVENTORY_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Places:
-    """Where evidence is looked for.
+    """Where to look for evidence.
 
     Attributes:
-        root: what `/dev`, `/sys` and `/proc` are below.
-        topology_dir: of the driver, where it is not below the root.
-        drm_dir: of the cards, likewise.
-        worker_dir: logs and deaths of this worker.
-        cache_dirs: folders of compiled kernels.
-        lock_dir: leases of GPUs; None: not known who uses which.
-        self_test_dir: reports of self-tests.
+        root: Folder that contains `/dev`, `/sys` and `/proc`.
+        topology_dir: The driver's topology, if it is not below the root.
+        drm_dir: Folder of the cards, if it is not below the root.
+        worker_dir: Folder with the logs and deaths of this worker.
+        cache_dirs: Folders of compiled kernels.
+        lock_dir: Folder of GPU leases; None: users of the GPUs are unknown.
+        self_test_dir: Folder of self-test reports.
     """
 
     root: Path = Path("/")
@@ -62,12 +62,12 @@ class Places:
 def gather(
     places: Places, *, environment: Mapping[str, str], torch: Torch | None = None
 ) -> Evidence:
-    """Look at this machine, or at a made-up one.
+    """Examine this machine, or the files of an artificial one.
 
     Args:
-        places: where to look.
-        environment: of this process.
-        torch: what it says of itself; see `ask_torch`.
+        places: Where to look.
+        environment: Environment of this process.
+        torch: What torch reports about itself; see `ask_torch`.
     """
     root = places.root
     gpus = _discover(places)
@@ -112,11 +112,11 @@ def gather(
 
 
 def ask_torch(command: Sequence[str], *, environment: Mapping[str, str]) -> Torch:
-    """What torch says in a child that imports it, and may open HIP: it ends at once.
+    """Ask torch for its facts in a short-lived child, which may open HIP.
 
     Args:
-        command: prints JSON as `worker.trainer.inventory` does.
-        environment: of the child.
+        command: Command that prints the same JSON as `worker.trainer.inventory`.
+        environment: Environment of the child.
     """
     try:
         done = subprocess.run(
@@ -127,39 +127,39 @@ def ask_torch(command: Sequence[str], *, environment: Mapping[str, str]) -> Torc
             check=False,
             text=True,
         )
-        told = json.loads(done.stdout) if done.returncode == 0 else None
+        printed = json.loads(done.stdout) if done.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return Torch(error=f"{' '.join(command)}: {error}")
-    if told is None:
+    if printed is None:
         words = done.stderr.strip().splitlines()
-        return Torch(error=words[-1] if words else f"it ended with status {done.returncode}")
-    return read_torch(told)
+        return Torch(error=words[-1] if words else f"it exited with status {done.returncode}")
+    return read_torch(printed)
 
 
-def read_torch(told: Mapping[str, object]) -> Torch:
-    """The facts of torch in what the inventory printed."""
-    arches, gpus = told.get("arch_list"), told.get("gpus")
+def read_torch(inventory: Mapping[str, object]) -> Torch:
+    """Read torch's facts from the output of the inventory."""
+    arches, gpus = inventory.get("arch_list"), inventory.get("gpus")
     return Torch(
-        version=_text(told.get("torch_version")),
-        hip=_text(told.get("hip_version")),
-        cuda=_text(told.get("cuda_version")),
+        version=_text(inventory.get("torch_version")),
+        hip=_text(inventory.get("hip_version")),
+        cuda=_text(inventory.get("cuda_version")),
         arch_list=tuple(map(str, arches)) if isinstance(arches, list) else (),
         num_devices=len(gpus) if isinstance(gpus, list) else None,
-        error=_text(told.get("error")),
+        error=_text(inventory.get("error")),
     )
 
 
 def read_packages() -> dict[str, str]:
-    """Installed distributions by normalised name."""
+    """Return installed distributions by normalised name."""
     return {
         re.sub(r"[-_.]+", "-", found.name).lower(): found.version
         for found in importlib.metadata.distributions()
-        if found.name  # a half-removed one has none
+        if found.name  # a partly removed distribution has no name
     }
 
 
 def versions_of(evidence: Evidence) -> dict[str, str | None]:
-    """The versions that a report names."""
+    """Return the versions to include in a report."""
     torch = evidence.torch or Torch()
     driver = evidence.driver_version
     return {
@@ -182,7 +182,7 @@ def _discover(places: Places) -> list[GpuFacts]:
 
 
 def _read_logs(worker_dir: Path | None) -> dict[str, str]:
-    """Tails of the newest logs of trainers that were not cleared away."""
+    """Read the ends of the latest trainers' logs that still exist."""
     if worker_dir is None:
         return {}
     found = chain(worker_dir.glob("jobs/*/trainer.log"), worker_dir.glob("*spare-*.log"))
@@ -207,13 +207,13 @@ def _modified_at(path: Path) -> float:
 
 
 def _load_self_tests(folder: Path | None, torch: Torch | None) -> list[SelfTestReport]:
-    """The newest report of each GPU, of the installed versions if these are known."""
+    """Load the latest report of each GPU, of the installed torch if its version is known."""
     newest: dict[str, SelfTestReport] = {}
     for path in sorted(folder.glob("selftest-*.json"), key=_modified_at) if folder else ():
         try:
             report = SelfTestReport.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
-            continue  # it is written anew at the next test
+            continue  # the next test writes it again
         version = report.versions.get("torch")
         if torch is None or version in (None, torch.version):
             newest[report.pci_address or report.device] = report

@@ -1,4 +1,4 @@
-"""Evidence on the folders of compiled kernels: whether they can be written, and are sound."""
+"""Evidence about folders of compiled kernels: whether they are writable and intact."""
 
 import os
 import sqlite3
@@ -16,22 +16,22 @@ HEADER = b"SQLite format 3\0"
 MAX_FILES = 1000
 MAX_DATABASES = 64
 CHECK_SECONDS = 2.0
-"""A large database takes long to check; what was sound so far is taken for sound."""
+"""A large database takes long to check; if no damage is found in this time, it counts as intact."""
 LOCK_SECONDS = 0.2
 
 
 def look_at_caches(folders: Iterable[Path], *, mounts: str) -> tuple[KernelCache, ...]:
-    """Look at folders and at the SQLite files below them.
+    """Examine folders and the SQLite files below them.
 
     Args:
-        folders: absolute paths.
-        mounts: text of `/proc/self/mountinfo`.
+        folders: Absolute paths.
+        mounts: Text of `/proc/self/mountinfo`.
     """
     return tuple(_look_at(folder, mounts) for folder in folders)
 
 
 def check_database(path: Path) -> KernelDatabase:
-    """SQLite's quick check of one file, read only."""
+    """Run SQLite's quick check on one file, read-only."""
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOCK_SECONDS)
@@ -75,11 +75,11 @@ def _is_database(path: Path) -> bool:
             start = file.read(len(HEADER))
     except OSError:
         return False
-    # A damaged header is what one looks for; MIOpen's text databases end in .txt.
+    # A damaged header is exactly what the check must find; MIOpen's text databases end in .txt.
     return bool(start)
 
 
 def _may_write(folder: Path) -> bool:
-    """Whether files can be made in a folder, or the folder itself can be made."""
+    """Return whether files can be created in a folder, or the folder itself can be created."""
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

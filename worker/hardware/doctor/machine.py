@@ -1,7 +1,7 @@
-"""Evidence from below `/dev`, `/sys` and `/proc`: nodes, driver, processes, what kind of machine.
+"""Evidence below `/dev`, `/sys` and `/proc`: nodes, driver, processes, and kind of machine.
 
-Everything is read below a root folder, so that a made-up one serves as well. Opening /dev/kfd ties
-the process that does it to the driver for its life, so this runs in processes that end soon.
+Everything is read below a root folder, so tests can use an artificial one. Opening /dev/kfd ties a
+process to the driver for its lifetime, so this runs in short-lived processes.
 """
 
 import os
@@ -25,12 +25,12 @@ _FIRMWARE = re.compile(r"^(\w+).*firmware version: (0x[0-9a-fA-F]+)", re.MULTILI
 
 
 def look_at_node(path: Path, *, name: str, groups: Mapping[int, str]) -> DeviceNode | None:
-    """A device node, and whether it opens for reading and writing; None when it is absent.
+    """Examine a device node and try to open it for reading and writing; None if it is absent.
 
     Args:
-        path: where it is looked for.
-        name: what it is called in reports.
-        groups: names of groups by number.
+        path: Path to examine.
+        name: Name of the node in reports.
+        groups: Names of groups by id.
     """
     try:
         facts = path.stat()
@@ -47,7 +47,7 @@ def look_at_node(path: Path, *, name: str, groups: Mapping[int, str]) -> DeviceN
 
 
 def find_render_nodes(root: Path, *, groups: Mapping[int, str]) -> tuple[DeviceNode, ...]:
-    """The render nodes, in the order of their numbers."""
+    """Find the render nodes, in the order of their numbers."""
     folder = root / "dev/dri"
     found = (
         look_at_node(folder / f"renderD{n}", name=f"/dev/dri/renderD{n}", groups=groups)
@@ -57,7 +57,7 @@ def find_render_nodes(root: Path, *, groups: Mapping[int, str]) -> tuple[DeviceN
 
 
 def find_pci_gpus(root: Path) -> tuple[str, ...]:
-    """PCI addresses of AMD's display controllers, with a driver or without."""
+    """Find the PCI addresses of AMD's display controllers, with or without a driver."""
     return tuple(
         device.name
         for device in _list(root / "sys/bus/pci/devices")
@@ -67,13 +67,13 @@ def find_pci_gpus(root: Path) -> tuple[str, ...]:
 
 
 def find_gpu_processes(root: Path) -> tuple[Process, ...]:
-    """Processes that have a GPU open for computing, by the driver's own list."""
+    """Find processes that have a GPU open for computing, from the driver's list."""
     numbers = list_numbers(str(root / "sys/class/kfd/kfd/proc"))
     return tuple(Process(pid, read(root / f"proc/{pid}/comm") or "a process") for pid in numbers)
 
 
 def read_shared_memory(root: Path) -> SharedMemory | None:
-    """Size and room of `/dev/shm`."""
+    """Return the size and free space of `/dev/shm`."""
     try:
         facts = os.statvfs(root / "dev/shm")
     except OSError:
@@ -82,23 +82,23 @@ def read_shared_memory(root: Path) -> SharedMemory | None:
 
 
 def read_firmware(root: Path, gpus: Iterable[GpuFacts]) -> dict[str, dict[str, str]]:
-    """Versions of the microcode by its name, per PCI address; only root may read all of them."""
+    """Read the versions of the microcode for each PCI address; only root may read all of them."""
     found: dict[str, dict[str, str]] = {}
     for gpu in gpus:
         if gpu.card is None or gpu.pci_address is None:
             continue
         device = root / f"sys/class/drm/card{gpu.card}/device/fw_version"
-        told = {name: text for name, file in MES_FILES.items() if (text := read(device / file))}
+        versions = {n: text for n, file in MES_FILES.items() if (text := read(device / file))}
         for folder in (gpu.pci_address, str(gpu.card)):
             text = read(root / f"sys/kernel/debug/dri/{folder}/amdgpu_firmware_info") or ""
-            told |= dict(_FIRMWARE.findall(text))
-        if told:
-            found[gpu.pci_address] = told
+            versions |= dict(_FIRMWARE.findall(text))
+        if versions:
+            found[gpu.pci_address] = versions
     return found
 
 
 def find_wsl_libraries(root: Path) -> tuple[str, ...]:
-    """The libraries of WSL's that ROCm needs, where they lie."""
+    """Find the libraries of WSL that ROCm needs."""
     return tuple(
         f"/{path.relative_to(root)}"
         for folder in WSL_LIBRARY_DIRS
@@ -108,22 +108,22 @@ def find_wsl_libraries(root: Path) -> tuple[str, ...]:
 
 
 def is_container(root: Path, environment: Mapping[str, str]) -> bool:
-    """Whether this is inside one."""
+    """Return whether this process runs in a container."""
     is_marked = any((root / mark).exists() for mark in CONTAINER_MARKS)
     return is_marked or "KUBERNETES_SERVICE_HOST" in environment or "container" in environment
 
 
 def has_iommu(root: Path) -> bool:
-    """Whether an IOMMU is on."""
+    """Return whether an IOMMU is enabled."""
     return any(_list(root / "sys/class/iommu")) or any(_list(root / "sys/kernel/iommu_groups"))
 
 
 def find_file_system(path: Path, *, mounts: str) -> str | None:
-    """The type of the file system that a path lies on.
+    """Return the type of the file system that contains a path.
 
     Args:
-        path: absolute.
-        mounts: text of `/proc/self/mountinfo`.
+        path: Absolute path.
+        mounts: Text of `/proc/self/mountinfo`.
     """
     best, kind = "", None
     for line in mounts.splitlines():
@@ -138,7 +138,7 @@ def find_file_system(path: Path, *, mounts: str) -> str | None:
 
 
 def read(path: Path) -> str | None:
-    """The text of a file without blanks at its ends; None where it cannot be read."""
+    """Return a file's text without surrounding whitespace; None if it cannot be read."""
     try:
         return path.read_text(errors="replace").replace("\0", "").strip()
     except OSError:

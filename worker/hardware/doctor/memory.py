@@ -1,4 +1,4 @@
-"""Rows 16 and 17: the GPU's memory, and the memory that processes share."""
+"""Rows 16 and 17: the GPU's memory and shared memory."""
 
 import re
 
@@ -10,16 +10,16 @@ from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
 GIB = 1024**3
 
 HELD_RATIO = 0.25
-"""A desktop takes less than this share of a card; more is another program's work."""
+"""A desktop uses less than this share of a card; a larger share is another program's work."""
 
 SMALL_CARVE_OUT_BYTES = 4 * GIB
-"""What firmware gives an integrated GPU at most by default."""
+"""The most that firmware reserves for an integrated GPU by default."""
 
 LEAST_SHARED_BYTES = GIB
-"""Engines give a container 64 MiB of /dev/shm; AMD's documentation asks for 8 GB."""
+"""Container engines provide 64 MiB of /dev/shm; AMD's documentation asks for 8 GB."""
 
 FRAGMENTED_RATIO = 0.2
-"""Reserved and not allocated, of what is allocated: more than this is fragmentation."""
+"""Reserved but unallocated memory, relative to allocated memory; more means fragmentation."""
 
 _OUT_OF_MEMORY = re.compile(
     r"Tried to allocate ([\d.]+ \w+).*?([\d.]+) (\w+) is allocated by PyTorch, and ([\d.]+) (\w+) "
@@ -32,15 +32,15 @@ ALLOCATOR = "PYTORCH_ALLOC_CONF=garbage_collection_threshold:0.8,max_split_size_
 
 
 def check_gpu_memory(evidence: Evidence) -> Finding:
-    """Row 16: out of memory below the card's size."""
+    """Row 16: check for out-of-memory errors below the card's size."""
     for text in evidence.logs.values():
         if (match := _OUT_OF_MEMORY.search(text)) and _is_fragmented(match):
             wanted, allocated, unit, idle, idle_unit = match.groups()
             return bad(
                 "slows",
-                evidence=f"a trainer wanted {wanted} while {idle} {idle_unit} were reserved and "
+                evidence=f"a trainer requested {wanted} while {idle} {idle_unit} were reserved and "
                 f"unused, {allocated} {unit} in use",
-                cause="torch's cache is fragmented: free pieces, none of them large enough",
+                cause="torch's cache is fragmented into pieces that are all too small",
                 fix=f"{ALLOCATOR}   or a smaller batch_size",
             )
     if evidence.busy_gpus is not None:
@@ -48,12 +48,13 @@ def check_gpu_memory(evidence: Evidence) -> Finding:
             if gpu_key(gpu) not in evidence.busy_gpus and (held := _held_ratio(gpu)) > HELD_RATIO:
                 return _judge_held(gpu, held, evidence)
     for gpu in evidence.usable_gpus:
-        if gpu.is_apu and (told := gpu.telemetry) and _is_carved_small(gpu):
+        if gpu.is_apu and (seen := gpu.telemetry) and _is_carved_small(gpu):
             return bad(
                 "note",
-                evidence=f"{name_of(gpu)} has {_gib(told.vram_total_bytes)} of its own and "
-                f"{_gib(told.gtt_total_bytes)} of the host's (GTT)",
-                cause="an integrated GPU borrows; programs that look at its own memory see little",
+                evidence=f"{name_of(gpu)} has {_gib(seen.vram_total_bytes)} of its own and "
+                f"{_gib(seen.gtt_total_bytes)} of the host's (GTT)",
+                cause="an integrated GPU borrows the host's memory; programs that read only its "
+                "own see little",
                 fix="raise the share in the BIOS (UMA frame buffer), or the limit: "
                 "ttm.pages_limit= on the kernel's command line",
             )
@@ -61,22 +62,22 @@ def check_gpu_memory(evidence: Evidence) -> Finding:
         return bad(
             "note",
             evidence=f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}",
-            cause="the job wanted more than the GPU has",
+            cause="the job needs more memory than the GPU has",
             fix="a smaller batch_size or image_size, or accumulation, in the job's spec",
         )
     if not evidence.usable_gpus:
-        return unknown("no GPU is open here")
-    told_of = [gpu for gpu in evidence.usable_gpus if gpu.telemetry]
-    if not told_of:
-        return unknown("no card tells how much of its memory is used")
-    return ok("; ".join(f"{name_of(gpu)}: {_describe_use(gpu)}" for gpu in told_of))
+        return unknown("no GPU can be opened here")
+    measured = [gpu for gpu in evidence.usable_gpus if gpu.telemetry]
+    if not measured:
+        return unknown("no card reports how much of its memory is used")
+    return ok("; ".join(f"{name_of(gpu)}: {_describe_use(gpu)}" for gpu in measured))
 
 
 def check_shared_memory(evidence: Evidence) -> Finding:
-    """Row 17: /dev/shm, through which data loaders hand over batches."""
+    """Row 17: check /dev/shm, through which data loaders pass batches."""
     shared = evidence.shared_memory
     if shared is None:
-        return unknown("shared memory (/dev/shm) cannot be looked at")
+        return unknown("the size of shared memory (/dev/shm) cannot be read")
     seen = f"shared memory (/dev/shm): {_gib(shared.size_bytes)}, {_gib(shared.free_bytes)} free"
     deaths = evidence.deaths_of(17)
     if shared.size_bytes >= LEAST_SHARED_BYTES and not deaths:
@@ -85,7 +86,7 @@ def check_shared_memory(evidence: Evidence) -> Finding:
     return bad(
         "slows",
         evidence=seen + died,
-        cause="data loaders and all-reduce use it; where it ends, they die of a bus error",
+        cause="data loaders and all-reduce use it; when it is full, they die of a bus error",
         fix="shm_size: 8g   in compose, or docker run --shm-size 8G ..."
         if evidence.is_container
         else "sudo mount -o remount,size=8G /dev/shm",
@@ -98,7 +99,7 @@ def _judge_held(gpu: GpuFacts, held: float, evidence: Evidence) -> Finding:
         "slows",
         evidence=f"{name_of(gpu)}: {_describe_use(gpu)} ({held:.0%}) and no job of this worker "
         "uses it" + (f"; open in {holders}" if holders else ""),
-        cause="another program holds the GPU's memory: jobs wait for it, or run out",
+        cause="another program holds the GPU's memory, so jobs wait for it or run out of memory",
         fix=f"kill {evidence.gpu_processes[0].pid}"
         if evidence.gpu_processes
         else "end the program that holds it: sudo fuser -v /dev/kfd",

@@ -1,7 +1,7 @@
-"""As whom the doctor looks: in a container that one enters as root, as the worker's own user.
+"""The user as whom the doctor looks: for root in a container, the worker's own user.
 
-`docker compose exec` starts as root without the groups that the entrypoint has added, so that
-nodes and folders would be judged for somebody who never works here.
+`docker compose exec` starts as root, without the groups that the entrypoint adds, so nodes and
+folders would be judged for a user as whom the worker never runs.
 """
 
 import os
@@ -14,7 +14,7 @@ from worker.hardware.doctor.machine import is_container, read
 
 @dataclass(frozen=True)
 class User:
-    """Numbers of a user, of its group and of its further groups."""
+    """Ids of a user, its group and its supplementary groups."""
 
     uid: int
     gid: int
@@ -22,7 +22,7 @@ class User:
 
 
 def parse_user(status: str) -> User | None:
-    """The effective user in the text of `/proc/<pid>/status`; None where it does not tell."""
+    """Parse the effective user in the text of `/proc/<pid>/status`; None if it is missing."""
     fields = {name: rest.split() for name, _, rest in map(_split, status.splitlines())}
     try:
         groups = tuple(int(number) for number in fields.get("Groups", []))
@@ -32,12 +32,12 @@ def parse_user(status: str) -> User | None:
 
 
 def find_worker_user(root: Path, environment: Mapping[str, str], *, uid: int) -> User | None:
-    """The user to become; None where one is that already, or there is no container.
+    """Find the user to become; None if this process is that user, or not in a container.
 
     Args:
-        root: what `/proc` is below.
-        environment: of this process.
-        uid: of this process.
+        root: Folder that contains `/proc`.
+        environment: Environment of this process.
+        uid: User id of this process.
     """
     if uid != 0 or not is_container(root, environment):
         return None
@@ -46,7 +46,7 @@ def find_worker_user(root: Path, environment: Mapping[str, str], *, uid: int) ->
 
 
 def become(user: User) -> bool:
-    """Be that user from now on; False where this process may not change."""
+    """Become that user; return False if this process may not change its user."""
     try:
         os.setgroups(list(user.groups))
         os.setresgid(user.gid, user.gid, user.gid)

@@ -118,7 +118,7 @@ def test_a_bundle_holds_what_explains_and_no_secret(places, inventory, monkeypat
     assert environment["REDKILN_WORKER_KEY"] == "<set>"
     assert "AWS_SECRET_ACCESS_KEY" not in environment
     assert DoctorReport.model_validate_json(files["redkiln-doctor/report.json"]).checks
-    assert "look through it" in capsys.readouterr().err
+    assert "Check its content" in capsys.readouterr().err
 
 
 def test_a_copied_tree_is_judged_and_said_to_be_one(places, inventory, capsys):
@@ -128,7 +128,7 @@ def test_a_copied_tree_is_judged_and_said_to_be_one(places, inventory, capsys):
     main(["doctor", "--inventory", inventory, *copied])
     out = capsys.readouterr().out
     assert "gfx1103 at 0000:64:00.0" in out
-    assert "all else is this machine's" in out
+    assert "everything else is this machine's" in out
 
 
 def test_this_machine_is_looked_at_by_a_process_of_its_own(tmp_path):

@@ -84,9 +84,9 @@ def test_the_table_says_what_each_gpu_is_and_what_is_wrong_with_it(tmp_path, cap
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda root: write_machine(root, []), "1 node, and no GPU among them"),
-        (lambda root: (root / "topology").mkdir(), "holds no topology"),
-        (lambda root: None, "is not there"),
+        (lambda root: write_machine(root, []), "1 node, but no GPU among them"),
+        (lambda root: (root / "topology").mkdir(), "contains no topology"),
+        (lambda root: None, "does not exist"),
     ],
 )
 def test_where_nothing_is_found_it_says_why(tmp_path, capsys, make, words):
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_looked_at_is_said_to_be_so(tmp_path, capsys):
     far = tmp_path / ("x" * 300)  # no file system has such names: stat ends in an error
     status, out = facts(capsys, "--topology", far, "--drm", far)
     assert status == 1
-    assert out.count("is not there, or this user may not read it.") == 2
+    assert out.count("does not exist, or this user may not read it.") == 2
 
 
 def test_nothing_as_json_is_an_empty_list(tmp_path, capsys):

@@ -178,7 +178,7 @@ def test_a_known_defect_is_told_of_the_card_that_has_it_and_of_no_other():
 
 
 def test_cards_that_cannot_be_opened_are_not_said_to_tell_nothing():
-    assert check(16, render_nodes=()).evidence == "no GPU is open here"
+    assert check(16, render_nodes=()).evidence == "no GPU can be opened here"
 
 
 def test_numbers_that_are_not_finite_are_called_so():
