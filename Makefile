@@ -16,7 +16,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration acceptance vision coverage lint format types messages docs bench clean
+.PHONY: help setup dev demo up test unit integration acceptance vision coverage lint format types messages docs reference bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,9 @@ messages: $(VENV)/.venv  ## print every message that a user can read, with its p
 
 docs: $(VENV)/.docs  ## build docs/ into a web site below build/docs; fails on a broken link
 	@$(BIN)/python -m tools.site
+
+reference: $(VENV)/.run  ## rewrite docs/reference/job-spec.md after a change of a spec's field
+	@$(BIN)/python -m tools.site reference
 
 bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/latest.json
 	$(BIN)/python -m bench

@@ -24,7 +24,9 @@ def api_page():
 
 def test_the_committed_job_spec_reference_is_what_the_schemas_say():
     page = (ROOT / "docs" / "reference" / "job-spec.md").read_text()
-    assert page == job_spec.build_page(), "run `make docs` and commit docs/reference/job-spec.md"
+    assert page == job_spec.build_page(), (
+        "run `make reference` and commit docs/reference/job-spec.md"
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)

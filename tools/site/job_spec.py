@@ -38,10 +38,10 @@ TASK_FIELD = SchemaField(
 _INTRODUCTION = """\
 # Job spec fields
 
-Every field of a job spec: its type or allowed values, its default and what it does. `make docs`
-generates this page from the schemas with which the service validates specs; a test compares the
-two. [Job spec](../job-spec.md) is the guide, and `redkiln tasks show TASK` prints the same fields
-of a running service.
+Every field of a job spec: its type or allowed values, its default and what it does.
+[Job spec](../job-spec.md) is the guide, and `redkiln tasks show TASK` prints the same fields of a
+running service. `make reference` generates this page from the schemas with which the service
+validates specs, and a test compares the two.
 
 A field without a default may be left out unless it is marked as required.
 """
