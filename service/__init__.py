@@ -1,1 +1,1 @@
-"""The service: owns jobs, data sets, artifacts, leases. Runs from source; imports no worker."""
+"""The service owns jobs, data sets, artifacts and leases. It imports no worker code."""

@@ -15,10 +15,10 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Server(uvicorn.Server):
-    """Ends the event streams first, as they would hold the shutdown up for ever."""
+    """Ends the event streams first, because they would block the shutdown for ever."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Hear SIGTERM or SIGINT."""
+        """Handle SIGTERM or SIGINT."""
         app = self.config.app
         if isinstance(app, FastAPI):
             app.state.changes.close()
@@ -26,7 +26,7 @@ class Server(uvicorn.Server):
 
 
 def configure_logs(level: str) -> None:
-    """One JSON object a line on stderr, ours and those of the libraries alike."""
+    """Log to stderr, one JSON object per line, including the libraries' messages."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

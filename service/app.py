@@ -1,4 +1,4 @@
-"""Wiring: which parts the service is made of, and in which order they start and stop."""
+"""Builds the service from its parts, and starts and stops them in order."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,17 +57,17 @@ New statuses may be added: use `is_terminal` to find out whether a job has ended
 """
 
 ABANDONED_SECONDS = 600.0
-"""Age of a staged file at which no upload can be behind it when the service starts."""
+"""Age of a staged file that no upload can still be writing when the service starts."""
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI application; it starts and stops its threads with its lifespan."""
+    """Build the service as an ASGI application; its lifespan starts and stops the threads."""
     app = FastAPI(
         title="Redkiln",
         version=__version__,
         description=DESCRIPTION,
         lifespan=_lifespan,
-        docs_url=None,  # install_pages has its own
+        docs_url=None,  # install_pages serves its own
         redoc_url=None,
     )
     app.state.settings = settings
@@ -82,7 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(tasks)
     app.include_router(health)
     app.include_router(prometheus.router)
-    # The last one added is the first to see a request.
+    # The middleware added last sees a request first.
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(AccessMiddleware, settings=settings)
     app.add_middleware(RequestMiddleware)
@@ -91,7 +91,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def build_services(settings: Settings, changes: Changes) -> Services:
-    """Open the state folder and the database, bring its schema up to date, and make the parts."""
+    """Open the state folder and the database, upgrade its schema, and build the parts."""
     settings.prepare_state_dir()
     doorbell = Doorbell(settings.broker_url)
 
@@ -144,7 +144,7 @@ def _start(services: Services, housekeeping: Housekeeping) -> None:
         )
     database.write(ensure_builtins)
     services.storage.sweep_staging(older_than_seconds=ABANDONED_SECONDS)
-    # Workers could not report while we were away; none of them is to blame.
+    # Workers could not report while the service was down, so no lease may expire because of that.
     database.write(lambda session: renew_all(session, lease_seconds=settings.lease_seconds))
     services.doorbell.start()
     services.validator.start()

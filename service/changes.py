@@ -1,8 +1,8 @@
-"""What a committed transaction sets off: streams that follow a job wake, and the doorbell rings.
+"""What follows a committed transaction: streams of the changed jobs wake, and the doorbell rings.
 
-Rules note what changed in the session's outbox; the database hands it over after the commit, so
-that nothing is announced that was rolled back. A notice is a hint: whoever waits also looks again
-after a while, as another service process may have made the change.
+Rules record changes in the session's outbox. The database publishes them after the commit, so that
+a rolled-back change is never announced. A notice is a hint: streams also look again after a while,
+because another service process may have made a change.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from sqlmodel import Session
 
 @dataclass
 class Outbox:
-    """What a transaction will announce.
+    """What a transaction will announce after its commit.
 
     Attributes:
-        changed: ids of jobs that look different from now on.
-        queued: ids of jobs that wait for a worker from now on.
+        changed: Ids of jobs whose view has changed.
+        queued: Ids of jobs that now wait for a worker.
     """
 
     changed: set[str] = field(default_factory=set)
@@ -27,7 +27,7 @@ class Outbox:
 
 
 def outbox(session: Session) -> Outbox:
-    """The outbox of the session's transaction."""
+    """Return the outbox of the session's transaction."""
     box: Outbox = session.info.setdefault("outbox", Outbox())
     return box
 
@@ -42,7 +42,7 @@ class Changes:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the service is going away; followers end their streams."""
+        """Whether the service is stopping; followers then end their streams."""
         return self._is_closed
 
     def start(self) -> None:
@@ -51,18 +51,18 @@ class Changes:
         self._is_closed = False
 
     def publish(self, job_ids: set[str]) -> None:
-        """Wake the followers of jobs; from any thread."""
+        """Wake the followers of jobs. May be called from any thread."""
         if job_ids:
             self._call(lambda: self._wake(job_ids))
 
     def close(self) -> None:
-        """Wake every follower for the last time; from any thread or a signal handler."""
+        """Wake all followers for the last time. May be called from any thread or signal handler."""
         self._is_closed = True
         self._call(lambda: self._wake(set(self._followers)))
 
     @contextmanager
     def follow(self, job_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the job has changed; clear it before looking."""
+        """Yield an event that is set whenever the job changes; clear it before reading the job."""
         event = asyncio.Event()
         self._followers.setdefault(job_id, set()).add(event)
         try:

@@ -1,8 +1,8 @@
-"""The database: one writer, a few readers, and the time by which leases are counted.
+"""The database: one writer, a few readers, and the clock for leases.
 
-SQLite has one connection that writes (and so owns the checkpoints); waiting for it is waiting for
-the pool. Readers never write nor checkpoint: before SQLite 3.51.3 a checkpoint racing a write of
-another connection can lose pages. PostgreSQL by URL goes through the same functions.
+SQLite has one connection that writes (and so also runs the checkpoints); writers wait for it in the
+pool. Readers neither write nor checkpoint: before SQLite 3.51.3, a checkpoint that races a write of
+another connection can lose pages. PostgreSQL uses the same functions.
 """
 
 import sqlite3
@@ -38,7 +38,7 @@ _FULL_PG = {"53100"}
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """An aware UTC time, stored as seconds since 1970 so that SQL can reckon with it."""
+    """An aware UTC time, stored as seconds since 1970 so that SQL can calculate with it."""
 
     impl = sa.Double
     cache_ok = True
@@ -66,13 +66,13 @@ def _postgresql_now(*_: Any, **__: Any) -> str:
 
 
 def database_now(*, plus_seconds: float = 0.0) -> sa.ColumnElement[datetime]:
-    """The database's own time as an SQL expression, the only clock that leases are held against."""
+    """Return the database's time as an SQL expression: the only clock for leases."""
     now: sa.ColumnElement[Any] = _Now() + plus_seconds if plus_seconds else _Now()
     return sa.type_coerce(now, UtcDateTime())
 
 
 def read_now(session: Session) -> datetime:
-    """The database's own time, for whatever the transaction is about to note."""
+    """Return the database's current time, for timestamps of this transaction."""
     now: datetime = session.execute(sa.select(database_now())).scalar_one()
     return now
 
@@ -82,8 +82,8 @@ class Database:
 
     Args:
         url: SQLAlchemy URL.
-        after_commit: called with the session of every committed write.
-        busy_seconds: how long a write waits for others before `DatabaseBusy`.
+        after_commit: Function called with the session of every committed write.
+        busy_seconds: Seconds that a write waits for others before it raises `DatabaseBusy`.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class Database:
             )
 
     def write(self, function: Callable[[Session], T]) -> T:
-        """Run `function` in a writing transaction; it may run again when the database was busy.
+        """Run `function` in a writing transaction; it may run again if the database was busy.
 
         Raises:
-            DatabaseBusy: others held the database for too long.
-            StorageFull: the disk is full.
+            DatabaseBusy: Other connections held the database for too long.
+            StorageFull: The disk is full.
         """
         deadline = time.monotonic() + self._busy_seconds
         while True:
@@ -136,10 +136,10 @@ class Database:
                 time.sleep(0.05)
 
     def read(self, function: Callable[[Session], T]) -> T:
-        """Run `function` on a consistent snapshot that it must not change.
+        """Run `function` on a consistent snapshot, which it must not change.
 
         Raises:
-            DatabaseBusy: no reader came free, or the database was locked.
+            DatabaseBusy: No reader became free, or the database was locked.
         """
         try:
             with Session(self._reader, expire_on_commit=False) as session:
@@ -154,7 +154,7 @@ class Database:
     def execute_read(
         self, statement: sa.Executable, parameters: dict[str, Any] | None = None
     ) -> list[Row[Any]]:
-        """All rows of one Core statement, on a connection that this thread keeps: the hot path."""
+        """Return all rows of one statement, run on this thread's own connection (the hot path)."""
         try:
             return list(self._thread_connection().execute(statement, parameters).all())
         except sa.exc.DBAPIError as error:
@@ -164,10 +164,10 @@ class Database:
             raise
 
     def upgrade(self, revision: str = "head") -> None:
-        """Bring the schema to a revision (the newest), in one writing transaction.
+        """Upgrade the schema to a revision (default: the newest) in one writing transaction.
 
-        Whoever else starts on the same database waits, and finds it done: SQLite has one writer,
-        PostgreSQL gets a lock for this alone.
+        Other services that start on the same database wait until this is done: SQLite has only one
+        writer, and on PostgreSQL an advisory lock serves for this.
         """
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS_DIR))
@@ -178,7 +178,7 @@ class Database:
             command.upgrade(config, revision)
 
     def close(self) -> None:
-        """Close every connection, the writer's last: it is the one that may checkpoint."""
+        """Close every connection, the writer's last, because only the writer may checkpoint."""
         with self._lock:
             for connection in self._persistent:
                 connection.invalidate()
@@ -210,7 +210,7 @@ class Database:
             return sa.create_engine(
                 self.url, pool_size=8, max_overflow=56, pool_timeout=10, pool_pre_ping=True
             )
-        # One connection is the writer's lock; readers are as many as the server has threads.
+        # The single connection is the writers' lock; there are as many readers as server threads.
         size = {"pool_size": 1, "max_overflow": 0} if writes else {"pool_size": 8}
         overflow = {} if writes else {"max_overflow": 120}
         engine = sa.create_engine(
@@ -227,7 +227,7 @@ class Database:
 
 
 def _configure_writer(connection: sqlite3.Connection, _record: Any) -> None:
-    # pysqlite would begin lazily and deferred; the "begin" event does it instead.
+    # pysqlite would begin a deferred transaction lazily; the "begin" event does it instead.
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
@@ -245,7 +245,7 @@ def _begin_write(connection: Connection) -> None:
 
 
 def _begin_read(connection: Connection) -> None:
-    # A connection of the hot path begins nothing: it would go on seeing its first snapshot.
+    # The hot path begins no transaction: the connection would keep seeing its first snapshot.
     if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
         connection.exec_driver_sql("BEGIN")
 

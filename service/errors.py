@@ -2,26 +2,26 @@
 
 ServiceError
 ├── BadRequest 400          malformed: not JSON, bad header
-├── Unauthorized 401        no key, or not one of ours
-├── Forbidden 403           a key without the scope, a foreign host or origin
+├── Unauthorized 401        the key is missing, unknown or revoked
+├── Forbidden 403           the key lacks the scope, or the host or origin is foreign
 ├── NotFound 404
-├── Conflict 409            not in this state
+├── Conflict 409            not possible in the current state
 │   ├── Superseded          another attempt owns the job
-│   └── SequenceGap         events are missing; `expected_seq` says from where
+│   └── SequenceGap         events are missing; `expected_seq` is the first one
 ├── Gone 410
 ├── PreconditionFailed 412
 ├── TooLarge 413
 ├── UnsupportedMedia 415
 ├── RangeNotSatisfiable 416
-├── Unprocessable 422       understood, but cannot be done as it stands
-│   └── DigestMismatch      the bytes are not what they were said to be
-├── ProtocolMismatch 426    the worker speaks another version
-├── Unavailable 503         try again, after `Retry-After` seconds
+├── Unprocessable 422       the request is understood but cannot be carried out
+│   └── DigestMismatch      the bytes do not match the announced digest
+├── ProtocolMismatch 426    the worker uses another protocol version
+├── Unavailable 503         try again after `Retry-After` seconds
 │   └── DatabaseBusy
 └── StorageFull 507
 """
 
-# ruff: noqa: N818  an error is named by what is the matter
+# ruff: noqa: N818  errors are named after what went wrong
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -31,14 +31,14 @@ from redkiln.tasks import SpecProblem
 
 
 class ServiceError(Exception):
-    """An error that its caller can act on; `problems.py` renders it.
+    """An error that the client can act on; `problems.py` renders it.
 
     Attributes:
-        detail: what was wrong and what is allowed, for people.
+        detail: What is wrong and what to do, for people.
         code: machine-readable kind.
-        errors: one entry for each mistake in the request.
-        headers: extra response headers.
-        extra: extra members of the problem document.
+        errors: One entry for each problem in the request.
+        headers: Extra response headers.
+        extra: Extra members of the problem document.
     """
 
     status: ClassVar[int] = 500
@@ -74,7 +74,7 @@ class BadRequest(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """No key, or not one of ours."""
+    """The key is missing, unknown or revoked."""
 
     status = 401
     default_code = "unauthorized"
@@ -84,34 +84,34 @@ class Unauthorized(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """Known, but not allowed."""
+    """The caller is known but not allowed to do this."""
 
     status = 403
     default_code = "forbidden"
 
 
 class NotFound(ServiceError):
-    """There is no such thing."""
+    """The resource does not exist."""
 
     status = 404
     default_code = "not_found"
 
 
 class Conflict(ServiceError):
-    """Not possible in the present state."""
+    """The request is not possible in the current state."""
 
     status = 409
     default_code = "conflict"
 
 
 class Superseded(Conflict):
-    """The attempt is no longer its worker's; the worker stops it and changes nothing."""
+    """The attempt no longer belongs to its worker, which must stop it and send nothing more."""
 
     default_code = "superseded"
 
 
 class SequenceGap(Conflict):
-    """Events between the last acknowledged one and these are missing."""
+    """Events between the last acknowledged one and the sent ones are missing."""
 
     default_code = "sequence_gap"
 
@@ -123,7 +123,7 @@ class SequenceGap(Conflict):
 
 
 class Gone(ServiceError):
-    """It was there, and is removed for good."""
+    """The resource existed and has been deleted for good."""
 
     status = 410
     default_code = "gone"
@@ -137,7 +137,7 @@ class PreconditionFailed(ServiceError):
 
 
 class TooLarge(ServiceError):
-    """The body is over the limit."""
+    """The body is larger than the limit."""
 
     status = 413
     default_code = "too_large"
@@ -151,34 +151,34 @@ class UnsupportedMedia(ServiceError):
 
 
 class RangeNotSatisfiable(ServiceError):
-    """The asked-for range lies outside the content."""
+    """The requested range is outside the content."""
 
     status = 416
     default_code = "range_not_satisfiable"
 
 
 class Unprocessable(ServiceError):
-    """Understood, but it cannot be done as it stands."""
+    """The request is understood but cannot be carried out."""
 
     status = 422
     default_code = "unprocessable"
 
 
 class DigestMismatch(Unprocessable):
-    """The received bytes do not hash to the digest that was announced."""
+    """The received bytes do not match the announced digest."""
 
     default_code = "digest_mismatch"
 
 
 class ProtocolMismatch(ServiceError):
-    """The worker speaks another protocol version."""
+    """The worker uses another protocol version."""
 
     status = 426
     default_code = "protocol_mismatch"
 
 
 class Unavailable(ServiceError):
-    """Not now; the client may try again."""
+    """The service cannot do this now; the client may try again."""
 
     status = 503
     default_code = "unavailable"
@@ -194,7 +194,7 @@ class DatabaseBusy(Unavailable):
 
 
 class StorageFull(ServiceError):
-    """There is no room for it on the service's disk."""
+    """The service's disk has too little free space."""
 
     status = 507
     default_code = "storage_full"

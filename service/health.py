@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether it can do its work."""
+"""Whether the service is alive, and whether it is ready to run jobs."""
 
 import sqlalchemy as sa
 from fastapi import APIRouter
@@ -14,7 +14,7 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers, and says which version it is."""
+    """Check that the process is alive; the response has its version."""
     return {"status": "ok", "version": __version__}
 
 
@@ -22,7 +22,7 @@ async def healthz() -> dict[str, str]:
     "/readyz", responses={503: {"description": "The service is not ready; `checks` shows why."}}
 )
 def readyz(services: Use) -> JSONResponse:
-    """The database works and a worker is live; a broker that is away is said, but no failure."""
+    """Check that the database works and a worker is live. A missing broker is not an error."""
     database = _check_database(services)
     num_workers = 0
     if database == "ok":

@@ -1,6 +1,6 @@
-"""What nobody asks for: expired leases, jobs whose data set failed, lost messages, unused bytes.
+"""Background work: expired leases, jobs with failed data sets, lost messages, unused bytes.
 
-Every step is a conditional update, so two housekeepers (of two service processes) do no harm.
+Every step is a conditional update, so housekeepers of two service processes do no harm.
 """
 
 import threading
@@ -33,12 +33,12 @@ from service.services import Services
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 3600.0
-"""Pause between two searches for what crashes left behind."""
+"""Pause between two searches for leftovers of crashes."""
 _BATCH = 200
 
 
 class Housekeeping:
-    """Runs the steps in a thread of its own."""
+    """Runs the steps in a separate thread."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -47,11 +47,11 @@ class Housekeeping:
         self._swept_at = time.monotonic() - SWEEP_SECONDS
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop after the step that runs."""
+        """Stop after the current step."""
         self._stop.set()
         self._thread.join(timeout=10)
 
@@ -70,7 +70,7 @@ class Housekeeping:
 
 
 def reap_expired(services: Services) -> int:
-    """Take attempts away from workers that are not heard of; how many."""
+    """Take attempts away from workers that have stopped reporting; return their number."""
     database = services.database
     expired = database.read(
         lambda session: session.exec(
@@ -86,7 +86,7 @@ def reap_expired(services: Services) -> int:
 
 
 def fail_jobs_of_invalid_datasets(services: Services) -> int:
-    """End waiting jobs whose data set turned out to be invalid or is gone; how many."""
+    """Fail waiting jobs whose data set is invalid or deleted; return their number."""
     database = services.database
     waiting = database.read(
         lambda session: session.exec(
@@ -106,7 +106,7 @@ def fail_jobs_of_invalid_datasets(services: Services) -> int:
 
 
 def republish(services: Services) -> int:
-    """Ring again for jobs that were queued and never claimed; how many."""
+    """Ring again for jobs that were queued but never claimed; return their number."""
     age = services.settings.republish_seconds
 
     def ring(session: Session) -> int:
@@ -133,7 +133,7 @@ def republish(services: Services) -> int:
 
 
 def collect_blobs(services: Services) -> int:
-    """Remove discarded bytes that nothing refers to; how many blobs were looked at."""
+    """Delete discarded bytes that nothing refers to; return the number of checked blobs."""
     return collect(services.database, services.storage)
 
 
@@ -143,7 +143,7 @@ def forget_keys(services: Services) -> None:
 
 
 def forget_old_checkpoints(services: Services) -> int:
-    """Drop the checkpoints of jobs that ended long ago without success; of how many jobs."""
+    """Delete checkpoints of jobs that failed long ago; return the number of jobs."""
     seconds = services.settings.keep_checkpoints_hours * 3600
     return services.database.write(
         lambda session: forget_checkpoints(session, older_than_seconds=seconds)
@@ -151,7 +151,7 @@ def forget_old_checkpoints(services: Services) -> int:
 
 
 def forget_old_bundles(services: Services) -> int:
-    """Drop code that no job names and nobody has used for long; how many bundles."""
+    """Delete old code that no job names; return the number of bundles."""
     seconds = services.settings.keep_bundles_hours * 3600
     return services.database.write(
         lambda session: forget_bundles(session, older_than_seconds=seconds)
@@ -159,14 +159,14 @@ def forget_old_bundles(services: Services) -> int:
 
 
 def sweep_storage(services: Services) -> None:
-    """Find what crashes left in the storage: half-received uploads, bytes without a row."""
+    """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
     services.storage.sweep_staging(older_than_seconds=age_seconds)
     sweep(services.database, services.storage, older_than_seconds=age_seconds)
 
 
 def sweep_logs(services: Services) -> None:
-    """Remove the logs of attempts that are gone, and the previews of jobs that are."""
+    """Remove logs of deleted attempts and previews of deleted jobs."""
     for path in services.settings.logs_dir.glob("att_*.log"):
         attempt_id = path.stem
         if services.database.read(partial(_is_gone, attempt_id=attempt_id)):
@@ -204,7 +204,7 @@ def _run_step(step: Callable[[Services], object], services: Services) -> None:
 
 
 def _reap(session: Session, *, attempt_id: str) -> bool:
-    """Lose an attempt unless it has ended, or reported, since it was looked at."""
+    """Mark an attempt as lost unless it has ended or reported since it was selected."""
     attempt = session.get(Attempt, attempt_id, with_for_update=True)
     now = read_now(session)
     if attempt is None or not has_expired(attempt, now=now):

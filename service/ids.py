@@ -1,4 +1,4 @@
-"""Ids: a prefix that says what it is, then characters that sort by time of creation."""
+"""Ids: a prefix for the kind, then characters that sort by time of creation."""
 
 import secrets
 import threading
@@ -9,14 +9,14 @@ Prefix = Literal["job", "att", "ds", "art", "ckpt", "wrk", "key", "req"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, o, u
 _TIME_CHARS = 12  # 60 bits of microseconds
-_RANDOM_CHARS = 10  # 50 bits, so that two services never meet
+_RANDOM_CHARS = 10  # 50 bits, so that two services never make the same id
 
 _lock = threading.Lock()
 _last_us = 0
 
 
 def new_id(prefix: Prefix) -> str:
-    """A new id; ids of one process sort strictly in the order in which they were made."""
+    """Return a new id; ids of one process sort strictly in order of creation."""
     return (
         f"{prefix}_{_encode(_next_us(), _TIME_CHARS)}{_encode(secrets.randbits(50), _RANDOM_CHARS)}"
     )

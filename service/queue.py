@@ -1,7 +1,7 @@
 """The doorbell: Celery messages that wake workers. The only file that knows Celery.
 
-A message says that there is work, nothing more: losing or doubling one changes nothing. A thread
-of its own sends them, so that a broker that is away or hangs never holds up a request.
+A message only says that there is work, so losing or repeating one does no harm. A separate thread
+sends the messages, so that a broker that is away or hangs never delays a request.
 """
 
 import threading
@@ -20,14 +20,14 @@ _SOCKET_SECONDS = 2.0
 _PING_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
 _MAX_WAITING = 10_000
-"""Messages kept while the broker is slow; more are left to the re-publisher."""
+"""Maximum messages kept while the broker is slow; housekeeping re-publishes the others."""
 
 
 class Doorbell:
     """Rings workers in the background.
 
     Args:
-        broker_url: Redis; None leaves workers to their polls.
+        broker_url: URL of Redis; None if workers only poll.
     """
 
     def __init__(self, broker_url: str | None) -> None:
@@ -39,13 +39,13 @@ class Doorbell:
         self.state: BrokerState = "off" if broker_url is None else "unknown"
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         if self._app is not None:
             self._thread = threading.Thread(target=self._run, name="doorbell", daemon=True)
             self._thread.start()
 
     def ring(self, job_ids: set[str]) -> None:
-        """Announce queued jobs; returns at once, whatever the broker does."""
+        """Announce queued jobs; return at once, whatever the broker does."""
         if self._thread is None or not job_ids:
             return
         with self._changed:
@@ -55,11 +55,11 @@ class Doorbell:
 
     @property
     def num_waiting(self) -> int:
-        """Messages that are not sent yet; each job has one at most."""
+        """Number of messages not sent yet; at most one per job."""
         return len(self._waiting)
 
     def close(self) -> None:
-        """Stop sending; what is not sent is sent again by the next service."""
+        """Stop sending; the next service sends what is left."""
         self._stop.set()
         with self._changed:
             self._changed.notify()
@@ -82,7 +82,7 @@ class Doorbell:
         self._app.close()
 
     def _next(self) -> str | None:
-        """The oldest waiting message; None when there was none for a while."""
+        """Return the oldest waiting message; None if there was none for a while."""
         with self._changed:
             if not self._waiting and not self._stop.is_set():
                 self._changed.wait(_PING_SECONDS)
@@ -92,7 +92,7 @@ class Doorbell:
         assert self._app is not None
         try:
             self._app.send_task(TASK_NAME, [job_id], queue=QUEUE_NAME, retry=False)
-        except Exception as error:  # noqa: BLE001  kombu, redis and the socket each have their own
+        except Exception as error:  # noqa: BLE001  kombu, redis and sockets raise different types
             self._set_state("away", error)
             return False
         self._set_state("up")
@@ -103,7 +103,7 @@ class Doorbell:
         try:
             with self._app.connection_for_write() as connection:
                 connection.default_channel.client.ping()
-        except Exception as error:  # noqa: BLE001  kombu, redis and the socket each have their own
+        except Exception as error:  # noqa: BLE001  kombu, redis and sockets raise different types
             self._set_state("away", error)
         else:
             self._set_state("up")
@@ -128,7 +128,7 @@ def _build_app(broker_url: str) -> Celery:
             "socket_connect_timeout": _SOCKET_SECONDS,
             "retry_on_timeout": False,
             "max_retries": 0,
-            # The same value as the worker's: the shortest of all apps on a broker wins.
+            # Same value as the worker's: the shortest of all apps on a broker applies.
             "visibility_timeout": 3600,
         },
     )

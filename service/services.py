@@ -1,4 +1,4 @@
-"""What endpoints work with, made once by `app.py` and handed to them as a dependency."""
+"""The parts that endpoints use, built once by `app.py` and injected as a dependency."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
@@ -23,13 +23,13 @@ class Services:
     """The parts of a running service.
 
     Attributes:
-        storage: bytes by sha256.
-        changes: wakes the streams that follow a job.
-        doorbell: rings workers; never blocks.
-        views: jobs as JSON.
-        keys: whose key a request shows.
-        validator: inspects registered data sets.
-        secret: signs the tokens of attempts.
+        storage: Storage of bytes by sha256.
+        changes: Notifier of the streams that follow a job.
+        doorbell: Sender of messages that wake workers; never blocks.
+        views: Cache of jobs as JSON.
+        keys: Lookup of API keys.
+        validator: Inspector of registered data sets.
+        secret: Secret that signs the tokens of attempts.
     """
 
     settings: Settings
@@ -44,9 +44,9 @@ class Services:
 
 
 async def get_services(connection: HTTPConnection) -> Services:
-    """The services of the application that serves this request."""
+    """Return the services of the application that serves this request."""
     return cast("Services", connection.app.state.services)
 
 
 Use = Annotated[Services, Depends(get_services)]
-"""Annotation of an endpoint's parameter that receives the services."""
+"""Annotation for an endpoint's parameter that receives the services."""

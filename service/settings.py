@@ -181,7 +181,7 @@ class Settings(BaseSettings):
         """Make the state folder, readable by its owner alone.
 
         Raises:
-            OSError: the folder cannot be made.
+            OSError: The folder cannot be made.
         """
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.logs_dir.mkdir(mode=0o700, exist_ok=True)

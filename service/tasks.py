@@ -25,8 +25,8 @@ class TaskView(BaseModel):
     """A task that a spec can name.
 
     Attributes:
-        defaults: what a spec is filled up with that names its task and what has no default: a
-            data set, a script's command.
+        defaults: Values of all optional fields. Required fields (a data set, a script's command)
+            are not included.
     """
 
     name: str
@@ -68,7 +68,7 @@ def _view(name: str) -> TaskView:
 
 
 def _leaves(required: dict[str, Any]) -> dict[str, Any]:
-    """What has no default, as pydantic excludes it."""
+    """Build pydantic's `exclude` argument for the fields that have no default."""
     return {
         name: _leaves(value) if isinstance(value, dict) else True
         for name, value in required.items()

@@ -1,7 +1,7 @@
-"""Sends a stored blob: whole or one range of it, with a digest that proves it came over whole.
+"""Sends a stored blob, whole or one range of it, with a digest to check the transfer.
 
-A blob never changes, so its sha256 is a strong ETag and it may be cached for ever. Of several
-ranges in one request none is served: the answer is the whole, as RFC 9110 section 14.2 allows.
+A blob never changes, so its sha256 is a strong ETag and it may be cached for ever. A request for
+several ranges is answered with the whole blob, as RFC 9110 section 14.2 allows.
 """
 
 import base64
@@ -22,7 +22,7 @@ _ASCII = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True)
 class Part:
-    """What of a blob is sent: `status` 200, 206 or 304, and bytes from `start` up to `end`."""
+    """The part of a blob to send: `status` 200, 206 or 304, bytes `start` to `end` (exclusive)."""
 
     status: int
     start: int
@@ -32,19 +32,19 @@ class Part:
 def content_response(
     storage: Storage, sha256: str, *, request: Request, filename: str, media_type: str
 ) -> Response:
-    """The answer to GET or HEAD of a blob.
+    """Return the response to GET or HEAD of a blob.
 
     Args:
-        storage: where the blob is.
-        sha256: which one.
-        request: its conditions and range are kept.
-        filename: what a browser shall save it as.
-        media_type: of the whole.
+        storage: Storage that holds the blob.
+        sha256: Digest of the blob.
+        request: Request whose conditional and range headers are followed.
+        filename: Name under which a browser saves the file.
+        media_type: Media type of the whole blob.
 
     Raises:
-        Gone: the blob was removed.
-        PreconditionFailed: If-Match names another one.
-        RangeNotSatisfiable: the range begins behind its end.
+        Gone: The blob has been deleted.
+        PreconditionFailed: If-Match does not match the blob.
+        RangeNotSatisfiable: The range starts after the end of the blob.
     """
     stored = storage.stat(sha256)
     if stored is None:
@@ -60,22 +60,22 @@ def content_response(
         headers["Content-Range"] = f"bytes {part.start}-{part.end - 1}/{stored.size_bytes}"
     if request.method == "HEAD" or part.start == part.end:
         return Response(status_code=part.status, headers=headers, media_type=media_type)
-    # A thread reads each chunk; the file is closed with the iterator, also when the client leaves.
+    # A thread reads each chunk. Closing the iterator closes the file, also if the client leaves.
     chunks = storage.open(sha256, start=part.start, end=part.end)
     return StreamingResponse(chunks, part.status, headers, media_type)
 
 
 def make_etag(sha256: str) -> str:
-    """The entity tag of a blob, quoted."""
+    """Return the entity tag of a blob, quoted."""
     return f'"sha256-{sha256}"'
 
 
 def choose_part(headers: Headers, *, method: str, etag: str, size_bytes: int) -> Part:
-    """What to send, by the conditions of RFC 9110 section 13.2.2, in its order.
+    """Decide what to send, checking conditions in the order of RFC 9110 section 13.2.2.
 
     Raises:
-        PreconditionFailed: If-Match names another content.
-        RangeNotSatisfiable: the range begins behind the end.
+        PreconditionFailed: If-Match does not match the content.
+        RangeNotSatisfiable: The range starts after the end of the content.
     """
     if_match = headers.get("if-match")
     if if_match is not None and not _names(if_match, etag, weak=False):
@@ -92,7 +92,7 @@ def choose_part(headers: Headers, *, method: str, etag: str, size_bytes: int) ->
 
 
 def _parse_range(wanted: str, size_bytes: int) -> Part | None:
-    """The one range that is wanted; None for what is to be ignored: several, or not understood."""
+    """Return the requested range; None if the header has several ranges or is malformed."""
     match = _RANGE.fullmatch(wanted.replace(" ", ""))
     if match is None or match[0].endswith("=-"):
         return None

@@ -12,8 +12,8 @@ class Artifact(SQLModel, table=True):
     """A published file of a job; it never changes.
 
     Attributes:
-        sha256: where its bytes are in the storage.
-        verified: of models: whether the file passed its gate.
+        sha256: Digest under which the storage keeps the bytes.
+        verified: Whether a model passed its check against torch; None for other files.
     """
 
     __tablename__ = "artifact"

@@ -1,4 +1,4 @@
-"""Publishing files of a job, and finding them again."""
+"""Publishes the files of a job and finds them."""
 
 from collections.abc import Sequence
 
@@ -22,13 +22,13 @@ def publish(
     attempt_id: str,
     commits: Sequence[ArtifactCommit],
 ) -> None:
-    """Make files the artifacts of a job.
+    """Publish files as artifacts of a job.
 
-    One that is published already, the same in all, stays as it is. Another of the same name, which
-    the program has written anew or an attempt before a retry left, is replaced.
+    An identical artifact stays unchanged. A different one of the same name, which the program has
+    rewritten or an attempt before a retry has left, is replaced.
 
     Raises:
-        Unprocessable: a name is used twice, or the bytes of a file are not stored.
+        Unprocessable: A name is used twice, or the bytes of a file are not stored.
     """
     problems = find_problems(storage, commits)
     if problems:
@@ -53,8 +53,8 @@ def _is_published(session: Session, job_id: str, commit: ArtifactCommit) -> bool
     known = session.exec(
         select(Artifact).where(Artifact.job_id == job_id, Artifact.name == commit.name)
     ).first()
-    told = commit.model_dump()
-    return known is not None and known.model_dump(include=set(told)) == told
+    wanted = commit.model_dump()
+    return known is not None and known.model_dump(include=set(wanted)) == wanted
 
 
 def _make_way(session: Session, job_id: str, names: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ def _make_way(session: Session, job_id: str, names: Sequence[str]) -> None:
 
 
 def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[SpecProblem]:
-    """Why files cannot be published."""
+    """Return why files cannot be published."""
     problems = []
     names: set[str] = set()
     for position, commit in enumerate(commits):
@@ -85,16 +85,16 @@ def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[S
 
 
 def list_artifacts(session: Session, job_id: str) -> Sequence[Artifact]:
-    """The artifacts of a job, in the order in which they were published."""
+    """Return the artifacts of a job in order of publication."""
     statement = select(Artifact).where(Artifact.job_id == job_id).order_by(col(Artifact.id))
     return session.exec(statement).all()
 
 
 def get_artifact(session: Session, artifact_id: str) -> Artifact:
-    """An artifact by its id.
+    """Return the artifact with this id.
 
     Raises:
-        NotFound: there is none.
+        NotFound: There is no such artifact.
     """
     artifact = session.get(Artifact, artifact_id)
     if artifact is None:
@@ -103,7 +103,7 @@ def get_artifact(session: Session, artifact_id: str) -> Artifact:
 
 
 def artifact_view(artifact: Artifact) -> ArtifactView:
-    """An artifact as the API shows it."""
+    """Return an artifact as the API shows it."""
     return ArtifactView(
         **artifact.model_dump(exclude={"attempt_id"}), url=f"/v1/artifacts/{artifact.id}/content"
     )

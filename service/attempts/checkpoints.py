@@ -1,4 +1,4 @@
-"""Committing checkpoints: from then on the job can resume from them; best and last few are kept."""
+"""Commits checkpoints, from which a job can resume; keeps the best and the newest few."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ from service.settings import Settings
 from service.storage import Storage
 
 KEPT = 2
-"""Newest checkpoints kept beside the best one, so that a damaged one has a predecessor; a spec may
-ask for more (`training.keep_checkpoints`)."""
+"""Newest checkpoints kept in addition to the best one, so that a damaged one has a predecessor. A
+spec may ask for more (`training.keep_checkpoints`)."""
 
 
 def commit_checkpoint(
@@ -31,12 +31,12 @@ def commit_checkpoint(
 ) -> CheckpointReceipt:
     """Record an uploaded checkpoint; committing it again changes nothing.
 
-    What the attempt's run has undone makes room for it: the run's next checkpoints, and its best,
-    are made anew.
+    Checkpoints of earlier attempts after the step that this attempt resumed from are removed: the
+    attempt makes these steps, and so their checkpoints, again.
 
     Raises:
-        Superseded: the attempt is not its worker's any more.
-        Unprocessable: its bytes are not stored.
+        Superseded: The attempt no longer belongs to its worker.
+        Unprocessable: Its bytes are not stored.
     """
     attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=settings.lease_seconds)
     require_stored(storage, commit.sha256, size_bytes=commit.size_bytes)
@@ -49,7 +49,7 @@ def commit_checkpoint(
     valid = [row for row in rows if not _is_of_an_undone_run(row, attempt)]
     for row in valid:
         if (row.step, row.sha256) == (commit.step, commit.sha256):
-            row.attempt_id = attempt.id  # which may yet say that it went back further and made it
+            row.attempt_id = attempt.id  # it may have gone back further and made this step again
             return CheckpointReceipt(kept_steps=[row.step for row in rows])
     before = [row for row in valid if row.step < commit.step]
     for row in rows:
@@ -78,16 +78,16 @@ def commit_checkpoint(
 
 
 def choose_kept(checkpoints: Sequence[tuple[int, bool]], *, newest: int = KEPT) -> set[int]:
-    """The steps to keep of (step, is_best) pairs: the best and so many of the newest."""
+    """Return the steps to keep of (step, is_best) pairs: the best and the `newest` last ones."""
     last = sorted(step for step, _ in checkpoints)[-newest:]
     return {*last, *(step for step, is_best in checkpoints if is_best)}
 
 
 def require_stored(storage: Storage, sha256: str, *, size_bytes: int) -> None:
-    """Make sure that a blob is there, in its announced size.
+    """Check that a blob is stored and has the announced size.
 
     Raises:
-        Unprocessable: it is not; it has to be uploaded (again).
+        Unprocessable: It is missing or has another size; upload it (again).
     """
     stored = storage.stat(sha256)
     if stored is None:
@@ -99,7 +99,7 @@ def require_stored(storage: Storage, sha256: str, *, size_bytes: int) -> None:
 
 
 def _is_of_an_undone_run(row: Checkpoint, attempt: Attempt) -> bool:
-    """Whether an earlier attempt made it behind the step that this one went on from."""
+    """Return whether an earlier attempt made it after the step that this attempt resumed from."""
     first_step = -1 if attempt.resumed_from_step is None else attempt.resumed_from_step
     return row.attempt_id != attempt.id and row.step > first_step
 

@@ -1,4 +1,4 @@
-"""Giving a worker the best job that it can run: priority, then age."""
+"""Gives a worker the best job that it can run, by priority, then age."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -32,13 +32,13 @@ _BATCH = 100
 def claim(
     session: Session, settings: Settings, request: ClaimRequest, *, secret: bytes
 ) -> ClaimResponse | None:
-    """Start an attempt of the best job for the worker's free slots; None when there is none.
+    """Start an attempt of the best job for the worker's free slots; None if there is no job.
 
-    A repeated `claim_id` gets the same attempt, whatever has become of it. A worker of another
-    release finishes what it has and gets no more: it could not read the fields of newer specs.
+    A repeated `claim_id` gets the same attempt, whatever its status is now. A worker that runs
+    another release finishes its attempts but gets no new ones: it could not read newer specs.
 
     Raises:
-        Superseded: another process has said hello as this worker.
+        Superseded: Another process has registered as this worker.
     """
     now = read_now(session)
     worker = _require_current(session, request, now)
@@ -87,7 +87,7 @@ def _find_best(
 
 
 def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
-    """Jobs that may run on one of the devices, best first."""
+    """Yield the queued jobs that may run on one of the devices, best first."""
     statement = (
         select(Job)
         .join(Dataset, col(Dataset.id) == col(Job.dataset_id), isouter=True)
@@ -114,9 +114,9 @@ def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
 
 
 def _lock_queued(session: Session, job_id: str) -> Job | None:
-    """The job, locked; None when another claim has it.
+    """Lock and return the job; None if another claim has it.
 
-    Only the chosen one is locked, so that claims at the same time find the jobs behind it.
+    Only the chosen job is locked, so that simultaneous claims find the jobs after it.
     """
     return session.exec(
         select(Job)
@@ -201,9 +201,9 @@ def _newest_checkpoint(session: Session, job_id: str) -> Checkpoint | None:
 
 
 def _checkpoint_refs(session: Session, job_id: str) -> list[CheckpointRef]:
-    """All that are kept, the newest first: its worker fetches an earlier one where one is damaged.
+    """Return the job's checkpoints, newest first; the worker falls back if one is damaged.
 
-    A retry from a step has dropped those behind it.
+    A retry from a step has already removed the later ones.
     """
     statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
     rows = session.exec(statement.order_by(col(Checkpoint.step).desc())).all()

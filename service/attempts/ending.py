@@ -1,4 +1,4 @@
-"""How an attempt ends, and what its job becomes by it: the effects of `service.jobs.retry`."""
+"""Ends attempts and changes their jobs' status as `service.jobs.retry` decides."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by the user")
 
 
 def lose(session: Session, attempt: Attempt, *, now: datetime, message: str) -> None:
-    """End an attempt whose worker is gone; its job is given to another worker, within budget."""
+    """End an attempt whose worker is gone; requeue its job within the retry budget."""
     failure = JobFailure.of(FailureCode.WORKER_LOST, message)
     job = _end(session, attempt, AttemptStatus.LOST, now=now, failure=failure)
     verdict = judge_loss(_budgets(job), last_step=attempt.last_step, message=message)
@@ -26,7 +26,7 @@ def lose(session: Session, attempt: Attempt, *, now: datetime, message: str) -> 
 
 
 def fail(session: Session, attempt: Attempt, failure: JobFailure, *, now: datetime) -> Job:
-    """End an attempt that failed; its job runs again if that makes sense."""
+    """End an attempt that failed; requeue its job if a retry can help."""
     job = _end(session, attempt, AttemptStatus.FAILED, now=now, failure=failure)
     _apply(session, job, judge_failure(_budgets(job), failure), attempt=attempt, now=now)
     return job
@@ -35,7 +35,7 @@ def fail(session: Session, attempt: Attempt, failure: JobFailure, *, now: dateti
 def give_back(
     session: Session, attempt: Attempt, *, now: datetime, failure: JobFailure | None = None
 ) -> Job:
-    """End an attempt that its worker cannot go on with; its job waits again, without a penalty."""
+    """End an attempt that its worker cannot continue; requeue its job at no cost to its budget."""
     if failure is None or failure.code != FailureCode.GPU_BUSY:
         message = "the worker shut down and returned the job to the queue"
         failure = JobFailure.of(FailureCode.WORKER_SHUTDOWN, message)
@@ -46,7 +46,7 @@ def give_back(
 
 
 def succeed(session: Session, attempt: Attempt, *, now: datetime) -> Job:
-    """End an attempt whose artifacts are published; a cancel that came before it wins."""
+    """End an attempt whose artifacts are published; an earlier cancel wins."""
     job = get_job(session, attempt.job_id, lock=True)
     is_cancelled = job.status == JobStatus.CANCELLING
     status = AttemptStatus.CANCELLED if is_cancelled else AttemptStatus.SUCCEEDED
@@ -57,7 +57,7 @@ def succeed(session: Session, attempt: Attempt, *, now: datetime) -> Job:
 
 
 def pause(session: Session, attempt: Attempt, *, now: datetime) -> Job:
-    """End an attempt whose checkpoint is put away; without our command it is given back."""
+    """End an attempt that has saved its checkpoint; requeue its job if no pause was requested."""
     job = get_job(session, attempt.job_id, lock=True)
     if job.status == JobStatus.CANCELLING:
         return stop(session, attempt, now=now)
@@ -69,7 +69,7 @@ def pause(session: Session, attempt: Attempt, *, now: datetime) -> Job:
 
 
 def stop(session: Session, attempt: Attempt, *, now: datetime) -> Job:
-    """End an attempt that its worker stopped on our command; without one it is given back."""
+    """End an attempt that its worker stopped; requeue its job if no cancel was requested."""
     job = get_job(session, attempt.job_id, lock=True)
     if job.status != JobStatus.CANCELLING:
         return give_back(session, attempt, now=now)
@@ -90,7 +90,7 @@ def _end(
     attempt.finished_at = now
     attempt.failure = None if failure is None else failure.model_dump(mode="json")
     session.add(attempt)
-    # The one-running-attempt index must see the end before any new attempt begins.
+    # The index that allows one running attempt per job must see the end before a new one starts.
     session.flush()
     release_blobs(session, holder=attempt.id)
     return get_job(session, attempt.job_id, lock=True)

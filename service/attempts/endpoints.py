@@ -1,4 +1,4 @@
-"""The attempt protocol over HTTP (`redkiln.protocol`); every call shows the attempt's own token."""
+"""The attempt protocol over HTTP (`redkiln.protocol`); every call needs the attempt's token."""
 
 from typing import Annotated
 
@@ -45,7 +45,7 @@ Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 async def attempt_fence(
     attempt_id: AttemptId, request: Request, services: Annotated[Services, Depends(get_services)]
 ) -> int:
-    """The fence that the request's token was made for."""
+    """Return the fence of the request's token."""
     structlog.contextvars.bind_contextvars(attempt_id=attempt_id)
     return check_token(services.secret, attempt_id, bearer_token(request))
 

@@ -1,4 +1,4 @@
-"""The fence: only the running attempt of a job writes, and only under its own token."""
+"""The fence: only a job's running attempt may write, and only with its own token."""
 
 from datetime import datetime
 
@@ -12,13 +12,13 @@ from service.errors import Gone, Superseded
 
 
 def hold_fence(session: Session, attempt_id: str, *, fence: int, lease_seconds: float) -> Attempt:
-    """Renew the lease and lock the attempt, if it is still running under this fence.
+    """Renew the lease and lock the attempt if it is still running under this fence.
 
-    An attempt whose lease has run out but which nobody took yet is taken back by this.
+    This also renews a lease that has expired but has not been taken away yet.
 
     Raises:
-        Superseded: it has ended, or was given up.
-        Gone: its job was deleted.
+        Superseded: The attempt has ended.
+        Gone: The job was deleted.
     """
     result = session.execute(
         sa.update(ATTEMPT)
@@ -30,17 +30,17 @@ def hold_fence(session: Session, attempt_id: str, *, fence: int, lease_seconds: 
         .values(lease_until_at=database_now(plus_seconds=lease_seconds))
         .returning(ATTEMPT.c.id)
     )
-    held = result.first() is not None
+    is_held = result.first() is not None
     attempt = session.get(Attempt, attempt_id, populate_existing=True)
-    return _require_running(attempt, is_running=held)
+    return _require_running(attempt, is_running=is_held)
 
 
 def require_fence(session: Session, attempt_id: str, *, fence: int) -> Attempt:
-    """The attempt, if it is running under this fence; for what only reads.
+    """Return the attempt if it is running under this fence; for requests that only read.
 
     Raises:
-        Superseded: it has ended, or was given up.
-        Gone: its job was deleted.
+        Superseded: The attempt has ended.
+        Gone: The job was deleted.
     """
     attempt = session.get(Attempt, attempt_id)
     is_running = (
@@ -61,7 +61,7 @@ def _require_running(attempt: Attempt | None, *, is_running: bool) -> Attempt:
 
 
 def renew_all(session: Session, *, lease_seconds: float) -> None:
-    """Give every live lease one fresh term: after our own downtime no worker is to blame."""
+    """Extend every running lease to a full term, because the service itself was down."""
     fresh = database_now(plus_seconds=lease_seconds)
     session.execute(
         sa.update(ATTEMPT)
@@ -71,5 +71,5 @@ def renew_all(session: Session, *, lease_seconds: float) -> None:
 
 
 def has_expired(attempt: Attempt, *, now: datetime) -> bool:
-    """Whether an attempt was not heard of for the whole of its lease."""
+    """Return whether a running attempt has sent no report for a whole lease."""
     return attempt.status == AttemptStatus.RUNNING and attempt.lease_until_at < now

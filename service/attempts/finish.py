@@ -1,4 +1,4 @@
-"""Ending an attempt at its worker's word: publish and move the job in one fenced transaction."""
+"""Ends an attempt at its worker's request: publishes and moves the job in one transaction."""
 
 import hashlib
 
@@ -28,13 +28,13 @@ def finish(
     fence: int,
     request: FinishRequest,
 ) -> FinishResponse:
-    """End an attempt; the same request again gets the same answer.
+    """End an attempt; a repeated request gets the same answer.
 
     Raises:
-        Superseded: the attempt was given up before.
-        Conflict: it has finished with another request.
-        SequenceGap: events are missing.
-        Unprocessable: it shall have succeeded without artifacts, or their bytes are not stored.
+        Superseded: The attempt has already ended.
+        Conflict: The attempt finished with a different request.
+        SequenceGap: Events are missing.
+        Unprocessable: A successful attempt lists no artifacts, or their bytes are not stored.
     """
     digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
     answered = _find_answer(session, attempt_id, fence=fence, digest=digest)

@@ -1,4 +1,4 @@
-"""What a batch of events means for the job: pure reading, applied by `report.py`."""
+"""Reads what a batch of events means for the job; `report.py` applies it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,15 +52,15 @@ _DATA: dict[EventKind, type[BaseModel]] = {
 
 @dataclass
 class Folded:
-    """The sum of a batch.
+    """The combined effect of a batch of events.
 
     Attributes:
-        kept: events that go into the job's history.
-        undone_after: the step that training went back to, or began at: points of later ones that
-            were told in earlier batches are void.
-        points: by series, in the order in which they came.
-        last_step: the newest step heard of.
-        result: the test split's result, once it is there.
+        kept: Events for the job's history.
+        undone_after: The step that training went back to or began at; points of later steps from
+            earlier batches are void.
+        points: New points by series, in order of arrival.
+        last_step: The newest reported step.
+        result: The result on the test split, once there is one.
     """
 
     kept: list[Event] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Folded:
 
     @property
     def changes_job(self) -> bool:
-        """Whether the job's view looks different by it."""
+        """Whether the batch changes the job's view."""
         parts = (self.phase, self.progress, self.resolved_spec, self.result)
         return any(part is not None for part in parts) or bool(self.warnings)
 
@@ -85,12 +85,12 @@ def fold(events: Sequence[Event], *, phase: str | None = None) -> Folded:
     """Read a batch of events.
 
     Args:
-        events: in their order.
-        phase: that the attempt is in; entering it again (agent and trainer both prepare) is no
-            news.
+        events: Events in order.
+        phase: Current phase of the attempt; entering it again is not kept, because agent and
+            trainer both report `preparing`.
 
     Raises:
-        Unprocessable: an event's data is not what its kind says; nothing of the batch counts.
+        Unprocessable: An event's data does not match its kind; the whole batch is refused.
     """
     folded = Folded()
     for index, event in enumerate(events):

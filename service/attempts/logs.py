@@ -1,7 +1,7 @@
-"""The log of an attempt: one file, written at offsets, with a byte quota.
+"""The log of an attempt: one file, written at offsets, with a quota in bytes.
 
-The kept size is in the attempt's row. Bytes beyond it were written by a transaction that did not
-commit; they are never shown, and the next piece overwrites them.
+The attempt's row has the log's size. Bytes after that were written by a transaction that did not
+commit; they are never shown, and the next write overwrites them.
 """
 
 import os
@@ -16,7 +16,7 @@ class LogWindow:
     """A piece of a log.
 
     Attributes:
-        end: offset behind the piece.
+        end: Offset of the first byte after the piece.
     """
 
     data: bytes
@@ -24,24 +24,24 @@ class LogWindow:
 
 
 def log_path(logs_dir: Path, attempt_id: str) -> Path:
-    """The log file of an attempt."""
+    """Return the log file of an attempt."""
     return logs_dir / f"{attempt_id}.log"
 
 
 def append_chunk(path: Path, chunk: LogChunk, *, size: int, quota: int) -> int:
-    """Write what is new of a chunk, within the quota.
+    """Write the new bytes of a chunk, within the quota.
 
     Args:
-        path: the log file; made when missing.
-        chunk: may repeat what is there; one that begins beyond the end is not taken.
-        size: kept size so far.
-        quota: most bytes kept.
+        path: The log file; created if missing.
+        chunk: Bytes that may repeat stored ones; a chunk that starts after the end is ignored.
+        size: Size of the log so far, in bytes.
+        quota: Maximum size of the log, in bytes.
 
     Returns:
-        the kept size from now on.
+        The new size of the log.
 
     Raises:
-        OSError: the disk is full.
+        OSError: The disk is full.
     """
     if chunk.offset > size:
         return size
@@ -61,7 +61,7 @@ def append_chunk(path: Path, chunk: LogChunk, *, size: int, quota: int) -> int:
 
 
 def read_window(path: Path, *, start: int, end: int) -> LogWindow:
-    """The bytes of a log from `start` up to, not including, `end`; fewer where they are missing."""
+    """Return the bytes of a log from `start` to `end` (exclusive); fewer if some are missing."""
     if start >= end or not path.exists():
         return LogWindow(b"", min(start, end))
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -73,7 +73,7 @@ def read_window(path: Path, *, start: int, end: int) -> LogWindow:
 
 
 def find_tail(path: Path, *, size: int, lines: int, window_bytes: int = 64 * 1024) -> int:
-    """The offset at which the last `lines` lines of a log begin."""
+    """Return the offset where the last `lines` lines of a log start."""
     if lines <= 0:
         return size
     position, data = size, b""

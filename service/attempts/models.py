@@ -14,17 +14,17 @@ class Attempt(SQLModel, table=True):
 
     Attributes:
         number: 1 for the job's first attempt.
-        fence: a write counts only under the attempt's own fence while it is running.
-        claim_id: chosen by the worker, so that a repeated claim finds this attempt.
-        boot_id: of the worker process that claimed it.
-        lease_until_at: database time at which it is given up, unless it reports before.
-        last_seq: number of the newest event that was taken in.
-        resumed_from_step: of the checkpoint that it went on from: the newest that it was offered,
-            until it says that it took an earlier one.
-        log_bytes: kept size of its log.
-        lost_log_bytes: log that the worker gave up on.
-        finish_sha256: of the finish request, so that a repeated one is told from another.
-        finish_status: what `finish` answered.
+        fence: Number that a write must carry; only the running attempt's own fence counts.
+        claim_id: Id chosen by the worker, so that a repeated claim finds this attempt.
+        boot_id: Boot id of the worker process that claimed it.
+        lease_until_at: Database time at which the attempt is lost unless it reports before.
+        last_seq: Number of the newest stored event.
+        resumed_from_step: Step of the checkpoint that it resumed from: the newest one offered,
+            until the attempt reports that it used an earlier one.
+        log_bytes: Size of the stored log.
+        lost_log_bytes: Bytes of log that the worker dropped.
+        finish_sha256: Digest of the finish request, to recognise a repeated one.
+        finish_status: Job status in the response to `finish`.
     """
 
     __tablename__ = "attempt"
@@ -72,7 +72,7 @@ class Checkpoint(SQLModel, table=True):
     """A committed checkpoint: the job can resume from it on any worker.
 
     Attributes:
-        manifest: the trainer's own, handed back as it came.
+        manifest: The trainer's manifest, returned unchanged.
     """
 
     __tablename__ = "checkpoint"

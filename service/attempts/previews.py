@@ -1,7 +1,7 @@
-"""The newest sample predictions of a job: one file, replaced as a whole, gone with the job.
+"""The newest sample predictions of a job: one file, replaced as a whole, deleted with the job.
 
-Its first line is what it is, as JSON; the picture or table follows. It is no artifact: nothing
-refers to it, and one that is lost is drawn anew after the next evaluation.
+The file's first line describes it as JSON; the picture or table follows. A preview is not an
+artifact: nothing refers to it, and the next evaluation replaces a lost one.
 """
 
 import errno
@@ -23,11 +23,11 @@ PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True)
 class PreviewFacts:
-    """What a preview is.
+    """The description of a preview.
 
     Attributes:
-        step: at which the predictions were made.
-        made_at: when the service got it, RFC 3339.
+        step: Step at which the predictions were made.
+        made_at: Time at which the service received it, RFC 3339.
     """
 
     attempt_id: str
@@ -46,7 +46,7 @@ class Preview:
 
 
 def preview_path(previews_dir: Path, job_id: str) -> Path:
-    """Where a job's preview lies."""
+    """Return the path of a job's preview."""
     return previews_dir / f"{job_id}.preview"
 
 
@@ -56,9 +56,9 @@ def save_preview(
     """Replace a job's preview.
 
     Raises:
-        UnsupportedMedia: it is neither a PNG nor Markdown.
-        TooLarge: it is no small picture.
-        StorageFull: the disk is full.
+        UnsupportedMedia: The preview is neither PNG nor Markdown.
+        TooLarge: The preview has more than `MAX_BYTES`.
+        StorageFull: The disk is full.
     """
     if media_type not in MEDIA_TYPES:
         raise UnsupportedMedia(f"a preview must be one of {', '.join(MEDIA_TYPES)}")
@@ -87,7 +87,7 @@ def save_preview(
 
 
 def find_preview(path: Path) -> Preview | None:
-    """A job's preview, if it has one."""
+    """Return a job's preview, if it has one."""
     try:
         head, _, content = path.read_bytes().partition(b"\n")
     except FileNotFoundError:

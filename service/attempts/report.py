@@ -1,4 +1,4 @@
-"""Taking a report in: heartbeat, events, metrics and log in one fenced transaction."""
+"""Takes a report: heartbeat, events, metrics and log in one fenced transaction."""
 
 import errno
 from collections.abc import Sequence
@@ -30,19 +30,19 @@ _COMMANDS: dict[JobStatus, Literal["continue", "pause"]] = {
     JobStatus.PAUSING: "pause",
 }
 MAX_WARNINGS = 100
-"""Warnings that a job's view carries; all of them are in its events."""
+"""Maximum warnings in a job's view; the job's events have all of them."""
 
 
 def take_report(
     session: Session, settings: Settings, *, attempt_id: str, fence: int, report: ReportRequest
 ) -> ReportResponse:
-    """Take in what is new of a report, which may repeat what came before.
+    """Store the new content of a report, which may repeat earlier reports.
 
     Raises:
-        Superseded: the attempt is not its worker's any more.
-        SequenceGap: events before these are missing.
-        Unprocessable: an event cannot be read.
-        StorageFull: the log could not be written.
+        Superseded: The attempt no longer belongs to its worker.
+        SequenceGap: Events before these are missing.
+        Unprocessable: An event has invalid data.
+        StorageFull: The log could not be written.
     """
     attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=settings.lease_seconds)
     job = get_job(session, attempt.job_id, lock=True)
@@ -69,10 +69,10 @@ def take_report(
 
 
 def new_events(report: ReportRequest, *, last_seq: int) -> Sequence[Event]:
-    """The events of a report that were not taken in yet.
+    """Return the events of a report that are not stored yet.
 
     Raises:
-        SequenceGap: there are some between the last one taken in and these.
+        SequenceGap: Events between the last stored one and these are missing.
     """
     if report.first_seq > last_seq + 1:
         raise SequenceGap(expected_seq=last_seq + 1)
@@ -103,16 +103,16 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
 
 
 def _go_back(session: Session, job: Job, attempt: Attempt, *, step: int) -> None:
-    """Note from where an attempt goes on that could not use what it was offered."""
+    """Record the step that an attempt really resumed from, if it could not use the offered one."""
     if attempt.resumed_from_step is None or step >= attempt.resumed_from_step:
         return
-    is_anew = step == 0 and not has_checkpoint(session, job.id, step=0)
-    attempt.resumed_from_step = attempt.last_step = None if is_anew else step
+    is_fresh_start = step == 0 and not has_checkpoint(session, job.id, step=0)
+    attempt.resumed_from_step = attempt.last_step = None if is_fresh_start else step
     rewind(job, step=attempt.resumed_from_step)
 
 
 def add_warnings(known: list[dict[str, str]], new: Sequence[Warned]) -> list[dict[str, str]]:
-    """The job's warnings with new ones; a warning that a resumed attempt repeats is there once."""
+    """Return the job's warnings with the new ones added, each warning only once."""
     warnings = list(known)
     for warned in new:
         warning = warned.model_dump()

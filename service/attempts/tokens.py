@@ -1,7 +1,7 @@
-"""The token of an attempt: made from its id and fence, so that a repeated claim gets the same one.
+"""The token of an attempt, derived from its id and fence: a repeated claim gets the same one.
 
-`rt_<fence>_<mac>`: the fence is readable, because a write is conditional on it; the MAC says that
-we gave it out. Nothing of it is stored but the secret.
+`rt_<fence>_<mac>`: the fence is readable because writes are conditional on it; the MAC proves that
+this service issued the token. Only the secret is stored.
 """
 
 import hashlib
@@ -17,15 +17,15 @@ _TOKEN = re.compile(r"rt_(\d{1,9})_([0-9a-f]{64})", re.ASCII)
 
 
 def make_token(secret: bytes, attempt_id: str, *, fence: int) -> str:
-    """The token of an attempt."""
+    """Return the token of an attempt."""
     return f"rt_{fence}_{_mac(secret, attempt_id, fence)}"
 
 
 def check_token(secret: bytes, attempt_id: str, token: str) -> int:
-    """The fence of a token that belongs to the attempt.
+    """Return the fence of a token that belongs to the attempt.
 
     Raises:
-        Unauthorized: it is no token of this attempt.
+        Unauthorized: The token does not belong to this attempt.
     """
     match = _TOKEN.fullmatch(token)
     if match is not None:
@@ -36,10 +36,10 @@ def check_token(secret: bytes, attempt_id: str, token: str) -> int:
 
 
 def load_secret(path: Path) -> bytes:
-    """The service's secret, made at its first start and readable by its owner alone.
+    """Return the service's secret, created at the first start and readable only by its owner.
 
     Raises:
-        OSError: it can be neither read nor made.
+        OSError: The file cannot be read or created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     create_private(path, f"{secrets.token_hex(32)}\n")

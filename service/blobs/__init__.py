@@ -1,1 +1,1 @@
-"""Blobs: who needs stored bytes, and when they may go."""
+"""Blobs: which stored bytes are needed, and when they are deleted."""

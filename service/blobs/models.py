@@ -8,10 +8,10 @@ from service.database import UtcDateTime
 
 
 class BlobHold(SQLModel, table=True):
-    """Somebody is about to refer to a blob, or is uploading it; it must not be removed.
+    """A blob that is being uploaded or is about to be referred to; it must not be deleted.
 
     Attributes:
-        holder: id of the attempt (or whatever else) that holds it, until that ends.
+        holder: Id of the attempt that holds it, until the attempt ends.
     """
 
     __tablename__ = "blob_hold"
@@ -22,7 +22,7 @@ class BlobHold(SQLModel, table=True):
 
 
 class DiscardedBlob(SQLModel, table=True):
-    """A blob that lost a reference; housekeeping removes it when that was the last one."""
+    """A blob that lost a reference; housekeeping deletes it if that was the last one."""
 
     __tablename__ = "discarded_blob"
 

@@ -1,7 +1,7 @@
-"""Which stored bytes are needed.
+"""Decides which stored bytes are still needed.
 
-Bytes are stored by their digest and may be shared, so nobody deletes a blob outright: a reference
-that goes is noted with `discard`, and housekeeping's `collect` removes what nothing refers to. An
+Bytes are stored by digest and may be shared, so code that drops a reference does not delete the
+blob: it calls `discard`, and housekeeping's `collect` deletes blobs without any reference. An
 upload holds its blob from before the first byte until its holder ends.
 """
 
@@ -22,25 +22,25 @@ from service.storage import Storage
 
 
 def hold(session: Session, sha256: str, *, holder: str) -> None:
-    """Keep a blob, stored or about to be, until `release`."""
+    """Keep a blob, stored or about to be stored, until `release`."""
     if session.get(BlobHold, (sha256, holder)) is None:
         session.add(BlobHold(sha256=sha256, holder=holder, at=read_now(session)))
 
 
 def is_held(session: Session, sha256: str, *, holder: str) -> bool:
-    """Whether this holder uploaded the blob or found it stored."""
+    """Return whether this holder uploaded the blob or found it stored."""
     return session.get(BlobHold, (sha256, holder)) is not None
 
 
 def release(session: Session, *, holder: str) -> None:
-    """End all holds of a holder; what nobody else needs will be removed."""
+    """End all holds of a holder; blobs that nothing else needs will be deleted."""
     held = session.exec(select(BlobHold.sha256).where(BlobHold.holder == holder)).all()
     session.exec(delete(BlobHold).where(col(BlobHold.holder) == holder))
     discard(session, held)
 
 
 def discard(session: Session, sha256s: Iterable[str]) -> None:
-    """Note that these blobs lost a reference."""
+    """Record that these blobs lost a reference."""
     for sha256 in set(sha256s):
         if session.get(DiscardedBlob, sha256) is None:
             session.add(DiscardedBlob(sha256=sha256, at=read_now(session)))
@@ -48,7 +48,7 @@ def discard(session: Session, sha256s: Iterable[str]) -> None:
 
 
 def is_referenced(session: Session, sha256: str) -> bool:
-    """Whether anything needs the blob."""
+    """Return whether anything refers to the blob."""
     references = sa.union_all(
         sa.select(sa.literal(1)).where(col(BlobHold.sha256) == sha256),
         sa.select(sa.literal(1)).where(col(Artifact.sha256) == sha256),
@@ -63,13 +63,13 @@ def is_referenced(session: Session, sha256: str) -> bool:
 
 
 def collect(database: Database, storage: Storage, *, limit: int = 100) -> int:
-    """Remove discarded blobs that nothing refers to.
+    """Delete discarded blobs that nothing refers to.
 
-    The check and the removal share a writing transaction, so that no new reference is made between
-    them. A crash in between leaves the row, and the next round removes nothing twice.
+    Check and deletion share a writing transaction, so that no reference can appear in between. A
+    crash in between leaves the row, and the next round tries again.
 
     Returns:
-        how many discarded blobs were looked at.
+        The number of discarded blobs that were checked.
     """
     sha256s = database.read(lambda s: s.exec(select(DiscardedBlob.sha256).limit(limit)).all())
     for sha256 in sha256s:
@@ -84,7 +84,7 @@ def _collect_one(session: Session, *, storage: Storage, sha256: str) -> None:
 
 
 def sweep(database: Database, storage: Storage, *, older_than_seconds: float) -> None:
-    """Discard old blobs without any reference: a crash came between their bytes and their row."""
+    """Discard old blobs without any reference, left by a crash between storing and recording."""
     oldest = time.time() - older_than_seconds
     for blob in storage.list_blobs():
         if blob.modified_at < oldest:

@@ -1,1 +1,1 @@
-"""Code bundles: what scripts are sent as, by digest."""
+"""Code bundles: the uploaded code of scripts, by digest."""

@@ -12,8 +12,8 @@ class Bundle(SQLModel, table=True):
     """A folder's code as a tar.
 
     Attributes:
-        sha256: where its bytes are in the storage.
-        used_at: when it was last sent, asked for or named by a job.
+        sha256: Digest under which the storage keeps the bytes.
+        used_at: Time at which it was last uploaded, looked up or named by a job.
     """
 
     __tablename__ = "bundle"

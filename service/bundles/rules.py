@@ -1,4 +1,4 @@
-"""Keeping code bundles for as long as a job may run them."""
+"""Keeps code bundles for as long as a job may run them."""
 
 from datetime import timedelta
 
@@ -14,16 +14,16 @@ from service.storage import Storage, Stored
 
 
 def add_bundle(session: Session, storage: Storage, stored: Stored) -> Bundle:
-    """A bundle of stored bytes; the one that there is, if there is one.
+    """Return the bundle of stored bytes, creating it if there is none.
 
     Raises:
-        Unavailable: the bytes were removed meanwhile.
+        Unavailable: The bytes were deleted in the meantime.
     """
     known = session.get(Bundle, stored.sha256)
     if known is not None:
         return _touch(session, known)
     if storage.stat(stored.sha256) is None:
-        # Equal bytes that nobody needed were collected between the upload and this transaction.
+        # Housekeeping deleted equal, unreferenced bytes between the upload and this transaction.
         raise Unavailable("the upload was deleted before it was registered; send it again")
     now = read_now(session)
     bundle = Bundle(sha256=stored.sha256, size_bytes=stored.size_bytes, created_at=now, used_at=now)
@@ -32,10 +32,10 @@ def add_bundle(session: Session, storage: Storage, stored: Stored) -> Bundle:
 
 
 def use_bundle(session: Session, sha256: str) -> Bundle:
-    """A bundle, which is then kept for a while more.
+    """Return a bundle and extend how long it is kept.
 
     Raises:
-        NotFound: there is none of this digest.
+        NotFound: There is no bundle with this digest.
     """
     bundle = session.get(Bundle, sha256)
     if bundle is None:
@@ -44,7 +44,7 @@ def use_bundle(session: Session, sha256: str) -> Bundle:
 
 
 def forget_bundles(session: Session, *, older_than_seconds: float, limit: int = 100) -> int:
-    """Drop bundles that no job names and that were not used for long; how many."""
+    """Delete old bundles that no job names; return their number."""
     oldest = read_now(session) - timedelta(seconds=older_than_seconds)
     named = select(Job.id).where(Job.bundle_sha256 == Bundle.sha256).exists()
     sha256s = session.exec(
@@ -56,7 +56,7 @@ def forget_bundles(session: Session, *, older_than_seconds: float, limit: int = 
 
 
 def bundle_view(bundle: Bundle) -> BundleView:
-    """A bundle as the API shows it."""
+    """Return a bundle as the API shows it."""
     return BundleView(
         sha256=bundle.sha256, size_bytes=bundle.size_bytes, created_at=bundle.created_at
     )

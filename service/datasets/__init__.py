@@ -1,1 +1,1 @@
-"""Data sets: uploaded, registered where they lie, or built in; validated before anyone trains."""
+"""Data sets: uploaded, registered in place or built in; validated before any training."""

@@ -1,7 +1,7 @@
-"""Opens what lies below a trusted folder without ever following a symbolic link.
+"""Opens files and folders below a trusted folder without ever following a symbolic link.
 
-Each component is opened from the one before it with `O_NOFOLLOW`, so neither `..` nor a link, nor
-one that is put there meanwhile, leads outside.
+Each path component is opened relative to the previous one with `O_NOFOLLOW`, so neither `..` nor a
+link leads outside, not even a link that is created in the meantime.
 """
 
 import os
@@ -12,19 +12,19 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def open_root(root: Path) -> int:
-    """A descriptor of the trusted folder itself; links on the way to it are the owner's choice.
+    """Open the trusted folder itself; links on the way to it are allowed.
 
     Raises:
-        OSError: it is not there or not a folder.
+        OSError: It does not exist or is not a folder.
     """
     return os.open(root, _FOLDER)
 
 
 def open_folder(root_fd: int, parts: Sequence[str]) -> int:
-    """A new descriptor of the folder `parts` below `root_fd`.
+    """Open the folder `parts` below `root_fd`; the caller closes the descriptor.
 
     Raises:
-        OSError: it is not there, not a folder, or a symbolic link is in the way (ELOOP, ENOTDIR).
+        OSError: It does not exist, is not a folder, or a link is in the way (ELOOP, ENOTDIR).
     """
     fd = os.dup(root_fd)
     for part in parts:
@@ -37,12 +37,12 @@ def open_folder(root_fd: int, parts: Sequence[str]) -> int:
 
 
 def open_file(folder_fd: int, name: str) -> int:
-    """A descriptor of a file of a folder.
+    """Open a file in a folder; the caller closes the descriptor.
 
     Raises:
-        OSError: it is not there, or a symbolic link.
+        OSError: It does not exist, or is a symbolic link.
     """
-    # O_NONBLOCK: opening a pipe that somebody put there must not wait for its other end.
+    # O_NONBLOCK: opening a pipe must not wait for its other end.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return os.open(_component(name), flags, dir_fd=folder_fd)
 

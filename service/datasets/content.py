@@ -1,4 +1,4 @@
-"""The bytes of a data set and of its index, for the worker that trains on it."""
+"""Serves the bytes of a data set and of its index to the worker that trains on it."""
 
 import re
 
@@ -22,12 +22,12 @@ _NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def dataset_content_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
-    """A data set's archive, or a tar of its folder; of a folder with a table the table's index.
+    """Respond with a data set's archive or a tar of its folder; for a table folder, with its index.
 
     Raises:
-        NotFound: it is built in; the worker makes it.
-        Conflict: it is not ready.
-        Gone: its bytes or its folder are not there any more.
+        NotFound: The data set is built in; the worker creates it.
+        Conflict: The data set is not ready.
+        Gone: Its bytes or its folder no longer exist.
     """
     _require_stored(dataset)
     name = _NOT_FOR_FILES.sub("-", dataset.name)
@@ -54,12 +54,12 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
 
 
 def index_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
-    """A data set's index.
+    """Respond with a data set's index.
 
     Raises:
-        NotFound: it is built in; the worker makes it.
-        Conflict: it is not ready.
-        Gone: the index is not there any more.
+        NotFound: The data set is built in; the worker creates it.
+        Conflict: The data set is not ready.
+        Gone: The index no longer exists.
     """
     _require_stored(dataset)
     is_table = dataset.task in TABLE_TASKS
@@ -73,10 +73,10 @@ def index_response(services: Services, dataset: Dataset, *, request: Request) ->
 
 
 class _TarResponse(StreamingResponse):
-    """A tar whose stream is cut off when its folder turns out to have changed."""
+    """A tar whose stream is cut off if its folder turns out to have changed."""
 
     async def stream_response(self, send: Send) -> None:
-        """Send it; without the last message the server closes the connection half-way."""
+        """Send the tar; without the last message, the server closes the connection half-way."""
         try:
             await super().stream_response(send)
         except Gone as error:

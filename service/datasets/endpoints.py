@@ -39,7 +39,7 @@ router = APIRouter(
 
 
 class Folder(TableOptions):
-    """A folder of the service's machine that is registered where it lies."""
+    """A folder on the service's machine that is registered in place."""
 
     path: str = Field(
         min_length=1,
@@ -51,11 +51,11 @@ class Folder(TableOptions):
 
     @property
     def options(self) -> TableOptions:
-        """What it says about a table in the folder."""
+        """The options for a table in the folder."""
         return TableOptions.model_validate(self.model_dump(include=set(TableOptions.model_fields)))
 
 
-def _said(option: str) -> str | None:
+def _describe(option: str) -> str | None:
     return TableOptions.model_fields[option].description
 
 
@@ -99,9 +99,9 @@ async def register(
         str | None, Query(description="1 to 100 letters, digits, spaces, `.`, `_` or `-`.")
     ] = None,
     seed: Annotated[int, Query(ge=0, le=2**31 - 1, description="Random seed of the splits.")] = 0,
-    task: Annotated[str | None, Query(max_length=100, description=_said("task"))] = None,
-    target: Annotated[str | None, Query(max_length=300, description=_said("target"))] = None,
-    text: Annotated[str | None, Query(max_length=300, description=_said("text"))] = None,
+    task: Annotated[str | None, Query(max_length=100, description=_describe("task"))] = None,
+    target: Annotated[str | None, Query(max_length=300, description=_describe("target"))] = None,
+    text: Annotated[str | None, Query(max_length=300, description=_describe("text"))] = None,
     column: Annotated[
         list[str] | None,
         Query(
@@ -109,11 +109,15 @@ async def register(
             "repeatable."
         ),
     ] = None,
-    header: Annotated[bool | None, Query(description=_said("header"))] = None,
-    delimiter: Annotated[str | None, Query(max_length=20, description=_said("delimiter"))] = None,
-    decimal: Annotated[str | None, Query(max_length=20, description=_said("decimal"))] = None,
-    missing: Annotated[list[str] | None, Query(description=_said("missing"))] = None,
-    classes: Annotated[list[str] | None, Query(alias="class", description=_said("classes"))] = None,
+    header: Annotated[bool | None, Query(description=_describe("header"))] = None,
+    delimiter: Annotated[
+        str | None, Query(max_length=20, description=_describe("delimiter"))
+    ] = None,
+    decimal: Annotated[str | None, Query(max_length=20, description=_describe("decimal"))] = None,
+    missing: Annotated[list[str] | None, Query(description=_describe("missing"))] = None,
+    classes: Annotated[
+        list[str] | None, Query(alias="class", description=_describe("classes"))
+    ] = None,
 ) -> Response:
     """Register a data set by uploading it or by naming a folder on the service's host.
 
@@ -194,7 +198,7 @@ async def _receive(request: Request, services: Services) -> Stored:
     settings, storage = services.settings, services.storage
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
-        # Before a byte is read: better than to fill the disk and then refuse.
+        # Refuse before the first byte is read rather than when the disk is full.
         require_free(storage.staging_dir, int(announced[:20]) + settings.min_free_bytes)
     stored = await storage.put_stream(request.stream(), limit=settings.max_upload_bytes)
     if stored.size_bytes == 0:

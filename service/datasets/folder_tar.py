@@ -1,8 +1,8 @@
-"""A registered folder as a tar, for workers that cannot see it.
+"""Streams a registered folder as a tar, for workers that cannot access it.
 
-Exactly the files of its index go in, in the index's order, with nothing of their owners and times:
-the same index gives the same bytes. A file that is not what was indexed ends the stream early, so
-that nobody takes a changed data set for the validated one.
+The tar has exactly the files of the index, sorted by path, without owners and times: the same index
+gives the same bytes. A file that differs from the index ends the stream early, so that nobody
+mistakes a changed data set for the validated one.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ _END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
 def list_samples(index: DatasetIndex) -> list[Sample]:
-    """A sample of each file, in the order of their paths."""
+    """Return one sample for each file, sorted by path."""
     samples = (sample for split in index.splits.values() for sample in split)
     return sorted({s.path: s for s in samples}.values(), key=lambda sample: sample.path)
 
 
 def stream_tar(folder_fd: int, samples: Sequence[Sample]) -> Iterator[bytes]:
-    """The tar, in pieces of about a MiB; closes `folder_fd` when it ends.
+    """Yield the tar in pieces of about 1 MiB; close `folder_fd` at the end.
 
     Raises:
-        Gone: a file has changed or vanished since it was indexed.
+        Gone: A file has changed or disappeared since it was indexed.
     """
     buffer = bytearray()
     try:

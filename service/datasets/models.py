@@ -13,17 +13,17 @@ class Dataset(SQLModel, table=True):
     """A registered data set; a deleted one stays as a row, because jobs name it.
 
     Attributes:
-        status: a `redkiln.views.dataset.DatasetStatus`.
-        kind: archive, folder or builtin.
-        sha256: of the archive's bytes, or of the index of a folder; None for built-in sets.
-        size_bytes: of the archive, or of a folder's indexed files together.
-        path: of a folder set, where it lies.
-        index_sha256: of the stored `redkiln.datasets.DatasetIndex`, or of the Parquet file of a
-            table (`redkiln.tables`), once it is ready.
-        index_bytes: size of that.
-        seed: orders the samples within their classes, and so the splits; never changes.
-        options: what the owner said about a table (`redkiln.tables.TableOptions`), and no more.
-        report: a `service.datasets.inspect.report.Report`, once it is validated.
+        status: A `redkiln.views.dataset.DatasetStatus`.
+        kind: `archive`, `folder` or `builtin`.
+        sha256: Digest of the archive, or of a folder's index; None for built-in sets.
+        size_bytes: Size of the archive, or of a folder's indexed files together.
+        path: Path of a folder set.
+        index_sha256: Digest of the stored `redkiln.datasets.DatasetIndex`, or of a table's Parquet
+            file (`redkiln.tables`), once it is ready.
+        index_bytes: Size of the index.
+        seed: Random seed of the order of samples in their classes, and so of the splits.
+        options: The table options that the user set (`redkiln.tables.TableOptions`).
+        report: A `service.datasets.inspect.report.Report`, once it is validated.
     """
 
     __tablename__ = "dataset"

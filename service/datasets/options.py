@@ -1,4 +1,4 @@
-"""What a request says about a table, in query parameters or in the members of a JSON body."""
+"""Reads the table options of a request from its query parameters."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -11,16 +11,16 @@ from service.errors import Unprocessable
 
 
 def read_options(columns: Sequence[str] = (), **given: Any) -> TableOptions:
-    """The options of an upload.
+    """Read the options of an upload.
 
     Args:
-        columns: `NAME=TYPE` each; a name may have `=` in it.
-        given: further options by their names; None for what was not said.
+        columns: Texts `NAME=TYPE`; a name may contain `=`.
+        given: Further options by name; None for options that are not set.
 
     Raises:
-        Unprocessable: with one problem for each mistake.
+        Unprocessable: Options are invalid; the error has one problem for each.
     """
-    said = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in given.items() if value is not None}
     uses: dict[str, str] = {}
     for column in columns:
         name, mark, use = column.rpartition("=")
@@ -30,7 +30,7 @@ def read_options(columns: Sequence[str] = (), **given: Any) -> TableOptions:
             raise _unprocessable([SpecProblem("/column", "invalid_column", message)])
         uses[name] = use
     try:
-        return TableOptions.model_validate({**said, "columns": uses})
+        return TableOptions.model_validate({**options, "columns": uses})
     except ValidationError as error:
         problems = find_problems(error.errors(include_url=False), TableOptions)
         raise _unprocessable(problems) from None

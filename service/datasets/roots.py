@@ -1,4 +1,4 @@
-"""Which folders of this machine may be registered where they lie."""
+"""Decides which folders of this machine may be registered in place."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from service.errors import Unprocessable
 
 @dataclass(frozen=True)
 class Located:
-    """A folder by its trusted root and the components below it."""
+    """A folder: its trusted root and the path components below it."""
 
     root: Path
     below: tuple[str, ...]
@@ -25,10 +25,10 @@ class Located:
 
 
 def locate(path: str, roots: Sequence[Path]) -> Located:
-    """Find the root that a folder lies below, and make sure that no link is on the way.
+    """Find the root above a folder, and check that the path below the root has no links.
 
     Raises:
-        Unprocessable: it is outside every root, behind a symbolic link, or no folder.
+        Unprocessable: The path is outside every root, behind a symbolic link, or not a folder.
     """
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or "\0" in path:
@@ -51,10 +51,10 @@ def locate(path: str, roots: Sequence[Path]) -> Located:
 
 
 def open_located(located: Located) -> int:
-    """A descriptor of a located folder.
+    """Open a located folder; the caller closes the descriptor.
 
     Raises:
-        OSError: it is not there any more, or a link is in the way.
+        OSError: The folder no longer exists, or a link is in the way.
     """
     root_fd = beneath.open_root(located.root)
     try:
@@ -71,7 +71,7 @@ def _require_folder(located: Located) -> None:
             "no_such_folder", "this folder does not exist on the service's machine"
         ) from (None)
     except OSError as error:
-        # O_DIRECTORY and O_NOFOLLOW together answer ENOTDIR for a link, too.
+        # With O_DIRECTORY and O_NOFOLLOW, a link gives ENOTDIR, too.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             if _has_link(located):
                 message = "leads through a symbolic link; use the real path"
@@ -81,7 +81,7 @@ def _require_folder(located: Located) -> None:
 
 
 def _has_link(located: Located) -> bool:
-    """Whether a link is on the way; outermost first, so that none is followed to look."""
+    """Return whether the path has a link; checks the outermost first, to follow none."""
     below = located.below
     steps = (located.root.joinpath(*below[: depth + 1]) for depth in range(len(below)))
     return any(step.is_symlink() for step in steps)

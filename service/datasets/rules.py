@@ -1,4 +1,4 @@
-"""What may happen to a data set, and how it is found by the words of a job spec."""
+"""Registers, finds, settles and deletes data sets."""
 
 import re
 from collections import Counter
@@ -36,10 +36,10 @@ _ACTIVE = [status for status in JobStatus if not status.is_terminal]
 
 
 def check_name(name: str | None) -> str:
-    """A name that a data set may be registered under.
+    """Check the name of a new data set.
 
     Raises:
-        Unprocessable: it is missing, has other characters, or looks like an id.
+        Unprocessable: The name is missing, has other characters, or looks like an id.
     """
     if name is not None and _NAME.fullmatch(name) and not name.startswith("ds_"):
         return name
@@ -62,13 +62,13 @@ def register_archive(
     stored: Stored,
     options: TableOptions | None = None,
 ) -> tuple[Dataset, bool]:
-    """A data set of uploaded bytes, and whether it is new.
+    """Register uploaded bytes as a data set; return it and whether it is new.
 
-    Where the newest set of that name has the same bytes and options and was not refused, that one
-    is it.
+    If the newest set of that name has the same bytes, seed and options and is not invalid, it is
+    returned instead of a new one.
 
     Raises:
-        Unavailable: the bytes were removed meanwhile.
+        Unavailable: The bytes were deleted in the meantime.
     """
     newest = _newest(session, name)
     given = options.given() if options else {}
@@ -80,7 +80,7 @@ def register_archive(
     ):
         return newest, False
     if storage.stat(stored.sha256) is None:
-        # Equal bytes of a deleted set were collected between the upload and this transaction.
+        # Housekeeping deleted equal bytes of a deleted set between the upload and this transaction.
         raise Unavailable("the upload was deleted before it was registered; send it again")
     dataset = _add(session, name=name, kind="archive", seed=seed)
     dataset.sha256 = stored.sha256
@@ -92,7 +92,7 @@ def register_archive(
 def register_folder(
     session: Session, *, name: str, seed: int, path: str, options: TableOptions | None = None
 ) -> Dataset:
-    """A data set that lies in a folder of this machine."""
+    """Register a folder of this machine as a data set."""
     dataset = _add(session, name=name, kind="folder", seed=seed)
     dataset.path = path
     dataset.options = options.given() if options else {}
@@ -111,10 +111,10 @@ def ensure_builtins(session: Session) -> None:
 
 
 def get_dataset(session: Session, dataset_id: str) -> Dataset:
-    """A data set by its id; a built-in one by its name too, which is never another's.
+    """Return a data set by id, or a built-in one by its name, which is unique.
 
     Raises:
-        NotFound: there is none, or it was deleted.
+        NotFound: There is no such data set, or it was deleted.
     """
     is_builtin = dataset_id.startswith(_BUILTIN)
     dataset = _newest(session, dataset_id) if is_builtin else session.get(Dataset, dataset_id)
@@ -124,9 +124,9 @@ def get_dataset(session: Session, dataset_id: str) -> Dataset:
 
 
 def find_dataset(session: Session, reference: str) -> Dataset | None:
-    """The data set that a job spec means: by id, else the newest of that name.
+    """Find the data set that a job spec refers to: by id, else the newest of that name.
 
-    Of a name the newest ready one is taken, else the newest validating, else the newest at all.
+    By name, the newest ready one is preferred, then the newest validating, then the newest.
     """
     by_id = session.get(Dataset, reference)
     if by_id is not None:
@@ -147,13 +147,13 @@ def find_dataset(session: Session, reference: str) -> Dataset | None:
 def list_datasets(
     session: Session, *, name: str | None, after: str | None, limit: int
 ) -> Sequence[Dataset]:
-    """Data sets, the newest first.
+    """Return data sets, newest first.
 
     Args:
-        session: of a reading transaction.
-        name: only those of this name.
-        after: only those older than the one of this id.
-        limit: most rows.
+        session: Reading session.
+        name: Name of the data sets to list; None for all.
+        after: Id of a data set; only older ones are listed.
+        limit: Maximum number of rows.
     """
     statement = select(Dataset).where(col(Dataset.deleted_at).is_(None))
     if name is not None:
@@ -164,11 +164,11 @@ def list_datasets(
 
 
 def delete_dataset(session: Session, dataset_id: str) -> None:
-    """Remove a data set; a folder stays untouched where it lies.
+    """Delete a data set; a folder registered in place is not touched.
 
     Raises:
-        NotFound: there is none.
-        Conflict: it is built in, or a job that has not ended uses it.
+        NotFound: There is no such data set.
+        Conflict: The data set is built in, or an unfinished job uses it.
     """
     dataset = get_dataset(session, dataset_id)
     if dataset.kind == "builtin":
@@ -188,13 +188,13 @@ def delete_dataset(session: Session, dataset_id: str) -> None:
 def settle(
     session: Session, dataset_id: str, *, report: Report, index: Stored | None
 ) -> Dataset | None:
-    """Record what an inspection found; None if the data set is not waiting for it any more.
+    """Record the result of an inspection; None if the data set no longer waits for it.
 
     Args:
-        session: of a writing transaction.
-        dataset_id: which one was inspected.
-        report: what was found.
-        index: the stored index of a valid set.
+        session: Session of a writing transaction.
+        dataset_id: Id of the inspected data set.
+        report: Report of the inspection.
+        index: Stored index of a valid set; None for an invalid one.
     """
     dataset = session.get(Dataset, dataset_id, with_for_update=True)
     is_waiting = (
@@ -222,7 +222,7 @@ def settle(
 
 
 def list_unsettled(session: Session) -> Sequence[str]:
-    """Ids of the data sets that are still to be inspected, oldest first."""
+    """Return the ids of the data sets that still need an inspection, oldest first."""
     return session.exec(
         select(Dataset.id)
         .where(Dataset.status == DatasetStatus.VALIDATING, col(Dataset.deleted_at).is_(None))
@@ -231,7 +231,7 @@ def list_unsettled(session: Session) -> Sequence[str]:
 
 
 def dataset_view(dataset: Dataset) -> DatasetView:
-    """A data set as the API shows it."""
+    """Return a data set as the API shows it."""
     report: dict[str, Any] = dict(dataset.report)
     own = {field: getattr(dataset, field) for field in _SHOWN}
     size_bytes = dataset.size_bytes
@@ -242,12 +242,12 @@ def dataset_view(dataset: Dataset) -> DatasetView:
 
 
 def has_what_it_reads() -> Any:
-    """The condition, on jobs joined with their data sets, that a job waits for no data set."""
+    """Return the SQL condition, on jobs joined with data sets, that a job's data set is ready."""
     return col(Job.dataset_id).is_(None) | (col(Dataset.status) == DatasetStatus.READY)
 
 
 def dataset_ref(dataset: Dataset) -> DatasetRef:
-    """A data set as the worker that shall train on it is told."""
+    """Return a reference to a data set for the worker that will train on it."""
     return DatasetRef(
         id=dataset.id,
         name=dataset.name,

@@ -1,7 +1,7 @@
-"""Runs the inspections: threads that each watch one inspecting process at a time.
+"""Runs the inspections in threads that each watch one inspecting process at a time.
 
-What is to be inspected is what the database says is `validating`, so a restarted service takes up
-where the last one was killed.
+It inspects the data sets that are `validating` in the database, so a restarted service continues
+where the previous one was killed.
 """
 
 import os
@@ -48,12 +48,12 @@ class Validator:
     """Inspects registered data sets in the background.
 
     Args:
-        database: where their rows are.
-        storage: where archives are and indexes go.
-        settings: for the data roots.
-        on_settled: told of every data set that became ready or invalid.
-        limits: bounds of each inspection.
-        num_threads: inspections at once.
+        database: Database with the data sets.
+        storage: Storage of the archives and indexes.
+        settings: Settings with the data roots.
+        on_settled: Function called for every data set that became ready or invalid.
+        limits: Limits of each inspection.
+        num_threads: Number of parallel inspections.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Validator:
         self._closing = threading.Event()
         self._children: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
-        # A child dies with the thread that started it, so these live as long as the service.
+        # A child dies with the thread that started it, so the threads live as long as the service.
         self._threads = [
             threading.Thread(target=self._run, name=f"validator-{number}", daemon=True)
             for number in range(num_threads)
         ]
 
     def start(self) -> None:
-        """Take up what is still to be inspected, and wait for more."""
+        """Inspect all data sets that still need it, and wait for more."""
         for dataset_id in self._database.read(list_unsettled):
             self.submit(dataset_id)
         for thread in self._threads:
@@ -93,7 +93,7 @@ class Validator:
         self._waiting.put(dataset_id)
 
     def close(self) -> None:
-        """Stop; what is under way is done again at the next start."""
+        """Stop; the next start repeats the inspections in progress."""
         self._closing.set()
         with self._lock:
             for child in self._children:
@@ -170,7 +170,7 @@ class Validator:
         raise explain_death(returncode)
 
     def _run_child(self, order_path: Path) -> int:
-        # Its own session, so that its decoding processes end with it; nothing of our environment.
+        # A separate session, so that its decoding processes end with it; a clean environment.
         environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
         command = [sys.executable, "-m", "service.datasets.inspect", str(order_path.absolute())]
         with (order_path.parent / "stderr").open("wb") as stderr:
@@ -214,7 +214,7 @@ class Validator:
 
 
 def explain_death(returncode: int) -> Refused:
-    """Why an inspecting process ended without a report."""
+    """Return why an inspecting process ended without a report."""
     if returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         message = "the inspection used more time or memory than allowed; split the data set"
         return refuse("limits_exceeded", message)
@@ -225,7 +225,7 @@ def explain_death(returncode: int) -> Refused:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End a child with all it started; what an ended one left behind ends by itself."""
+    """Kill a child with all its processes; those of an ended child end by themselves."""
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()

@@ -1,1 +1,1 @@
-"""The doctor of the whole installation: the service's own checks, and what its workers' say."""
+"""The doctor of the whole installation: the service's own checks and those of its workers."""

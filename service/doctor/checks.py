@@ -1,4 +1,4 @@
-"""The service's own checks: pure judgements of facts."""
+"""The service's own checks: pure functions from facts to verdicts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from redkiln.views.hardware import DoctorCheck
 
 GIB = 1024**3
 SHORT_DISK_FACTOR = 5
-"""A disk with less than so many times what is kept free is soon full."""
+"""A disk with less free space than this many times the reserve is reported as nearly full."""
 MAX_SKEW_SECONDS = 30.0
-"""Clocks that differ by more bend the curves of telemetry and confuse whoever compares logs."""
+"""A larger difference distorts telemetry curves and makes logs hard to compare."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class WorkerFacts:
     """A live worker.
 
     Attributes:
-        skew_seconds: how far its clock is ahead of ours; None when it has told no time.
+        skew_seconds: Seconds by which its clock is ahead of ours; None if it is not known.
     """
 
     hostname: str
@@ -29,15 +29,15 @@ class WorkerFacts:
 
 @dataclass(frozen=True)
 class ServiceFacts:
-    """What the service knows of itself.
+    """What the service knows about itself.
 
     Attributes:
-        broker: state of the doorbell; `off` when none is set.
-        free_bytes: on the disk of its state folder.
-        least_free_bytes: below which it takes nothing new.
-        workers: the live ones.
-        num_known: workers that ever said hello.
-        num_queued: jobs that wait.
+        broker: State of the doorbell; `off` without a broker.
+        free_bytes: Free bytes on the disk of the state folder.
+        least_free_bytes: Free bytes below which the service accepts nothing new.
+        workers: The live workers.
+        num_known: Number of workers that have ever registered.
+        num_queued: Number of queued jobs.
     """
 
     broker: str
@@ -50,7 +50,7 @@ class ServiceFacts:
 
 
 def examine_service(facts: ServiceFacts) -> list[DoctorCheck]:
-    """All checks of the service, in no order."""
+    """Return all checks of the service, in no particular order."""
     return [
         check_workers(facts),
         check_disk(facts),
@@ -61,7 +61,7 @@ def examine_service(facts: ServiceFacts) -> list[DoctorCheck]:
 
 
 def check_workers(facts: ServiceFacts) -> DoctorCheck:
-    """Whether anybody is there to train."""
+    """Check that there is a live worker."""
     if facts.workers:
         names = ", ".join(worker.hostname for worker in facts.workers)
         return _check("workers", "live workers", names)
@@ -77,7 +77,7 @@ def check_workers(facts: ServiceFacts) -> DoctorCheck:
 
 
 def check_disk(facts: ServiceFacts) -> DoctorCheck:
-    """Room for uploads, checkpoints and artifacts."""
+    """Check that the disk has room for uploads, checkpoints and artifacts."""
     seen = (
         f"{facts.free_bytes / GIB:.1f} GiB free at {facts.state_dir}, "
         f"{facts.least_free_bytes / GIB:.1f} GiB are reserved"
@@ -96,7 +96,7 @@ def check_disk(facts: ServiceFacts) -> DoctorCheck:
 
 
 def check_broker(facts: ServiceFacts) -> DoctorCheck:
-    """The doorbell; without it jobs start later, and start all the same."""
+    """Check the doorbell's broker; without it jobs still start, but later."""
     if facts.broker != "away":
         words = {"off": "not configured: workers poll for jobs", "unknown": "not contacted yet"}
         return _check("broker", "broker", words.get(facts.broker, "responding"))
@@ -111,7 +111,7 @@ def check_broker(facts: ServiceFacts) -> DoctorCheck:
 
 
 def check_releases(facts: ServiceFacts) -> DoctorCheck:
-    """Workers of another release get no new jobs."""
+    """Check that the workers run the service's release; others get no new jobs."""
     others = [worker for worker in facts.workers if worker.version != __version__]
     if not others:
         return _check("releases", "releases", f"service and workers run {__version__}")
@@ -127,16 +127,16 @@ def check_releases(facts: ServiceFacts) -> DoctorCheck:
 
 
 def check_clocks(facts: ServiceFacts) -> DoctorCheck:
-    """Clocks of the workers against the service's."""
-    told = [worker for worker in facts.workers if worker.skew_seconds is not None]
-    wrong = [worker for worker in told if abs(worker.skew_seconds or 0.0) > MAX_SKEW_SECONDS]
+    """Check the workers' clocks against the service's."""
+    known = [worker for worker in facts.workers if worker.skew_seconds is not None]
+    wrong = [worker for worker in known if abs(worker.skew_seconds or 0.0) > MAX_SKEW_SECONDS]
     if not wrong:
         seen = (
             f"within {MAX_SKEW_SECONDS:.0f} s of the service's clock"
-            if told
+            if known
             else "no worker has reported its time yet"
         )
-        return _check("clocks", "clocks", seen, is_known=bool(told))
+        return _check("clocks", "clocks", seen, is_known=bool(known))
     names = ", ".join(f"{worker.hostname} by {worker.skew_seconds:+.0f} s" for worker in wrong)
     return _check(
         "clocks",
@@ -148,21 +148,22 @@ def check_clocks(facts: ServiceFacts) -> DoctorCheck:
     )
 
 
-def find_skew(*, told_at: datetime, said: Sequence[datetime], looked_at: datetime | None) -> (
-    float | None
-):  # fmt: skip
-    """How far a worker's clock is ahead, by the times in what it told; None without any.
+def find_skew(
+    *, received_at: datetime, sent_at: Sequence[datetime], examined_at: datetime | None
+) -> float | None:
+    """Estimate by how many seconds a worker's clock is ahead; None without any of its times.
 
     Args:
-        told_at: when the service took it in, by its own clock.
-        said: by the worker's clock, just before it told.
-        looked_at: by the worker's clock, at any time before: it shows only a clock that is ahead.
+        received_at: Time at which the service received the status, by its own clock.
+        sent_at: Times just before the worker sent the status, by the worker's clock.
+        examined_at: Time of the worker's last check of itself, by its own clock. It may be long
+            ago, so it only reveals a clock that is ahead.
     """
-    if said:
-        return (max(said) - told_at).total_seconds()
-    if looked_at is None:
+    if sent_at:
+        return (max(sent_at) - received_at).total_seconds()
+    if examined_at is None:
         return None
-    return max(0.0, (looked_at - told_at).total_seconds())
+    return max(0.0, (examined_at - received_at).total_seconds())
 
 
 def _check(

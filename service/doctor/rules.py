@@ -1,4 +1,4 @@
-"""Gathers what the service knows of itself and of its workers, and has it judged."""
+"""Gathers facts about the service and its workers, and runs the checks on them."""
 
 import platform
 import shutil
@@ -25,12 +25,12 @@ _RANKS = {"blocks": 0, "slows": 1, "note": 2}
 
 
 def diagnose(session: Session, settings: Settings, *, broker: str) -> Diagnosis:
-    """What keeps jobs from running, on the service and on each live worker.
+    """Diagnose what stops jobs from running, on the service and on each live worker.
 
     Args:
-        session: to read in.
-        settings: the service's.
-        broker: state of the doorbell.
+        session: Reading session.
+        settings: The service's settings.
+        broker: State of the doorbell.
     """
     now = read_now(session)
     rows = _list_live(session, settings, now=now)
@@ -83,9 +83,9 @@ def _find_skew(status: WorkerStatus | None) -> float | None:
         return None
     report = _load_report(status)
     return find_skew(
-        told_at=status.at,
-        said=list(_read_times(status.gpus)),
-        looked_at=None if report is None else report.at,
+        received_at=status.at,
+        sent_at=list(_read_times(status.gpus)),
+        examined_at=None if report is None else report.at,
     )
 
 

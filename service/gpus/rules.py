@@ -1,4 +1,4 @@
-"""Which GPUs there are, what they do now, and for which job."""
+"""Lists the GPUs of the live workers, with their telemetry and jobs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from service.workers.status import STALE_STATUSES
 
 @dataclass(frozen=True)
 class Running:
-    """An attempt that runs now."""
+    """A running attempt."""
 
     attempt_id: str
     job_id: str
@@ -29,13 +29,13 @@ class Running:
 def list_gpus(
     session: Session, settings: Settings, *, worker_id: str | None = None, arch: str | None = None
 ) -> list[WorkerGpu]:
-    """The GPUs of the live workers, those of one worker together.
+    """Return the GPUs of the live workers, grouped by worker.
 
     Args:
-        session: to read in.
-        settings: the service's.
-        worker_id: only this worker's.
-        arch: only those with this LLVM target, or whatever torch calls theirs.
+        session: Reading session.
+        settings: The service's settings.
+        worker_id: Id of the only worker to list; None for all.
+        arch: LLVM target (or torch's name for it) of the only GPUs to list; None for all.
     """
     now = read_now(session)
     running = {run.attempt_id: run for run in _list_running(session)}
@@ -50,13 +50,13 @@ def list_gpus(
 def describe_gpus(
     worker: Worker, status: WorkerStatus | None, running: dict[str, Running], *, is_fresh: bool
 ) -> Iterator[WorkerGpu]:
-    """The GPUs of one worker.
+    """Yield the GPUs of one worker.
 
     Args:
-        worker: who has them.
-        status: what it told of them; without any the list is what torch saw when it started.
-        running: attempts that run now, by their ids.
-        is_fresh: whether the status is new enough for its telemetry to be shown.
+        worker: The worker that has them.
+        status: Its newest status; without one, the GPUs that torch saw at its start are listed.
+        running: Running attempts by id.
+        is_fresh: Whether the status is new enough to show its telemetry.
     """
     for state in list_states(worker, status):
         run = running.get(state.attempt_id or "")
@@ -75,9 +75,9 @@ def describe_gpus(
 
 
 def list_states(worker: Worker, status: WorkerStatus | None) -> list[GpuState]:
-    """What a worker told of its GPUs; before it has told anything, what its torch sees."""
-    told = [] if status is None else [GpuState.model_validate(gpu) for gpu in status.gpus]
-    return told or [_from_torch(gpu) for gpu in worker.gpus]
+    """Return a worker's GPUs as it reported them; before its first status, as torch saw them."""
+    reported = [] if status is None else [GpuState.model_validate(gpu) for gpu in status.gpus]
+    return reported or [_from_torch(gpu) for gpu in worker.gpus]
 
 
 def _from_torch(gpu: dict[str, Any]) -> GpuState:

@@ -1,10 +1,10 @@
 """Who may call what.
 
-On a loopback address no key is asked for; instead every request must come from this machine's own
-names: `Host` stops DNS rebinding, `Origin` stops other web sites that a browser has open. On any
-other address, or with `REDKILN_AUTH=keys`, `Authorization: Bearer` decides. Workers always show a
-key. Everywhere a body must say that it is JSON or raw bytes, because browsers send forms and plain
-text across sites unasked.
+On a loopback address users need no key, but every request must be addressed to this machine's own
+names: checking `Host` stops DNS rebinding, checking `Origin` stops other web sites that a browser
+has open. On any other address, or with `REDKILN_AUTH=keys`, every request needs
+`Authorization: Bearer`. Workers always need a key. The content type of every body must be JSON or
+raw bytes, because browsers send forms and plain text across sites without asking.
 """
 
 import ipaddress
@@ -25,12 +25,12 @@ from service.settings import Settings
 
 _USERS: set[KeyScope] = {"user", "scripts", "admin"}
 _SCRIPTS: set[KeyScope] = {"scripts", "admin"}
-"""Who may have programs of their own run on the workers."""
+"""Scopes whose keys may run scripts on the workers."""
 
 _WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 _FORM = "application/x-www-form-urlencoded"
 _TABLES = {"text/csv", "text/tab-separated-values"}
-"""Texts that are no plain text to a browser, which asks before it sends them across sites."""
+"""Text types that a browser does not send across sites without a preflight request."""
 
 _bearer = HTTPBearer(
     auto_error=False,
@@ -40,7 +40,7 @@ _bearer = HTTPBearer(
 
 
 LOCAL = Caller("local", "admin")
-"""The person at this machine, while the service is open to nobody else."""
+"""The caller of every request while only this machine can reach the service."""
 
 
 async def require_user(
@@ -48,11 +48,11 @@ async def require_user(
     services: Use,
     _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Let users pass: keys of scope `user`, `scripts` and `admin`.
+    """Accept users: keys with scope `user`, `scripts` or `admin`.
 
     Raises:
-        Unauthorized: no key, or not one of ours.
-        Forbidden: a worker's key.
+        Unauthorized: The key is missing, unknown or revoked.
+        Forbidden: It is a worker's key.
     """
     return await _require(request, services, _USERS)
 
@@ -62,11 +62,11 @@ async def require_scripts(
     services: Use,
     _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Let those pass who may have programs of their own run.
+    """Accept callers that may run scripts.
 
     Raises:
-        Unauthorized: no key, or not one of ours.
-        Forbidden: a key of another scope, or scripts are switched off here.
+        Unauthorized: The key is missing, unknown or revoked.
+        Forbidden: The key has another scope, or this service does not run scripts.
     """
     caller = await _require(request, services, _USERS)
     if not may_run_scripts(caller, services.settings):
@@ -75,12 +75,12 @@ async def require_scripts(
 
 
 def may_run_scripts(caller: Caller, settings: Settings) -> bool:
-    """Whether a caller's programs are run: by the scope of the key, and by the setting without."""
+    """Return whether a caller may run scripts, by the key's scope or, without keys, the setting."""
     return settings.scripts == "on" if caller == LOCAL else caller.scope in _SCRIPTS
 
 
 def why_no_scripts(caller: Caller) -> str:
-    """What to tell a caller whose programs are not run."""
+    """Return the message for a caller that may not run scripts."""
     if caller == LOCAL:
         return "this service does not run scripts; start it with REDKILN_SCRIPTS=on"
     return f"scripts need a key with scope scripts or admin; yours has scope {caller.scope}"
@@ -91,11 +91,11 @@ async def require_admin(
     services: Use,
     _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Let admins pass.
+    """Accept admins.
 
     Raises:
-        Unauthorized: no key, or not one of ours.
-        Forbidden: a key of another scope.
+        Unauthorized: The key is missing, unknown or revoked.
+        Forbidden: The key has another scope.
     """
     return await _require(request, services, {"admin"})
 
@@ -105,20 +105,20 @@ async def require_worker(
     services: Use,
     _shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    """Let workers pass; they show their key on a loopback address, too.
+    """Accept workers, which need a key even on a loopback address.
 
     Raises:
-        Unauthorized: no key, or not one of ours.
-        Forbidden: a key of another scope.
+        Unauthorized: The key is missing, unknown or revoked.
+        Forbidden: The key has another scope.
     """
     return await _check_key(request, services, {"worker"})
 
 
 def bearer_token(request: Request) -> str:
-    """The token of the `Authorization` header.
+    """Return the token of the `Authorization` header.
 
     Raises:
-        Unauthorized: there is none.
+        Unauthorized: The header has no token.
     """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
@@ -128,7 +128,7 @@ def bearer_token(request: Request) -> str:
 
 
 class AccessMiddleware:
-    """Refuses foreign hosts and origins on a loopback address, and bodies of forms everywhere."""
+    """Refuses foreign hosts and origins on a loopback address, and form bodies everywhere."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -150,7 +150,7 @@ class AccessMiddleware:
 
 
 def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceError | None:
-    """Why a request is refused before anybody looks at its path; None for a good one."""
+    """Return why a request is refused, whatever its path; None for an acceptable one."""
     host = headers.get("host", "")
     origin = headers.get("origin")
     if not settings.needs_keys:
@@ -173,7 +173,7 @@ def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceErro
 
 
 def is_own_host(host: str, own_names: Set[str]) -> bool:
-    """Whether a `Host` header names this machine as seen from itself."""
+    """Return whether a `Host` header is a loopback address or one of this service's names."""
     name = _host_name(host)
     if name == "localhost" or name in own_names:
         return True
@@ -184,20 +184,20 @@ def is_own_host(host: str, own_names: Set[str]) -> bool:
 
 
 def is_same_origin(origin: str, host: str) -> bool:
-    """Whether an `Origin` header is the site that was asked."""
+    """Return whether an `Origin` header is the site that the request goes to."""
     return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
 
 
 def has_body(headers: Headers) -> bool:
-    """Whether a request announces a body."""
+    """Return whether a request announces a body."""
     return headers.get("content-length", "0").strip("0") != "" or "transfer-encoding" in headers
 
 
 def is_accepted_media(method: str, content_type: str) -> bool:
-    """Whether a body's type is one that no web page can send across sites without asking."""
+    """Return whether browsers send a body of this type across sites only after a preflight."""
     media_type = content_type.partition(";")[0].strip().lower()
     if method not in _WITH_BODY or (method == "PUT" and not media_type):
-        return True  # browsers ask before they PUT
+        return True  # browsers send a preflight before a PUT
     return media_type in _TABLES or (media_type.startswith("application/") and media_type != _FORM)
 
 
@@ -220,7 +220,7 @@ async def _check_key(request: Request, services: Services, scopes: set[KeyScope]
 
 
 def _host_name(host: str) -> str:
-    """A `Host` header's name without its port and brackets."""
+    """Return the name in a `Host` header, without port and brackets."""
     name = host.strip().lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""How large a request's body may be, counted while it comes in: lengths that are announced lie."""
+"""Limits the size of request bodies, counted as they arrive: announced lengths may be wrong."""
 
 import re
 
@@ -14,7 +14,7 @@ _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
 
 
 class BodyLimitMiddleware:
-    """Refuses bodies over the limit of their endpoint with 413."""
+    """Refuses bodies larger than their endpoint's limit with 413."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -46,7 +46,7 @@ class BodyLimitMiddleware:
 
 
 def body_limit(method: str, path: str, content_type: str, settings: Settings) -> int:
-    """Most bytes of a request's body."""
+    """Return the maximum size of a request's body in bytes."""
     if _REPORT.fullmatch(path):
         return settings.max_report_bytes
     if method == "PUT" and _BLOB.fullmatch(path):
@@ -60,5 +60,5 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
 
 
 def _too_large(limit: int) -> HTTPException:
-    # Of this class, because FastAPI takes any other error while reading a body for a malformed one.
+    # FastAPI reports any other exception while reading a body as a malformed body.
     return HTTPException(413, f"the body is larger than the limit of {limit} bytes")

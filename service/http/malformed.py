@@ -1,4 +1,4 @@
-"""Bodies that are not JSON: what is wrong with them, and at which place."""
+"""Reports what is wrong with bodies that are not JSON, and where."""
 
 import json
 from typing import Any, TypeGuard
@@ -10,10 +10,10 @@ CODE = "malformed_json"
 
 
 def read_json(body: bytes) -> Any:
-    """The document in a body.
+    """Parse a body as JSON.
 
     Raises:
-        BadRequest: it is not JSON; says where.
+        BadRequest: The body is not JSON; the error says where.
     """
     try:
         return json.loads(body)
@@ -22,12 +22,12 @@ def read_json(body: bytes) -> Any:
 
 
 def is_malformed(cause: BaseException | None) -> TypeGuard[ValueError | RecursionError]:
-    """Whether an error is one that `json.loads` raises."""
+    """Return whether an error is one that `json.loads` raises."""
     return isinstance(cause, (ValueError, RecursionError))
 
 
 def malformed(cause: BaseException) -> BadRequest:
-    """The answer to a body on which `json.loads` failed with `cause`."""
+    """Return the error for a body on which `json.loads` failed with `cause`."""
     message = f"the body is not JSON: {_describe(cause)}"
     return BadRequest(message, code=CODE, errors=[SpecProblem("", CODE, message)])
 
@@ -40,4 +40,4 @@ def _describe(cause: BaseException) -> str:
         return f"invalid {cause.encoding} at byte {cause.start}"
     if isinstance(cause, RecursionError):
         return "it is nested too deeply"
-    return "a number in it has too many digits"  # the only other thing that Python refuses
+    return "a number in it has too many digits"  # Python's only other reason

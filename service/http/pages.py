@@ -1,7 +1,7 @@
-"""The pages `/docs` and `/redoc`, which show the API in a browser without a network.
+"""The pages `/docs` and `/redoc`, which show the API in a browser without internet access.
 
-FastAPI's own take their scripts from a content delivery network. These serve the same scripts from
-the package `fastapi-offline`, and tell the browser to load nothing from elsewhere.
+FastAPI's own pages load their scripts from a content delivery network. These serve the same scripts
+from the package `fastapi-offline` and forbid the browser to load anything from elsewhere.
 """
 
 from pathlib import Path
@@ -13,22 +13,22 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
 SCRIPTS = Path(fastapi_offline.__file__).parent / "static"
-# Relative to the pages, so that they hold behind a proxy that adds a prefix.
+# Relative to the pages, so that they also work behind a proxy that adds a prefix.
 SCHEMA_URL = "openapi.json"
 STATIC_URL = "docs/static"
 ONLY_OURS = {"Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:"}
-"""Redoc would fetch its maker's logo; it searches in a worker made of a blob."""
+"""Redoc would fetch its vendor's logo; its search runs in a worker created from a blob."""
 
 
 def install_pages(app: FastAPI) -> None:
-    """Serve both pages and what they load."""
+    """Serve both pages and the files they load."""
     app.mount(f"/{STATIC_URL}", StaticFiles(directory=SCRIPTS))
     app.add_api_route("/docs", show_swagger, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/redoc", show_redoc, include_in_schema=False, response_class=HTMLResponse)
 
 
 async def show_swagger() -> HTMLResponse:
-    """The API to try out."""
+    """Serve the API as Swagger UI, to try out."""
     page = get_swagger_ui_html(
         title="Redkiln API",
         openapi_url=SCHEMA_URL,
@@ -41,7 +41,7 @@ async def show_swagger() -> HTMLResponse:
 
 
 async def show_redoc() -> HTMLResponse:
-    """The API to read."""
+    """Serve the API as Redoc, to read."""
     page = get_redoc_html(
         title="Redkiln API",
         openapi_url=SCHEMA_URL,

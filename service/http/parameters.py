@@ -1,4 +1,4 @@
-"""Refuses query parameters that no endpoint knows: a misspelt filter would list everything."""
+"""Refuses unknown query parameters, because a misspelt filter would list everything."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from redkiln.nearest import suggest
 
 UNKNOWN_PARAMETER = "unknown_parameter"
 _FAMILIES = {("GET", "/v1/jobs"): "metadata."}
-"""Parameters of an endpoint that are known by how they begin."""
+"""Prefixes of the parameters that an endpoint accepts, by method and path."""
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Let requests pass whose every query parameter is declared by their endpoint.
+    """Check that the endpoint declares every query parameter of a request.
 
     Raises:
-        RequestValidationError: with an entry for each other one, and the nearest known name.
+        RequestValidationError: A parameter is unknown; its entry names the nearest known one.
     """
     if not request.query_params:
         return

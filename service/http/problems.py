@@ -1,4 +1,4 @@
-"""Every error leaves here, as RFC 9457 problem details; every request gets its id here."""
+"""Renders every error as RFC 9457 problem details, and gives every request its id."""
 
 import json
 import re
@@ -30,7 +30,7 @@ _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestMiddleware:
-    """Gives each request an id, binds it to the logs, and renders what nobody expected as a 500."""
+    """Gives each request an id, adds it to the logs, and renders unexpected errors as 500."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -40,8 +40,8 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asked = Headers(scope=scope).get("x-request-id", "")
-        request_id = asked if _ACCEPTED_ID.fullmatch(asked) else new_id("req")
+        wanted = Headers(scope=scope).get("x-request-id", "")
+        request_id = wanted if _ACCEPTED_ID.fullmatch(wanted) else new_id("req")
         scope[_REQUEST_ID] = request_id
         has_started = False
 
@@ -62,7 +62,7 @@ class RequestMiddleware:
                     return
                 await self._app(scope, receive, send_with_id)
             except ClientDisconnect:
-                log.info("client_left", path=scope["path"])  # nobody waits for an answer
+                log.info("client_left", path=scope["path"])  # there is nobody to answer
             except Exception:
                 log.exception("unexpected_error", path=scope["path"])
                 if has_started:
@@ -73,7 +73,7 @@ class RequestMiddleware:
 
 
 def install_problem_handlers(app: FastAPI) -> None:
-    """Make every error of an application a problem document with a request id."""
+    """Render every error of an application as a problem document with a request id."""
     app.add_exception_handler(ServiceError, _handle_service_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
@@ -89,7 +89,7 @@ def build_problem(
     headers: dict[str, str] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> Response:
-    """A problem document."""
+    """Build a problem document."""
     document = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -104,7 +104,7 @@ def build_problem(
 
 
 def render_error(error: ServiceError, *, request_id: str | None) -> Response:
-    """The problem document of a service error; also for middleware, before any route is found."""
+    """Render a service error as a problem document; middleware uses this before routing."""
     return build_problem(
         error.status,
         code=error.code,
@@ -117,13 +117,13 @@ def render_error(error: ServiceError, *, request_id: str | None) -> Response:
 
 
 def request_id_of(scope: Scope) -> str | None:
-    """The id that `RequestMiddleware` gave a request."""
+    """Return the id that `RequestMiddleware` gave to a request."""
     request_id: str | None = scope.get(_REQUEST_ID)
     return request_id
 
 
 def _has_nul(scope: Scope) -> bool:
-    """PostgreSQL's text has no NUL, and nobody means one."""
+    """Return whether a path or query contains NUL, which PostgreSQL's text type cannot store."""
     return "\0" in scope["path"] or b"%00" in scope["query_string"]
 
 
@@ -175,7 +175,7 @@ def _validation_entry(item: Any) -> dict[str, str]:
 
 
 def _body_entries(request: Request, items: list[Any]) -> list[dict[str, str]]:
-    """Mistakes in a body, in the words that specs have."""
+    """Describe problems in a body with the same wording as problems in a spec."""
     field = getattr(request.scope.get("route"), "body_field", None)
     model = field.field_info.annotation if field is not None else None
     below = [{**item, "loc": item["loc"][1:]} for item in items]

@@ -1,4 +1,4 @@
-"""What a spec would run as, and what it would take, without running it."""
+"""Shows what a spec would run as, and what it would need, without running it."""
 
 import json
 from typing import Any
@@ -14,10 +14,10 @@ from service.settings import Settings
 
 
 def render_dry_run(session: Session, settings: Settings, body: Any, *, caller: Caller) -> str:
-    """A checked spec with its defaults filled in, warnings and estimates, as JSON.
+    """Render a checked spec with its defaults, warnings and estimates as JSON.
 
     Raises:
-        Unprocessable: with every problem that was found.
+        Unprocessable: The spec has problems; the error lists all of them.
     """
     checked = check(session, settings, body, caller=caller)
     estimates = Estimates(unknown=["time and memory: only training jobs are estimated"])

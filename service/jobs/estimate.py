@@ -1,9 +1,9 @@
-"""What a job will take, by what jobs like it took here; what was not measured is said, not guessed.
+"""Estimates a job's time and memory from similar jobs that ran here; never guesses.
 
-A job is like another if it trained the same model. Its time per sample is taken over if the batch
-was of about the same size; its memory only if it was of the very same, as memory follows the batch
-in no simple way. A job with the same settings is preferred; what differs of the one that is taken
-is said.
+A job is similar if it trained the same model. Its time per sample is used if its batch size was
+about the same; its memory only if the batch size was equal, because memory does not scale with it
+in a simple way. A job with the same settings is preferred; differences from the job that is used
+are reported.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,16 +24,16 @@ from service.metrics.chunks import load_points
 from service.metrics.models import TELEMETRY_CHUNK
 
 LOOKED_AT = 50
-"""Newest jobs with the model that are looked at; older ones ran with other versions."""
+"""Number of newest jobs with the model to consider; older ones ran with other versions."""
 MAX_BATCH_FACTOR = 4
-"""Between two sizes of a batch of which one tells the time per sample of the other: with a small
-batch a step is as long as its launches, with a large one as its arithmetic."""
+"""Largest ratio of two batch sizes whose time per sample is comparable: a small batch's step takes
+as long as its kernel launches, a large one's as its arithmetic."""
 TRAINED = (Phase.TRAINING, Phase.EVALUATING)
 MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
-"""Series of telemetry that tell a job's memory; the first that there is."""
+"""Telemetry series that measure a job's memory; the first available one is used."""
 
 SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
-"""Options that make a network of the same name another one, where it has them."""
+"""Options that change the architecture of a network of the same name, where it has them."""
 
 SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "batch_size": lambda spec: spec["training"]["batch_size"],
@@ -46,19 +46,19 @@ SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "gradient_checkpointing": lambda spec: spec["training"]["gradient_checkpointing"],
     "freeze_backbone_epochs": lambda spec: spec["training"]["freeze_backbone_epochs"],
 }
-"""Settings that change time or memory, and where a spec has them."""
+"""Settings that change time or memory, and how to read them from a spec."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What decides how long a job takes.
+    """The job to estimate: everything that decides how long it takes.
 
     Attributes:
-        model: as its owner wrote it, `auto` and all.
-        samples: that training goes through, all epochs together; None when the data set is not
-            counted yet, or the batch that `steps` are made of is not chosen.
-        batch_size: None while it is `auto`.
-        settings: by their names in `SETTINGS`, `auto` and all.
+        model: Model as written in the spec, including `auto`.
+        samples: Samples that training processes in all epochs together; None if the data set is
+            not counted yet, or if `steps` is given but the batch size is not chosen yet.
+        batch_size: Batch size; None while it is `auto`.
+        settings: Settings by their names in `SETTINGS`, including `auto`.
     """
 
     dataset_id: str | None
@@ -70,16 +70,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a job took that succeeded.
+    """Time and memory of a job that succeeded.
 
     Attributes:
-        device: name of its GPU, or of its CPU.
-        model: as resolved.
-        asked_model: as its owner wrote it.
-        training_seconds: steps and evaluations.
-        other_seconds: everything before and after.
-        peak_memory_bytes: None where no sensor told it.
-        settings: as resolved; without those that an older release did not have.
+        device: Name of its GPU or CPU.
+        model: Model after `auto` was resolved.
+        asked_model: Model as written in the spec.
+        training_seconds: Seconds of steps and evaluations.
+        other_seconds: Seconds of everything before and after.
+        peak_memory_bytes: Peak memory; None if no sensor measured it.
+        settings: Settings after `auto` was resolved, without those unknown to an older release.
     """
 
     job_id: str
@@ -96,18 +96,18 @@ class Measured:
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
-    """What a spec would take on each device on which jobs like it ran."""
+    """Estimate what a spec needs on each device on which similar jobs ran."""
     wanted = describe(spec, dataset)
     measured = list(_load_measured(session, spec.task, model=wanted.model.get("name")))
     return predict(wanted, measured)
 
 
 def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
-    """The most alike measurement on each device, of several the newest, scaled to what is wanted.
+    """Scale the most similar measurement of each device (the newest of equals) to the wanted job.
 
     Args:
-        wanted: the job to come.
-        measured: jobs that ran, the newest first.
+        wanted: The job to estimate.
+        measured: Jobs that ran, newest first.
     """
     chosen: dict[str, Measured] = {}
     for job in sorted(measured, key=lambda job: _distance(wanted, job)):
@@ -144,7 +144,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
 
 
 def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
-    """What of a spec decides how long it takes."""
+    """Return everything in a spec that decides how long its job takes."""
     training = spec.training
     batch_size = None if training.batch_size == "auto" else training.batch_size
     samples = None
@@ -165,7 +165,7 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
 
 
 def read_settings(spec: dict[str, Any]) -> dict[str, Any]:
-    """What a spec says of `SETTINGS`; one of an older release may lack some."""
+    """Return the values of `SETTINGS` in a spec; one of an older release may lack some."""
     found = {}
     for name, read in SETTINGS.items():
         with suppress(KeyError):
@@ -180,13 +180,13 @@ def _distance(wanted: Wanted, job: Measured) -> tuple[bool, int, float, bool]:
 
 
 def _compare_batches(wanted: Wanted, job: Measured) -> float:
-    """How many times as large one batch is as the other; 1 while the wanted one is not chosen."""
+    """Return the ratio of the batch sizes, at least 1; 1 while the wanted one is not chosen."""
     sizes = sorted((wanted.batch_size or job.batch_size, job.batch_size))
     return sizes[1] / sizes[0]
 
 
 def _find_other_settings(wanted: Wanted, job: Measured) -> list[str]:
-    """Names of the settings that were measured otherwise than they are asked for."""
+    """Return the names of the settings that were measured with another value than the asked one."""
     return [
         name
         for name, asked in wanted.settings.items()
@@ -211,7 +211,7 @@ def _is_alike(wanted: Wanted, job: Measured) -> bool:
     name = wanted.model.get("name")
     if name in (None, "auto") or name != job.model.get("name"):
         return False
-    # As asked or as resolved: `auto` is like another `auto`, and like nothing that was written.
+    # As asked or as resolved: `auto` matches another `auto`, but no explicit value.
     others = (job.asked_model, job.model)
     if wanted.model.get("config") not in [other.get("config") for other in others]:
         return False
@@ -259,9 +259,9 @@ def _load_measured(session: Session, task: str, *, model: str | None) -> Iterato
         .where(
             Job.task == task,
             Job.status == JobStatus.SUCCEEDED,
-            # As asked or as resolved; what has no name is compared as a whole.
+            # As asked or as resolved; a model without a name is compared as a whole.
             sa.true() if model is None else sa.or_(*(name == model for name in names)),
-            # What a resumed job took is spread over its attempts.
+            # A resumed job's time is spread over its attempts.
             Attempt.status == AttemptStatus.SUCCEEDED,
             col(Attempt.resumed_from_step).is_(None),
         )
@@ -301,7 +301,7 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
 def _settings_of(job: Job) -> dict[str, Any]:
     settings = read_settings(job.resolved_spec or {})
     if any(warning["code"] == "fewer_gpus" for warning in job.warnings):
-        settings["gpus"] = 1  # by `resources.allow_fewer`; the spec keeps what was asked for
+        settings["gpus"] = 1  # because of `resources.allow_fewer`; the spec keeps the asked number
     return settings
 
 

@@ -1,4 +1,4 @@
-"""Whether a data set can give what a spec asks for: said before any worker is taken."""
+"""Checks that a data set fits a spec before any worker is involved."""
 
 from sqlmodel import Session, select
 
@@ -15,23 +15,23 @@ from service.jobs.rules import fail_waiting
 
 
 def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
-    """What of a spec its data set cannot meet; nothing while the set is still validated."""
+    """Return the parts of a spec that its data set does not fit; none until it is validated."""
     if dataset is None or dataset.status != DatasetStatus.READY:
         return []
     if not isinstance(spec, TrainingSpec) or dataset.task is None:
         return []
     if dataset.task != spec.task:
-        return [SpecProblem("/task", "task_mismatch", _say_what_fits(spec.task, dataset))]
+        return [SpecProblem("/task", "task_mismatch", _describe_task_mismatch(spec.task, dataset))]
     return [*_check_sizes(spec, dataset), *_check_classes(spec, dataset)]
 
 
 def count_train(dataset: Dataset, *, validation_fraction: float) -> int:
-    """Samples that are left to train on when the validation split is cut."""
+    """Return the number of training samples that are left without the validation split."""
     sizes = dataset.report.get("counts", {}).get("train", {}).values()
     return sum(size - count_taken(size, fraction=validation_fraction) for size in sizes)
 
 
-def _say_what_fits(task: str, dataset: Dataset) -> str:
+def _describe_task_mismatch(task: str, dataset: Dataset) -> str:
     message = f"data set {dataset.name!r} is for {dataset.task}, not {task}"
     if dataset.task in TABLE_TASKS and task in TABLE_TASKS and dataset.kind != "builtin":
         return f"{message}; register it again with task={task}, or remove `task` from the spec"
@@ -76,7 +76,7 @@ def _check_classes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
 
 
 def fail_misfits(session: Session, dataset: Dataset) -> None:
-    """Fail the jobs that waited for a data set which turned out not to be what they ask for."""
+    """Fail the jobs that waited for a data set that turned out not to fit them."""
     statement = select(Job).where(Job.dataset_id == dataset.id, Job.status == JobStatus.QUEUED)
     for job in session.exec(statement).all():
         misfits = find_misfits(parse_spec(job.spec), dataset)

@@ -1,9 +1,9 @@
-"""A job's history: as pages, and as a stream that can be resumed at any event.
+"""A job's history as pages and as a stream that can be resumed at any event.
 
 Stream format (Server-Sent Events): `id` is an event's `seq`, `event` its kind, `data` an
-`EventView`. Between them `event: progress` without an id carries a `JobSummary` that is true now
-and is not repeated; a comment breaks long silences; `event: end` follows the last event of a job
-that has finished.
+`EventView`. Between them, `event: progress` without an id carries the current `JobSummary`, which
+is not replayed. A comment is sent during long silences. `event: end` follows the last event of a
+job that has finished.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from service.jobs.rules import get_job
 from service.jobs.views import summary_of
 
 LOOK_SECONDS = 2.0
-"""Longest time between two looks: another service process may have made the change."""
+"""Longest time between two queries, because another service process may have changed the job."""
 _BATCH = 500
 
 
@@ -36,10 +36,10 @@ class _Look:
 def list_events(
     session: Session, job_id: str, *, after_seq: int, limit: int
 ) -> tuple[list[EventView], bool]:
-    """Events behind `after_seq`, and whether there are more.
+    """Return events after `after_seq`, and whether there are more.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: There is no such job.
     """
     get_job(session, job_id)
     events = _read_events(session, job_id, after_seq, limit + 1)
@@ -54,7 +54,7 @@ async def stream_events(
     after_seq: int,
     heartbeat_seconds: float,
 ) -> AsyncIterator[bytes]:
-    """A job's events from behind `after_seq` on, until it has finished or the service stops."""
+    """Stream a job's events after `after_seq` until it has finished or the service stops."""
     revision = -1
     loop = asyncio.get_running_loop()
     spoke_at = loop.time()

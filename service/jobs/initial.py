@@ -30,7 +30,7 @@ def source_job_of(spec: Mapping[str, Any]) -> str | None:
 
 
 def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
-    """The checkpoint that a spec starts from; None where it names none, or it is gone."""
+    """Return the checkpoint that a spec starts from; None if it names none or it is deleted."""
     job_id = source_job_of(spec)
     if job_id is None:
         return None
@@ -39,7 +39,7 @@ def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
 
 
 def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
-    """Why a spec cannot start from the job that it names, on this data set."""
+    """Return why a spec cannot start from the named job on this data set."""
     fields = spec.model_dump(mode="json")
     job_id = source_job_of(fields)
     if job_id is None:
@@ -82,9 +82,10 @@ def _architecture_problems(
 
 
 def _column_problems(session: Session, source: Job, dataset: Dataset | None) -> list[SpecProblem]:
-    """Of two tables; one that is still validated, or that has no columns, is the worker's to judge.
+    """Return how the columns of two tables differ.
 
-    A table that was deleted since has its report still.
+    The worker checks a table that is still being validated or has no columns. A table that has
+    been deleted since still has its report.
     """
     before = session.get(Dataset, source.dataset_id) if source.dataset_id else None
     theirs, mine = _features_of(before), _features_of(dataset)
@@ -95,6 +96,6 @@ def _column_problems(session: Session, source: Job, dataset: Dataset | None) -> 
 
 
 def _features_of(dataset: Dataset | None) -> dict[str, str]:
-    """Types of the columns that a model of a table reads, by name."""
+    """Return the types of the feature columns of a table by name."""
     columns = [] if dataset is None else dataset.report.get("columns", [])
     return {c["name"]: c["type"] for c in columns if c["type"] in ("numeric", "categorical")}

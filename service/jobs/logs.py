@@ -1,4 +1,4 @@
-"""A job's log for people: one attempt's bytes, or the whole job's as they come."""
+"""A job's log for people: the log of one attempt, or of the whole job as it is written."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -22,12 +22,12 @@ _PIECE_BYTES = 1024**2
 
 @dataclass(frozen=True)
 class LogState:
-    """The log of an attempt at one moment; an attempt of None has not begun.
+    """The log of an attempt at one moment; `attempt_id` is None before the first attempt.
 
     Attributes:
-        size: bytes there are.
-        is_complete: no more will come.
-        job_ended: no other attempt will come either.
+        size: Size in bytes.
+        is_complete: Whether the attempt has ended.
+        job_ended: Whether the job has ended, so that no other attempt follows.
     """
 
     attempt_id: str | None
@@ -38,16 +38,16 @@ class LogState:
 
 
 def find_log(session: Session, job_id: str, *, attempt: str | None, after: int = 0) -> LogState:
-    """The log of an attempt: by id or number, else the newest one.
+    """Return the log of an attempt, by id or number, else of the newest one.
 
     Args:
-        session: a read session.
-        job_id: whose log.
-        attempt: id or number; None for the newest one.
-        after: of all attempts behind this number the first one, instead of the newest.
+        session: Reading session.
+        job_id: Id of the job.
+        attempt: Id or number of an attempt; None for the newest one.
+        after: Number of an attempt; the one after it is used instead of the newest.
 
     Raises:
-        NotFound: no such job or attempt.
+        NotFound: There is no such job or attempt.
     """
     job = get_job(session, job_id)
     statement = select(Attempt).where(Attempt.job_id == job_id)
@@ -70,7 +70,7 @@ def find_log(session: Session, job_id: str, *, attempt: str | None, after: int =
 
 
 def start_offset(logs_dir: Path, log: LogState, *, offset: int | None, tail: int | None) -> int:
-    """Where to begin: at an offset, at the last `tail` lines, else at the beginning."""
+    """Return the start offset: the given one, that of the last `tail` lines, else 0."""
     if log.attempt_id is None:
         return 0
     if tail is not None:
@@ -79,7 +79,7 @@ def start_offset(logs_dir: Path, log: LogState, *, offset: int | None, tail: int
 
 
 def read_log(logs_dir: Path, log: LogState, *, start: int) -> Iterator[bytes]:
-    """What there is of a log from an offset on, in pieces."""
+    """Yield the stored bytes of a log from an offset on, in pieces."""
     if log.attempt_id is None:
         return
     path = log_path(logs_dir, log.attempt_id)
@@ -101,7 +101,7 @@ async def follow_log(
     start: int,
     log: LogState,
 ) -> AsyncIterator[bytes]:
-    """A log as it grows; without a chosen attempt it goes on with the job's next ones."""
+    """Yield a log as it grows, continuing with the job's next attempts unless one was chosen."""
     with changes.follow(job_id) as changed:
         while not changes.is_closed:
             changed.clear()
@@ -126,7 +126,7 @@ def _read_all(logs_dir: Path, log: LogState, start: int) -> list[bytes]:
 
 
 def _look(database: Database, job_id: str, log: LogState) -> LogState:
-    """The same log again, or behind a complete one the next attempt's."""
+    """Return the current state of the log; after a complete log, that of the next attempt."""
     if log.is_complete:
         return database.read(lambda s: find_log(s, job_id, attempt=None, after=log.number))
     return database.read(lambda s: find_log(s, job_id, attempt=log.attempt_id))

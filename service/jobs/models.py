@@ -1,4 +1,4 @@
-"""The tables of jobs, their events, and the keys that make a submission repeatable."""
+"""The tables of jobs, of their events and of idempotency keys."""
 
 from datetime import datetime
 from typing import Any
@@ -12,23 +12,23 @@ _REVISION = sa.Column("revision", sa.Integer, nullable=False)
 
 
 class Job(SQLModel, table=True):
-    """What a user asked for.
+    """A job: what a user asked for.
 
     Attributes:
-        status: a `redkiln.status.JobStatus`; moved by `service.jobs.rules.move` alone.
-        bundle_sha256: of the code that a script is.
-        labels: the spec's metadata.
+        status: A `redkiln.status.JobStatus`; only `service.jobs.rules.move` changes it.
+        bundle_sha256: Digest of a script's code bundle.
+        labels: The spec's metadata.
         device: `resources.device` of the spec, for the query of a claim.
-        fence: of the newest attempt; rises with each.
-        num_attempts: attempts so far.
-        failures_used: of the retry budget for what the job does wrong.
-        losses_used: of the retry budget for what happens to its workers.
-        deaths_step: the step at which a worker died last; -1 before any step.
-        deaths_at_step: how many workers in a row died at that step.
-        last_event_seq: of the newest event.
-        revision: rises with every change. Each update is conditional on it, so that no change is
-            lost, and a rendered view can be kept as long as it stays.
-        published_at: when its message was sent last.
+        fence: Fence of the newest attempt; each attempt has a higher one.
+        num_attempts: Number of attempts so far.
+        failures_used: Used part of the retry budget for failures of the job.
+        losses_used: Used part of the retry budget for lost workers.
+        deaths_step: Step at which a worker died last; -1 before the first step.
+        deaths_at_step: Number of workers in a row that died at that step.
+        last_event_seq: `seq` of the newest event.
+        revision: Number that rises with every change. Each update is conditional on it, so that no
+            change is lost, and a rendered view is valid until it changes.
+        published_at: Time at which its doorbell message was last sent.
     """
 
     __tablename__ = "job"
@@ -86,12 +86,12 @@ class JobEvent(SQLModel, table=True):
 
 
 class IdempotencyKey(SQLModel, table=True):
-    """A submission that was answered, and the answer.
+    """A submission that was answered, and its response.
 
     Attributes:
-        owner: whose key it is; two users may choose the same one.
-        body_sha256: of the canonical request.
-        response: the body of the answer, as it was sent.
+        owner: Id of the caller; two callers may choose the same key.
+        body_sha256: Digest of the canonical request.
+        response: Body of the response, as it was sent.
     """
 
     __tablename__ = "idempotency_key"

@@ -1,4 +1,4 @@
-"""Deleting a job with all that belongs to it; bytes that others need stay."""
+"""Deletes a job with everything that belongs to it, except bytes that others need."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
     """Delete a finished job.
 
     Returns:
-        ids of its attempts, whose log files are to be removed after the commit.
+        The ids of its attempts, whose log files the caller removes after the commit.
 
     Raises:
-        NotFound: there is no such job.
-        Conflict: it is still active.
+        NotFound: There is no such job.
+        Conflict: The job has not ended.
     """
     job = get_job(session, job_id, lock=True)
     if not JobStatus(job.status).is_terminal:

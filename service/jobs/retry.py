@@ -1,4 +1,4 @@
-"""What becomes of a job whose attempt ended without success: decisions as values."""
+"""Decides, as values, what happens to a job whose attempt ended without success."""
 
 from dataclasses import dataclass, replace
 
@@ -11,13 +11,13 @@ POISON_DEATHS = 3
 
 @dataclass(frozen=True)
 class Budgets:
-    """How often a job has been restarted, and how often it may be.
+    """How often a job has been restarted, and how often it may be restarted.
 
     Attributes:
-        failures_used: restarts after its trainer failed.
-        losses_used: restarts after its worker was lost.
-        deaths_step: the step at which a worker died last; -1 before any step, None for never.
-        deaths_at_step: workers in a row that died there.
+        failures_used: Number of restarts after its trainer failed.
+        losses_used: Number of restarts after its worker was lost.
+        deaths_step: Step at which a worker died last; -1 before the first step, None if none has.
+        deaths_at_step: Number of workers in a row that died at that step.
     """
 
     max_failures: int
@@ -30,7 +30,7 @@ class Budgets:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Run again, or not, and why; with the budgets as they are from now on."""
+    """Whether to run the job again, why, and the budgets after this decision."""
 
     should_requeue: bool
     reason: Reason
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def judge_failure(budgets: Budgets, failure: JobFailure) -> Verdict:
-    """After the trainer failed: again, if that makes sense and the budget allows it."""
+    """Decide after the trainer failed: requeue if a retry can help and the budget allows it."""
     reason = Reason(code=failure.code, message=failure.message, retryable=failure.retryable)
     if not failure.retryable or budgets.failures_used >= budgets.max_failures:
         return Verdict(False, reason, budgets)
@@ -46,7 +46,7 @@ def judge_failure(budgets: Budgets, failure: JobFailure) -> Verdict:
 
 
 def judge_loss(budgets: Budgets, *, last_step: int | None, message: str) -> Verdict:
-    """After the worker was lost: again, unless the job seems to be what kills its workers."""
+    """Decide after the worker was lost: requeue unless the job seems to kill its workers."""
     step = -1 if last_step is None else last_step
     deaths = budgets.deaths_at_step + 1 if budgets.deaths_step == step else 1
     budgets = replace(budgets, deaths_step=step, deaths_at_step=deaths)

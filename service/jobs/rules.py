@@ -1,4 +1,4 @@
-"""The one door through which a job's status moves, and what a job's history is made of."""
+"""The only functions that change a job's status, and that write its history."""
 
 from datetime import datetime
 from typing import Any
@@ -17,10 +17,10 @@ from service.jobs.models import Job, JobEvent
 
 
 def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
-    """A job, locked until the transaction ends where the caller will change it.
+    """Return a job; `lock` locks it until the transaction ends, for callers that change it.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: There is no such job.
     """
     job = session.get(Job, job_id, with_for_update=True if lock else None)
     if job is None:
@@ -39,19 +39,19 @@ def move(
     kind: str | None = None,
     **data: Any,
 ) -> None:
-    """Move a job to another status, with the event that says so (`kind`, if it is a special one).
+    """Move a job to another status and record the event (`kind` replaces the default kind).
 
-    A queued job rings the doorbell after the commit; one that succeeded drops its checkpoints, of
-    others they are kept for a while, as somebody may retry it.
+    A queued job rings the doorbell after the commit. A job that succeeded drops its checkpoints;
+    other jobs keep them for a while, so that they can be retried.
 
     Raises:
-        Conflict: a job in this status cannot get there.
+        Conflict: A job cannot move from its current status to this one.
     """
     check_move(JobStatus(job.status), to)
     job.status = to
     job.reason = None if reason is None else reason.model_dump(mode="json")
     if to not in (JobStatus.PAUSING, JobStatus.CANCELLING):
-        job.phase = None  # a job that is being stopped still does what it did
+        job.phase = None  # a job that is being stopped is still in its phase
     if to is JobStatus.RUNNING:
         job.started_at = job.started_at or now
     if to is JobStatus.QUEUED:
@@ -66,10 +66,10 @@ def move(
 
 
 def check_move(old: JobStatus, to: JobStatus) -> None:
-    """Let an allowed transition pass.
+    """Check that a transition is allowed.
 
     Raises:
-        Conflict: it is not allowed.
+        Conflict: The transition is not allowed.
     """
     if to not in TRANSITIONS[old]:
         raise Conflict(f"the job is {old} and cannot become {to}", code=f"job_{old}")
@@ -84,7 +84,7 @@ def note_event(
     attempt_id: str | None = None,
     **data: Any,
 ) -> None:
-    """Append to a job's history; the sequence has no gaps, as it is the job's own counter."""
+    """Append an event to a job's history; `seq` has no gaps because it counts within the job."""
     job.last_event_seq += 1
     session.add(
         JobEvent(
@@ -100,13 +100,13 @@ def note_event(
 
 
 def rewind(job: Job, *, step: int | None) -> None:
-    """Put a job's progress back to the step that it goes on from; None: as if it had never run."""
+    """Set a job's progress back to the step that it resumes from; None for a fresh start."""
     if job.progress is None or step is None:
         job.progress = None
         return
     known = Progress.model_validate(job.progress)
     progress = Progress(epochs=known.epochs, step=step, steps=known.steps)
-    # A script need not say how many steps there are, or count them as its checkpoints.
+    # A script may not report its number of steps, or may count them unlike its checkpoints.
     if 0 < known.steps >= step:
         progress.fraction = step / known.steps
         progress.epoch = min(known.epochs, step * known.epochs // known.steps + 1)
@@ -114,13 +114,13 @@ def rewind(job: Job, *, step: int | None) -> None:
 
 
 def has_checkpoint(session: Session, job_id: str, *, step: int) -> bool:
-    """Whether a job keeps a checkpoint of a step."""
+    """Return whether a job has a checkpoint of a step."""
     statement = select(Checkpoint.id).where(Checkpoint.job_id == job_id, Checkpoint.step == step)
     return session.exec(statement).first() is not None
 
 
 def drop_checkpoints(session: Session, job_id: str, *, after_step: int | None = None) -> None:
-    """Remove a job's checkpoints, or those that are newer than a step."""
+    """Delete a job's checkpoints, or only those after a step."""
     which = [col(Checkpoint.job_id) == job_id]
     if after_step is not None:
         which.append(col(Checkpoint.step) > after_step)
@@ -130,11 +130,11 @@ def drop_checkpoints(session: Session, job_id: str, *, after_step: int | None = 
 
 
 def fail_waiting(session: Session, *, job_id: str, message: str | None = None) -> bool:
-    """Fail a job that still waits for a data set which turned out to be of no use.
+    """Fail a job if it still waits for a data set that turned out to be unusable.
 
     Args:
-        session: of a writing transaction.
-        job_id: which job.
+        session: Session of a writing transaction.
+        job_id: Id of the job.
         message: why; by default that the set is invalid.
     """
     job = get_job(session, job_id, lock=True)
@@ -149,7 +149,7 @@ def fail_waiting(session: Session, *, job_id: str, message: str | None = None) -
 
 
 def fail_jobs_of(session: Session, dataset_id: str) -> None:
-    """Fail the jobs that wait for a data set which turned out to be of no use."""
+    """Fail the jobs that wait for a data set that turned out to be unusable."""
     waiting = select(Job.id).where(Job.dataset_id == dataset_id, Job.status == JobStatus.QUEUED)
     for job_id in session.exec(waiting).all():
         fail_waiting(session, job_id=job_id)

@@ -1,6 +1,6 @@
-"""What a job's owner can do with it: cancel, pause, resume, retry.
+"""What a user can do with a job: cancel, pause, resume, retry.
 
-Each may be repeated: what is already so stays so.
+Each action may be repeated; a repeated one changes nothing.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from service.jobs.models import Job
 from service.jobs.rules import check_move, drop_checkpoints, get_job, move, rewind
 
 RetryFrom = Literal["newest", "best", "start"] | int
-"""Where a retry begins: at a checkpoint (`newest`, `best`, or that of a step), or anew."""
+"""Where a retry starts: from a checkpoint (`newest`, `best` or a step's), or from scratch."""
 
 
 def cancel(session: Session, job_id: str, *, now: datetime) -> Job:
-    """Cancel a job: at once while it waits, else as soon as its worker hears of it.
+    """Cancel a job: at once while it waits, else when its worker gets the command.
 
     Raises:
-        NotFound: there is no such job.
-        Conflict: it has finished otherwise.
+        NotFound: There is no such job.
+        Conflict: The job has already finished.
     """
     job = get_job(session, job_id, lock=True)
     status = JobStatus(job.status)
@@ -43,11 +43,11 @@ def cancel(session: Session, job_id: str, *, now: datetime) -> Job:
 
 
 def pause(session: Session, job_id: str, *, now: datetime) -> Job:
-    """Pause a job: at once while it waits, else when its worker has put its checkpoint away.
+    """Pause a job: at once while it waits, else when its worker has saved a checkpoint.
 
     Raises:
-        NotFound: there is no such job.
-        Conflict: it has finished, or is being cancelled.
+        NotFound: There is no such job.
+        Conflict: The job has finished or is being cancelled.
     """
     job = get_job(session, job_id, lock=True)
     status = JobStatus(job.status)
@@ -59,11 +59,11 @@ def pause(session: Session, job_id: str, *, now: datetime) -> Job:
 
 
 def resume(session: Session, job_id: str, *, now: datetime) -> Job:
-    """Put a paused job back into the queue; it goes on from its newest checkpoint.
+    """Put a paused job back into the queue; it continues from its newest checkpoint.
 
     Raises:
-        NotFound: there is no such job.
-        Conflict: it has finished, or its worker has not stopped yet.
+        NotFound: There is no such job.
+        Conflict: The job has finished, or its worker has not stopped yet.
     """
     job = get_job(session, job_id, lock=True)
     if job.status == JobStatus.PAUSING:
@@ -78,14 +78,14 @@ def resume(session: Session, job_id: str, *, now: datetime) -> Job:
 
 
 def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> Job:
-    """Run a job again that has failed or was cancelled, with its budgets full again.
+    """Run a failed or cancelled job again, with full retry budgets.
 
-    Checkpoints behind the chosen one are dropped, as what follows from it is made anew.
+    Checkpoints after the chosen one are deleted, because their steps are trained again.
 
     Raises:
-        NotFound: there is no such job.
-        Conflict: it has not ended, or has succeeded.
-        Unprocessable: it has no such checkpoint.
+        NotFound: There is no such job.
+        Conflict: The job has not ended, or has succeeded.
+        Unprocessable: The job has no such checkpoint.
     """
     job = get_job(session, job_id, lock=True)
     status = JobStatus(job.status)
@@ -103,10 +103,10 @@ def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> 
 
 
 def list_checkpoints(session: Session, job_id: str) -> Sequence[CheckpointView]:
-    """The checkpoints that a job can go on from, the newest first.
+    """Return the checkpoints that a job can continue from, newest first.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: There is no such job.
     """
     get_job(session, job_id)
     statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
@@ -124,7 +124,7 @@ def list_checkpoints(session: Session, job_id: str) -> Sequence[CheckpointView]:
 
 
 def forget_checkpoints(session: Session, *, older_than_seconds: float) -> int:
-    """Drop the checkpoints of jobs that ended so long ago and were never retried; how many jobs."""
+    """Delete checkpoints of jobs that ended this long ago; return the number of jobs."""
     oldest = read_now(session) - timedelta(seconds=older_than_seconds)
     statement = (
         select(Job.id)
@@ -144,7 +144,7 @@ _BATCH = 200
 
 
 def _choose_step(checkpoints: Sequence[CheckpointView], start: RetryFrom) -> int | None:
-    """The step to go on from; None begins anew, as `newest` does where there is none."""
+    """Return the step to continue from; None starts from scratch, like `newest` without any."""
     if start == "start" or (start == "newest" and not checkpoints):
         return None
     for checkpoint in checkpoints:

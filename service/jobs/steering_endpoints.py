@@ -1,4 +1,4 @@
-"""Steering a job over HTTP: cancel, pause, resume, retry, and what it can be retried from."""
+"""Steering a job over HTTP: cancel, pause, resume, retry, and its checkpoints."""
 
 from collections.abc import Callable
 from typing import Annotated, Any

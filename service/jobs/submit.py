@@ -1,4 +1,4 @@
-"""From what a user wrote to a queued job, or to problems that each say where and what instead."""
+"""Turns a spec into a queued job, or into problems that each say where and what to change."""
 
 import difflib
 import hashlib
@@ -36,10 +36,10 @@ from service.workers.rules import live_machines
 
 @dataclass(frozen=True)
 class Checked:
-    """A spec that can run, and what its owner should know before it does.
+    """A spec that can run, with warnings for the user.
 
     Attributes:
-        dataset: None where the task reads none.
+        dataset: The data set; None if the task uses none.
     """
 
     spec: JobSpec
@@ -49,11 +49,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class Submitted:
-    """The answer to a submission.
+    """The response to a submission.
 
     Attributes:
-        response: the job's view as JSON.
-        is_replayed: the same request was answered before.
+        response: The job's view as JSON.
+        is_replayed: Whether the same request was already answered.
     """
 
     job_id: str
@@ -65,8 +65,8 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     """Validate a spec against its task, its data set and the live workers.
 
     Raises:
-        Unprocessable: with every problem that was found.
-        Forbidden: it is a script, and the caller may run none.
+        Unprocessable: With every problem that was found.
+        Forbidden: The spec is a script, and the caller may not run scripts.
     """
     dataset = _find_dataset(session, body)
     default_task = dataset.task if dataset is not None else None
@@ -93,11 +93,11 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
 def submit(
     session: Session, settings: Settings, body: Any, *, caller: Caller, idempotency_key: str | None
 ) -> Submitted:
-    """Queue a job, once for each idempotency key.
+    """Queue a job, once per idempotency key.
 
     Raises:
-        Unprocessable: the spec cannot run, or the key was used with another body.
-        Forbidden: it is a script, and the caller may run none.
+        Unprocessable: The spec has problems, or the key was used with a different body.
+        Forbidden: The spec is a script, and the caller may not run scripts.
     """
     digest = hash_body(body)
     if idempotency_key is not None:
@@ -148,18 +148,18 @@ def submit(
 
 
 def forget_old_keys(session: Session, settings: Settings) -> None:
-    """Remove idempotency keys that nobody will repeat."""
+    """Delete idempotency keys that are too old to be repeated."""
     oldest = read_now(session) - timedelta(days=settings.idempotency_days)
     session.exec(delete(IdempotencyKey).where(col(IdempotencyKey.created_at) < oldest))
 
 
 def hash_body(body: Any) -> str:
-    """The digest of a request, the same for every spelling of the same JSON."""
+    """Return the digest of a request, the same for every formatting of the same JSON."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def default_name(subject: str, job_id: str) -> str:
-    """A name for a job that was given none: its data set's or its task's, and a few characters."""
+    """Return a default name for a job: its data set or task, and a few characters of its id."""
     stem = subject.rpartition(":")[2]
     clean = "".join(char if char.isascii() and char.isalnum() else "-" for char in stem)
     return f"{clean.strip('-')[:80] or 'job'}-{job_id[-6:]}"
@@ -178,7 +178,7 @@ def _dataset_problems(session: Session, body: Any, dataset: Dataset | None) -> l
     reference = body.get("dataset") if isinstance(body, dict) else None
     if dataset is None:
         if not isinstance(reference, str):
-            return []  # the spec's own problem says so
+            return []  # parse_spec reports this
         names = session.exec(select(Dataset.name).where(col(Dataset.deleted_at).is_(None))).all()
         near = difflib.get_close_matches(reference, set(names), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists the data sets"

@@ -1,4 +1,4 @@
-"""Jobs as the API shows them; a job is looked up far more often than it changes."""
+"""Jobs as the API shows them. Views are cached: jobs are read far more often than they change."""
 
 import threading
 from collections import OrderedDict
@@ -53,17 +53,17 @@ _SUMMARY = [
 ]
 
 Version = tuple[int, int | None]
-"""What a rendered view is kept by: the job's revision, and its position while it is queued."""
+"""Cache key of a rendered view: the job's revision, and its position while it is queued."""
 
 
 class JobViews:
-    """Answers `GET /v1/jobs/{id}`: one small query, and a rendered view kept by its revision.
+    """Answers `GET /v1/jobs/{id}` with one small query and a rendered view cached by revision.
 
-    Of a queued job it is kept by its position too, which changes without the job.
+    The cache key of a queued job includes its position, which changes without the job.
 
     Args:
-        database: read on each call, so that a view is never older than its row.
-        capacity: rendered views kept.
+        database: Database, read on each call so that a view is never older than its row.
+        capacity: Number of rendered views to keep.
     """
 
     def __init__(self, database: Database, *, capacity: int = 1024) -> None:
@@ -73,10 +73,10 @@ class JobViews:
         self._lock = threading.Lock()
 
     def get(self, job_id: str) -> bytes:
-        """A job's view as JSON.
+        """Return a job's view as JSON.
 
         Raises:
-            NotFound: there is no such job.
+            NotFound: There is no such job.
         """
         rows = self._database.execute_read(_STATE, {"job_id": job_id})
         if not rows:
@@ -106,7 +106,7 @@ class JobViews:
 
 
 def render_job(session: Session, job: Job) -> str:
-    """A job's view as JSON, read within a transaction."""
+    """Return a job's view as JSON, read within a transaction."""
     position = None
     if job.status == JobStatus.QUEUED:
         parameters = {"job_id": job.id, "priority": job.priority}
@@ -123,7 +123,7 @@ def list_summaries(
     after: str | None,
     limit: int,
 ) -> list[JobSummary]:
-    """Jobs from the newest on, beginning behind the job `after`."""
+    """Return jobs, newest first, starting after the job `after`."""
     statement = sa.select(*_SUMMARY).order_by(JOB.c.id.desc()).limit(limit)
     if statuses:
         statement = statement.where(JOB.c.status.in_(statuses))
@@ -137,19 +137,19 @@ def list_summaries(
 
 
 def summarise(row: Any) -> JobSummary:
-    """A list's row from the columns of a job."""
+    """Build a row of a job list from a job's columns."""
     facts = dict(row)
     facts["metadata"] = facts.pop("labels")
     return JobSummary(is_terminal=JobStatus(facts["status"]).is_terminal, **facts)
 
 
 def summary_of(job: Job) -> JobSummary:
-    """A list's row from a job."""
+    """Build a row of a job list from a job."""
     return summarise({column.name: getattr(job, column.name) for column in _SUMMARY})
 
 
 def _render_version(session: Session, job_id: str, position: int | None) -> tuple[Version, str]:
-    """The view with a position that was counted just now, unless the job has started meanwhile."""
+    """Render the view with a freshly counted position, unless the job has started meanwhile."""
     job = get_job(session, job_id)
     if job.status != JobStatus.QUEUED:
         position = None

@@ -20,12 +20,12 @@ router = APIRouter(
 
 
 class NewKey(BaseModel):
-    """A key to be made.
+    """A key to create.
 
     Attributes:
-        name: for people.
-        scope: `user` works with jobs and data sets, `scripts` also has programs of its own run,
-            `admin` works with keys too, `worker` runs jobs.
+        name: Name for people to recognise the key by.
+        scope: `user` for jobs and data sets, `scripts` to run scripts as well, `admin` to manage
+            keys as well, `worker` for a worker.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)

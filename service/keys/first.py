@@ -1,7 +1,7 @@
-"""The keys that a service makes for itself at its first start, in files of their owner alone.
+"""The keys that a service creates at its first start, in files only their owner can read.
 
-The local CLI finds `admin.key` and the local worker `worker.key`. A removed file is made anew with
-a new key; a key that was revoked stays revoked for as long as its file is there.
+The local CLI finds `admin.key` and the local worker `worker.key`. A deleted file is created again
+with a new key; a revoked key stays revoked as long as its file exists.
 """
 
 import os
@@ -27,30 +27,30 @@ def ensure_first_keys(
     """Make sure that each first key has its file and its row.
 
     Args:
-        database: where they are registered.
-        keys_dir: of the files.
-        worker_key_file: where workers read theirs, if not in `keys_dir`.
+        database: Database in which they are registered.
+        keys_dir: Folder of the key files.
+        worker_key_file: File from which workers read their key, if not in `keys_dir`.
 
     Raises:
-        ValueError: a file holds something else than a key.
-        OSError: the folder cannot be written.
+        ValueError: A file does not contain a key.
+        OSError: The folder cannot be written.
     """
     keys_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, scope in FIRST_KEYS.items():
         path = keys_dir / f"{name}.key"
         if name == "worker" and worker_key_file is not None:
             path = worker_key_file
-        # The file comes first: after a crash in between, its key only has to be registered.
+        # The file is written first: after a crash in between, only its key must be registered.
         create_private(path, f"{make_secret(new_id('key'))}\n")
         register = partial(_register, secret=path.read_text().strip(), name=name, scope=scope)
         database.write(register)
 
 
 def create_private(path: Path, text: str) -> bool:
-    """Write a file that only its owner may read, whole or not at all; False if it is there.
+    """Write a file that only its owner may read, atomically; return False if it exists.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     if path.exists():
         return False

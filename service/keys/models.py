@@ -11,8 +11,8 @@ class ApiKey(SQLModel, table=True):
     """An API key without its secret.
 
     Attributes:
-        secret_sha256: of the whole key; enough for 256 random bits.
-        scope: a `service.keys.caller.KeyScope`.
+        secret_sha256: Digest of the whole key.
+        scope: A `service.keys.caller.KeyScope`.
     """
 
     __tablename__ = "api_key"

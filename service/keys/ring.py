@@ -1,4 +1,4 @@
-"""Whose key it is, remembered for a few seconds."""
+"""Finds the caller of a key, and caches it for a few seconds."""
 
 import hmac
 import threading
@@ -16,7 +16,7 @@ from service.keys.models import ApiKey
 from service.keys.secret import hash_secret, parse_key_id
 
 CACHE_SECONDS = 5.0
-"""How long a key may go on working after another service process has revoked it."""
+"""How long a key may keep working after another service process has revoked it."""
 _CAPACITY = 10_000
 
 _BY_ID = sa.select(col(ApiKey.secret_sha256), col(ApiKey.scope)).where(
@@ -28,8 +28,8 @@ class KeyRing:
     """Checks keys.
 
     Args:
-        database: where their hashes are.
-        clock: monotonic seconds.
+        database: Database with the hashes of the keys.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,15 +39,15 @@ class KeyRing:
         self._lock = threading.Lock()
 
     def recall(self, secret: str) -> Caller | None:
-        """The caller of a key that was checked a moment ago; never asks the database."""
+        """Return the cached caller of a recently checked key, without a database query."""
         known = self._known.get(hash_secret(secret))
         return known[1] if known is not None and known[0] > self._clock() else None
 
     def look_up(self, secret: str) -> Caller:
-        """The caller that a key belongs to.
+        """Return the caller that a key belongs to.
 
         Raises:
-            Unauthorized: it is no key of ours, or revoked.
+            Unauthorized: The key is unknown or revoked.
         """
         key_id = parse_key_id(secret)
         digest = hash_secret(secret)
@@ -62,6 +62,6 @@ class KeyRing:
         return caller
 
     def forget(self) -> None:
-        """Ask the database again from now on, as a key was revoked."""
+        """Empty the cache because a key was revoked."""
         with self._lock:
             self._known.clear()

@@ -1,4 +1,4 @@
-"""Making, listing and revoking keys."""
+"""Creates, lists and revokes keys."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ from service.keys.secret import hash_secret, make_secret, parse_key_id
 
 
 def create_key(session: Session, *, name: str, scope: KeyScope) -> CreatedKey:
-    """Make a key; its secret is in the answer and nowhere else."""
+    """Create a key; only the returned object has its secret."""
     secret = make_secret(new_id("key"))
     key = add_key(session, secret, name=name, scope=scope)
     return CreatedKey(**key_view(key).model_dump(), secret=secret)
 
 
 def add_key(session: Session, secret: str, *, name: str, scope: KeyScope) -> ApiKey:
-    """Let a secret be a key; its hash is kept."""
+    """Register a secret as a key; only its hash is stored."""
     key_id = parse_key_id(secret)
     if key_id is None:
         raise ValueError("the text is not a key")
@@ -37,7 +37,7 @@ def add_key(session: Session, secret: str, *, name: str, scope: KeyScope) -> Api
 
 
 def list_keys(session: Session, *, after: str | None, limit: int) -> Sequence[ApiKey]:
-    """Keys, the newest first, with revoked ones."""
+    """Return keys, including revoked ones, newest first."""
     statement = select(ApiKey)
     if after is not None:
         statement = statement.where(ApiKey.id < after)
@@ -45,10 +45,10 @@ def list_keys(session: Session, *, after: str | None, limit: int) -> Sequence[Ap
 
 
 def revoke_key(session: Session, key_id: str) -> None:
-    """Make a key useless; revoking it again changes nothing.
+    """Revoke a key; revoking it again changes nothing.
 
     Raises:
-        NotFound: there is no such key.
+        NotFound: There is no such key.
     """
     key = session.get(ApiKey, key_id)
     if key is None:
@@ -59,7 +59,7 @@ def revoke_key(session: Session, key_id: str) -> None:
 
 
 def key_view(key: ApiKey) -> KeyView:
-    """A key as the API shows it."""
+    """Return a key as the API shows it."""
     return KeyView(
         id=key.id,
         name=key.name,

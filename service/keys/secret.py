@@ -1,7 +1,7 @@
 """The text of a key: `rk_<id>_<256 random bits>_<CRC-32>`.
 
-The prefix and the checksum let scanners of leaked secrets know one when they see it, and let a
-mistyped key be refused without asking the database.
+The prefix and the checksum let scanners for leaked secrets recognise a key, and let the service
+refuse a mistyped key without a database query.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ _SECRET = re.compile(r"rk_([0-9a-z]{22})_[0-9A-Za-z]{43}_([0-9a-f]{8})", re.ASCI
 
 
 def make_secret(key_id: str) -> str:
-    """A new secret for a key of this id."""
+    """Return a new secret for a key of this id."""
     random = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_CHARS))
     text = f"rk_{key_id.removeprefix('key_')}_{random}"
     return f"{text}_{_checksum(text)}"
 
 
 def parse_key_id(secret: str) -> str | None:
-    """The id in a key's text; None when that is not the text of any key."""
+    """Return the id in a key's text; None if the text is not a key."""
     match = _SECRET.fullmatch(secret)
     if match is None or _checksum(secret[:-9]) != match[2]:
         return None
@@ -31,7 +31,7 @@ def parse_key_id(secret: str) -> str | None:
 
 
 def hash_secret(secret: str) -> str:
-    """What is stored of a key. A plain digest: 256 random bits cannot be guessed at any speed."""
+    """Return a key's hash: a plain digest suffices, as 256 random bits cannot be guessed."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

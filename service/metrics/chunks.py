@@ -1,4 +1,4 @@
-"""Series as packed float64 pairs: a million points as rows take ten times as long to read."""
+"""Series as packed float64 pairs; a million points as rows would take ten times longer to read."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ def append_points(
     points: Sequence[tuple[int, float]],
     table: type[Chunk] = MetricChunk,
 ) -> None:
-    """Add points to a series of an attempt; steps that it has already are left out."""
+    """Add points to a series of an attempt; points of steps it already has are skipped."""
     append_series(session, {name: points}, job_id=job_id, attempt_id=attempt_id, table=table)
 
 
@@ -34,7 +34,7 @@ def append_series(
     attempt_id: str,
     table: type[Chunk] = MetricChunk,
 ) -> None:
-    """Add points to many series of an attempt at once, with a few statements for all of them."""
+    """Add points to many series of an attempt with a few statements."""
     if not series:
         return
     last = _last_chunks(session, table, attempt_id, list(series))
@@ -62,7 +62,7 @@ def append_series(
 
 
 def drop_points(session: Session, attempt_id: str, *, after_step: int) -> None:
-    """Forget what an attempt told of later steps, which it makes again."""
+    """Delete an attempt's points of later steps, which it will make again."""
     later = select(MetricChunk).where(
         MetricChunk.attempt_id == attempt_id, MetricChunk.last_step > after_step
     )
@@ -86,7 +86,7 @@ def load_points(
     after_step: int | None,
     table: sa.Table = METRIC_CHUNK,
 ) -> dict[str, dict[str, Points]]:
-    """The points of a job's series: by name, then by attempt."""
+    """Return the points of a job's series by name, then by attempt."""
     statement = (
         sa.select(table.c.name, table.c.attempt_id, table.c.points)
         .where(table.c.job_id == job_id)
@@ -108,7 +108,7 @@ def load_points(
 def find_begun(
     session: Session, job_id: str, *, names: Sequence[str], step: int
 ) -> set[tuple[str, str]]:
-    """Series, by name and attempt, that began at a step or before, by chunks that ended there."""
+    """Return the series, as (name, attempt id), with a chunk that ends at or before a step."""
     chunk = METRIC_CHUNK.c
     statement = sa.select(chunk.name, chunk.attempt_id).distinct()
     statement = statement.where(chunk.job_id == job_id, chunk.last_step <= step)
@@ -131,7 +131,7 @@ def _last_chunks(
 
 
 def _fill(chunk: Chunk, new: Points) -> Points:
-    """Put points into the room that a chunk has left; those that found none."""
+    """Fill the free room of a chunk with points; return the points that did not fit."""
     fitting = new[: max(0, type(chunk).capacity - chunk.num_points)]
     if len(fitting):
         chunk.points += fitting.tobytes()

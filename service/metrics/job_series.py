@@ -1,4 +1,4 @@
-"""All series of a job as one JSON document."""
+"""Renders all series of a job as one JSON document."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ def render_job_series(
     after_step: int | None,
     max_points: int,
 ) -> str:
-    """`{"series": [...]}` with each series thinned to `max_points`; unknown names are left out.
+    """Return `{"series": [...]}`, each thinned to `max_points`; unknown names are skipped.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: There is no such job.
     """
     get_job(session, job_id)
     attempts = session.exec(
@@ -38,7 +38,7 @@ def render_job_series(
     for name, by_attempt in sorted(loaded.items()):
         parts: list[tuple[Points, int | None]] = []
         for id_, step in attempts:
-            if (name, id_) in begun:  # what earlier ones told behind that was made again
+            if (name, id_) in begun:  # it repeated the later steps of earlier attempts
                 parts.clear()
             if id_ in by_attempt:
                 parts.append((by_attempt[id_], step))
@@ -57,10 +57,10 @@ def render_job_telemetry(
     after_ms: int | None,
     max_points: int,
 ) -> str:
-    """The same of a job's telemetry, over time.
+    """Return the same document for a job's telemetry, over time.
 
     Raises:
-        NotFound: there is no such job.
+        NotFound: There is no such job.
     """
     get_job(session, job_id)
     attempts = session.exec(

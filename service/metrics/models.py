@@ -7,12 +7,12 @@ from sqlmodel import Field, SQLModel
 
 
 class Chunk(SQLModel):
-    """A run of points of one series of one attempt.
+    """Consecutive points of one series of one attempt.
 
     Attributes:
-        capacity: points of a full chunk; what a report may have to write again.
-        number: place in the series; only the last chunk still grows.
-        last_step: place of the last point: a step, or milliseconds since 1970.
+        capacity: Points in a full chunk; a report may have to rewrite this many.
+        number: Position in the series; only the last chunk grows.
+        last_step: Step (or milliseconds since 1970) of the last point.
         points: little-endian float64 pairs (place, value), in rising places.
     """
 
@@ -28,18 +28,18 @@ class Chunk(SQLModel):
 
 
 class MetricChunk(Chunk, table=True):
-    """Points of a metric, over the optimiser's steps."""
+    """Points of a metric over the optimiser's steps."""
 
     __tablename__ = "metric_chunk"
-    # In the order in which a job's series are read, so that no blob goes through a sort.
+    # The order in which a job's series are read, so that the blobs are never sorted.
     __table_args__ = (sa.Index("ix_metric_chunk_series", "job_id", "name", "attempt_id", "number"),)
     capacity: ClassVar[int] = 8192  # 128 KiB
 
 
 class TelemetryChunk(Chunk, table=True):
-    """Points of a sensor, over time.
+    """Points of a sensor over time.
 
-    Its chunks are small: a report carries a few points of each of many series.
+    The chunks are small because a report has few points for each of many series.
     """
 
     __tablename__ = "telemetry_chunk"

@@ -1,4 +1,4 @@
-"""A job's series for display: its attempts joined to one curve, thinned without hiding extremes."""
+"""Prepares series for display: joins a job's attempts to one curve and thins it."""
 
 import json
 from collections.abc import Sequence
@@ -12,13 +12,12 @@ from service.metrics.chunks import Points
 
 
 def join_attempts(attempts: Sequence[tuple[Points, int | None]]) -> Points:
-    """One curve of a job from its attempts.
+    """Join the points of a job's attempts to one curve.
 
     Args:
-        attempts: the points of each attempt in the order in which they ran, and the step that it
-            resumed from. What an earlier attempt did beyond that step was lost and done again; so
-            was what it did beyond the first point of the next one, as a script may go back further
-            than its newest checkpoint.
+        attempts: Points of each attempt and the step it resumed from, in order. Points of earlier
+            attempts after that step were repeated and are dropped. So are those after the
+            attempt's first point, because a script may go back further than its newest checkpoint.
     """
     curve = np.empty((0, 2))
     for points, resumed_from_step in attempts:
@@ -31,10 +30,10 @@ def join_attempts(attempts: Sequence[tuple[Points, int | None]]) -> Points:
 
 
 def join_times(attempts: Sequence[Points]) -> Points:
-    """One curve over time from a job's attempts, in the order in which they ran.
+    """Join the points of a job's attempts to one curve over time, in the order they ran.
 
-    A clock that was put back between two of them must not bend the curve backwards: what an earlier
-    attempt has beyond the beginning of the next one goes.
+    If a clock was set back between two attempts, the curve must not run backwards: an earlier
+    attempt's points after the start of the next one are dropped.
     """
     curve = np.empty((0, 2))
     for points in attempts:
@@ -44,10 +43,10 @@ def join_times(attempts: Sequence[Points]) -> Points:
 
 
 def thin(points: Points, *, max_points: int) -> Points:
-    """At most `max_points` points that look like all of them: first, last, extremes, big bends."""
+    """Return at most `max_points` points that keep the shape: first, last, extremes, bends."""
     if len(points) <= max_points:
         return points
-    # The steps are left out: they rise evenly enough, and a million of them cost as much again.
+    # The steps are not passed: they rise evenly enough, and passing them doubles the time.
     values = np.ascontiguousarray(points[:, 1])
     downsampler: Any = MinMaxLTTBDownsampler
     if not np.isfinite(values.sum()):
@@ -58,13 +57,13 @@ def thin(points: Points, *, max_points: int) -> Points:
 
 
 def render_series(name: str, points: Points, *, max_points: int, places: str = "steps") -> str:
-    """A `redkiln.views.metrics.Series` as JSON; what is not finite becomes null.
+    """Render a `redkiln.views.metrics.Series` as JSON; values that are not finite become null.
 
     Args:
-        name: of the series.
-        points: all of them.
-        max_points: that are shown.
-        places: what the first of each pair is called (`at_ms` of a `TelemetrySeries`).
+        name: Name of the series.
+        points: All points of the series.
+        max_points: Maximum number of points to show.
+        places: Name of the first coordinate (`at_ms` for a `TelemetrySeries`).
     """
     shown = thin(points, max_points=max_points)
     values = [value if np.isfinite(value) else None for value in shown[:, 1].tolist()]

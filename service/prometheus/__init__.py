@@ -1,1 +1,1 @@
-"""What monitoring scrapes: requests, the queue, workers, GPUs, storage."""
+"""Metrics for Prometheus: requests, the queue, workers, GPUs, storage."""

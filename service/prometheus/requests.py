@@ -1,4 +1,4 @@
-"""Counts and times requests by their route, never by their path: a path names a job."""
+"""Counts and times requests by route, not by path, because paths contain ids."""
 
 import time
 
@@ -7,12 +7,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNMATCHED = "unmatched"
-"""Route of what no endpoint answers."""
+"""Route label of requests that match no endpoint."""
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class RequestMeter:
-    """Requests so far."""
+    """Counters of the requests so far."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -30,14 +30,14 @@ class RequestMeter:
         )
 
     def note(self, method: str, route: str, *, status: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count a response."""
         method = method if method in METHODS else "other"
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route).observe(seconds)
 
 
 class MeterMiddleware:
-    """Notes each answer when it begins."""
+    """Counts each response when it starts."""
 
     def __init__(self, app: ASGIApp, meter: RequestMeter) -> None:
         self._app = app
@@ -48,11 +48,11 @@ class MeterMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        started_at = time.perf_counter()
 
         async def send_and_note(message: Message) -> None:
             if message["type"] == "http.response.start":
-                seconds = time.perf_counter() - began
+                seconds = time.perf_counter() - started_at
                 route = getattr(scope.get("route"), "path", UNMATCHED)
                 self._meter.note(scope["method"], route, status=message["status"], seconds=seconds)
             await send(message)

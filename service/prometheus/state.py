@@ -1,4 +1,4 @@
-"""What the service is in the middle of, as gauges: read from the database when it is scraped."""
+"""Gauges of the service's state, read from the database when Prometheus scrapes them."""
 
 import shutil
 import threading
@@ -29,9 +29,9 @@ from service.workers.rules import live_seconds
 
 STATE_SECONDS = 5.0
 STORAGE_SECONDS = 60.0
-"""Whoever scrapes more often gets the same again: what is stored is summed over all rows."""
+"""Age up to which the storage gauges are reused, because they are sums over all rows."""
 
-# Ids rise with time, and this index has them in order.
+# Ids rise with time, and an index has them in order.
 _OLDEST = (
     sa.select(JOB.c.created_at).where(JOB.c.status == JobStatus.QUEUED).order_by(JOB.c.id).limit(1)
 )
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Cached(Generic[T]):
-    """A value that is made anew when it is older than some seconds."""
+    """A value that is computed again when it is older than some seconds."""
 
     def __init__(
         self, make: Callable[[], T], *, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -52,7 +52,7 @@ class Cached(Generic[T]):
         self._made: tuple[float, T] | None = None
 
     def get(self) -> T:
-        """The value; whoever comes while it is made waits for it."""
+        """Return the value; callers wait while it is being computed."""
         with self._lock:
             now = self._clock()
             if self._made is None or now - self._made[0] >= self._seconds:
@@ -61,7 +61,7 @@ class Cached(Generic[T]):
 
 
 class StateCollector(Collector):
-    """Jobs, queue, workers, GPUs and storage; nothing of them while the database is away."""
+    """Gauges of jobs, queue, workers, GPUs and storage; none while the database is away."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -69,7 +69,7 @@ class StateCollector(Collector):
         self._storage = Cached(self._read_storage, seconds=STORAGE_SECONDS)
 
     def collect(self) -> Iterator[Metric]:
-        """All gauges."""
+        """Yield all gauges."""
         yield _family("redkiln_info", "Release of the service.", "version", {__version__: 1})
         is_up = self._services.doorbell.state == "up"
         yield GaugeMetricFamily("redkiln_broker_up", "1 while the broker responds.", is_up)
@@ -103,7 +103,7 @@ class StateCollector(Collector):
 
 
 def queue_gauges(session: Session) -> list[Metric]:
-    """Jobs by status, and how long the oldest queued one has waited."""
+    """Return the number of jobs by status, and how long the oldest queued one has waited."""
     counted = session.execute(sa.select(JOB.c.status, sa.func.count()).group_by(JOB.c.status))
     counts = dict.fromkeys(map(str, JobStatus), 0)
     counts.update((status, number) for status, number in counted)
@@ -120,7 +120,7 @@ def queue_gauges(session: Session) -> list[Metric]:
 
 
 def worker_gauge(session: Session, *, away_seconds: float) -> Metric:
-    """Workers that are heard of, and that are not."""
+    """Return the number of workers that are live and away."""
     oldest = read_now(session) - timedelta(seconds=away_seconds)
     is_live = sa.case((WORKER.c.last_seen_at >= oldest, "live"), else_="away")
     rows = session.execute(sa.select(is_live, sa.func.count()).group_by(is_live))
@@ -135,7 +135,7 @@ def worker_gauge(session: Session, *, away_seconds: float) -> Metric:
 
 
 def gpu_gauges(gpus: list[WorkerGpu]) -> list[Metric]:
-    """The gauges of the live workers' GPUs; telemetry that is too old is not there."""
+    """Return the gauges of the live workers' GPUs, without telemetry that is too old."""
     families = {
         name: GaugeMetricFamily(name, text, labels=["worker", "host", "gpu", *LABELS.get(name, ())])
         for name, text in GPU_GAUGES.items()
@@ -150,7 +150,7 @@ def gpu_gauges(gpus: list[WorkerGpu]) -> list[Metric]:
 
 
 def storage_gauge(session: Session) -> Metric:
-    """Sizes of what is kept, as it was sent: equal bytes are stored once and counted each time."""
+    """Return stored bytes by kind; equal bytes are stored once but counted each time."""
     kept = {
         "artifacts": sa.select(sa.func.sum(Artifact.size_bytes)),
         "checkpoints": sa.select(sa.func.sum(Checkpoint.size_bytes)),

@@ -1,4 +1,4 @@
-"""Where bytes are kept: put, open, stat, delete, by sha256, over a local folder or an S3 store."""
+"""Storage of bytes by sha256 (put, open, stat, delete), in a local folder or an S3 store."""
 
 from obstore.store import from_url
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def build_storage(settings: Settings) -> Storage:
-    """The storage that the settings ask for."""
+    """Build the configured storage."""
     staging_dir = settings.state_dir / "staging"
     if settings.storage_url is not None:
         store = from_url(settings.storage_url)

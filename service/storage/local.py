@@ -1,4 +1,4 @@
-"""Blobs as files of a local folder."""
+"""Blobs as files in a local folder."""
 
 import os
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ class LocalStorage(Storage):
         blobs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def stat(self, sha256: str) -> Stored | None:
-        """A blob's size, or None when there is no such blob."""
+        """Return a blob's size, or None if there is no such blob."""
         path = self.local_path(sha256)
         return None if path is None else Stored(sha256, path.stat().st_size)
 
     def open(self, sha256: str, *, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes of a blob; see `Storage.open`."""
+        """Return the bytes of a blob; see `Storage.open`."""
         try:
             fd = os.open(self._path(sha256), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -31,18 +31,18 @@ class LocalStorage(Storage):
         return _read(fd, start, end)
 
     def delete(self, sha256: str) -> None:
-        """Remove a blob; nothing happens when there is none."""
+        """Delete a blob if it exists."""
         self._path(sha256).unlink(missing_ok=True)
 
     def list_blobs(self) -> Iterator[ListedBlob]:
-        """Every blob, in no order."""
+        """Yield every blob, in no particular order."""
         for path in self._blobs_dir.glob("??/*"):
-            with suppress(FileNotFoundError):  # deleted meanwhile
+            with suppress(FileNotFoundError):  # deleted in the meantime
                 if SHA256.fullmatch(path.name):
                     yield ListedBlob(path.name, path.stat().st_mtime)
 
     def local_path(self, sha256: str) -> Path | None:
-        """The file of a blob, or None when there is no such blob."""
+        """Return the path of a blob's file, or None if there is no such blob."""
         if not SHA256.fullmatch(sha256):
             return None
         path = self._path(sha256)
@@ -53,7 +53,7 @@ class LocalStorage(Storage):
         if not path.parent.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
             _sync_dir(self._blobs_dir)
-        # Also over an equal blob: it renews the age, and heals a damaged file.
+        # Replace even an equal blob: this renews its age and repairs a damaged file.
         staged.path.replace(path)
         _sync_dir(path.parent)
 

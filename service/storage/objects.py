@@ -14,7 +14,7 @@ class ObjectStorage(Storage):
     """Blobs as objects `blobs/<first 2>/<sha256>` of an S3-compatible store.
 
     Args:
-        store: an `obstore` store; bucket, prefix and credentials are its own.
+        store: An `obstore` store, which knows bucket, prefix and credentials.
     """
 
     def __init__(self, store: Any, staging_dir: Path, *, min_free_bytes: int = 0) -> None:
@@ -22,7 +22,7 @@ class ObjectStorage(Storage):
         self._store = store
 
     def stat(self, sha256: str) -> Stored | None:
-        """A blob's size, or None when there is no such blob."""
+        """Return a blob's size, or None if there is no such blob."""
         if not SHA256.fullmatch(sha256):
             return None
         try:
@@ -31,7 +31,7 @@ class ObjectStorage(Storage):
             return None
 
     def open(self, sha256: str, *, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes of a blob; see `Storage.open`."""
+        """Return the bytes of a blob; see `Storage.open`."""
         stored = self.stat(sha256)
         if stored is None:
             raise gone(sha256)
@@ -42,20 +42,20 @@ class ObjectStorage(Storage):
         return (bytes(chunk) for chunk in result.stream(min_chunk_size=CHUNK_BYTES))
 
     def delete(self, sha256: str) -> None:
-        """Remove a blob; nothing happens when there is none."""
+        """Delete a blob if it exists."""
         if self.stat(sha256) is not None:
             obstore.delete(self._store, _key(sha256))
 
     def list_blobs(self) -> Iterator[ListedBlob]:
-        """Every blob, in no order."""
+        """Yield every blob, in no particular order."""
         for page in obstore.list(self._store, prefix="blobs"):
             for item in page:
                 name = item["path"].rpartition("/")[2]
                 if SHA256.fullmatch(name):
                     yield ListedBlob(name, item["last_modified"].timestamp())
 
-    def local_path(self, sha256: str) -> Path | None:  # noqa: ARG002  of the seam
-        """None: objects are no files of this machine."""
+    def local_path(self, sha256: str) -> Path | None:  # noqa: ARG002  required by Storage
+        """Return None: objects are not local files."""
         return None
 
     def _keep(self, staged: Staged, sha256: str) -> None:

@@ -1,8 +1,8 @@
-"""The seam: what every backend does, and how bytes come in whatever the backend is.
+"""The interface of every storage backend, and how all of them receive bytes.
 
-Whatever comes in is written to the local staging folder first and hashed on the way; only when all
-of it is there, is within its limit and hashes to what was announced does it get its final name.
-What fails half-way leaves nothing behind, and a crash leaves only a staging file, which is swept.
+Received bytes are first written to the local staging folder and hashed on the way. The file gets
+its final name only when it is complete, within its limit and has the announced digest. A failed
+upload leaves nothing behind; a crash leaves only a staging file, which housekeeping removes.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 @dataclass(frozen=True)
 class Stored:
-    """A blob that is safely in the storage."""
+    """A blob that is safely stored."""
 
     sha256: str
     size_bytes: int
@@ -39,18 +39,18 @@ class Stored:
 
 @dataclass(frozen=True)
 class ListedBlob:
-    """A blob and when it was last put (seconds since 1970)."""
+    """A blob and the time of its last `put` (seconds since 1970)."""
 
     sha256: str
     modified_at: float
 
 
 class Storage(ABC):
-    """Blobs by sha256. Putting one again refreshes its age, which protects it from removal.
+    """Blobs by sha256. Storing one again renews its age, which protects it from deletion.
 
     Args:
-        staging_dir: local folder for what is not complete yet; made when missing.
-        min_free_bytes: below this much free disk nothing is accepted.
+        staging_dir: Local folder for incomplete uploads; created if missing.
+        min_free_bytes: Free bytes of disk below which nothing is accepted.
     """
 
     def __init__(self, staging_dir: Path, *, min_free_bytes: int = 0) -> None:
@@ -64,14 +64,14 @@ class Storage(ABC):
         """Store bytes.
 
         Args:
-            chunks: the content.
-            sha256: what it must hash to, if that is known.
-            limit: most bytes accepted.
+            chunks: The content in pieces.
+            sha256: Expected digest, if it is known.
+            limit: Maximum number of bytes.
 
         Raises:
-            DigestMismatch: it hashes to something else.
-            TooLarge: it is over `limit`.
-            StorageFull: the disk is full.
+            DigestMismatch: The content has another digest.
+            TooLarge: The content has more than `limit` bytes.
+            StorageFull: The disk is full.
         """
         with _disk_errors():
             staged = self._stage(limit)
@@ -83,7 +83,7 @@ class Storage(ABC):
                 staged.discard()
 
     def put_file(self, path: Path) -> Stored:
-        """Store a copy of a local file; raises as `put`."""
+        """Store a copy of a local file; raises the same errors as `put`."""
         with path.open("rb") as file:
             return self.put(iter(lambda: file.read(CHUNK_BYTES), b""))
 
@@ -94,10 +94,10 @@ class Storage(ABC):
         sha256: str | None = None,
         limit: int | None = None,
     ) -> Stored:
-        """Store a request's body while it comes in; raises as `put`.
+        """Store a request's body while it arrives; raises the same errors as `put`.
 
-        Hashing and writing run in a thread while the next piece is received. When the client goes
-        away or the task is cancelled nothing is left.
+        A thread hashes and writes one piece while the next one is received. If the client
+        disconnects or the task is cancelled, nothing is left behind.
         """
         work: asyncio.Future[Any] | None = None
         with _disk_errors():
@@ -116,11 +116,11 @@ class Storage(ABC):
                 await asyncio.shield(_release(staged, work))
 
     def sweep_staging(self, *, older_than_seconds: float = 0.0) -> int:
-        """Remove what interrupted uploads left in the staging folder; the number of entries."""
+        """Remove leftovers of interrupted uploads; return their number."""
         limit = time.time() - older_than_seconds
         num_removed = 0
         for path in self.staging_dir.iterdir():
-            with suppress(FileNotFoundError):  # an upload that just ended
+            with suppress(FileNotFoundError):  # its upload has just ended
                 if path.lstat().st_mtime > limit:
                     continue
                 if path.is_dir() and not path.is_symlink():
@@ -132,35 +132,35 @@ class Storage(ABC):
 
     @abstractmethod
     def stat(self, sha256: str) -> Stored | None:
-        """A blob's size, or None when there is no such blob."""
+        """Return a blob's size, or None if there is no such blob."""
 
     @abstractmethod
     def open(self, sha256: str, *, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes of a blob from `start` up to, not including, `end`.
+        """Return the bytes of a blob from `start` to `end` (exclusive).
 
         Raises:
-            Gone: there is no such blob any more.
+            Gone: The blob has been deleted.
         """
 
     @abstractmethod
     def delete(self, sha256: str) -> None:
-        """Remove a blob; nothing happens when there is none."""
+        """Delete a blob if it exists."""
 
     @abstractmethod
     def list_blobs(self) -> Iterator[ListedBlob]:
-        """Every blob, in no order."""
+        """Return every blob, in no particular order."""
 
     @abstractmethod
     def local_path(self, sha256: str) -> Path | None:
-        """The file of a blob where it is stored as one, else None."""
+        """Return the path of a blob that is stored as a local file, else None."""
 
     @contextmanager
     def local_copy(self, sha256: str) -> Iterator[Path]:
-        """A blob as a file for as long as the context lasts.
+        """Yield a blob as a file for as long as the context lasts.
 
         Raises:
-            Gone: there is no such blob any more.
-            StorageFull: there is no room for a copy.
+            Gone: The blob has been deleted.
+            StorageFull: The disk has no room for a copy.
         """
         path = self.local_path(sha256)
         if path is not None:
@@ -178,7 +178,7 @@ class Storage(ABC):
 
     @abstractmethod
     def _keep(self, staged: Staged, sha256: str) -> None:
-        """Give a complete staged file its final place."""
+        """Move a complete staged file to its final place."""
 
     def _stage(self, limit: int | None) -> Staged:
         return Staged(self.staging_dir, limit=limit, min_free_bytes=self._min_free_bytes)
@@ -195,12 +195,12 @@ class Storage(ABC):
 
 
 def gone(sha256: str) -> Gone:
-    """The error of a blob that is not there any more."""
+    """Build the error for a blob that has been deleted."""
     return Gone(f"the content {sha256} has been deleted")
 
 
 async def _gather(stream: AsyncIterable[bytes]) -> AsyncIterator[bytearray]:
-    """The pieces of a body joined to buffers worth a thread's while."""
+    """Yield the pieces of a body joined to buffers large enough to hand to a thread."""
     buffer = bytearray()
     async for piece in stream:
         buffer += piece
@@ -215,7 +215,7 @@ async def _release(staged: Staged, work: asyncio.Future[Any] | None) -> None:
     """Remove a staged file once the thread that may still write to it is done."""
     if work is not None:
         await asyncio.wait([work])
-        work.exception()  # raised to whoever awaited it; read here in case nobody did
+        work.exception()  # retrieve it, in case nobody has awaited the future
     await asyncio.to_thread(staged.discard)
 
 

@@ -1,4 +1,4 @@
-"""What is being received: a file of the staging folder, counted, hashed, and removed in the end."""
+"""A file that is being received: counted, hashed, and removed in the end."""
 
 import hashlib
 import os
@@ -9,12 +9,12 @@ from service.errors import StorageFull, TooLarge
 
 
 class Staged:
-    """A file of the staging folder, until it gets its final place.
+    """A file in the staging folder, until it is moved to its final place.
 
     Args:
-        folder: the staging folder.
-        limit: most bytes accepted.
-        min_free_bytes: free disk that must be left.
+        folder: The staging folder.
+        limit: Maximum number of bytes.
+        min_free_bytes: Free bytes of disk that must remain.
     """
 
     def __init__(self, folder: Path, *, limit: int | None, min_free_bytes: int) -> None:
@@ -32,8 +32,8 @@ class Staged:
         """Append bytes.
 
         Raises:
-            TooLarge: they are more than the limit.
-            StorageFull: the disk is full.
+            TooLarge: The file would be larger than the limit.
+            StorageFull: The disk is full.
         """
         self.size_bytes += len(data)
         if self._limit is not None and self.size_bytes > self._limit:
@@ -45,14 +45,14 @@ class Staged:
             view = view[os.write(self._fd, view) :]
 
     def close(self) -> str:
-        """Make the bytes durable; their sha256."""
+        """Make the bytes durable; return their sha256."""
         os.fsync(self._fd)
         os.close(self._fd)
         self._is_open = False
         return self._digest.hexdigest()
 
     def discard(self) -> None:
-        """Close and remove the file, if it is still there."""
+        """Close and delete the file if it still exists."""
         if self._is_open:
             os.close(self._fd)
             self._is_open = False
@@ -64,10 +64,10 @@ class Staged:
 
 
 def require_free(folder: Path, num_bytes: int) -> None:
-    """Make sure that a disk has room.
+    """Check that a disk has room.
 
     Raises:
-        StorageFull: it has less than `num_bytes` left.
+        StorageFull: The disk has less than `num_bytes` free.
     """
     status = os.statvfs(folder)
     free_bytes = status.f_bavail * status.f_frsize

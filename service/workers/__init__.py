@@ -1,1 +1,1 @@
-"""Workers: who says hello, who is heard of, and who is given which job."""
+"""Workers: registration, signs of life, and which jobs they can run."""

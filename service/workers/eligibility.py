@@ -1,4 +1,4 @@
-"""Which job may run where: the same reading of `resources` at submission and at a claim."""
+"""Decides which job may run where, by the same rules at submission and at a claim."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,17 +9,16 @@ from redkiln.spec.job_spec import Resources
 from redkiln.tasks import SpecProblem
 
 HOLD_BACK_SECONDS = 60.0
-"""How long a job of several GPUs lets younger ones pass it."""
+"""How long younger jobs may overtake a job that needs several GPUs."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a live worker has.
+    """The GPUs of a live worker.
 
     Attributes:
-        arches: of its GPUs that are usable, or soon will be, an entry each; None for one that
-            torch does not name.
-        exclusions: why it trains on no more than these, a sentence for each further GPU.
+        arches: Architecture of each GPU that is usable now or soon; None if torch does not name it.
+        exclusions: One sentence for each other GPU, why it is not used.
     """
 
     arches: tuple[str | None, ...] = ()
@@ -32,12 +31,12 @@ class Machine:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether torch sees a GPU there, usable or not: a broken GPU is none to replace."""
+        """Whether torch sees a GPU, usable or not: a CPU does not replace a broken GPU."""
         return bool(self.arches or self.exclusions)
 
 
 def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProblem | None:
-    """Why none of the live workers could ever run a job, if so; None without any."""
+    """Return why no live worker can ever run a job; None if one can, or if there is no worker."""
     with_gpu = [machine for machine in machines if machine.num_gpus]
     if not machines or resources.device == "cpu":
         return None
@@ -69,9 +68,9 @@ def _explain_no_gpu(machines: Sequence[Machine]) -> str:
 
 
 def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:
-    """The values of `resources.device` that free slots may take.
+    """Return the values of `resources.device` that free slots may take.
 
-    `any` means a CPU only where no live worker has a GPU at all, never because one is busy.
+    `any` means a CPU only if no live worker has a GPU at all, never because GPUs are busy.
     """
     devices: set[str] = set()
     if "gpu" in slots:
@@ -84,33 +83,33 @@ def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:
 def fits(
     resources: Mapping[str, Any], *, slots: Sequence[str], arches: Sequence[str | None]
 ) -> bool:
-    """Whether free slots have the GPUs that a job asks for; a CPU has none and needs none.
+    """Return whether free slots have the GPUs that a job needs; a CPU job needs none.
 
     Args:
-        resources: of the job's spec, as JSON.
-        slots: kinds of the free slots.
-        arches: of their GPUs, an entry each.
+        resources: `resources` of the job's spec, as JSON.
+        slots: Kinds of the free slots: `gpu` or `cpu`.
+        arches: Architecture of each free GPU.
     """
     device = resources["device"]
     if device == "cpu":
         return True
     if "gpu" not in slots:
         return bool(device == "any")
-    # A spec from before this field asks for one.
+    # A spec older than the field `gpus` asks for one.
     return bool(most_alike(arches, resources["arch"]) >= resources.get("gpus", 1))
 
 
 def holds_back(
     resources: Mapping[str, Any], *, waited_seconds: float, usable: Sequence[str | None]
 ) -> bool:
-    """Whether a worker gets no younger job before this one, which does not fit just now.
+    """Return whether a worker must not get younger jobs before this one, which does not fit yet.
 
-    The GPUs of a job of several would never be free together if each was given away when it is.
+    If each GPU were given away as soon as it is free, a job could never get several together.
 
     Args:
-        resources: of the job's spec, as JSON.
-        waited_seconds: since the job was submitted.
-        usable: architectures of the worker's GPUs, busy ones too, an entry each.
+        resources: `resources` of the job's spec, as JSON.
+        waited_seconds: Seconds since the job was submitted.
+        usable: Architecture of each of the worker's GPUs, including busy ones.
     """
     gpus = resources.get("gpus", 1)
     is_due = gpus > 1 and waited_seconds >= HOLD_BACK_SECONDS
@@ -118,6 +117,6 @@ def holds_back(
 
 
 def most_alike(arches: Iterable[str | None], wanted: Sequence[str]) -> int:
-    """GPUs of one architecture, of those that are wanted: what one job can be given."""
+    """Return GPUs of one architecture, of those that are wanted: what one job can be given."""
     counts = Counter(arch for arch in arches if not wanted or arch in wanted)
     return max(counts.values(), default=0)

@@ -1,4 +1,4 @@
-"""The tables of workers: who they are, and what their hardware does now."""
+"""The tables of workers and of their current hardware status."""
 
 from datetime import datetime
 from typing import Any
@@ -10,10 +10,10 @@ from service.database import UtcDateTime
 
 
 class Worker(SQLModel, table=True):
-    """A worker that has said hello.
+    """A worker that has registered.
 
     Attributes:
-        boot_id: of its newest process; claims of older ones are refused.
+        boot_id: Boot id of its newest process; claims of older ones are refused.
         gpus: `redkiln.views.worker.GpuView` of each.
     """
 
@@ -34,18 +34,18 @@ WORKER: sa.Table = Worker.__table__  # type: ignore[attr-defined]
 
 
 class WorkerStatus(SQLModel, table=True):
-    """The newest thing that a worker told of its hardware; it has no history.
+    """The newest status of a worker's hardware, without history.
 
-    It lies beside the worker because it is written every few seconds, and is large.
+    It has its own table because it is large and written every few seconds.
 
     Attributes:
-        boot_id: of the process that told it; another one's counts for nothing.
-        seq: of the newest message.
-        at: when that was taken in.
+        boot_id: Boot id of the process that sent it; a status of another process is ignored.
+        seq: Number of the newest message.
+        at: Time at which the service received it.
         gpus: `redkiln.views.hardware.GpuState` of each.
-        exclusions: by key, why a GPU is not trained on: all that a claim reads.
-        sampling_seconds: what reading all its sensors took.
-        doctor: the last `redkiln.views.hardware.DoctorReport`.
+        exclusions: By GPU key, why a GPU is not used; the only part that a claim reads.
+        sampling_seconds: Seconds that reading all sensors took.
+        doctor: The last `redkiln.views.hardware.DoctorReport`.
     """
 
     __tablename__ = "worker_status"

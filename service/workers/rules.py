@@ -1,4 +1,4 @@
-"""Who works here: hello, signs of life, and which machines are live."""
+"""Registers workers, and tells which are live and what GPUs they have."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ log = structlog.get_logger(__name__)
 SAME_BOOT = sa.and_(
     col(WorkerStatus.worker_id) == col(Worker.id), col(WorkerStatus.boot_id) == col(Worker.boot_id)
 )
-"""Joins a worker with the status that its present process told, if it has told one."""
+"""Joins a worker with the status of its current process, if it has sent one."""
 
 
 def hello(session: Session, request: HelloRequest) -> None:
-    """Take a worker in; what its former process was running is lost at once.
+    """Register a worker; attempts of its previous process are lost at once.
 
     Raises:
-        ProtocolMismatch: it speaks another version of the protocol.
+        ProtocolMismatch: The worker uses another version of the protocol.
     """
     if request.protocol != PROTOCOL_VERSION:
         raise ProtocolMismatch(
@@ -58,7 +58,7 @@ def hello(session: Session, request: HelloRequest) -> None:
 
 
 def list_workers(session: Session, settings: Settings) -> list[WorkerView]:
-    """Every worker that ever said hello, the live ones first."""
+    """Return every worker that has ever registered, most recently seen first."""
     now = read_now(session)
     running: dict[str, list[str]] = {}
     statement = select(Attempt.worker_id, Attempt.id).where(Attempt.status == AttemptStatus.RUNNING)
@@ -75,10 +75,10 @@ def list_workers(session: Session, settings: Settings) -> list[WorkerView]:
 
 
 def get_worker(session: Session, settings: Settings, worker_id: str) -> WorkerView:
-    """One worker.
+    """Return a worker's view.
 
     Raises:
-        NotFound: no such worker has ever said hello.
+        NotFound: No such worker has ever registered.
     """
     for worker in list_workers(session, settings):
         if worker.id == worker_id:
@@ -87,7 +87,7 @@ def get_worker(session: Session, settings: Settings, worker_id: str) -> WorkerVi
 
 
 def live_machines(session: Session, settings: Settings) -> list[Machine]:
-    """What the live workers have, without the GPUs that they leave alone for good."""
+    """Return the GPUs of the live workers, without those excluded for good."""
     oldest = read_now(session) - timedelta(seconds=live_seconds(settings))
     statement = (
         select(Worker.hostname, Worker.gpus, WorkerStatus.exclusions)
@@ -101,7 +101,7 @@ def live_machines(session: Session, settings: Settings) -> list[Machine]:
 
 
 def usable_arches(session: Session, worker: Worker) -> list[str | None]:
-    """Architectures of the GPUs that a worker can use now, busy ones too, an entry each."""
+    """Return the architecture of each GPU that a worker can use now, including busy ones."""
     told = select(WorkerStatus.exclusions).where(
         WorkerStatus.worker_id == worker.id, WorkerStatus.boot_id == worker.boot_id
     )
@@ -112,12 +112,11 @@ def usable_arches(session: Session, worker: Worker) -> list[str | None]:
 def pair_exclusions(
     gpus: Sequence[Mapping[str, Any]], exclusions: Mapping[str, Any]
 ) -> list[tuple[Mapping[str, Any], dict[str, Any] | None]]:
-    """Each of the GPUs that torch names, with why it is left alone, if it is.
+    """Pair each GPU that torch sees with the reason why it is excluded, or None.
 
     Args:
-        gpus: A `redkiln.views.worker.GpuView` each; partitions of a card share one address and
-            keep their order.
-        exclusions: by key, as their worker told them.
+        gpus: `redkiln.views.worker.GpuView` of each; partitions of a card share one address.
+        exclusions: Reasons by GPU key, as the worker reported them.
     """
     seen: Counter[str] = Counter()
     pairs = []
@@ -143,7 +142,7 @@ def _machine(
 
 
 def live_seconds(settings: Settings) -> float:
-    """Silence after which a worker counts as away: three polls missed, or a lease."""
+    """Return the silence after which a worker is away: three missed polls, or a lease."""
     return max(3 * settings.poll_seconds, settings.lease_seconds)
 
 

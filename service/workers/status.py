@@ -1,4 +1,4 @@
-"""Taking in what a worker tells of its hardware: one row, written over every few seconds."""
+"""Stores the status of a worker's hardware: one row, overwritten every few seconds."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from service.errors import Superseded
 from service.workers.models import WORKER, WORKER_STATUS, Worker, WorkerStatus
 
 STALE_STATUSES = 3
-"""Statuses that may fail to come before what was told last is too old to be called live."""
+"""Number of missing statuses after which the last one is too old to show."""
 
 _SAME = WORKER_STATUS.c.worker_id == sa.bindparam("of_worker")
 _IS_CURRENT = sa.exists().where(
@@ -21,13 +21,13 @@ _IS_CURRENT = sa.exists().where(
 
 
 def take_status(session: Session, request: StatusRequest) -> bool:
-    """Keep a worker's newest status; a repeated one, or one that comes late, changes nothing.
+    """Store a worker's newest status; a repeated or late one changes nothing.
 
     Returns:
-        Whether it was news.
+        Whether the status was new.
 
     Raises:
-        Superseded: another process has said hello as this worker, or none has.
+        Superseded: Another process has registered as this worker, or none has.
     """
     values = _values(request) | {"at": read_now(session)}
     if _overwrite(session, request, values):
@@ -46,7 +46,7 @@ def take_status(session: Session, request: StatusRequest) -> bool:
 
 
 def find_exclusions(gpus: list[GpuState]) -> dict[str, dict[str, Any]]:
-    """Why GPUs are left alone, by their keys: PCI addresses, with the partition if there is one."""
+    """Return why GPUs are excluded, by GPU key (PCI address, and partition if there is one)."""
     return {
         gpu.key: gpu.excluded.model_dump(mode="json") for gpu in gpus if gpu.excluded is not None
     }

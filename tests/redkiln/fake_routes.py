@@ -106,7 +106,7 @@ def build_app(fake):
 
     async def preview(request):
         if fake.preview is None:
-            return problem(404, "no_preview", "the job has shown no sample predictions yet")
+            return problem(404, "no_preview", "the job has no sample predictions yet")
         media_type, step, content = fake.preview
         headers = {"ETag": f'"step-{step}"', "Redkiln-Step": str(step)}
         if request.headers.get("if-none-match") == headers["ETag"]:

@@ -1,7 +1,7 @@
-"""Reads what a user registered, in a process of its own with limits, and says whether it is good.
+"""Inspects a registered data set in a separate process with limits.
 
     python -m service.datasets.inspect JOB.json
 
-`listing.py` names the files without decoding any, `layout.py` finds splits and classes in the
-names, `images.py` decodes, `verdict.py` decides; each refusal has a path and says what to do.
+`listing.py` lists the files without decoding any, `layout.py` finds splits and classes in the
+names, `images.py` decodes, `verdict.py` decides. Each refusal has a path and says what to do.
 """

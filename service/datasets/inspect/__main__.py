@@ -19,7 +19,7 @@ from service.datasets.inspect.verdict import judge
 
 
 def main(order_path: Path) -> None:
-    """Inspect what the order names and leave `report.json`, and `index.json` if it is good."""
+    """Inspect the order's data set; write `report.json`, and the index if the set is valid."""
     order = Order.model_validate_json(order_path.read_bytes())
     confine(order.limits, parent_pid=order.parent_pid)
     work_dir = order_path.parent
@@ -31,16 +31,16 @@ def main(order_path: Path) -> None:
         report = _fail("too_large", "the data set needs more memory than allowed; make it smaller")
     except OSError as error:
         for path in (UNPACKED, INDEX):
-            (work_dir / path).unlink(missing_ok=True)  # else there is no room for the report
+            (work_dir / path).unlink(missing_ok=True)  # make room for the report
         report = _explain_full(error)
     (work_dir / "report.json").write_text(report.model_dump_json())
 
 
 def inspect(order: Order, *, work_dir: Path) -> Report:
-    """What an order's data set holds; its index is left beside the report if it is good.
+    """Inspect an order's data set; write its index next to the report if it is valid.
 
     Raises:
-        Refused: it cannot be used, and not even be looked at in full.
+        Refused: The data set cannot be used, nor inspected completely.
     """
     limits = order.limits
     if order.kind == "archive" and _is_table(Path(order.path)):
@@ -55,10 +55,10 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
             num_threads=order.num_processes,
             limits=limits,
         )
-    is_wanted = order.options != TableOptions()
+    wants_table = order.options != TableOptions()
     with _open(order, work_dir=work_dir) as source:
         files = source.list_files(limits=limits)
-        if tables := find_tables(files.files, is_wanted=is_wanted):
+        if tables := find_tables(files.files, wants_table=wants_table):
             allow_memory(limits.table_memory_bytes)
             from service.datasets.inspect.tables.inspection import inspect_tables
 
@@ -71,7 +71,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
                 num_threads=order.num_processes,
                 limits=limits,
             )
-        if is_wanted:
+        if wants_table:
             message = (
                 "the data set contains no table, but table options were given "
                 f"({_list_given(order)}); remove them, or add a table"
@@ -90,7 +90,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
 
 
 def _leave(index: DatasetIndex | None, report: Report, *, work_dir: Path) -> Report:
-    """Write the index of a good set of images."""
+    """Write the index of a valid set of images."""
     if index is not None:
         report.task = index.task
         (work_dir / INDEX).write_text(index.model_dump_json(exclude_none=True))

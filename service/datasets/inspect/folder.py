@@ -1,4 +1,4 @@
-"""Lists and reads a folder that is registered where it lies, never following a link."""
+"""Lists and reads a folder that is registered in place, never following a link."""
 
 import os
 import stat
@@ -11,10 +11,10 @@ from service.datasets.inspect.report import refuse
 
 
 def list_folder(root_fd: int, *, limits: Limits) -> Listing:
-    """The files below a folder.
+    """Return the files below a folder.
 
     Raises:
-        Refused: there are links or special files in it, or too much.
+        Refused: The folder contains links or special files, or too many files.
     """
     listing = Listing(limits)
     pending: list[Parts] = [()]
@@ -35,10 +35,10 @@ def list_folder(root_fd: int, *, limits: Limits) -> Listing:
 
 
 class FolderReader:
-    """Reads files of a folder, keeping the folder of the last one open.
+    """Reads files of a folder, keeping the last file's folder open.
 
     Args:
-        root_fd: descriptor of the data set's folder.
+        root_fd: Descriptor of the data set's folder.
     """
 
     def __init__(self, root_fd: int) -> None:
@@ -47,10 +47,10 @@ class FolderReader:
         self._folder_fd = -1
 
     def read(self, entry: Entry, *, limits: Limits) -> bytes:
-        """The content of a listed file.
+        """Return the content of a listed file.
 
         Raises:
-            BadImage: it cannot be read, is too large, or is no regular file any more.
+            BadImage: The file cannot be read, is too large, or is no longer a regular file.
         """
         try:
             fd = beneath.open_file(self._open_folder(entry.parts[:-1]), entry.parts[-1])
@@ -79,7 +79,7 @@ class FolderReader:
 
 
 def _list_one(fd: int, folder: Parts, listing: Listing) -> list[Parts]:
-    """Take one folder's files in; its subfolders."""
+    """Add one folder's files to the listing; return its subfolders."""
     subfolders: list[Parts] = []
     with os.scandir(fd) as items:
         for item in items:

@@ -1,4 +1,4 @@
-"""Decodes one image file, far enough to know that all of it is there."""
+"""Decodes one image file, far enough to know that it is complete."""
 
 import io
 import warnings
@@ -19,7 +19,7 @@ FORMATS = [
     PngImagePlugin.PngImageFile.format,
     WebPImagePlugin.WebPImageFile.format,
 ]
-"""What is accepted: common, and decoded by three well-watched libraries. Nothing else is tried."""
+"""Accepted formats: common, and decoded by three well-audited libraries. No other is tried."""
 _OTHERS = {
     b"GIF8": "GIF",
     b"BM": "BMP",
@@ -30,20 +30,20 @@ _OTHERS = {
     b"<svg": "SVG",
 }
 _DRAFT_PIXELS = 256 * 256
-"""Above this a JPEG is decoded at an eighth of its size: all data is read, less is computed."""
+"""Larger JPEGs are decoded at an eighth of their size: this reads all data but computes less."""
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """A good image: size in pixels and Pillow's mode."""
+    """A valid image: size in pixels and Pillow's mode."""
 
     width: int
     height: int
     mode: str
 
 
-class BadImage(Exception):  # noqa: N818  named by what is the matter
-    """A file that cannot be used, as code and message."""
+class BadImage(Exception):  # noqa: N818  named after what is wrong
+    """A file that cannot be used, with a code and a message."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -52,7 +52,7 @@ class BadImage(Exception):  # noqa: N818  named by what is the matter
 
 
 def prepare_decoder(limits: Limits) -> None:
-    """Make Pillow refuse what is over the limits; once a process."""
+    """Make Pillow refuse images over the limits; call once per process."""
     Image.MAX_IMAGE_PIXELS = limits.max_pixels
     warnings.simplefilter("error", Image.DecompressionBombWarning)
 
@@ -61,7 +61,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
     """Decode an image file.
 
     Raises:
-        BadImage: it is no image, cut off, damaged or too large.
+        BadImage: The file is not an image, or is truncated, damaged or too large.
     """
     if not is_supported(data):
         raise BadImage("not_an_image", _name_content(data))
@@ -89,7 +89,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
 
 
 def is_supported(data: bytes) -> bool:
-    """Whether bytes begin like a JPEG, PNG or WebP file."""
+    """Return whether bytes start like a JPEG, PNG or WebP file."""
     return data.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")) or (
         data[:4] == b"RIFF" and data[8:12] == b"WEBP"
     )

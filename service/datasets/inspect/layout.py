@@ -1,9 +1,9 @@
 """Finds splits and classes in the names of a data set.
 
-Understood are `train/<class>/*` with `test/<class>/*` beside it, and `<class>/*`, also below outer
-folders; images deeper inside a class folder belong to that class. `train` and `test` are splits
-only if they hold folders (`train` can be a class: a vehicle), in any case. `val` beside `train` is
-training data too, because the validation split is cut from it anyway.
+Supported are `train/<class>/*` with or without `test/<class>/*`, and `<class>/*`, also inside outer
+folders. Images deeper inside a class folder belong to that class. `train` and `test` (in upper or
+lower case) are splits only if they contain folders: `train` can be a class, too (the vehicle).
+`val` next to `train` is training data, because the validation split is taken from it anyway.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ _MAX_OUTER = 4
 
 @dataclass(frozen=True)
 class Member:
-    """A file in a class folder; `position` is its place in the list of files."""
+    """A file in a class folder; `position` is its index in the list of files."""
 
     position: int
     split: Split
@@ -42,9 +42,9 @@ class Layout:
     """Which file belongs to which split and class.
 
     Attributes:
-        class_folders: the folder of each class of each split, with or without files.
-        outside: positions of files that are in no class folder.
-        has_test: there is a test folder with classes.
+        class_folders: Folders of each (split, class), with or without files.
+        outside: Positions of files that are not in a class folder.
+        has_test: Whether there is a test folder with classes.
     """
 
     members: list[Member] = field(default_factory=list)
@@ -55,11 +55,11 @@ class Layout:
 
 
 def arrange(files: Sequence[Parts], folders: Iterable[Parts]) -> Layout:
-    """The layout of a data set.
+    """Find the layout of a data set.
 
     Args:
-        files: names of the files.
-        folders: names of folders that may have no file in them.
+        files: Paths of the files.
+        folders: Paths of further folders, which may be empty.
     """
     all_folders = _close_over_parents(files, folders)
     outer = _find_outer(all_folders)
@@ -78,7 +78,7 @@ def _close_over_parents(files: Sequence[Parts], folders: Iterable[Parts]) -> set
 
 
 def _find_outer(folders: set[Parts]) -> Parts:
-    """The folder that splits or classes lie in: down through lone folders that hold folders."""
+    """Return the folder with the splits or classes: descend through single outer folders."""
     children: dict[Parts, list[Parts]] = {}
     for folder in folders:
         children.setdefault(folder[:-1], []).append(folder)
@@ -93,7 +93,7 @@ def _find_outer(folders: set[Parts]) -> Parts:
 
 
 def _find_splits(outer: Parts, folders: set[Parts]) -> dict[Parts, Split]:
-    """The split folders; none when the classes lie directly in `outer`."""
+    """Return the split folders; none if the classes are directly in `outer`."""
     depth = len(outer)
     parents = {folder[: depth + 1] for folder in folders if len(folder) == depth + 2}
     named = {

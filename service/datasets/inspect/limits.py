@@ -1,4 +1,4 @@
-"""How much an inspection may use, and how large its input may be."""
+"""Limits of an inspection: the resources it may use, and the size of its input."""
 
 import ctypes
 import os
@@ -12,25 +12,27 @@ GIB = 1024**3
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of an inspection.
+    """Limits of an inspection.
 
     Attributes:
-        max_entries: files and folders of a data set.
-        max_total_bytes: of all files together, unpacked.
-        max_ratio: how much larger than its packed form a file over 1 MiB may be. Photographs and
-            drawings pack to a tenth at best; deflate itself ends at 1032.
-        max_total_ratio: how much larger than the archive all files together may be.
-        max_file_bytes: of one image file.
-        max_table_bytes: of one table, unpacked; as columns it takes about twice as much memory.
-        max_classes: of a table's target, or folders of images.
-        max_pixels: of one image; decoded it takes up to four times as many bytes.
-        max_name_bytes: of a path.
-        max_depth: folders in a path.
-        max_skipped_fraction: share of unusable files or rows that is skipped rather than refused.
-        memory_bytes: address space of each process that decodes images.
-        table_memory_bytes: address space of the process where it reads tables.
-        cpu_seconds: of each process.
-        output_bytes: of each file that is written (index, report, an unpacked tar).
+        max_entries: Maximum files and folders of a data set.
+        max_total_bytes: Maximum size of all files together, unpacked.
+        max_ratio: How many times larger than its packed form a file over 1 MiB may be. Photographs
+            and drawings pack to a tenth at best; deflate's own maximum is 1032.
+        max_total_ratio: How many times larger than the archive all files together may be.
+        max_file_bytes: Maximum size of one image file.
+        max_table_bytes: Maximum size of one unpacked table; as columns it needs about twice the
+            memory.
+        max_classes: Maximum classes of a table's target, or class folders of images.
+        max_pixels: Maximum pixels of one image; decoded, it needs up to four times as many bytes.
+        max_name_bytes: Maximum length of a path.
+        max_depth: Maximum folders in a path.
+        max_skipped_fraction: Fraction of unusable files or rows that is skipped; with more, the
+            data set is refused.
+        memory_bytes: Address space of each process that decodes images.
+        table_memory_bytes: Address space of the process when it reads tables.
+        cpu_seconds: CPU time of each process.
+        output_bytes: Maximum size of each written file (index, report, an unpacked tar).
     """
 
     max_entries: int = 2_000_000
@@ -51,9 +53,9 @@ class Limits:
 
 
 def confine(limits: Limits, *, parent_pid: int) -> None:
-    """Bind this process to its limits and to its parent's life, before it reads any input.
+    """Set the limits of this process and tie it to its parent, before it reads any input.
 
-    Children that it forks inherit the limits.
+    Forked children inherit the limits.
     """
     _set_limit(resource.RLIMIT_AS, limits.memory_bytes, at_most=limits.table_memory_bytes)
     _set_limit(resource.RLIMIT_CPU, limits.cpu_seconds)
@@ -64,7 +66,7 @@ def confine(limits: Limits, *, parent_pid: int) -> None:
 
 
 def allow_memory(num_bytes: int) -> None:
-    """Let this process have so much address space, within what it was bound to."""
+    """Allow this process this much address space, up to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY:
         wanted = max(soft, num_bytes)
@@ -73,7 +75,7 @@ def allow_memory(num_bytes: int) -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """End with the parent, also when that is killed: nobody would take the result."""
+    """End when the parent ends, even if it is killed: nobody would read the result."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent_pid:
@@ -81,7 +83,7 @@ def die_with(parent_pid: int) -> None:
 
 
 def _set_limit(kind: int, value: int, *, at_most: int | None = None) -> None:
-    """Set a limit, which the process itself may raise up to `at_most`."""
+    """Set a limit that the process may later raise up to `at_most`."""
     _, hard = resource.getrlimit(kind)
     most = value if at_most is None else max(value, at_most)
     if hard != resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""The names of a data set: which files are there, and which names are refused."""
+"""Lists the files of a data set and refuses unsafe names."""
 
 import re
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ class Entry:
     """A regular file of a data set.
 
     Attributes:
-        path: as the archive or folder names it; what the index will say.
-        parts: the same without `.` and empty components.
-        offset: of the content in the archive.
-        packed_bytes: size of the content in the archive.
-        size_bytes: unpacked size, as the archive says.
-        crc: CRC-32 of the content, where the archive has one.
-        is_deflated: the content is a raw deflate stream.
+        path: Path as the archive or folder has it; also used in the index.
+        parts: Components of the path without `.` and empty ones.
+        offset: Offset of the content in the archive.
+        packed_bytes: Size of the content in the archive.
+        size_bytes: Unpacked size according to the archive.
+        crc: CRC-32 of the content, if the archive has one.
+        is_deflated: Whether the content is a raw deflate stream.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass
 class Listing:
-    """The files and folders of a data set, each name once, system files left out."""
+    """The files and folders of a data set, each name once, without system files."""
 
     limits: Limits
     files: list[Entry] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Listing:
     _total_bytes: int = 0
 
     def parse(self, path: str) -> Parts | None:
-        """The components of a name; None when it is refused, which is noted."""
+        """Return the components of a path; None if it is refused, which is recorded."""
         self._num_entries += 1
         if self._num_entries > self.limits.max_entries:
             limit = self.limits.max_entries
@@ -66,7 +66,7 @@ class Listing:
         return tuple(part for part in path.split("/") if part not in ("", "."))
 
     def add_file(self, entry: Entry) -> None:
-        """Take a regular file in."""
+        """Add a regular file."""
         if entry.parts in self._names or not entry.parts:
             message = "is in the archive more than once; pack it again with each name once"
             self.note("duplicate_name", message, entry.path)
@@ -81,12 +81,12 @@ class Listing:
             self.files.append(entry)
 
     def add_folder(self, parts: Parts) -> None:
-        """Take a folder in, which may be empty."""
+        """Add a folder, which may be empty."""
         if parts and not is_ignored(parts):
             self.folders.add(parts)
 
     def note(self, code: str, message: str, path: str) -> None:
-        """Note something for which the data set will be refused."""
+        """Record a problem for which the data set will be refused."""
         self.num_problems += 1
         if len(self.problems) < MAX_LISTED:
             self.problems.append(problem(code, message, path))
@@ -97,10 +97,10 @@ class Listing:
         return self._total_bytes
 
     def close(self) -> None:
-        """Refuse the data set if anything was noted.
+        """Refuse the data set if any problem was recorded.
 
         Raises:
-            Refused: with every noted problem.
+            Refused: There are problems; the error has all of them.
         """
         for parts in self._names.intersection(_parents(self._names)):
             message = "is both a file and a folder; rename one and pack the archive again"
@@ -113,7 +113,7 @@ class Listing:
 
 
 def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
-    """Why a name is refused, as code and message; None for a good one."""
+    """Return why a path is refused, as code and message; None for an acceptable one."""
     name = path.removesuffix("/")
     parts = name.split("/")
     if not path:
@@ -136,7 +136,7 @@ def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
 
 
 def is_ignored(parts: Parts) -> bool:
-    """Whether a name is one that systems leave behind: hidden, `__MACOSX`, `Thumbs.db`..."""
+    """Return whether a path is hidden or a system file such as `__MACOSX` or `Thumbs.db`."""
     if any(part.startswith(".") for part in parts):
         return True
     if any(part.casefold() in _IGNORED_FOLDERS for part in parts):
@@ -145,7 +145,7 @@ def is_ignored(parts: Parts) -> bool:
 
 
 def describe(parts: Parts) -> str:
-    """A name for messages."""
+    """Return a path as text for messages."""
     return show("/".join(parts))
 
 

@@ -1,21 +1,21 @@
-"""Which training class a class of the test split may have been meant as."""
+"""Suggests training classes for unknown classes of the test split."""
 
 import difflib
 from collections.abc import Collection, Iterable
 from itertools import islice
 
 MAX_HINTS = 10
-"""Classes that a near one is looked for: where more are unknown they are no misspellings."""
+"""Maximum classes to find suggestions for; a longer list is not a list of misspellings."""
 _MAX_COMPARED = 1000
-"""Training classes that each of them is compared with."""
+"""Maximum training classes to compare each of them with."""
 
 
 def find_near_classes(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """The nearest known class of each of the first unknown ones; those that have none are absent.
+    """Return the nearest known class of each of the first unknown ones that has one.
 
     Args:
-        unknown: names, in the order in which they are told.
-        known: names of the training classes.
+        unknown: Names of unknown classes, in the order of the messages.
+        known: Names of the training classes.
     """
     names = sorted(known)[:_MAX_COMPARED]
     found = {

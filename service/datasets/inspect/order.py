@@ -1,4 +1,4 @@
-"""What the service asks the inspecting process to look at."""
+"""The service's order to the inspecting process."""
 
 from typing import Literal
 
@@ -9,14 +9,14 @@ from service.datasets.inspect.limits import Limits
 
 
 class Order(BaseModel):
-    """One inspection; results are left beside the file that holds this.
+    """One inspection; its results are written next to the file with this order.
 
     Attributes:
-        path: of the archive's file, or of the trusted root that a folder lies below.
-        below: the folder's components below that root.
-        seed: freezes the order of the samples.
-        options: what the owner said about a table.
-        parent_pid: who waits for the result; the process ends with it.
+        path: Path of the archive, or of the trusted root that contains the folder.
+        below: Path components of the folder below that root.
+        seed: Random seed of the sample order.
+        options: The user's options for a table.
+        parent_pid: Process that waits for the result; the inspection ends with it.
     """
 
     kind: Literal["archive", "folder"]

@@ -1,4 +1,4 @@
-"""Reads and decodes many files, in several processes where that pays."""
+"""Reads and decodes many files, in several processes if that is faster."""
 
 import hashlib
 import os
@@ -16,16 +16,16 @@ from service.datasets.inspect.source import Source
 
 _BATCH = 64
 _MIN_POOLED = 500
-"""Below this many files, starting processes takes longer than they save."""
+"""Below this many files, starting processes takes longer than it saves."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a file turned out to be: an image, or why not.
+    """The result of decoding a file: an image, or what is wrong with it.
 
     Attributes:
-        fault: code and message of what is wrong; None for a good image.
-        sha256: of the file, where the source has no digest of its own.
+        fault: Code and message of the problem; None for a valid image.
+        sha256: Digest of the file; None if one digest covers the whole source.
     """
 
     facts: ImageFacts | None = None
@@ -40,14 +40,14 @@ def probe_all(
     """Probe every entry, in order.
 
     Raises:
-        Refused: a file brought the decoder down.
+        Refused: A file crashed the decoder.
     """
     if num_processes < 2 or len(entries) < _MIN_POOLED:
         prepare_decoder(limits)
         return [_probe(source, entry, limits) for entry in entries]
     pool = ProcessPoolExecutor(
         num_processes,
-        # A fork has the source open already; this process has one thread.
+        # A forked process already has the source open; forking is safe as there is one thread.
         mp_context=get_context("fork"),
         initializer=_prepare_process,
         initargs=(source, limits, os.getpid()),

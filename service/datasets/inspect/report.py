@@ -1,4 +1,4 @@
-"""What the inspection found, as it is kept with the data set and shown by the API."""
+"""The report of an inspection, as stored with the data set and shown by the API."""
 
 from collections.abc import Iterable
 
@@ -7,25 +7,25 @@ from pydantic import BaseModel, Field
 from redkiln.views.dataset import ColumnView, DatasetProblem
 
 INDEX = "index"
-"""Name of a good set's index in the work folder: JSON of images, Parquet of a table."""
+"""Name of a valid set's index in the work folder: JSON for images, Parquet for a table."""
 MAX_LISTED = 100
-"""Problems listed one by one; the rest is only counted."""
+"""Maximum problems listed one by one; the others are only counted."""
 MAX_SIZES = 50
-"""Image sizes counted one by one; the rest is counted as `other`."""
+"""Maximum image sizes counted one by one; the others are counted as `other`."""
 
 
 class Report(BaseModel):
-    """What is in a data set; it is valid when `errors` is empty.
+    """The content of a data set, which is valid if `errors` is empty.
 
     Attributes:
-        task: that the set is for; None where it is not known, as the set is invalid.
-        counts: samples by split and class; of a regression as `rows`.
-        image_sizes: images by `<width>x<height>`.
-        image_modes: images by Pillow's mode.
-        columns: of a table.
-        target: name of a table's target column.
-        num_skipped: files or rows left out; the first ones are in `skipped`.
-        size_bytes: of the samples' files together.
+        task: Task that the set is for; None if it is not known because the set is invalid.
+        counts: Number of samples by split and class; of a regression, by split and `rows`.
+        image_sizes: Number of images by `<width>x<height>`.
+        image_modes: Number of images by Pillow's mode.
+        columns: Columns of a table.
+        target: Name of a table's target column.
+        num_skipped: Number of skipped files or rows; the first ones are in `skipped`.
+        size_bytes: Size of the samples' files together.
     """
 
     task: str | None = None
@@ -43,8 +43,8 @@ class Report(BaseModel):
     size_bytes: int = 0
 
 
-class Refused(Exception):  # noqa: N818  named by what is the matter
-    """The data set cannot be used; `problems` says why, place by place."""
+class Refused(Exception):  # noqa: N818  named after what is wrong
+    """The data set cannot be used; `problems` says why and where."""
 
     def __init__(self, problems: Iterable[DatasetProblem]) -> None:
         self.problems = list(problems)
@@ -52,17 +52,17 @@ class Refused(Exception):  # noqa: N818  named by what is the matter
 
 
 def refuse(code: str, message: str, path: str | None = None) -> Refused:
-    """A refusal for one reason."""
+    """Build a refusal for one problem."""
     return Refused([problem(code, message, path)])
 
 
 def problem(code: str, message: str, path: str | None = None) -> DatasetProblem:
-    """One thing that is wrong, its path made safe to print."""
+    """Build a problem whose path is safe to print."""
     return DatasetProblem(code=code, message=message, path=None if path is None else show(path))
 
 
 def show(path: str) -> str:
-    """A path as it can be printed and sent as JSON: odd characters are escaped, length is bounded.
+    """Return a path that is safe to print and to send as JSON: escaped, and limited in length.
 
     A name from an archive may hold lone surrogates, line breaks or terminal escapes.
     """

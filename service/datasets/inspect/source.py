@@ -1,4 +1,4 @@
-"""The three kinds of source behind one face: list the names, then read a file."""
+"""One interface for zip archives, tars and folders: list the files, then read them."""
 
 import os
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from service.datasets.inspect.tar_archive import (
 from service.datasets.inspect.zip_archive import list_zip, read_zip_entry
 
 UNPACKED = "unpacked.tar"
-"""Name of an unpacked tar in the work folder."""
+"""Name of the unpacked tar in the work folder."""
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OTHERS = {
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -34,25 +34,25 @@ _OTHERS = {
 
 
 class Source(ABC):
-    """A data set that can be listed, and whose files can be read in any order and process."""
+    """A data set whose files can be listed, and read in any order by any process."""
 
     has_digest = True
-    """Its bytes are covered by one digest, so that its files need none of their own."""
+    """Whether one digest covers the whole source, so that its files need no digests."""
 
     @abstractmethod
     def list_files(self, *, limits: Limits) -> Listing:
-        """The names.
+        """List the files.
 
         Raises:
-            Refused: they, or the source as a whole, are not acceptable.
+            Refused: A name, or the source as a whole, is not acceptable.
         """
 
     @abstractmethod
     def read(self, entry: Entry, *, limits: Limits) -> bytes:
-        """A file's content.
+        """Return a file's content.
 
         Raises:
-            BadImage: it cannot be had.
+            BadImage: The file cannot be read.
         """
 
 
@@ -63,11 +63,11 @@ class ZipSource(Source):
         self._file = file
 
     def list_files(self, *, limits: Limits) -> Listing:
-        """The names; see `Source`."""
+        """List the files; see `Source`."""
         return list_zip(self._file, limits=limits)
 
     def read(self, entry: Entry, *, limits: Limits) -> bytes:
-        """A file's content; see `Source`."""
+        """Return a file's content; see `Source`."""
         return read_zip_entry(self._file.fileno(), entry, limits=limits)
 
 
@@ -78,16 +78,16 @@ class TarSource(Source):
         self._file = file
 
     def list_files(self, *, limits: Limits) -> Listing:
-        """The names; see `Source`."""
+        """List the files; see `Source`."""
         return list_tar(self._file, limits=limits)
 
     def read(self, entry: Entry, *, limits: Limits) -> bytes:
-        """A file's content; see `Source`."""
+        """Return a file's content; see `Source`."""
         return read_tar_entry(self._file.fileno(), entry, limits=limits)
 
 
 class FolderSource(Source):
-    """A folder where it lies."""
+    """A folder that is registered in place."""
 
     has_digest = False
 
@@ -96,29 +96,29 @@ class FolderSource(Source):
         self._reader = FolderReader(root_fd)
 
     def close(self) -> None:
-        """Close what reading has opened."""
+        """Close the folder that reading has opened."""
         self._reader.close()
 
     def list_files(self, *, limits: Limits) -> Listing:
-        """The names; see `Source`."""
+        """List the files; see `Source`."""
         return list_folder(self._root_fd, limits=limits)
 
     def read(self, entry: Entry, *, limits: Limits) -> bytes:
-        """A file's content; see `Source`."""
+        """Return a file's content; see `Source`."""
         return self._reader.read(entry, limits=limits)
 
 
 @contextmanager
 def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Iterator[Source]:
-    """The source in an archive file, whatever it is called.
+    """Open an archive file, whatever its name.
 
     Args:
-        path: the file.
-        work_dir: where a compressed tar may be unpacked.
-        limits: bounds of what is read.
+        path: The archive.
+        work_dir: Folder in which a compressed tar is unpacked.
+        limits: Limits of the inspection.
 
     Raises:
-        Refused: it is no archive, or one that cannot be read.
+        Refused: The file is not an archive, or cannot be read.
     """
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
@@ -140,10 +140,10 @@ def open_archive(path: Path, *, work_dir: Path, limits: Limits) -> Iterator[Sour
 
 @contextmanager
 def open_folder(root: Path, below: Sequence[str]) -> Iterator[Source]:
-    """The source in a folder below a trusted root.
+    """Open a folder below a trusted root.
 
     Raises:
-        Refused: it is not there, or behind a symbolic link.
+        Refused: The folder does not exist, or is behind a symbolic link.
     """
     with ExitStack() as stack:
         try:

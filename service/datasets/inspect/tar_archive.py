@@ -1,7 +1,7 @@
-"""Lists and reads tar files without trusting a word of them; nothing is ever extracted.
+"""Lists and reads tar files without trusting their headers; nothing is ever extracted.
 
-A compressed tar is first unpacked into a plain one beside the results, counting its bytes, so that
-every later step can reach any file and several processes can read at once.
+A compressed tar is first unpacked to a plain one next to the results, within a size limit, so that
+later steps can access any file and several processes can read at once.
 """
 
 import bz2
@@ -24,7 +24,7 @@ OPENERS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\0": lzma.LZMAFile,
 }
-"""How each compression begins, and what unpacks it."""
+"""Magic bytes of each compression, and its decompressor."""
 _MAX_HEADER_BYTES = MIB
 _HEADERS = {
     tarfile.XHDTYPE,
@@ -42,12 +42,12 @@ _CUT = "the archive is truncated or damaged at byte {offset}; pack and upload it
 
 
 class _StrictTarInfo(tarfile.TarInfo):
-    """Makes an error of what tarfile takes for the end of the archive, and of lying headers."""
+    """Raises an error for bad headers, which tarfile would take for the end of the archive."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         info = super().frombuf(buf, encoding, errors)
-        if info.size < 0:  # would lead backwards, for ever
+        if info.size < 0:  # reading would go backwards for ever
             raise tarfile.InvalidHeaderError("negative size")  # type: ignore[attr-defined]
         if info.type in _HEADERS and info.size > _MAX_HEADER_BYTES:
             raise tarfile.InvalidHeaderError("oversized header")  # type: ignore[attr-defined]
@@ -73,8 +73,8 @@ def unpack_tar(file: BinaryIO, target: Path, *, limits: Limits) -> None:
     """Write the plain tar inside a compressed one.
 
     Raises:
-        Refused: it is damaged, cut off, or unpacks to too much.
-        OSError: the disk is full.
+        Refused: The archive is damaged, truncated, or unpacks to too many bytes.
+        OSError: The disk is full.
     """
     magic = os.pread(file.fileno(), 8, 0)
     source = next(opener(file) for start, opener in OPENERS.items() if magic.startswith(start))
@@ -95,17 +95,17 @@ def unpack_tar(file: BinaryIO, target: Path, *, limits: Limits) -> None:
 
 
 def list_tar(file: BinaryIO, *, limits: Limits) -> Listing:
-    """The files of a plain tar.
+    """Return the files of a plain tar.
 
     Raises:
-        Refused: a name, an entry or the archive as a whole is not acceptable.
+        Refused: A name, an entry or the archive as a whole is not acceptable.
     """
     archive_bytes = os.fstat(file.fileno()).st_size
     listing = Listing(limits)
     try:
         with tarfile.open(fileobj=file, mode="r:", tarinfo=_StrictTarInfo) as archive:
             while (info := archive.next()) is not None:
-                archive.members.clear()  # type: ignore[attr-defined]  # else it keeps them all
+                archive.members.clear()  # type: ignore[attr-defined]  # otherwise it keeps them all
                 _add(info, listing, archive_bytes)
     except (tarfile.TarError, OSError, ValueError, OverflowError, KeyError, EOFError) as error:
         raise refuse(
@@ -116,10 +116,10 @@ def list_tar(file: BinaryIO, *, limits: Limits) -> Listing:
 
 
 def read_tar_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
-    """The content of a listed file.
+    """Return the content of a listed file.
 
     Raises:
-        BadImage: it is too large or cut off.
+        BadImage: The file is too large or truncated.
     """
     if entry.size_bytes > limits.max_file_bytes:
         raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")

@@ -1,4 +1,4 @@
-"""Decides, from the names and what the files turned out to be, whether a data set can be used."""
+"""Decides from the names and contents of the files whether a set of images is valid."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, probl
 
 _GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
 _FATAL = {"image_bomb", "compression_bomb"}
-"""Faults that no honest file has: one is enough to refuse the set."""
+"""Faults that no harmless file has: one is enough to refuse the set."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A usable image of the set."""
+    """A usable image of the data set."""
 
     entry: Entry
     member: Member
@@ -39,7 +39,7 @@ class Image:
 
 @dataclass
 class Found:
-    """The files of the class folders, sorted into usable and not."""
+    """The files of the class folders, sorted into usable, bad and fatal ones."""
 
     images: list[Image] = field(default_factory=list)
     bad: list[DatasetProblem] = field(default_factory=list)
@@ -54,14 +54,14 @@ def judge(
     seed: int,
     limits: Limits,
 ) -> tuple[DatasetIndex | None, Report]:
-    """The report, and the index if the set is valid.
+    """Return the index, if the data set is valid, and the report.
 
     Args:
-        files: all files that were listed.
-        layout: where they belong.
-        probes: one for each of `layout.members`.
-        seed: freezes the order of the samples.
-        limits: bounds of the inspection.
+        files: All files that were listed.
+        layout: Splits and classes of the files.
+        probes: One probe for each of `layout.members`.
+        seed: Random seed of the sample order.
+        limits: Limits of the inspection.
     """
     found = _sort_out(files, layout, probes)
     report = Report(
@@ -228,7 +228,7 @@ def _split(
 
 
 def hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
-    """Cut the test split from the front of each class's order; the rest counts from 0 again."""
+    """Take the test split from the front of each class; rank the remaining samples from 0."""
     is_test = take_fraction(
         [sample.label for sample in samples],
         [sample.rank for sample in samples],
@@ -245,10 +245,10 @@ def hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
 
 
 def no_test_split(remedy: str) -> DatasetProblem:
-    """That a set without a test split has too few images to hold some out.
+    """Build the problem of a set without a test split and with too few images to hold some out.
 
     Args:
-        remedy: how such a set is given a test split.
+        remedy: What to add to give such a set a test split.
     """
     message = (
         "no image can be held out for testing because each class has only one; add images or "

@@ -1,7 +1,7 @@
-"""Lists and reads zip files without trusting a word of them.
+"""Lists and reads zip files without trusting their headers.
 
-The central directory is read by `zipfile`; what it says is then held against each local header.
-Content is inflated here, into no more bytes than were announced.
+`zipfile` reads the central directory; each entry is then compared with its local header. Content is
+inflated here, to at most the announced number of bytes.
 """
 
 import os
@@ -24,10 +24,10 @@ _METHODS = {zipfile.ZIP_STORED: False, zipfile.ZIP_DEFLATED: True}
 
 
 def list_zip(file: BinaryIO, *, limits: Limits) -> Listing:
-    """The files of a zip archive.
+    """Return the files of a zip archive.
 
     Raises:
-        Refused: a name, an entry or the archive as a whole is not acceptable.
+        Refused: A name, an entry or the archive as a whole is not acceptable.
     """
     archive_bytes = os.fstat(file.fileno()).st_size
     try:
@@ -59,10 +59,10 @@ def list_zip(file: BinaryIO, *, limits: Limits) -> Listing:
 
 
 def read_zip_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
-    """The content of a listed file.
+    """Return the content of a listed file.
 
     Raises:
-        BadImage: it is too large, cut off, or not what its header says.
+        BadImage: The file is too large, truncated, or does not match its header.
     """
     if max(entry.size_bytes, entry.packed_bytes) > limits.max_file_bytes:
         raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
@@ -76,7 +76,7 @@ def read_zip_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
 
 
 def _read_entry(fd: int, info: zipfile.ZipInfo, listing: Listing) -> Entry | None:
-    """One entry of the central directory held against its local header; None if refused."""
+    """Compare an entry of the central directory with its local header; None if it is refused."""
     name = info.filename
     parts = listing.parse(name)
     fault = _find_fault(info)
@@ -95,7 +95,7 @@ def _read_entry(fd: int, info: zipfile.ZipInfo, listing: Listing) -> Entry | Non
         listing.note(*fault, name)
         return None
     if parts is None:
-        return None  # also where there is no name at all, which is_dir() cannot bear
+        return None  # also for an empty name, on which is_dir() fails
     if info.is_dir():
         listing.add_folder(parts)
     return Entry(
@@ -137,7 +137,7 @@ def _note_bomb(entry: Entry, listing: Listing) -> None:
 def _note_overlaps(
     extents: list[tuple[int, int, str]], directory_offset: int, listing: Listing
 ) -> None:
-    """Refuse entries that share bytes: the way to make a small archive unpack to anything."""
+    """Refuse entries that share bytes, the trick by which a small archive unpacks to any size."""
     position = 0
     for start, end, path in sorted(extents):
         if start < position or end > directory_offset:

@@ -1,4 +1,4 @@
-"""What workers tell of their hardware, and what a job's sensors said."""
+"""The status of workers' hardware, and jobs' telemetry."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -44,7 +44,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take back."""
+    """Undo."""
     op.drop_index("ix_telemetry_chunk_series", table_name="telemetry_chunk")
     op.drop_table("telemetry_chunk")
     op.drop_table("worker_status")

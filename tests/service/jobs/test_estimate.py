@@ -177,7 +177,7 @@ def test_a_text_job_is_described_by_its_epochs_and_its_texts():
 def test_time_without_a_number_of_samples_is_unknown():
     found = predict(wanted(samples=None), [measured()])
     assert found.estimates[0].seconds is None
-    assert found.unknown[0].startswith("time: how many samples")
+    assert found.unknown[0].startswith("time: the number of training samples")
 
 
 @pytest.mark.parametrize(

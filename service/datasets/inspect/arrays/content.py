@@ -1,4 +1,4 @@
-"""What the files of arrays hold, read within limits and never unpickled."""
+"""Reads files of arrays within limits; nothing is ever unpickled."""
 
 import ast
 import gzip
@@ -20,9 +20,9 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.source import Source
 
 MAX_ARRAY_BYTES = GIB
-"""Of one array, unpacked: it is read as a whole, within the process's memory."""
+"""Maximum size of one unpacked array: it is read as a whole into the process's memory."""
 MAX_ARRAYS = 100
-"""Arrays of an NPZ."""
+"""Maximum number of arrays in an NPZ."""
 _MAX_HEADER_BYTES = 10_000
 _UBYTE = 8
 _GZIP = b"\x1f\x8b"
@@ -30,11 +30,11 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class Array:
-    """An array's head, and its elements as they stand in the file.
+    """An array's header, and its elements as bytes.
 
     Attributes:
-        dtype: NumPy's name of the elements' type.
-        data: the bytes behind the head.
+        dtype: NumPy's name of the element type.
+        data: Bytes after the header.
     """
 
     shape: tuple[int, ...]
@@ -43,19 +43,19 @@ class Array:
 
 
 def read_file(source: Source, entry: Entry, *, limits: Limits) -> bytes:
-    """A file that may be as large as an array.
+    """Read a file that may be as large as an array.
 
     Raises:
-        BadImage: it cannot be had, or is larger.
+        BadImage: The file cannot be read, or is larger.
     """
     return source.read(entry, limits=replace(limits, max_file_bytes=MAX_ARRAY_BYTES))
 
 
 def list_npz(content: bytes, entry: Entry) -> list[ArrayFile]:
-    """The arrays of an NPZ that lies in an archive.
+    """List the arrays of an NPZ that is inside an archive.
 
     Raises:
-        BadImage: it is no zip.
+        BadImage: The file is not a zip.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -68,10 +68,10 @@ def list_npz(content: bytes, entry: Entry) -> list[ArrayFile]:
 
 
 def unpack_inner(content: bytes, name: str) -> bytes:
-    """An array's file in an NPZ.
+    """Unpack an array's file from an NPZ.
 
     Raises:
-        BadImage: it is damaged or too large.
+        BadImage: The file is damaged or too large.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(name) as file:
@@ -81,10 +81,10 @@ def unpack_inner(content: bytes, name: str) -> bytes:
 
 
 def parse_array(content: bytes) -> Array:
-    """The array in an IDX file, gzipped or not, or an NPY file.
+    """Parse an IDX or NPY file, gzipped or not.
 
     Raises:
-        BadImage: it is neither, holds objects, or is cut off.
+        BadImage: The file is neither, contains objects, or is truncated.
     """
     if content.startswith(_GZIP):
         try:
@@ -104,7 +104,7 @@ def parse_array(content: bytes) -> Array:
 
 
 def as_values(array: Array) -> npt.NDArray[np.generic]:
-    """The elements of a small array."""
+    """Return the elements of a small array."""
     return np.frombuffer(array.data, dtype=array.dtype).reshape(array.shape)
 
 
@@ -131,7 +131,7 @@ def _parse_idx(content: bytes) -> Array:
 
 
 def _parse_npy(content: bytes) -> Array:
-    # By hand rather than by NumPy, which would take an array of objects for what it claims to be.
+    # Parsed here rather than by NumPy, which would trust the header of an array of objects.
     major = content[6] if len(content) > 12 else 0
     width = {1: 2, 2: 4, 3: 4}.get(major)
     if width is None:

@@ -1,4 +1,4 @@
-"""Decides whether arrays of images can be trained on, and makes their index."""
+"""Decides whether arrays of images are a valid data set, and builds their index."""
 
 import hashlib
 from collections import Counter
@@ -30,16 +30,16 @@ from service.datasets.inspect.verdict import hold_out, no_test_split
 
 MAX_CLASSES = 10_000
 _MAX_SHOWN = 20
-"""Names of known classes in a message about an unknown one."""
+"""Maximum names of known classes in a message about an unknown one."""
 
 
 @dataclass(frozen=True)
 class _Images:
-    """A part that was read.
+    """A part whose shape and labels have been read.
 
     Attributes:
-        labels: of each row, as text.
-        sha256: of the file that the images are in, where the set has no digest of its own.
+        labels: Label of each row, as text.
+        sha256: Digest of the images' file; None if one digest covers the whole data set.
     """
 
     part: Part
@@ -51,16 +51,16 @@ class _Images:
 def inspect_arrays(
     source: Source, entries: Sequence[Entry], *, seed: int, limits: Limits
 ) -> tuple[DatasetIndex | None, Report]:
-    """The index, if the arrays are good, and the report.
+    """Return the index, if the arrays are valid, and the report.
 
     Args:
-        source: that they are read from.
-        entries: all files of the set.
-        seed: freezes the order of the samples.
-        limits: bounds of the inspection.
+        source: Source from which the arrays are read.
+        entries: All files of the data set.
+        seed: Random seed of the sample order.
+        limits: Limits of the inspection.
 
     Raises:
-        Refused: a file cannot be read at all.
+        Refused: A file cannot be read.
     """
     arrays = arrange_arrays(_list_arrays(source, entries, limits=limits))
     if arrays.errors:
@@ -120,7 +120,7 @@ def _read_array(source: Source, file: ArrayFile, *, limits: Limits) -> tuple[Arr
 
 
 def _check_images(array: Array, path: str, *, limits: Limits) -> tuple[int, int, int]:
-    """Height, width and channels of an array of images."""
+    """Check an array of images; return its height, width and channels."""
     shape = array.shape
     if array.dtype not in ("|u1", "uint8"):
         message = f"contains {array.dtype} values; save images as uint8, 0 to 255"
@@ -173,7 +173,7 @@ def _find_mistakes(parts: Sequence[_Images]) -> list[DatasetProblem]:
 
 
 def _find_test_only(images: _Images, train: set[str]) -> list[DatasetProblem]:
-    """Classes of a test array that no training image has, each by its first row."""
+    """Report the classes of a test array that no training image has, each by its first row."""
     rows: dict[str, int] = {}
     for row, label in enumerate(images.labels):
         rows.setdefault(label, row)
@@ -242,7 +242,7 @@ def _build_index(parts: Sequence[_Images], *, seed: int) -> DatasetIndex:
 
 
 def _class_order(names: set[str]) -> "type[int] | type[str]":
-    """Numbers in their order, else names in theirs."""
+    """Return the sort key's type: int if all names are integers, else str."""
     return int if all(name.lstrip("-").isdecimal() for name in names) else str
 
 

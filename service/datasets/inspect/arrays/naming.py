@@ -1,9 +1,9 @@
 """Finds arrays of images and of labels by their names.
 
-IDX files are named as MNIST's (`train-images-idx3-ubyte`, `t10k-labels-idx1-ubyte`, also with a
-dot, also with .gz). Arrays of an NPZ are `x_train`, `y_train`, `x_test`, `y_test`; `train_images`,
-`train_labels` and so on; or `images` and `labels` alone. An NPZ may be the data set itself or lie
-in an archive; being a zip of .npy files, it need not be packed again.
+IDX files are named like MNIST's (`train-images-idx3-ubyte`, `t10k-labels-idx1-ubyte`, also with a
+dot, also with .gz). Arrays in an NPZ are named `x_train`, `y_train`, `x_test`, `y_test`;
+`train_images`, `train_labels` and so on; or only `images` and `labels`. An NPZ may be the data set
+itself, because it is a zip of .npy files, or be inside an archive.
 """
 
 import re
@@ -42,12 +42,12 @@ _KINDS: dict[str, Literal["images", "labels"]] = {
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """An array of the set.
+    """An array of the data set.
 
     Attributes:
-        path: for messages; below an NPZ, the array's name in it.
-        entry: the file that it is, or lies in.
-        inner: name in an NPZ that lies in an archive.
+        path: Path for messages; for an array in an NPZ, the NPZ's path and the array's name.
+        entry: The file that is the array or contains it.
+        inner: Name of the array in an NPZ that is inside an archive.
     """
 
     path: str
@@ -57,7 +57,7 @@ class ArrayFile:
 
 @dataclass(frozen=True)
 class Part:
-    """Images with their labels; `name` is how the files call them (`val`, say)."""
+    """Images with their labels; `name` is the split's name in the file names, such as `val`."""
 
     split: Split
     name: str
@@ -70,7 +70,7 @@ class ArraySet:
     """The arrays of a data set.
 
     Attributes:
-        errors: what keeps them from being one.
+        errors: Problems that make the data set invalid.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -78,7 +78,7 @@ class ArraySet:
 
 
 def looks_like_arrays(entries: Iterable[Entry]) -> bool:
-    """Whether some name is that of an IDX, NPZ or NPY file."""
+    """Return whether any file is named like an IDX, NPZ or NPY file."""
     return any(
         _IDX.fullmatch(entry.parts[-1]) or entry.path.lower().endswith((NPY, NPZ))
         for entry in entries
@@ -86,7 +86,7 @@ def looks_like_arrays(entries: Iterable[Entry]) -> bool:
 
 
 def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
-    """The arrays in pairs, by split."""
+    """Pair arrays of images with their labels, by split."""
     found: dict[tuple[Split, str], dict[str, ArrayFile]] = {}
     arrays = ArraySet()
     for file in files:
@@ -118,7 +118,7 @@ def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
 
 
 def read_name(name: str) -> tuple[Split, str, Literal["images", "labels"]] | None:
-    """What a name says: the split, what it is called (perhaps nothing), and what is in it."""
+    """Return what a name says: the split, the split's name (may be empty), images or labels."""
     if match := _IDX.fullmatch(name):
         kind: Literal["images", "labels"] = (
             "images" if "images" in match["kind"].lower() else "labels"

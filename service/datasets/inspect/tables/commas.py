@@ -1,9 +1,9 @@
 """What a comma in the numbers of a text column means: decimals (`3,5`) or thousands (`1,234,567`).
 
-Numbers of one column have one decimal mark, a point or a comma, and the other mark may separate
-their thousands. Where all of them can be read in either way, as `765,100` can, the rest of the file
-or its owner has to tell which it is. A point alone stands before decimals (`1.234`) unless that
-makes no number (`1.234.567`), or commas do in another column.
+The numbers of a column have one decimal mark, a point or a comma; the other mark may separate their
+thousands. If all of them can be read both ways, like `765,100`, the other columns or the user's
+options decide. A column with points but no commas has decimal points (`1.234`), unless that is not
+possible (`1.234.567`) or another column has decimal commas.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ OTHER: dict[DecimalMark, DecimalMark] = {".": ",", ",": "."}
 
 @dataclass(frozen=True)
 class Commas:
-    """What the commas of a column were taken for.
+    """How the commas of a column are read.
 
     Attributes:
-        decimal: the mark before decimals; None where it may be either.
-        why: how it was told where the column itself does not tell, as a message about it ends.
-        mark: what the numbers have that was to be explained: points where they have no comma.
+        decimal: The decimal mark; None if it may be either.
+        why: End of a message with the reason, if the column itself does not decide it.
+        mark: The mark to explain in the message: points if the numbers have no comma.
     """
 
     decimal: DecimalMark | None
@@ -32,10 +32,10 @@ class Commas:
     mark: DecimalMark = ","
 
     def describe(self, columns: str) -> str:
-        """What was done, and how to have it otherwise.
+        """Return a note on how the marks are read and how to change it.
 
         Args:
-            columns: their names, as they are shown.
+            columns: Names of the columns, as shown in the note.
         """
         assert self.decimal is not None
         meaning = "are decimal marks" if self.mark == self.decimal else "separate thousands"
@@ -46,10 +46,10 @@ class Commas:
 
 
 def find_commas(texts: pa.ChunkedArray) -> Commas | None:
-    """What the commas of a column's numbers mean; None if nothing is to be explained, or at odds.
+    """Find out what the commas in a column's numbers mean; None without commas or if they conflict.
 
     Args:
-        texts: (N,) null where missing, without blanks around them.
+        texts: (N,) texts without surrounding blanks, null where missing.
     """
     is_number = _are_numbers(texts, None)
     has_comma = pc.any(pc.and_(is_number, pc.match_substring(texts, ","))).as_py()
@@ -61,7 +61,7 @@ def find_commas(texts: pa.ChunkedArray) -> Commas | None:
 
 
 def may_separate(texts: pa.ChunkedArray) -> bool:
-    """Whether every point in a column's numbers, and there are some, may separate thousands."""
+    """Return whether the numbers have points and every point may separate thousands."""
     has_point = pc.match_substring(texts, ".")
     is_number = _are_numbers(texts, ".")
     pointed = pc.and_(is_number, has_point)
@@ -71,16 +71,16 @@ def may_separate(texts: pa.ChunkedArray) -> bool:
 
 
 def count_numbers(texts: pa.ChunkedArray, decimal: DecimalMark | None) -> int:
-    """How many texts are numbers by this decimal mark, or by either one where it is not known."""
+    """Return how many texts are numbers with this decimal mark; None accepts either mark."""
     return int(pc.sum(_are_numbers(texts, decimal)).as_py() or 0)
 
 
 def write_plainly(texts: pa.ChunkedArray, decimal: DecimalMark) -> pa.ChunkedArray:
-    """Numbers as they are written in a program, null where the mark makes none of a text.
+    """Rewrite numbers with a decimal point and no thousands separators; null if not a number.
 
     Args:
-        texts: (N,) null where missing, without blanks around them.
-        decimal: the mark before decimals.
+        texts: (N,) texts without surrounding blanks, null where missing.
+        decimal: The decimal mark.
     """
     is_number = _are_numbers(texts, decimal)
     plain = pc.replace_substring(texts, OTHER[decimal], "")
@@ -89,7 +89,7 @@ def write_plainly(texts: pa.ChunkedArray, decimal: DecimalMark) -> pa.ChunkedArr
 
 
 def _are_numbers(texts: pa.ChunkedArray, decimal: DecimalMark | None) -> pa.ChunkedArray:
-    """(N,) bool, null where missing."""
+    """Return (N,) bool, null where missing."""
     if decimal is not None:
         return pc.match_substring_regex(texts, _pattern(decimal))
     return pc.or_(_are_numbers(texts, "."), _are_numbers(texts, ","))

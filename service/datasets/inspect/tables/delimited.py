@@ -1,4 +1,4 @@
-"""Reads CSV and TSV: every field as text, rows of another length set aside by their number."""
+"""Reads CSV and TSV: every field as text; rows of another length are set aside."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,17 +25,17 @@ def read_delimited(
     header: bool | None,
     missing: Sequence[str],
 ) -> RawTable:
-    """The rows of a delimited text in UTF-8.
+    """Read a delimited text in UTF-8.
 
     Args:
-        path: the text.
-        place: the file's name in its archive, for messages.
-        delimiter: if it was given.
-        header: whether the first row names the columns, if it was given.
-        missing: words that stand for no value.
+        path: The text file.
+        place: The file's name in its archive, for messages.
+        delimiter: The delimiter, if the user gave one.
+        header: Whether the first row names the columns, if the user said so.
+        missing: Words that mean a missing value.
 
     Raises:
-        Refused: it has one column only, or a row that is too long.
+        Refused: The text has only one column, or a row is too long.
     """
     dialect = find_dialect(path, place=place, delimiter=delimiter, header=header, missing=missing)
     num_fields = len(dialect.first_rows[0])
@@ -55,7 +55,7 @@ def read_delimited(
 
 
 def drop_empty_rows(table: RawTable) -> None:
-    """Take rows out that have no value at all: blank lines, which nobody needs to hear of."""
+    """Remove rows without any value (blank lines) without reporting them."""
     is_empty: np.ndarray | None = None
     for column in table.columns:
         if not pa.types.is_string(column.type):
@@ -86,7 +86,7 @@ def _parse(
     try:
         table = pa.csv.read_csv(
             path,
-            # With one thread alone rows have numbers.
+            # Rows have numbers only if a single thread reads them.
             read_options=pa.csv.ReadOptions(
                 use_threads=False, column_names=names, block_size=MAX_ROW_BYTES
             ),
@@ -133,7 +133,7 @@ def _explain_failure(path: Path, error: Exception, *, place: str | None) -> Refu
 
 
 def _lines(path: Path) -> Iterator[tuple[int, int]]:
-    """Numbers and lengths of the lines; one that is too long may come in pieces."""
+    """Yield the numbers and lengths of the lines; a line that is too long may come in pieces."""
     number, length = 1, 0
     with path.open("rb") as file:
         while piece := file.readline(MAX_ROW_BYTES + 2):
@@ -157,7 +157,7 @@ def _name(dialect: Dialect, num_fields: int) -> tuple[list[str], list[str]]:
 
 
 def _recognise(rows: list[list[str]]) -> list[str] | None:
-    """Names of two columns of which one has few values and the other is prose."""
+    """Name two columns `label` and `text` if one has few values and the other is prose."""
     pairs = [row for row in rows if len(row) == 2]
     sides = list(zip(*pairs, strict=True))
     words = [sum(value.count(" ") for value in side) / len(side) for side in sides]

@@ -1,4 +1,4 @@
-"""How a delimited text is to be read: its delimiter, its quotes, whether its columns are named."""
+"""Finds the dialect of a delimited text: its delimiter, its quotes, whether it has a header."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ _SAMPLE_ROWS = 2000
 _DELIMITERS = ("\t", ",", ";", "|")
 _MAX_FIELD = 16 * 1024**2
 _MAX_OPEN_LINES = 200
-"""Lines that the last value of a sample may span when the sample's end cut it."""
+"""Maximum lines that a quoted value may span at the sample's end, where it may be cut off."""
 _MAX_NAME = 100
 _KNOWN_NAMES = frozenset({
     "label", "class", "target", "y", "text", "sentence", "message", "id", "name", "category",
@@ -28,7 +28,7 @@ class Dialect:
     """How a file is written.
 
     Attributes:
-        first_rows: the first ones, the header too.
+        first_rows: The first rows, including the header.
     """
 
     delimiter: str
@@ -39,7 +39,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A sample's rows under one delimiter, and how many have as many fields as most."""
+    """A sample's rows with one delimiter, and how many have the most common number of fields."""
 
     delimiter: str
     is_quoted: bool
@@ -54,7 +54,7 @@ class _Reading:
 
     @property
     def share_of_numbers(self) -> float:
-        """Of the first rows' fields, those that are numbers."""
+        """Share of the first rows' fields that are numbers."""
         cells = [cell for row in self.rows[:50] for cell in row]
         return sum(_is_any_number(cell) for cell in cells) / len(cells)
 
@@ -67,17 +67,17 @@ def find_dialect(
     header: bool | None,
     missing: Sequence[str],
 ) -> Dialect:
-    """The dialect of a text, from its beginning and what its owner said.
+    """Find the dialect of a text from its first rows and the user's options.
 
     Args:
-        path: the text, in UTF-8.
-        place: the file's name in its archive, for messages.
-        delimiter: if it was given.
-        header: whether the first row names the columns, if it was given.
-        missing: words that stand for no value.
+        path: The text file, in UTF-8.
+        place: The file's name in its archive, for messages.
+        delimiter: The delimiter, if the user gave one.
+        header: Whether the first row names the columns, if the user said so.
+        missing: Words that mean a missing value.
 
     Raises:
-        Refused: no delimiter makes columns of it.
+        Refused: No delimiter splits the text into columns.
     """
     csv.field_size_limit(_MAX_FIELD)
     with path.open("rb") as file:
@@ -93,7 +93,7 @@ def find_dialect(
         tried = f"the delimiter {delimiter!r}" if delimiter else "a comma, tab, semicolon or |"
         message = f"has only one column: no row contains {tried}; set the delimiter (delimiter=...)"
         raise refuse("one_column", message, place)
-    # In a file with decimal commas each row may have as many of them as it has delimiters.
+    # With decimal commas, every row may have as many commas as it has delimiters.
     best = max(usable, key=lambda reading: (reading.share, reading.share_of_numbers))
     has_header = _looks_named(best.rows, missing) if header is None else header
     return Dialect(best.delimiter, best.is_quoted, has_header, best.rows)
@@ -104,12 +104,12 @@ def _read(text: str, delimiter: str, *, is_cut: bool) -> _Reading | None:
     if f'{delimiter}"' not in text and not text.startswith('"') and '\n"' not in text:
         if plain is None:
             return None
-        # Nothing is quoted so far; in a CSV a later row may be, in a TSV a quote is a character.
+        # No value is quoted so far. A later row of a CSV may be; in a TSV a quote is plain text.
         return replace(plain, is_quoted=delimiter != "\t")
     quoted = _reading(text, delimiter, is_quoted=True)
     if quoted is None or plain is None or _is_well_quoted(text, delimiter, is_cut=is_cut):
         return quoted or plain
-    # Where quotes are at odds they are part of the text; more so in a TSV, which needs none.
+    # Unbalanced quotes are part of the text, especially in a TSV, which needs no quotes.
     ordered = (plain, quoted) if delimiter == "\t" else (quoted, plain)
     return max(ordered, key=lambda reading: reading.num_regular)
 
@@ -144,7 +144,7 @@ def _without_errors(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def _is_well_quoted(text: str, delimiter: str, *, is_cut: bool) -> bool:
-    """Whether each quote that opens at a field's begin closes at its end."""
+    """Return whether each quote that opens at a field's begin closes at its end."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line = 0
     try:
@@ -157,10 +157,10 @@ def _is_well_quoted(text: str, delimiter: str, *, is_cut: bool) -> bool:
 
 
 def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
-    """Whether the first row names the columns rather than being a sample.
+    """Return whether the first row is a header.
 
-    It does where a known name is among its cells that does not come again below it; else where none
-    of them is a number, and either there are numbers below one or none of them comes again.
+    It is if one of its cells is a well-known column name that does not occur again below it. Else
+    it is if none of its cells is a number, and a column below has numbers or no cell is repeated.
     """
     first, rest = rows[0], rows[1:]
     cells = [cell.strip() for cell in first]
@@ -169,10 +169,10 @@ def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
         return False
     whole = [row for row in rest if len(row) == len(first)]
     below = [set(column) for column in zip(*whole, strict=True)] or [set() for _ in first]
-    comes_again = [cell in column for cell, column in zip(first, below, strict=True)]
-    # Also among names that are numbers, as pandas writes those of columns that have none.
+    is_repeated = [cell in column for cell, column in zip(first, below, strict=True)]
+    # Other cells may be numbers: pandas writes numbers for columns without names.
     if any(
-        cell.casefold() in _KNOWN_NAMES and not comes_again[at] for at, cell in enumerate(cells)
+        cell.casefold() in _KNOWN_NAMES and not is_repeated[at] for at, cell in enumerate(cells)
     ):
         return True
     if any(_is_any_number(cell) for cell in named):
@@ -183,16 +183,16 @@ def _looks_named(rows: list[list[str]], missing: Sequence[str]) -> bool:
         return False
     if any(_is_any_number(cell) for row in rest[:50] for cell in row):
         return _numbers_below(cells, rest, missing)
-    return not any(comes_again)
+    return not any(is_repeated)
 
 
 def _is_any_number(cell: str) -> bool:
-    """Whether this is a number, whatever its commas mean; nobody names a column so."""
+    """Return whether a cell is a number, whatever its commas mean; column names are not."""
     return is_number(cell.replace(",", ""))
 
 
 def _numbers_below(cells: list[str], rest: list[list[str]], missing: Sequence[str]) -> bool:
-    """Whether a column holds numbers below a cell that is none."""
+    """Return whether a column mostly has numbers below its first cell, which is not a number."""
     absent = fold_missing(missing)
     for position in range(len(cells)):
         column = [row[position].strip() for row in rest if len(row) > position]

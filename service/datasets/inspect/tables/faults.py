@@ -1,4 +1,4 @@
-"""Rows that cannot be trained on: counted, listed, and skipped where they are few."""
+"""Rows that cannot be used: counted, listed, and skipped if they are few."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from service.datasets.inspect.tables.raw import RawTable
 
 
 class Places:
-    """Where the rows of several files are, one after the other.
+    """The places (file and line) of the rows of several files, numbered consecutively.
 
     Args:
-        tables: the files, in the order of their rows.
+        tables: The files, in the order of their rows.
     """
 
     def __init__(self, tables: list[RawTable]) -> None:
@@ -23,19 +23,19 @@ class Places:
         self._starts = np.cumsum([0, *(table.num_rows for table in tables)])
 
     def __call__(self, index: int) -> str:
-        """The place of a row, by its index among all rows."""
+        """Return the place of a row, by its index among all rows."""
         number = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self._tables[number].place(index - int(self._starts[number]))
 
 
 @dataclass
 class RowFaults:
-    """What is wrong with single rows.
+    """Problems of single rows.
 
     Attributes:
-        is_bad: (N,) bool; rows that will be skipped, or for which the set is refused.
-        listed: the first ones.
-        num_unread: rows that are not even among the N.
+        is_bad: (N,) bool; rows that are skipped, or because of which the set is refused.
+        listed: Problems of the first bad rows.
+        num_unread: Rows that could not be read and so are not among the N.
     """
 
     places: Places
@@ -44,19 +44,19 @@ class RowFaults:
     num_unread: int = 0
 
     def add_unread(self, table: RawTable) -> None:
-        """Take in what a reader set aside."""
+        """Add the rows that a reader set aside."""
         self.num_unread += len(table.bad.numbers)
         for position, (code, message) in enumerate(table.bad.reasons):
             if len(self.listed) < MAX_LISTED:
                 self.listed.append(problem(code, message, table.bad_place(position)))
 
     def add(self, is_bad: np.ndarray, code: str, describe: Callable[[int], str] | str) -> None:
-        """Note rows.
+        """Add bad rows.
 
         Args:
             is_bad: (N,) bool.
             code: machine-readable kind.
-            describe: what is wrong with them, or with the row of an index.
+            describe: The message, or a function that returns it for a row's index.
         """
         new = np.flatnonzero(is_bad & ~self.is_bad)
         self.is_bad |= is_bad
@@ -66,11 +66,11 @@ class RowFaults:
 
     @property
     def num_bad(self) -> int:
-        """Rows that are bad."""
+        """Number of bad rows."""
         return self.num_unread + int(self.is_bad.sum())
 
     def find_errors(self, limits: Limits) -> list[DatasetProblem]:
-        """That there are too many of them, if there are."""
+        """Return the problem that there are too many bad rows, if so."""
         num_rows = self.num_unread + len(self.is_bad)
         if self.num_bad <= num_rows * limits.max_skipped_fraction:
             return []
@@ -90,15 +90,15 @@ def list_bad_targets(
     describe: Callable[[int], str],
     remedy: str,
 ) -> list[DatasetProblem]:
-    """One problem that counts rows whose target is of no use, and one for each of the first ones.
+    """Build a problem that counts the rows with a bad target, and one for each of the first rows.
 
     Args:
         is_bad: (N,) bool.
-        places: of the rows.
-        target: name of the column.
-        what: is wrong with them, after `12 rows`.
-        describe: what is wrong with the row of an index.
-        remedy: what to do.
+        places: Places of the rows.
+        target: Name of the target column.
+        what: What the rows have, to complete `12 rows have ...`.
+        describe: Function that returns the message for a row's index.
+        remedy: What to do about it.
     """
     bad = np.flatnonzero(is_bad)
     if not len(bad):

@@ -1,4 +1,4 @@
-"""Which files of a source are tables, and which of them hold the training and the test split."""
+"""Finds the tables among the files of a data set, and the splits that they hold."""
 
 import os
 import zlib
@@ -14,10 +14,10 @@ PARQUET = b"PAR1"
 GZIP = b"\x1f\x8b"
 _TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".pq")
 _MAYBE_TABLES = (".txt", ".data", ".json", ".dat")
-"""Only where there is nothing better: a README ends like this, too."""
+"""Used only if there is no better candidate, because a README has such an ending, too."""
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _OFFICE = "[Content_Types].xml"
-"""In every zip that is a document of an office program."""
+"""A file in every zip that is an Office document."""
 _PEEK_BYTES = 4096
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\x1b")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -25,7 +25,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file that holds a table, and the split that its rows belong to; None where it is alone."""
+    """A file with a table, and the split that its rows belong to; None for a single table."""
 
     entry: Entry
     split: Split | None
@@ -33,7 +33,7 @@ class TableFile:
 
 
 def is_lone_table(file: BinaryIO) -> bool:
-    """Whether an uploaded file is a table itself, plain or in gzip, rather than an archive."""
+    """Return whether an upload is a table, plain or gzipped, rather than an archive."""
     head = os.pread(file.fileno(), _PEEK_BYTES, 0)
     if head.startswith(GZIP):
         head = _inflate_head(head)
@@ -42,21 +42,21 @@ def is_lone_table(file: BinaryIO) -> bool:
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Whether bytes are text of some encoding, by the control characters that text has not."""
+    """Return whether bytes may be text: they have no control characters that text never has."""
     if not head or head.startswith(_UTF16):
         return bool(head)
     return not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
 
 
-def find_tables(files: Sequence[Entry], *, is_wanted: bool) -> list[TableFile]:
-    """The tables among the files of an archive or folder; none where it holds images.
+def find_tables(files: Sequence[Entry], *, wants_table: bool) -> list[TableFile]:
+    """Return the tables among the files of an archive or folder; none if it contains images.
 
     Args:
-        files: that were listed.
-        is_wanted: its owner said something that only a table has, so images do not matter.
+        files: All listed files.
+        wants_table: Whether table options were given, so that images do not matter.
 
     Raises:
-        Refused: there are several and which is which cannot be told, or it is no table of ours.
+        Refused: There are several tables without known splits, or it is an Office document.
     """
     if any(entry.path == _OFFICE for entry in files):
         message = (
@@ -68,7 +68,7 @@ def find_tables(files: Sequence[Entry], *, is_wanted: bool) -> list[TableFile]:
     if not found and not has_images:
         found = [entry for entry in files if _ends(entry, _MAYBE_TABLES)]
         found = [entry for entry in found if not _stem(entry).startswith(("readme", "license"))]
-    if has_images and not is_wanted:
+    if has_images and not wants_table:
         return []
     if len(found) == 1:
         return [TableFile(found[0], None)]
@@ -88,7 +88,7 @@ def _by_split(found: Sequence[Entry]) -> list[TableFile]:
 
 
 def _split_of(entry: Entry) -> Split | None:
-    """By the file's name (`train.csv`, `train-00000-of-00002.parquet`) or its folder's."""
+    """Return the split by the name of the file (`train-00000-of-00002.parquet`) or its folder."""
     words = [_first_word(_stem(entry)), *(part.casefold() for part in entry.parts[-2:-1])]
     return next((SPLITS[word] for word in words if word in SPLITS), None)
 
@@ -125,5 +125,5 @@ def _inflate_head(head: bytes) -> bytes:
 
 
 def _is_tar(head: bytes) -> bool:
-    """By the magic of POSIX and GNU; older tars have zero bytes that no text has."""
+    """Detect tars by POSIX and GNU magic; older tars have zero bytes, which text never has."""
     return head[257:262] == b"ustar"

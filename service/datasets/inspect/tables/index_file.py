@@ -17,13 +17,13 @@ _ROWS_A_GROUP = 1 << 20
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows are used, in which order.
+    """The rows that are used, and their order.
 
     Attributes:
-        order: (N,) int64 rows of the source: those of training, then those of the test split.
-        ranks: (N,) int32 place of each in its class and split.
-        num_train: how many of the first are for training.
-        is_held_out: the test split was cut from the training rows.
+        order: (N,) int64 source rows: first the training rows, then the test rows.
+        ranks: (N,) int32 position of each row in its class and split.
+        num_train: Number of training rows.
+        is_held_out: Whether the test split was taken from the training rows.
     """
 
     order: np.ndarray
@@ -33,20 +33,20 @@ class Split:
 
     @property
     def train(self) -> np.ndarray:
-        """Rows of the source that are trained on."""
+        """The source rows for training."""
         return self.order[: self.num_train]
 
 
 def split_rows(
     labels: np.ndarray, *, is_used: np.ndarray, is_test: np.ndarray | None, seed: int
 ) -> Split:
-    """The splits of a table.
+    """Split the rows of a table.
 
     Args:
         labels: (N,) class of each row; all 0 for regression.
-        is_used: (N,) bool; others were skipped.
-        is_test: (N,) bool; None where the test split is to be cut from all rows.
-        seed: the data set's.
+        is_used: (N,) bool; False for skipped rows.
+        is_test: (N,) bool; None if the test split is to be taken from all rows.
+        seed: The data set's random seed.
     """
     used = np.flatnonzero(is_used)
     if is_test is None:
@@ -76,7 +76,7 @@ def split_rows(
 
 
 def measure(values: np.ndarray) -> tuple[float, float]:
-    """Mean, and standard deviation or 1 where it would be 0, of numbers however large."""
+    """Return the mean, and the standard deviation (1 instead of 0), without overflow."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0:
         return 0.0, 1.0
@@ -86,7 +86,7 @@ def measure(values: np.ndarray) -> tuple[float, float]:
 
 
 def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
-    """A numeric column with the measures of its training rows."""
+    """Build a numeric column with the statistics of its training rows."""
     assert found.numbers is not None
     values = found.numbers[split.order]
     train = values[: split.num_train]
@@ -105,7 +105,7 @@ def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
 
 
 def build_categorical(found: Profile, split: Split) -> tuple[Column, pa.Array]:
-    """A categorical column by the values of its training rows."""
+    """Build a categorical column with the categories of its training rows."""
     texts = pc.take(found.texts, pa.array(split.order)).combine_chunks()
     counts = pc.value_counts(texts.slice(0, split.num_train).drop_null())
     pairs = zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
@@ -121,7 +121,7 @@ def build_categorical(found: Profile, split: Split) -> tuple[Column, pa.Array]:
 
 
 def build_text(found: Profile, split: Split) -> tuple[Column, pa.Array]:
-    """The text column, as it was written."""
+    """Build the text column with its texts unchanged."""
     texts = pc.take(pc.fill_null(pc.cast(found.raw, pa.string()), ""), pa.array(split.order))
     return Column(name=found.name, type="text"), texts.combine_chunks()
 
@@ -132,11 +132,11 @@ def write_index(
     """Write the file.
 
     Args:
-        path: where.
-        index: goes into the schema's metadata.
-        features: (N,) each, in the order of `index.columns`.
-        targets: (N,) int32 or float64.
-        ranks: (N,) int32.
+        path: Path of the file.
+        index: Index to store in the schema's metadata.
+        features: (N,) values of each column, in the order of `index.columns`.
+        targets: (N,) int32 classes or float64 numbers.
+        ranks: (N,) int32 position of each row in its class and split.
     """
     names = [*(column.name for column in index.columns), TARGET, RANK]
     metadata = {METADATA_KEY: index.model_dump_json()}

@@ -1,4 +1,4 @@
-"""From the files of a table to the report and the index."""
+"""Inspects the files of a table: reads them, judges them, writes the index."""
 
 import re
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ def inspect_lone_table(
     num_threads: int,
     limits: Limits,
 ) -> Report:
-    """The report on one uploaded file, whose index is left in the work folder if it is good.
+    """Inspect one uploaded table; write its index to the work folder if it is valid.
 
     Raises:
-        Refused: it cannot be used, and not even be looked at in full.
+        Refused: The table cannot be used, nor inspected completely.
     """
     _prepare(num_threads)
     table = _read(path, options, place=None, work_dir=work_dir, limits=limits)
@@ -60,12 +60,12 @@ def inspect_tables(
     num_threads: int,
     limits: Limits,
 ) -> Report:
-    """The report on the tables of an archive or folder; see `inspect_lone_table`."""
+    """Inspect the tables of an archive or folder; see `inspect_lone_table`."""
     _prepare(num_threads)
     first: RawTable | None = None
     train: list[RawTable] = []
     test: list[RawTable] = []
-    # Training files first: a test file is read as they are.
+    # Training files first, because test files are read with the same header setting.
     for file in sorted(files, key=lambda file: file.split == "test"):
         path = _copy(source, file, work_dir=work_dir, limits=limits)
         place = file.entry.path
@@ -89,14 +89,14 @@ def inspect_tables(
 
 
 def _prepare(num_threads: int) -> None:
-    # Others reserve address space by the gigabyte, which is what this process is limited in.
+    # Other pools reserve gigabytes of address space, which is limited in this process.
     pa.set_memory_pool(pa.system_memory_pool())
     pa.set_cpu_count(num_threads)
     pa.set_io_thread_count(1)
 
 
 def _copy(source: Source, file: TableFile, *, work_dir: Path, limits: Limits) -> Path:
-    """A file of an archive or folder as one of the work folder."""
+    """Copy a file of an archive or folder to the work folder."""
     wide = replace(limits, max_file_bytes=limits.max_table_bytes)
     try:
         content = source.read(file.entry, limits=wide)
@@ -138,7 +138,7 @@ def _is_json(path: Path, place: str | None) -> bool:
 
 
 def _like(first: RawTable, options: TableOptions) -> TableOptions:
-    """How a further file is read: named columns where the first has such."""
+    """Return the options for a further file: it has a header if the first file has one."""
     if options.header is not None or first.unit != "line":
         return options
     return options.model_copy(update={"header": first.first_row == 2})

@@ -1,4 +1,4 @@
-"""Reads JSON lines: an object a line, its members the columns."""
+"""Reads JSON lines: one object per line, whose members are the columns."""
 
 import json
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ _MAX_COLUMNS = 10_000
 
 
 def read_json_lines(path: Path, *, place: str | None) -> RawTable:
-    """The rows of a file of JSON lines in UTF-8; members that a line lacks are missing values.
+    """Read a file of JSON lines in UTF-8; a member that a line lacks is a missing value.
 
     Args:
-        path: the file.
-        place: its name in its archive, for messages.
+        path: The file.
+        place: Its name in its archive, for messages.
 
     Raises:
-        Refused: it is one JSON document, holds no objects, or has too many columns.
+        Refused: The file is one JSON document, has no objects, or too many columns.
     """
     bad = BadRows()
     blank: list[int] = []
@@ -96,7 +96,7 @@ def _read_line(line: bytes) -> tuple[tuple[str, str] | None, dict[str, Any]]:
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """A batch of one column: numbers, text, or nothing at all."""
+    """Build a batch of one column: numbers, texts or only nulls."""
     kinds = {type(value) for value in values} - {type(None)}
     if not kinds:
         return pa.nulls(len(values))
@@ -110,7 +110,7 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
-        # A lone surrogate, which JSON can write and UTF-8 cannot.
+        # Replace lone surrogates, which JSON can express but UTF-8 cannot.
         return value.encode(errors="replace").decode()
     return json.dumps(value)
 

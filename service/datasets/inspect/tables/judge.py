@@ -1,4 +1,4 @@
-"""Decides whether tables can be trained on, and makes the index of those that can."""
+"""Decides whether tables are a valid data set, and writes the index of a valid one."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text":
 
 @dataclass(frozen=True)
 class _Judged:
-    """What came out of looking at all columns, before the splits."""
+    """The result of examining all columns, before the rows are split."""
 
     profiles: dict[str, Profile]
     roles: Roles
@@ -71,19 +71,19 @@ def judge_tables(
     num_threads: int,
     limits: Limits,
 ) -> Report:
-    """The report; the index is written if the set is valid.
+    """Judge tables and return the report; write the index if the set is valid.
 
     Args:
-        train: files of training rows; without `test`, of all rows.
-        test: files of test rows.
-        options: what the owner said.
-        index_path: where the index goes.
-        seed: freezes the order of the rows.
-        num_threads: columns looked at at once.
-        limits: bounds of the inspection.
+        train: Tables with the training rows; without `test`, with all rows.
+        test: Tables with the test rows.
+        options: The user's options.
+        index_path: Path of the index to write.
+        seed: Random seed of the row order.
+        num_threads: Number of columns to examine in parallel.
+        limits: Limits of the inspection.
 
     Raises:
-        Refused: it cannot be used, and not even be looked at in full.
+        Refused: The tables cannot be used, nor inspected completely.
     """
     tables = [*train, *test]
     names, columns = stack(tables)
@@ -144,7 +144,7 @@ def _find_test_rows(
     *,
     has_test: bool,
 ) -> np.ndarray | None:
-    """(N,) bool; None where no row was set apart for testing."""
+    """Return (N,) bool for the test rows; None if there is no test split."""
     if has_test:
         return np.arange(num_rows) >= sum(table.num_rows for table in train)
     if split is None:
@@ -155,19 +155,19 @@ def _find_test_rows(
 
 
 def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: Places) -> None:
-    """Note what the commas in numbers were taken for, and refuse those that may be either."""
-    told: dict[Commas, list[str]] = {}
+    """Add notes on how commas in numbers are read, and problems for ambiguous ones."""
+    columns_by_reading: dict[Commas, list[str]] = {}
     names = roles.of_type("numeric")
-    if roles.task == "tabular-regression":  # classes are names, whatever is in them
+    if roles.task == "tabular-regression":  # classes are names, even if they look like numbers
         names.append(roles.target)
     for name in names:
         found = profiles[name]
         if found.commas is not None and found.commas.decimal is not None:
-            told.setdefault(found.commas, []).append(show(name))
+            columns_by_reading.setdefault(found.commas, []).append(show(name))
         elif found.commas is not None:
             has_comma = pc.fill_null(pc.match_substring(found.texts, ","), False).to_numpy()
             rows = np.flatnonzero(has_comma & ~found.is_not_number)
-            if not len(rows):  # those that have one stand for no value
+            if not len(rows):  # all values with a comma mean a missing value
                 continue
             row = int(rows[0])
             message = (
@@ -176,7 +176,7 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: Places) ->
                 "separates thousands, decimal=, if it is the decimal mark"
             )
             roles.problems.append(problem("ambiguous_numbers", message, places(row)))
-    for commas, columns in told.items():
+    for commas, columns in columns_by_reading.items():
         shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
         roles.notes.append(commas.describe(shown))
 
@@ -185,7 +185,7 @@ def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults
     for name in roles.of_type("numeric"):
         found = profiles[name]
         if found.is_not_number.any():
-            faults.add(found.is_not_number, "not_a_number", found.say_no_value)
+            faults.add(found.is_not_number, "not_a_number", found.explain_missing)
     for name in roles.of_type("text"):
         texts = pc.fill_null(pc.cast(profiles[name].raw, pa.string()), "")
         is_empty = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
@@ -296,7 +296,7 @@ def _view(found: Profile, use: Use) -> ColumnView:
 def _describe(
     judged: _Judged, columns: Sequence[Column], views: Sequence[ColumnView], *, train: np.ndarray
 ) -> list[ColumnView]:
-    """The views of all columns, with what is known of those that are used."""
+    """Return the views of all columns, with the statistics of the used ones."""
     by_name = {show(column.name): column for column in columns}
     described = []
     for view in views:

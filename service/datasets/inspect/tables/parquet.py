@@ -1,6 +1,6 @@
-"""Reads Parquet: numbers as numbers, everything else that is one value as text.
+"""Reads Parquet: numbers as numbers, all other single values as text.
 
-Whole numbers that float64 cannot tell apart are text as well: they name something.
+Integers too long for float64 are read as text as well: they are names rather than amounts.
 """
 
 from pathlib import Path
@@ -18,15 +18,15 @@ _PANDAS_INDEX = "__index_level_"
 
 
 def read_parquet(path: Path, *, place: str | None, limits: Limits) -> RawTable:
-    """The rows of a Parquet file.
+    """Read a Parquet file.
 
     Args:
-        path: the file.
-        place: its name in its archive, for messages.
-        limits: bounds of what is read.
+        path: The file.
+        place: Its name in its archive, for messages.
+        limits: Limits of the inspection.
 
     Raises:
-        Refused: it is damaged, too large, or has values that are lists or records.
+        Refused: The file is damaged, too large, or has values that are lists or records.
     """
     try:
         with pq.ParquetFile(path) as file:

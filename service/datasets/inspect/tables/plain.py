@@ -1,4 +1,4 @@
-"""Brings a table's file to what the readers read: plain Parquet, or UTF-8 without a mark."""
+"""Converts a table's file for the readers: to plain Parquet or UTF-8 without byte-order mark."""
 
 import codecs
 import gzip
@@ -14,13 +14,13 @@ from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ONE_BYTE = ("cp1252", "latin-1")
-"""What text is taken for that is no UTF-8; the second one reads anything."""
+"""Encodings to try for text that is not UTF-8; the last one can decode anything."""
 NOT_A_TABLE = "send a CSV, TSV, JSON-lines or Parquet file, plain or .gz, or a zip or tar archive"
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A file that a reader can read, and what was done to get it."""
+    """A file that a reader can read, with notes on its conversion."""
 
     path: Path
     is_parquet: bool
@@ -28,17 +28,17 @@ class Plain:
 
 
 def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limits) -> Plain:
-    """The plain form of a table's file: itself where it is that already.
+    """Convert a table's file to plain form; return the file itself if it is already plain.
 
     Args:
-        source: the file; unpacked copies go beside those of `work_dir`, never here.
-        work_dir: for copies.
-        place: the file's name in its archive, for messages.
-        limits: bounds of what is read.
+        source: The file, which is never changed.
+        work_dir: Folder for converted copies.
+        place: The file's name in its archive, for messages.
+        limits: Limits of the inspection.
 
     Raises:
-        Refused: it is damaged, unpacks to too much, or is no text.
-        OSError: the disk is full.
+        Refused: The file is damaged, unpacks to too many bytes, or is not text.
+        OSError: The disk is full.
     """
     path = source
     with source.open("rb") as file:
@@ -90,10 +90,10 @@ def _unpack(source: Path, target: Path, *, place: str | None, limits: Limits) ->
 
 
 def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
-    """Of a text, by its mark, else by whether all of it is UTF-8.
+    """Return the encoding of a text, by its byte-order mark, else by trial decoding.
 
     Raises:
-        Refused: there are zero bytes in it.
+        Refused: The text contains zero bytes.
     """
     for mark, encoding in _MARKS:
         if head.startswith(mark):

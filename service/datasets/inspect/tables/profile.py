@@ -1,4 +1,4 @@
-"""What each column of a table holds: numbers, words or nothing."""
+"""Examines each column of a table: does it have numbers, words or nothing?"""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,15 +31,15 @@ _LIKE_NUMBER = rf"^{NUMBER}$"
 
 @dataclass(frozen=True)
 class Profile:
-    """A column and what was found in it. N rows.
+    """A column with N rows, and its properties.
 
     Attributes:
-        raw: as it was written; numbers where the format has such.
-        is_missing: (N,) bool; no value, or a word that stands for none.
-        numbers: (N,) float64, NaN where missing or no number; None if too few values are numbers to
-            think of.
-        is_not_number: (N,) bool; a value that is not a finite number.
-        commas: what those in its numbers were taken for; None without any, or where it was said.
+        raw: Values as written: texts, or numbers if the format has numbers.
+        is_missing: (N,) bool; True for no value, or a word that means a missing value.
+        numbers: (N,) float64, NaN where missing or not a number; None if too few values are
+            numbers.
+        is_not_number: (N,) bool; True for a value that is not a finite number.
+        commas: How commas in the numbers are read; None without commas, or if the user said it.
     """
 
     name: str
@@ -56,16 +56,16 @@ class Profile:
 
     @cached_property
     def num_present(self) -> int:
-        """Rows with a value."""
+        """Number of rows with a value."""
         return int(self.num_rows - self.is_missing.sum())
 
     @cached_property
     def texts(self) -> pa.ChunkedArray:
-        """(N,) values as text without blanks around them, null where missing."""
+        """(N,) values as text without surrounding blanks, null where missing."""
         if pa.types.is_string(self.raw.type):
             texts = pc.utf8_trim_whitespace(self.raw)
         else:
-            # Large floats are written with an exponent.
+            # A cast of integers avoids the exponent that large floats are written with.
             texts = pc.cast(self.integers if self.are_integers else self.raw, pa.string())
         return pc.if_else(pa.array(self.is_missing), pa.scalar(None, pa.string()), texts)
 
@@ -78,7 +78,7 @@ class Profile:
 
     @cached_property
     def num_distinct(self) -> int:
-        """Different values, missing ones not counted."""
+        """Number of different values, not counting missing ones."""
         if self.numbers is not None and not self.is_not_number.any() and not self.are_long:
             present = self.numbers[~self.is_missing]
             return len(np.unique(present))
@@ -86,7 +86,7 @@ class Profile:
 
     @cached_property
     def share_of_numbers(self) -> float:
-        """Of the values that are there."""
+        """Share of numbers among the values that are not missing."""
         if self.numbers is None or not self.num_present:
             return 0.0
         return 1 - float(self.is_not_number.sum()) / self.num_present
@@ -101,7 +101,7 @@ class Profile:
 
     @cached_property
     def are_long(self) -> bool:
-        """Whether these are whole numbers, some too long for float64: rather names than amounts."""
+        """Whether these are integers, some too long for float64: names rather than amounts."""
         if self.numbers is None or not pa.types.is_string(self.raw.type):
             return False
         present = self.numbers[~self.is_missing & ~self.is_not_number]
@@ -112,28 +112,28 @@ class Profile:
 
     @cached_property
     def mean_words(self) -> float:
-        """Words that a value has, by its first rows."""
+        """Mean number of words in a value, from the first rows."""
         if not pa.types.is_string(self.raw.type):
             return 0.0
         values = [text for text in self.raw.slice(0, _SAMPLE).to_pylist() if text]
         return sum(len(text.split()) for text in values) / len(values) if values else 0.0
 
-    def word_for_none(self, index: int) -> str:
-        """What a row has that stands for no value; nothing where it is empty."""
+    def missing_word(self, index: int) -> str:
+        """Return the word in a row that means a missing value; an empty text if there is none."""
         value = self.raw[index].as_py()
-        is_empty = value is None or value != value  # NaN is no word
+        is_empty = value is None or value != value  # NaN is not a word
         return "" if is_empty or not self.is_missing[index] else self.example(index).strip()
 
-    def say_no_value(self, index: int) -> str:
-        """What is wrong with a row that should have a value, or a number."""
-        if word := self.word_for_none(index):
+    def explain_missing(self, index: int) -> str:
+        """Return what is wrong with a row that should have a value or a number."""
+        if word := self.missing_word(index):
             return f"column {show(self.name)!r}: {word!r} counts as a missing value"
         if self.is_missing[index]:
             return f"column {show(self.name)!r} has no value"
         return f"column {show(self.name)!r}: {self.example(index)!r} is not a finite number"
 
     def example(self, index: int) -> str:
-        """A value as it can be shown."""
+        """Return a value as text for messages, shortened."""
         value = self.raw[index].as_py()
         text = "" if value is None else str(value)
         return text[:60] + ("..." if len(text) > 60 else "")
@@ -149,16 +149,16 @@ def profile_all(
     delimiters: set[str | None],
     num_threads: int,
 ) -> dict[str, Profile]:
-    """The profile of each column.
+    """Examine all columns.
 
     Args:
-        names: of the columns.
-        columns: (N,) each, text or numbers.
-        missing: words that stand for no value.
-        numeric: names of columns that were said to hold numbers, whatever they look like.
-        decimal: the mark before decimals, if it was said.
-        delimiters: of the files; None for one that needs none.
-        num_threads: columns looked at at once.
+        names: Names of the columns.
+        columns: (N,) texts or numbers of each column.
+        missing: Words that mean a missing value.
+        numeric: Names of columns that the user declared as numeric.
+        decimal: The decimal mark, if the user set it.
+        delimiters: Delimiters of the files; None for a format without delimiters.
+        num_threads: Number of columns to examine in parallel.
     """
 
     def look(name: str, column: pa.ChunkedArray, mark: DecimalMark | None = decimal) -> Profile:
@@ -172,15 +172,16 @@ def profile_all(
             if found.commas is None and _is_text_of_numbers(found) and may_separate(found.texts):
                 profiles[name] = replace(look(name, found.raw, ","), commas=as_elsewhere)
     unclear = [name for name, found in profiles.items() if found.commas == Commas(None)]
-    told = _tell_commas(list(profiles.values()), delimiters) if unclear else None
-    if told is not None:
+    decided = _decide_commas(list(profiles.values()), delimiters) if unclear else None
+    if decided is not None:
         for name in unclear:
-            profiles[name] = replace(look(name, profiles[name].raw, told.decimal), commas=told)
+            examined = look(name, profiles[name].raw, decided.decimal)
+            profiles[name] = replace(examined, commas=decided)
     return profiles
 
 
-def _tell_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Commas | None:
-    """What commas mean that may be read in either way: decimals, where the rest has no other."""
+def _decide_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Commas | None:
+    """Decide ambiguous commas: decimal marks, unless another column has decimal points."""
     clear = _find_decimals(profiles)
     if "." in clear or any(_has_points(found) for found in profiles):
         return None
@@ -190,12 +191,12 @@ def _tell_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> Co
 
 
 def _find_decimals(profiles: Iterable[Profile]) -> set[DecimalMark | None]:
-    """The marks before decimals in all columns whose commas say something."""
+    """Return the decimal marks of all columns whose commas decide it."""
     return {found.commas.decimal for found in profiles if found.commas is not None} - {None}
 
 
 def _has_points(found: Profile) -> bool:
-    """Whether a text column has numbers with decimals that are not behind a comma."""
+    """Return whether a text column has numbers with decimals after a point."""
     if found.commas is not None or not _is_text_of_numbers(found):
         return False
     assert found.numbers is not None
@@ -215,14 +216,14 @@ def profile(
     is_numeric: bool = False,
     decimal: DecimalMark | None = None,
 ) -> Profile:
-    """The profile of one column.
+    """Examine one column.
 
     Args:
-        name: of the column.
-        column: (N,) text or numbers.
-        missing: words that stand for no value; one that is a number, also by its value.
-        is_numeric: it was said to hold numbers, whatever it looks like.
-        decimal: the mark before decimals, if it is known.
+        name: Name of the column.
+        column: (N,) texts or numbers.
+        missing: Words that mean a missing value; a word that is a number matches by value, too.
+        is_numeric: Whether the user declared the column as numeric.
+        decimal: The decimal mark, if it is known.
     """
     if not pa.types.is_string(column.type):
         numbers = pc.fill_null(column, float("nan")).to_numpy()
@@ -245,10 +246,10 @@ def profile(
 
 
 def _stand_for_none(numbers: np.ndarray, missing: Sequence[str]) -> np.ndarray:
-    """(N,) bool; by value, so that -999 is also -999.0, and -99.9 what float32 makes of it."""
+    """Return (N,) bool; compares values, so that -999 matches -999.0, and -99.9 its float32."""
     values = numbers_among(missing)
     rounded = [float(np.float32(value)) for value in values if not value.is_integer()]
-    # A whole number may be another one's rounding: 999999999 is 1000000000 in float32.
+    # An integer may be the rounding of another one: 999999999 is 1000000000 in float32.
     values += [value for value in rounded if not value.is_integer()]
     return np.isin(numbers, values)
 
@@ -261,7 +262,7 @@ def _has_blanks(texts: pa.ChunkedArray) -> bool:
 def _may_be_numbers(
     texts: pa.ChunkedArray, is_missing: np.ndarray, decimal: DecimalMark | None
 ) -> bool:
-    """By up to a thousand values from all over the column: half of them are numbers."""
+    """Return whether half of up to a thousand values from all over the column are numbers."""
     present = np.flatnonzero(~is_missing)
     chosen = present[:: max(1, len(present) // _SAMPLE)]
     if not len(chosen):
@@ -272,11 +273,11 @@ def _may_be_numbers(
 def _parse(
     texts: pa.ChunkedArray, is_missing: np.ndarray, decimal: DecimalMark | None
 ) -> tuple[np.ndarray, Commas | None]:
-    """(N,) float64, NaN where missing or no number, and what its commas were taken for."""
+    """Return (N,) float64, NaN where missing or not a number, and how the commas are read."""
     present = pc.if_else(pa.array(is_missing), pa.scalar(None, pa.string()), texts)
     commas = None
     try:
-        # A point is no decimal mark where the comma was said to be the one.
+        # If the user set the comma as decimal mark, a point is not one.
         numbers = pc.cast(write_plainly(present, ",") if decimal == "," else present, pa.float64())
     except pa.ArrowInvalid:
         commas = find_commas(present) if decimal is None else None

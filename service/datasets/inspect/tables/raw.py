@@ -1,4 +1,4 @@
-"""A table as it was read: columns of text or numbers, whose rows are still known by their place."""
+"""A table as it was read: columns of texts or numbers, with the place of each row in its file."""
 
 from array import array
 from bisect import bisect_left
@@ -13,13 +13,13 @@ from service.datasets.inspect.report import MAX_LISTED
 
 @dataclass
 class BadRows:
-    """Rows that could not be read at all: their numbers, and why the first ones could not."""
+    """Rows that could not be read: their numbers, and the reasons for the first ones."""
 
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     reasons: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, number: int, code: str, message: str) -> None:
-        """Note a row, by its number from 1 among all rows of the file."""
+        """Add a row by its number among all rows of the file, counted from 1."""
         self.numbers.append(number)
         if len(self.reasons) < MAX_LISTED:
             self.reasons.append((code, message))
@@ -30,13 +30,13 @@ class RawTable:
     """The rows of one file.
 
     Attributes:
-        path: of the file in its archive or folder; None for one that was uploaded alone.
-        names: of the columns.
-        columns: text (`string`), or numbers (`double`) where the format has such.
-        bad: rows that are not in `columns`.
-        first_row: number that the first row has; 2 below a header.
-        unit: what a row's number counts; lines of a text, or rows.
-        delimiter: between the fields of a delimited text.
+        path: Path of the file in its archive or folder; None for a single uploaded table.
+        names: Names of the columns.
+        columns: Texts (`string`), or numbers (`double`) if the format has numbers.
+        bad: Rows that could not be read and are not in `columns`.
+        first_row: Number of the first row; 2 below a header.
+        unit: What row numbers count: `line` or `row`.
+        delimiter: Delimiter of a delimited text.
     """
 
     path: str | None
@@ -54,17 +54,17 @@ class RawTable:
 
     @property
     def num_rows(self) -> int:
-        """Rows that were read."""
+        """Number of rows that were read."""
         return len(self.columns[0]) if self.columns else 0
 
     def place(self, index: int) -> str:
-        """Where a row is, by its index among those that were read."""
+        """Return the place of a row, by its index among the rows that were read."""
         return self._words(self.number_of(index))
 
     def number_of(self, index: int) -> int:
-        """The number of a row among all of the file, by its index among those that were read."""
+        """Return the number of a row in the file, by its index among the rows that were read."""
         number = self.first_row + index
-        # Each row before it that is not among them moves it down, perhaps behind a further one.
+        # Each left-out row before it shifts it down, perhaps past another left-out row.
         passed = 0
         while passed < (now := bisect_left(self._left_out, number + 1)):
             number += now - passed
@@ -72,21 +72,21 @@ class RawTable:
         return number
 
     def note_left_out(self, numbers: Iterable[int]) -> None:
-        """Rows by these numbers are no longer among those that were read."""
+        """Record that the rows with these numbers are not among the rows that were read."""
         self._left_out = array("q", sorted([*self._left_out, *numbers]))
 
     def bad_place(self, position: int) -> str:
-        """Where a row is that was not read, by its position in `bad`."""
+        """Return the place of a row that could not be read, by its position in `bad`."""
         return self._words(self.bad.numbers[position])
 
     def _words(self, number: int) -> str:
-        # A line of JSON writes the breaks of its texts as escapes.
+        # Only delimited texts have line breaks inside values; JSON escapes them.
         line = number + (self._num_breaks(number) if self.delimiter is not None else 0)
         here = f"{self.unit} {line}"
         return here if self.path is None else f"{self.path}, {here}"
 
     def _num_breaks(self, number: int) -> int:
-        """Line breaks inside the quoted values of the rows before one."""
+        """Count the line breaks inside quoted values before a row."""
         before = number - self.first_row - bisect_left(self._left_out, number)
         if before <= 0:
             return 0

@@ -1,4 +1,4 @@
-"""Chooses what is learnt from what: the task, the target, the text, and each column's type."""
+"""Chooses the task, the target, the text column, and each column's type."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _TARGETS = (
     "target", "label", "labels", "class", "classes", "category", "y", "outcome", "species",
     "sentiment", "diagnosis", "is_spam", "spam", "survived", "response", "price",
 )  # fmt: skip
-"""Names of columns that are usually predicted, the likelier ones first."""
+"""Usual names of target columns, most likely first."""
 _TEXTS = (
     "text", "sentence", "message", "sms", "content", "review", "comment", "tweet", "question",
     "body", "document", "title", "description", "headline", "utterance", "query",
@@ -31,24 +31,24 @@ _ID = re.compile(
     r"(?i:(?:^|[_ ])(?:id|idx|index|key|uuid|guid|rowid|row)$|^unnamed: 0$)|[a-z](?:Id|ID)$"
 )
 PROSE_WORDS = 3.0
-"""Words that a value has in a column of prose."""
+"""Mean number of words per value from which a column counts as prose."""
 MAX_CATEGORIES = 1000
-"""Values of a column that is taken for categories without being told so."""
+"""Maximum different values of a column that is inferred to be categorical."""
 MIXED_SHARE = 0.8
-"""Share of numbers from which a column with other values too is thought to be a mistake."""
+"""Share of numbers from which other values in a column are considered mistakes."""
 MAX_WORDS_FOR_NONE = 3
-"""Of so many words among numbers each may stand for no value."""
+"""Up to this many different words among numbers may each mean a missing value."""
 MAX_ROWS_FOR_WORDS = 1000
 _MAX_UNKNOWN = 20
-"""Columns that there are not, named one by one."""
+"""Maximum unknown columns reported one by one."""
 _NUMBERS_ROWS = "it only numbers the rows"
 MAX_FEW = 20
-"""Different whole numbers that are taken for classes rather than for amounts."""
+"""Maximum different integers that are taken for classes rather than amounts."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """What a column is used as, and why it is ignored if it is."""
+    """The use of a column; `note` says why it is ignored."""
 
     type: Literal["numeric", "categorical", "text", "ignored", "target", "split"]
     note: str | None = None
@@ -56,13 +56,13 @@ class Use:
 
 @dataclass
 class Roles:
-    """What each column of a table is for.
+    """The role of each column of a table.
 
     Attributes:
-        task: what the set is for.
-        target: the column to predict.
-        uses: of all columns, in the file's order.
-        notes: what was inferred, and how to say otherwise.
+        task: Task that the data set is for.
+        target: The column to predict.
+        uses: Uses of all columns, in the file's order.
+        notes: What was inferred, and how to change it.
     """
 
     task: TableTask
@@ -72,25 +72,25 @@ class Roles:
     problems: list[DatasetProblem] = field(default_factory=list)
 
     def of_type(self, *types: str) -> list[str]:
-        """Names of the columns of some types."""
+        """Return the names of the columns of these types."""
         return [name for name, use in self.uses.items() if use.type in types]
 
 
 def find_unknown(options: TableOptions, names: Sequence[str]) -> list[DatasetProblem]:
-    """Columns that the options name and the table has not."""
+    """Report columns that the options name but the table does not have."""
     asked = [options.target, options.text, *options.columns]
     unknown = [name for name in dict.fromkeys(asked) if name is not None and name not in names]
-    # Each one is compared with all columns.
+    # Each one is compared with all columns, so their number is limited.
     return [_unknown(name, names) for name in unknown[:_MAX_UNKNOWN]]
 
 
 def find_split_column(
     profiles: dict[str, Profile], options: TableOptions, *, places: Callable[[int], str]
 ) -> str | None:
-    """The column whose values are `train` and `test` (and `validation`), if there is one.
+    """Find the column that assigns rows to splits (`train`, `test`, `validation`), if any.
 
     Raises:
-        Refused: a column of this name has both, but not in every row.
+        Refused: A column has `train` and `test`, but also rows with another value or none.
     """
     for name, found in profiles.items():
         is_taken = name in options.columns or name in (options.target, options.text)
@@ -106,7 +106,7 @@ def find_split_column(
 
 
 def _check_splits(found: Profile, values: Sequence[str], places: Callable[[int], str]) -> None:
-    """Refuse a column of splits in which a row has none: the others' would not be followed."""
+    """Refuse a split column with an unknown value, which would make its other splits ignored."""
     known = pa.array([value for value in values if value.casefold() in SPLITS], pa.string())
     unknown = np.flatnonzero(~pc.is_in(found.texts, value_set=known).to_numpy())
     if not len(unknown):
@@ -131,14 +131,14 @@ def choose_roles(
     places: Callable[[int], str],
     limits: Limits,
 ) -> Roles:
-    """The roles of a table's columns, as its owner said or as they are likeliest.
+    """Choose the roles of a table's columns: as the user set them, else the most likely ones.
 
     Args:
-        profiles: of all columns, in the file's order.
-        options: what the owner said.
-        split: name of the column that says each row's split.
-        places: where the row of an index is.
-        limits: bounds of the inspection.
+        profiles: Profiles of all columns, in the file's order.
+        options: The user's options.
+        split: Name of the column that assigns rows to splits.
+        places: Function that returns the place of the row with an index.
+        limits: Limits of the inspection.
     """
     free = {name: found for name, found in profiles.items() if name != split}
     target, target_note = _choose_target(free, options)
@@ -157,7 +157,7 @@ def choose_roles(
     if task != "text-classification":
         _note_prose(roles, profiles)
     if not roles.of_type("numeric", "categorical", "text"):
-        # Better than nothing: a column 1, 2, 3... may be what a small table is about.
+        # Rather than refuse the table, use columns like 1, 2, 3...
         for name in [name for name, use in roles.uses.items() if use.note == _NUMBERS_ROWS]:
             roles.uses[name] = Use("numeric")
     if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
@@ -171,7 +171,7 @@ def choose_roles(
 
 
 def name_nearest(name: str, names: Sequence[str]) -> str:
-    """How a message about an unknown column ends."""
+    """Return the end of a message about an unknown column: a suggestion, or the columns."""
     lower = {known.casefold(): known for known in names}
     if name.casefold() in lower:
         return f"; did you mean {show(lower[name.casefold()])!r}?"
@@ -206,7 +206,7 @@ def _choose_target(profiles: dict[str, Profile], options: TableOptions) -> tuple
 
 
 def _choose_text(profiles: dict[str, Profile], options: TableOptions, *, target: str) -> str | None:
-    """The column of a text-classification's text; None for the tabular tasks."""
+    """Return the text column for text classification; None for the tabular tasks."""
     if options.text_column is not None:
         return options.text_column
     if options.task not in (None, "text-classification"):
@@ -261,7 +261,7 @@ def _choose_task(
 
 
 def _is_amount(target: Profile) -> bool:
-    """Whether a target is rather an amount than a class, some faulty values apart."""
+    """Return whether a target is an amount rather than a class, ignoring some bad values."""
     most = max(2, min(MAX_FEW, target.num_present // 5))
     is_whole = target.are_integers or target.are_long
     is_few = is_whole and target.num_distinct <= most
@@ -343,7 +343,7 @@ def _mixed(found: Profile, places: Callable[[int], str]) -> DatasetProblem:
 
 
 def _is_id(found: Profile) -> bool:
-    """Whether a column names or numbers its rows: nothing can be learnt from that."""
+    """Return whether a column only numbers or names its rows, so that it is useless as input."""
     if found.is_missing.any() or found.num_rows < 3:
         return False
     if found.are_integers and found.numbers is not None:

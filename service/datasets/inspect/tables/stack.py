@@ -1,4 +1,4 @@
-"""Puts the rows of several files under one another."""
+"""Concatenates the rows of several files."""
 
 from collections import Counter
 
@@ -11,10 +11,10 @@ from service.datasets.inspect.tables.raw import RawTable
 
 
 def stack(tables: list[RawTable]) -> tuple[list[str], list[pa.ChunkedArray]]:
-    """The names of the columns and all their values.
+    """Concatenate tables; return the names of the columns and all their values.
 
     Raises:
-        Refused: a name is there twice or not allowed, or the files have other columns.
+        Refused: A column name is duplicate or reserved, or the files have different columns.
     """
     for table in tables:
         _check_names(table)

@@ -1,4 +1,4 @@
-"""Reads the target column: classes, or numbers without a gap."""
+"""Reads the target column: classes, or numbers without missing values."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from service.datasets.inspect.tables.roles import (
 )
 
 _MAX_TEST_ONLY = 50
-"""Classes that only test rows have, named one by one."""
+"""Maximum classes without training rows that are reported one by one."""
 
 
 @dataclass
@@ -29,10 +29,10 @@ class Targets:
     """The target of each row.
 
     Attributes:
-        classes: names by label, as they were said, else sorted; numbers by their value. Empty for
+        classes: Names by label, in the user's order, else sorted (numbers by value). Empty for
             regression.
-        labels: (N,) int64 class of each row, -1 where it has none; all 0 for regression.
-        numbers: (N,) float64 of a regression, else None.
+        labels: (N,) int64 class of each row, -1 for none; all 0 for regression.
+        numbers: (N,) float64 for regression, else None.
     """
 
     classes: list[str]
@@ -51,16 +51,16 @@ def read_targets(
     is_test: np.ndarray | None,
     limits: Limits,
 ) -> Targets:
-    """The targets of all rows, and what is wrong with them.
+    """Read the targets of all rows, and find problems with them.
 
     Args:
-        profiles: of all columns.
-        roles: which of them is the target, and of which task.
-        places: of the rows.
-        classes: names by label, if they were said.
-        is_skipped: (N,) bool; rows that do not count.
-        is_test: (N,) bool, where there is a test split.
-        limits: bounds of the inspection.
+        profiles: Profiles of all columns.
+        roles: Roles of the columns.
+        places: Places of the rows.
+        classes: Names by label, if the user listed them.
+        is_skipped: (N,) bool; rows that are skipped.
+        is_test: (N,) bool; None if there is no test split.
+        limits: Limits of the inspection.
     """
     found = profiles[roles.target]
     if roles.task == "tabular-regression":
@@ -72,12 +72,15 @@ def read_targets(
         places,
         target=roles.target,
         what="no value",
-        describe=found.say_no_value,
+        describe=found.explain_missing,
         remedy=_find_remedy(found, is_missing),
     )
     is_used = ~is_skipped & ~found.is_missing
-    if classes is not None and (others := _find_others(found, targets, places, is_used=is_used)):
-        targets.problems += others
+    unlisted = []
+    if classes is not None:
+        unlisted = _find_unlisted(found, targets, places, is_used=is_used)
+    if unlisted:
+        targets.problems += unlisted
         return targets
     num_rows = int(is_used.sum())
     count = len(targets.classes)
@@ -113,7 +116,7 @@ def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> 
         places,
         target=found.name,
         what="no finite number",
-        describe=found.say_no_value,
+        describe=found.explain_missing,
         remedy=_find_remedy(found, is_bad & found.is_missing),
     )
     usable = found.numbers[~is_skipped & ~is_bad]
@@ -124,9 +127,9 @@ def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> 
 
 
 def _find_remedy(found: Profile, is_missing: np.ndarray) -> str:
-    """What to do about targets without a value, some of which may have been meant as one."""
+    """Return what to do about missing targets, whose words may have been meant as values."""
     rows = np.flatnonzero(is_missing)[:MAX_ROWS_FOR_WORDS]
-    words = list({word: None for row in rows if (word := found.word_for_none(int(row)))})
+    words = list({word: None for row in rows if (word := found.missing_word(int(row)))})
     remedy = "add the values or remove these rows"
     if not words:
         return remedy
@@ -137,19 +140,19 @@ def _find_remedy(found: Profile, is_missing: np.ndarray) -> str:
     )
 
 
-def _read_classes(found: Profile, said: list[str] | None, *, is_skipped: np.ndarray) -> Targets:
+def _read_classes(found: Profile, listed: list[str] | None, *, is_skipped: np.ndarray) -> Targets:
     texts = _class_names(found)
     used = texts.filter(pa.array(~is_skipped)) if is_skipped.any() else texts
     names = used.unique().drop_null().to_pylist()
-    classes = said or (sorted(names, key=float) if _are_plain(found) else sorted(names))
+    classes = listed or (sorted(names, key=float) if _are_plain(found) else sorted(names))
     codes = pc.index_in(texts, value_set=pa.array(classes, pa.string()), skip_nulls=True)
     return Targets(classes, pc.fill_null(codes, -1).to_numpy().astype(np.int64))
 
 
-def _find_others(
+def _find_unlisted(
     found: Profile, targets: Targets, places: Places, *, is_used: np.ndarray
 ) -> list[DatasetProblem]:
-    """Rows of a class that was not said, and classes that were said and no row has."""
+    """Report rows whose class is not listed, and listed classes that no row has."""
     problems = list_bad_targets(
         is_used & (targets.labels < 0),
         places,
@@ -171,12 +174,12 @@ def _find_others(
 
 
 def _class_names(found: Profile) -> pa.ChunkedArray:
-    """(N,) whole numbers in one way of writing, however they were written."""
+    """Return (N,) class names; integers are written in one way, however the file writes them."""
     return pc.cast(found.integers, pa.string()) if _are_plain(found) else found.texts
 
 
 def _are_plain(found: Profile) -> bool:
-    """Whether the classes are whole numbers; `1,000` is a name, whatever its comma means."""
+    """Return whether the classes are plain integers; `1,000` is a name because of its comma."""
     return found.are_integers and found.commas is None
 
 

@@ -1,4 +1,4 @@
-"""What a written value means: missing, a number, or words."""
+"""Interprets written values: missing, a number, or words."""
 
 import math
 import re
@@ -10,17 +10,17 @@ import pyarrow.compute as pc
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 """A finite decimal number."""
 MAX_EXACT = 2**53
-"""Whole numbers below this are what they are as float64, too."""
+"""float64 represents all integers below this exactly."""
 _NUMBER = re.compile(rf"\s*{NUMBER}\s*")
 
 
 def fold_missing(words: Iterable[str]) -> frozenset[str]:
-    """Nothing and each word without its case, for comparisons of casefolded texts."""
+    """Return the empty text and the casefolded words, to compare casefolded texts with."""
     return frozenset({"", *(word.casefold() for word in words)})
 
 
 def spellings_of_missing(words: Iterable[str]) -> list[str]:
-    """Nothing and each word as it is usually written, for comparisons of whole columns."""
+    """Return the empty text and usual spellings of each word, to compare whole columns with."""
     forms = {
         form
         for word in words
@@ -30,17 +30,17 @@ def spellings_of_missing(words: Iterable[str]) -> list[str]:
 
 
 def numbers_among(words: Iterable[str]) -> list[float]:
-    """Those of the words that are numbers."""
+    """Return the words that are numbers, as numbers."""
     return [float(word) for word in words if is_number(word)]
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a finite decimal number."""
+    """Return whether a text is a finite decimal number."""
     return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
 
 
 def as_column(numbers: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Numbers as a table's column holds them: float64, or text where that would make some alike.
+    """Convert numbers to float64, or to text if float64 would make different ones equal.
 
     Args:
         numbers: (N,) integers, floats or decimals.
