@@ -59,7 +59,7 @@ class Doorbell:
         return len(self._waiting)
 
     def close(self) -> None:
-        """Stop sending; the next service sends what is left."""
+        """Stop sending; the next service sends the remaining messages."""
         self._stop.set()
         with self._changed:
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""Settings of the service: read once at the entry point and passed down."""
+"""Settings of the service, read once at the entry point and passed down."""
 
 import ipaddress
 import os
@@ -14,92 +14,99 @@ BIND_PATTERN = r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$"
 
 
 class Settings(BaseSettings):
-    """What the service needs to know; every field is an environment variable `REDKILN_<FIELD>`."""
+    """Settings of the service; each field is an environment variable `REDKILN_<FIELD>`."""
 
     model_config = SettingsConfigDict(env_prefix="REDKILN_")
 
     bind: str = Field(
         "127.0.0.1:8321",
         pattern=BIND_PATTERN,
-        description="Address and port; on a loopback address no key is asked for.",
+        description="Address and port. On a loopback address the service asks for no key.",
     )
     public_bind: str | None = Field(
         None,
         pattern=BIND_PATTERN,
-        description="Address and port that users reach where it is not `bind`: a container listens "
-        "everywhere and its published address decides whether keys are asked for.",
+        description="Address and port that users reach, if it differs from `bind`. A container "
+        "listens on all addresses, so its published address decides whether keys are required.",
     )
     host_names: Annotated[list[str], NoDecode] = Field(
         default_factory=list,
-        description="Further names, separated by commas, by which a service that asks for no keys "
-        "is reached: of its container in the network that it shares with its workers.",
+        description="Additional host names, separated by commas, that a service without keys "
+        "answers to, such as the name of its container in the network of its workers.",
     )
     auth: Literal["auto", "keys"] = Field(
-        "auto", description="`keys` asks for a key on a loopback address too."
+        "auto", description="`keys` requires a key on a loopback address too."
     )
-    state_dir: Path = Field(Path("data"), description="Database, blobs, logs and keys.")
+    state_dir: Path = Field(Path("data"), description="Folder for database, blobs, logs and keys.")
     database_url: str | None = Field(
-        None, description="postgresql+psycopg://...; a SQLite file in the state folder if unset."
+        None, description="postgresql+psycopg://...; if unset, a SQLite file in the state folder."
     )
     worker_key_file: Path | None = Field(
-        None, description="Where the worker key is kept; in the state folder's keys if unset."
+        None, description="File for the worker key; if unset, a file in the state folder's keys/."
     )
     broker_url: str | None = Field(
-        None, description="Redis of the doorbell; without it workers find jobs by polling alone."
+        None, description="Redis for the messages that wake workers. Without it workers only poll."
     )
     storage_url: str | None = Field(
-        None, description="s3://bucket/prefix; a folder in the state folder if unset."
+        None, description="s3://bucket/prefix; if unset, a folder in the state folder."
     )
     data_roots: Annotated[list[Path], NoDecode] = Field(
         default_factory=list,
-        description="Folders below which data sets may be registered in place, separated as PATH.",
+        description="Folders whose subfolders may be registered as data sets in place, separated "
+        "like PATH.",
     )
     max_upload_bytes: int = Field(16 * GIB, ge=1, description="Largest uploaded body.")
     max_json_bytes: int = Field(MIB, ge=1024, description="Largest JSON body of a request.")
     max_report_bytes: int = Field(
-        32 * MIB, ge=1024, description="Largest report of an attempt (events and a piece of log)."
+        32 * MIB,
+        ge=1024,
+        description="Largest report of an attempt (events and a part of the log).",
     )
     min_free_bytes: int = Field(
-        GIB, ge=0, description="Below this much free disk nothing new is accepted (507)."
+        GIB, ge=0, description="Free disk space below which the service accepts no new data (507)."
     )
     scripts: Literal["off", "on"] = Field(
         "off",
-        description="Whether those who need no key may have programs of their own run (task "
-        "`script`); with keys their scope decides.",
+        description="`on` allows users without a key to run scripts. If keys are required, their "
+        "scope decides instead.",
     )
-    max_bundle_bytes: int = Field(256 * MIB, ge=1024, description="Largest code of a script.")
+    max_bundle_bytes: int = Field(
+        256 * MIB, ge=1024, description="Largest code bundle of a script."
+    )
     keep_bundles_hours: float = Field(
-        168.0, ge=0, description="How long code is kept that no job names."
+        168.0, ge=0, description="Time until code bundles that no job uses are removed."
     )
-    log_quota_bytes: int = Field(64 * MIB, ge=0, description="Kept log of one attempt.")
+    log_quota_bytes: int = Field(64 * MIB, ge=0, description="Log kept of each attempt.")
     lease_seconds: float = Field(
-        90.0, gt=0, description="Without a report for so long an attempt's worker is lost."
+        90.0, gt=0, description="Time without a report after which an attempt's worker is lost."
     )
     report_seconds: float = Field(
         2.0,
         gt=0,
-        description="Longest time between two reports of an attempt, and until a worker that has "
-        "nothing to report hears of a pause or a cancel.",
+        description="Longest time between two reports of an attempt, and so the longest time until "
+        "a worker receives a pause or cancel.",
     )
-    poll_seconds: float = Field(30.0, gt=0, description="How often an idle worker asks for work.")
+    poll_seconds: float = Field(30.0, gt=0, description="Interval at which an idle worker polls.")
     status_seconds: float = Field(
-        5.0, gt=0, description="How often a worker tells what its GPUs do."
+        5.0, gt=0, description="Interval at which a worker reports the state of its GPUs."
     )
     reap_seconds: float = Field(15.0, gt=0, description="Pause between two rounds of housekeeping.")
     republish_seconds: float = Field(
-        60.0, gt=0, description="A queued job not claimed for so long has its message sent again."
+        60.0, gt=0, description="Time after which the message of an unclaimed job is sent again."
     )
     heartbeat_seconds: float = Field(
         15.0, gt=0, description="Longest silence on an event stream before a comment is sent."
     )
-    idempotency_days: float = Field(7.0, gt=0, description="How long idempotency keys are kept.")
+    idempotency_days: float = Field(
+        7.0, gt=0, description="Time for which idempotency keys are kept."
+    )
     staging_hours: float = Field(
         24.0, gt=0, description="Age at which abandoned uploads and unused blobs are removed."
     )
     keep_checkpoints_hours: float = Field(
         168.0,
         ge=0,
-        description="How long a job that failed or was cancelled can be retried from them.",
+        description="Time for which checkpoints of failed or cancelled jobs are kept for a retry.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -144,12 +151,12 @@ class Settings(BaseSettings):
 
     @property
     def needs_keys(self) -> bool:
-        """Whether users must show a key; workers always must."""
+        """Whether users need a key; workers always do."""
         return self.auth == "keys" or not self.is_loopback
 
     @property
     def sqlite_path(self) -> Path:
-        """The embedded database's file."""
+        """The file of the embedded database."""
         return self.state_dir / "redkiln.db"
 
     @property
@@ -159,29 +166,29 @@ class Settings(BaseSettings):
 
     @property
     def logs_dir(self) -> Path:
-        """One log file an attempt."""
+        """The folder with a log file for each attempt."""
         return self.state_dir / "logs"
 
     @property
     def previews_dir(self) -> Path:
-        """The newest sample predictions of each job."""
+        """The folder with each job's newest sample predictions."""
         return self.state_dir / "previews"
 
     @property
     def keys_dir(self) -> Path:
-        """First keys and the secret that attempt tokens are made with."""
+        """The folder with the first keys and the secret for attempt tokens."""
         return self.state_dir / "keys"
 
     @property
     def resolved_worker_key_file(self) -> Path:
-        """Where the first worker key is written, for workers to read."""
+        """The file with the first worker key, for workers to read."""
         return self.worker_key_file or self.keys_dir / "worker.key"
 
     def prepare_state_dir(self) -> None:
-        """Make the state folder, readable by its owner alone.
+        """Create the state folder, readable only by its owner.
 
         Raises:
-            OSError: The folder cannot be made.
+            OSError: The folder cannot be created.
         """
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.logs_dir.mkdir(mode=0o700, exist_ok=True)

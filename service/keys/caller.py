@@ -1,4 +1,4 @@
-"""Who makes a request, as far as access is concerned."""
+"""The caller of a request, for access checks."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +11,8 @@ class Caller:
     """The person or program that makes a request.
 
     Attributes:
-        id: The id of its key; `local` where the service asks for none.
-        scope: What it may do.
+        id: Id of the key; `local` if the service requires no key.
+        scope: Scope of the key.
     """
 
     id: str

@@ -8,7 +8,7 @@ connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
     target_metadata=METADATA,
-    # SQLite changes a column by building its table anew.
+    # SQLite changes a column by building its table again.
     render_as_batch=connection.dialect.name == "sqlite",
     transactional_ddl=True,
 )

@@ -23,7 +23,7 @@ def downgrade() -> None:
 
 
 def _change(*, is_nullable: bool) -> None:
-    # Where the table is built anew, an index is remembered without the order of its columns.
+    # When SQLite rebuilds the table, it forgets the order of an index's columns.
     op.drop_index(_QUEUE_INDEX, table_name="job")
     with op.batch_alter_table("job") as batch:
         batch.alter_column("dataset_id", existing_type=sa.String(), nullable=is_nullable)
