@@ -16,7 +16,9 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("redkiln", "service", "worker", "native", "docker")
 _PROSE = re.compile(r"[^\W\d_]{2,}[`'\")}\].,;:!?%]* +[`'\"({\[]*[^\W\d_]{2,}")
 _NOT_PROSE = re.compile(
-    r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|PRAGMA|BEGIN)\b|\(\?|\\[bsdw]"
+    r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|PRAGMA|BEGIN)\b"  # SQL
+    r"|\(\?|\\[bsdw]"  # patterns
+    r"|^(not )?bold \w+$"  # styles of rich
 )
 _REFERENCE = {"Field", "Query", "Path", "Header", "Body"}
 
