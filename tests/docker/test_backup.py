@@ -45,7 +45,7 @@ def read_jobs(state):
         return [row[0] for row in database.execute("SELECT id FROM jobs")]
 
 
-def test_what_was_saved_comes_back(state, worker_key, tmp_path):
+def test_a_saved_state_is_restored(state, worker_key, tmp_path):
     saved = save(state, worker_key)
     fresh, fresh_key = tmp_path / "fresh", tmp_path / "fresh.key"
     (fresh / "keys").mkdir(parents=True)
@@ -60,13 +60,13 @@ def test_what_was_saved_comes_back(state, worker_key, tmp_path):
     assert sorted(path.name for path in fresh.iterdir()) == ["blobs", "keys", "logs", "redkiln.db"]
 
 
-def test_saving_leaves_nothing_behind_and_touches_nothing(state, worker_key):
+def test_saving_changes_nothing_and_leaves_no_files(state, worker_key):
     before = sorted(state.rglob("*"))
     save(state, worker_key)
     assert [path for path in sorted(state.rglob("*")) if path not in before] == []
 
 
-def test_a_writer_does_not_disturb_the_saving(state, worker_key, tmp_path):
+def test_saving_works_while_another_process_writes(state, worker_key, tmp_path):
     with closing(sqlite3.connect(state / "redkiln.db")) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("INSERT INTO jobs VALUES ('job_2')")
@@ -84,7 +84,7 @@ def test_a_restore_never_overwrites(state, worker_key):
 
 
 @pytest.mark.parametrize("cut", [0, 700, 5000])
-def test_half_a_backup_changes_nothing(state, worker_key, tmp_path, cut):
+def test_an_incomplete_backup_changes_nothing(state, worker_key, tmp_path, cut):
     saved = save(state, worker_key).getvalue()[:cut]
     fresh = tmp_path / "fresh"
     fresh.mkdir()
@@ -106,7 +106,7 @@ def test_half_a_backup_changes_nothing(state, worker_key, tmp_path, cut):
         {"name": "state/device", "type": tarfile.CHRTYPE},
     ],
 )
-def test_an_archive_with_anything_else_in_it_is_refused(tmp_path, member):
+def test_an_archive_with_other_files_is_refused(tmp_path, member):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         info = tarfile.TarInfo(member["name"])
@@ -130,7 +130,7 @@ def test_an_archive_with_anything_else_in_it_is_refused(tmp_path, member):
         ),
     ],
 )
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, members, words):
+def test_a_failed_restore_leaves_no_files(tmp_path, members, words):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for name, kind, target in members:

@@ -61,7 +61,7 @@ def test_the_groups_of_closed_nodes_are_added(nodes, expected, identity, groups)
         ([Node("/dev/kfd", 0, OVERFLOW_ID, 0o660), RENDER], "amd", NOBODY, ["keep-groups"]),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_said_with_what_to_type(nodes, expected, identity, said):
+def test_missing_access_is_explained_with_a_fix(nodes, expected, identity, said):
     grant = decide_groups(nodes, expected=expected, identity=identity)
     assert grant.problems
     assert not grant.groups
@@ -69,7 +69,7 @@ def test_what_is_missing_is_said_with_what_to_type(nodes, expected, identity, sa
         assert words in "\n".join(grant.problems)
 
 
-def test_every_closed_node_is_named():
+def test_every_inaccessible_node_is_named():
     problems = decide_groups([KFD, RENDER], expected="amd", identity=NOBODY).problems
     assert [problem.split(" ")[0] for problem in problems] == ["/dev/kfd", "/dev/dri/renderD128"]
 
@@ -93,6 +93,6 @@ def test_only_a_refused_permission_stops_the_worker(errors, refused):
     assert len(notes) == len(errors)
 
 
-def test_the_drivers_own_answer_is_passed_on():
+def test_the_drivers_own_answer_is_reported():
     _, (note,) = judge_openings([Opening(KFD, errno.ENODEV)], uid=UID)
     assert note == "/dev/kfd is open to user 10001; the driver answers: No such device"

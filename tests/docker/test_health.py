@@ -26,7 +26,7 @@ def answering(request):
     server.server_close()
 
 
-def test_the_service_is_healthy_if_it_says_so(answering):
+def test_the_service_is_healthy_if_it_answers(answering):
     port, status = answering
     problem = find_problem("service", {"REDKILN_BIND": f"0.0.0.0:{port}"}, now=0.0)
     assert (problem is None) == (status == 200)

@@ -10,7 +10,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other 
 
 
 @needs_root
-def test_each_secret_can_be_read_by_the_one_that_needs_it(tmp_path):
+def test_each_secret_is_readable_by_its_user(tmp_path):
     assert init.prepare_secrets(tmp_path)
     owners = {path.name: (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in
               tmp_path.iterdir()}  # fmt: skip
@@ -40,7 +40,7 @@ def test_a_second_run_changes_nothing(tmp_path):
 
 
 @needs_root
-def test_a_run_that_was_interrupted_is_repeated_as_a_whole(tmp_path):
+def test_an_interrupted_run_is_repeated_completely(tmp_path):
     (tmp_path / "redis.conf").write_text("requirepass half\n")
     (tmp_path / "redis.part").write_text("hal")
     assert init.prepare_secrets(tmp_path)

@@ -19,7 +19,7 @@ def test_names_are_compared_as_the_index_compares_them(line, name):
 
 
 @pytest.mark.parametrize("extra", ["service", "worker"])
-def test_no_image_asks_for_torch(extra):
+def test_no_image_requires_torch(extra):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {read_name(line) for line in select_wanted(project, extra)}
     assert "celery" in names
@@ -27,7 +27,7 @@ def test_no_image_asks_for_torch(extra):
     assert "torch" not in names
 
 
-def test_before_the_plan_only_what_the_base_lacks_is_pinned_and_torch_held():
+def test_before_the_dry_run_only_missing_packages_and_torch_are_pinned():
     assert select_pins(CONSTRAINTS, BASE, None) == [
         "onnx_ir==1.1.0",
         "torch==2.13.0+rocm10.0.0",
@@ -35,13 +35,13 @@ def test_before_the_plan_only_what_the_base_lacks_is_pinned_and_torch_held():
     ]
 
 
-def test_what_the_base_has_too_old_is_replaced_by_what_ci_runs():
+def test_outdated_packages_of_the_base_are_replaced_by_the_versions_of_ci():
     planned = {"onnx-ir", "pillow"}
     pins = select_pins(CONSTRAINTS, BASE, planned)
     assert "pillow==13.0.0" in pins
     assert not any(pin.startswith("numpy") for pin in pins)
 
 
-def test_torch_is_never_planned_away():
+def test_torch_is_never_replaced():
     pins = select_pins(CONSTRAINTS, BASE, {"torch"})
     assert [pin for pin in pins if pin.startswith("torch==")] == ["torch==2.13.0+rocm10.0.0"]

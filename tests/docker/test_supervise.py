@@ -35,12 +35,12 @@ def start():
 @pytest.mark.parametrize(
     ("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)]
 )
-def test_the_commands_exit_status_is_the_containers(start, script, status):
+def test_the_container_exits_with_the_commands_status(start, script, status):
     child = start("sh", "-c", script)
     assert child.wait(10) == status
 
 
-def test_an_unknown_command_is_told_by_its_status(start):
+def test_an_unknown_command_has_its_own_exit_status(start):
     assert start("no-such-program").wait(10) == 127
 
 
@@ -84,7 +84,7 @@ def test_the_command_starts_with_no_signal_blocked(start):
     assert child.stdout.read().split()[1].strip("0") == ""
 
 
-def test_an_exec_keeps_its_own_environment():
+def test_exec_keeps_its_own_environment():
     program = RUN.replace("os.environ", "{'ONLY': 'this', 'PATH': os.environ['PATH']}")
     shown = subprocess.run(
         [sys.executable, "-c", program, "env"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -150,7 +150,7 @@ def test_an_old_kernel_without_archs_gets_the_full_image(machine):
     assert machine.env()["REDKILN_ARCH"] == ""
 
 
-def test_of_several_gpus_the_largest_chooses(machine):
+def test_the_largest_of_several_gpus_decides(machine):
     machine.gpus(PHOENIX, RX7900XTX)
     done = machine.up("--dry-run", "--slim")
     assert "REDKILN_ARCH=gfx1100" in done.stdout
@@ -171,7 +171,7 @@ def test_wsl_is_reached_through_dxg(machine):
     assert machine.env()["COMPOSE_FILE"] == "compose.yaml:compose.wsl.yaml"
 
 
-def test_wsl_without_dxg_is_known_by_its_kernel(machine):
+def test_wsl_without_dxg_is_recognised_by_its_kernel(machine):
     machine.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2\n")
     assert machine.env()["COMPOSE_FILE"] == "compose.yaml:compose.wsl.yaml"
 
@@ -187,7 +187,7 @@ def test_a_laptop_gets_the_cpu(machine):
     }
 
 
-def test_a_card_without_its_driver_is_no_laptop(machine):
+def test_a_card_without_its_driver_is_not_treated_as_a_laptop(machine):
     machine.card()
     done = machine.up("--no-start")
     assert done.returncode == 1
@@ -196,31 +196,31 @@ def test_a_card_without_its_driver_is_no_laptop(machine):
 
 
 @pytest.mark.parametrize("choice", ["cpu", "cuda", "cdi", "wsl"])
-def test_a_choice_wins_over_what_was_found(machine, choice):
+def test_an_option_overrides_what_was_found(machine, choice):
     machine.gpus(RX7900XTX)
     files = machine.env(f"--{choice}")["COMPOSE_FILE"]
     assert files == f"compose.yaml:compose.{choice}.yaml"
     assert (ROOT / files.split(":")[1]).is_file()
 
 
-def test_the_users_own_override_stays_in_force(machine):
+def test_the_users_own_override_file_is_kept(machine):
     machine.put("checkout/compose.override.yaml", "services: {}\n")
     files = machine.env("--cpu")["COMPOSE_FILE"]
     assert files == "compose.yaml:compose.cpu.yaml:compose.override.yaml"
 
 
-def test_a_taken_port_is_passed_over(machine):
+def test_a_taken_port_is_skipped(machine):
     machine.listen(8321, 8322)
     assert machine.env()["REDKILN_BIND"] == "127.0.0.1:8323"
 
 
-def test_our_own_service_does_not_take_the_port_from_itself(machine):
+def test_a_running_service_keeps_its_port(machine):
     machine.listen(8321)
     machine.script('[ "$1 $2" = "compose ps" ] && echo service')
     assert machine.env()["REDKILN_BIND"] == "127.0.0.1:8321"
 
 
-def test_a_second_run_keeps_what_the_user_wrote(machine):
+def test_a_second_run_keeps_the_users_lines(machine):
     machine.gpus(RX7900XTX)
     machine.put("checkout/.env", "HF_TOKEN=hf_x\nREDKILN_BIND=0.0.0.0:9000\nREDKILN_ARCH=gfx906\n")
     first = machine.env()
@@ -239,7 +239,7 @@ def test_a_dry_run_changes_nothing(machine):
     assert [path.name for path in machine.checkout.iterdir()] == ["up"]
 
 
-def test_the_service_starts_before_the_large_image_is_fetched(machine):
+def test_the_service_starts_before_the_large_image_is_built(machine):
     machine.gpus(RX7900XTX)
     machine.script("exit 0")
     done = machine.up()

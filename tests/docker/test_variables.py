@@ -3,7 +3,7 @@ import pytest
 from docker.variables import load_file_variables
 
 
-def test_a_secret_comes_from_the_file_that_its_variable_names(tmp_path):
+def test_a_secret_is_read_from_the_file_in_its_variable(tmp_path):
     (tmp_path / "url").write_text("redis://:secret@redis:6379/0\n")
     given = {"PATH": "/bin", "REDKILN_BROKER_URL_FILE": str(tmp_path / "url")}
     assert load_file_variables(given) == {
@@ -12,12 +12,12 @@ def test_a_secret_comes_from_the_file_that_its_variable_names(tmp_path):
     }
 
 
-def test_a_variable_wins_over_its_file():
+def test_a_variable_takes_precedence_over_its_file():
     given = {"REDKILN_BROKER_URL": "redis://mine", "REDKILN_BROKER_URL_FILE": "/nowhere"}
     assert load_file_variables(given) == {"REDKILN_BROKER_URL": "redis://mine"}
 
 
-def test_an_empty_variable_is_as_good_as_none():
+def test_an_empty_variable_counts_as_unset():
     assert load_file_variables({"REDKILN_DATABASE_URL": "", "OTHER": ""}) == {"OTHER": ""}
 
 

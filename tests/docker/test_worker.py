@@ -23,7 +23,7 @@ def test_effective_capabilities_are_read_from_the_status():
     assert read_capabilities(status) == 0xC0
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+def test_an_unwritable_folder_is_named(tmp_path):
     given = {"REDKILN_WORKER_DIR": str(tmp_path), "REDKILN_LOCK_DIR": str(tmp_path / "none")}
     assert str(tmp_path / "none") in find_unwritable(given)
     assert find_unwritable({"REDKILN_WORKER_DIR": str(tmp_path)}) is None

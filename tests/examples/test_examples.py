@@ -15,7 +15,7 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
-def test_every_example_spec_is_one(path):
+def test_every_example_is_a_valid_spec(path):
     value = load_spec_file(path).value
     spec = parse_spec(value, default_task=task_of(value.get("dataset", "")))
     assert (spec.dataset_reference is not None) == needs_dataset(spec.task)

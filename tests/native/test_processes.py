@@ -43,14 +43,14 @@ def test_a_part_is_stopped_by_sigterm(start):
     assert part.exit_status == -signal.SIGTERM
 
 
-def test_a_part_that_will_not_stop_is_killed(start):
+def test_a_part_that_ignores_sigterm_is_killed(start):
     part = start(DEAF, stop_seconds=0.2)
     wait_for(lambda: "up" in part.read_log())
     part.stop()
     assert part.exit_status == -signal.SIGKILL
 
 
-def test_a_part_that_stands_still_can_be_stopped(start):
+def test_a_stopped_process_can_be_ended(start):
     part = start(SLEEP)
     wait_for(lambda: "up" in part.read_log())
     part.signal(signal.SIGSTOP)
@@ -63,7 +63,7 @@ def test_a_part_is_out_of_reach_of_the_terminals_ctrl_c(start):
     assert os.getsid(part.pid) == part.pid != os.getsid(0)
 
 
-def test_a_part_that_ended_shows_the_end_of_its_log(start):
+def test_the_error_of_an_ended_part_has_the_end_of_its_log(start):
     part = start("print('before')")
     part.wait(5)
     part._command = [sys.executable, "-c", "raise SystemExit('the port is taken')"]
@@ -73,7 +73,7 @@ def test_a_part_that_ended_shows_the_end_of_its_log(start):
     assert "before" not in str(caught.value)
 
 
-def test_a_part_that_is_never_ready_is_told(start):
+def test_a_part_that_is_never_ready_is_an_error(start):
     with pytest.raises(PartFailed, match="not ready"):
         wait_until(lambda: False, start(SLEEP), timeout_seconds=0.1)
 
@@ -96,7 +96,7 @@ def test_the_leash_ends_a_program_with_its_parent(tmp_path):
     wait_for(lambda: not is_alive(pid))
 
 
-def test_the_leash_starts_nothing_for_a_parent_that_is_gone():
+def test_the_leash_starts_nothing_if_the_parent_is_gone():
     command = [sys.executable, str(LEASH), "1", "/bin/echo", "started"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
@@ -109,12 +109,12 @@ class Ended:
         self.exit_status = exit_status
 
 
-def test_a_part_is_started_again_until_that_makes_no_sense():
+def test_a_crashing_part_is_restarted_a_few_times():
     crashes = Crashes()
     decisions = [crashes.should_restart(Ended(1), now=float(at)) for at in range(MAX_CRASHES + 1)]
     assert decisions == [True] * MAX_CRASHES + [False]
     assert crashes.should_restart(Ended(1), now=1000.0)
 
 
-def test_a_part_that_is_set_up_wrongly_is_not_started_again():
+def test_a_misconfigured_part_is_not_restarted():
     assert not Crashes().should_restart(Ended(EXIT_CONFIG), now=0.0)

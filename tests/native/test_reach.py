@@ -50,13 +50,13 @@ def test_a_folder_is_left_to_pip(index):
     assert is_reachable(index)
 
 
-def test_a_refusal_is_no_answer(silent_port):
+def test_a_refused_connection_is_not_an_answer(silent_port):
     assert not is_reachable(f"http://127.0.0.1:{silent_port}/")
 
 
-def test_a_name_that_nobody_has_is_no_answer():
+def test_an_unknown_host_is_not_an_answer():
     assert not is_reachable("http://index.invalid/whl")
 
 
-def test_a_server_that_says_nothing_is_given_up(mute_port):
+def test_a_silent_server_times_out(mute_port):
     assert not is_reachable(f"http://127.0.0.1:{mute_port}/", timeout_seconds=0.2)

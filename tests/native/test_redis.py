@@ -12,7 +12,7 @@ def test_a_server_program_is_found():
     assert redis.find_server()
 
 
-def test_a_server_on_the_path_comes_first(tmp_path, monkeypatch):
+def test_a_server_on_the_path_is_preferred(tmp_path, monkeypatch):
     program = tmp_path / "redis-server"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -20,7 +20,7 @@ def test_a_server_on_the_path_comes_first(tmp_path, monkeypatch):
     assert redis.find_server() == str(program)
 
 
-def test_the_socket_lies_beside_the_data_unless_that_is_too_long(tmp_path, monkeypatch):
+def test_the_socket_is_next_to_the_data_unless_its_path_is_too_long(tmp_path, monkeypatch):
     assert redis.choose_socket_path(tmp_path) == tmp_path.resolve() / "redis.sock"
     deep = tmp_path / ("x" * 100)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -43,7 +43,7 @@ def server(tmp_path):
     process.wait()
 
 
-def test_it_is_reached_by_its_socket_alone(server, tmp_path):
+def test_the_server_is_only_reached_by_its_socket(server, tmp_path):
     for _ in range(500):
         if redis.answers(server):
             break
@@ -58,5 +58,5 @@ def test_it_is_reached_by_its_socket_alone(server, tmp_path):
     assert settings["maxmemory-policy"] == "noeviction"
 
 
-def test_nobody_answers_where_nobody_is(tmp_path):
+def test_a_missing_socket_does_not_answer(tmp_path):
     assert not redis.answers(tmp_path / "none")

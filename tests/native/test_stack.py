@@ -18,7 +18,7 @@ from native.stack import (
 from redkiln.tasks import parse_spec
 
 
-def test_a_taken_port_is_left_to_its_owner(monkeypatch):
+def test_another_port_is_used_if_the_default_is_taken(monkeypatch):
     port = find_free_port("127.0.0.1")
     monkeypatch.setattr(stack_module, "DEFAULT_BIND", f"127.0.0.1:{port}")
     assert choose_bind() == f"127.0.0.1:{port}"
@@ -36,11 +36,11 @@ def test_the_default_address_is_a_loopback_one():
     ("host", "reached"),
     [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("127.0.0.1", "127.0.0.1"), ("nas", "nas")],
 )
-def test_a_worker_here_reaches_the_service_wherever_it_listens(host, reached):
+def test_a_local_worker_reaches_the_service_on_any_bind_address(host, reached):
     assert reachable_host(host) == reached
 
 
-def test_nobody_is_healthy_where_nobody_listens():
+def test_a_port_without_a_listener_is_not_healthy():
     assert not is_healthy(f"http://127.0.0.1:{find_free_port('127.0.0.1')}")
 
 
@@ -52,7 +52,7 @@ def test_two_stacks_cannot_share_a_state_folder(tmp_path):
 
 
 @pytest.mark.parametrize("inherit_settings", [True, False])
-def test_settings_of_this_shell_count_only_where_they_shall(
+def test_settings_of_this_shell_are_only_inherited_on_request(
     tmp_path, monkeypatch, inherit_settings
 ):
     monkeypatch.setenv("REDKILN_AUTH", "keys")

@@ -17,19 +17,19 @@ def count(chosen, label):
     return sum(LABELS[index] == label for index in chosen)
 
 
-def test_ranks_are_an_order_within_each_class():
+def test_ranks_order_the_samples_of_each_class():
     ranks = rank_within_classes(LABELS, seed=0)
     for label in set(LABELS):
         of_class = [rank for rank, own in zip(ranks, LABELS, strict=True) if own == label]
         assert sorted(of_class) == list(range(len(of_class)))
 
 
-def test_the_seed_decides_the_order_and_nothing_else_does():
+def test_only_the_seed_decides_the_order():
     assert rank_within_classes(LABELS, seed=1) == rank_within_classes(LABELS, seed=1)
     assert rank_within_classes(LABELS, seed=1) != rank_within_classes(LABELS, seed=2)
 
 
-def test_ranks_stay_as_they_were_when_the_code_changes():
+def test_ranks_do_not_change_with_the_code():
     assert rank_within_classes([0] * 6 + [1] * 4, seed=7) == [4, 2, 1, 3, 0, 5, 3, 0, 2, 1]
 
 
@@ -41,7 +41,7 @@ def test_ranks_stay_as_they_were_when_the_code_changes():
         (0.5, [25, 15, 2, 0]),
     ],
 )
-def test_a_fraction_is_of_each_class_with_one_at_least_and_one_left(fraction, expected):
+def test_a_fraction_takes_at_least_one_sample_of_each_class_and_leaves_one(fraction, expected):
     chosen = taken(fraction)
     assert [count(chosen, label) for label in range(4)] == expected
 
@@ -52,7 +52,7 @@ def test_a_larger_fraction_contains_a_smaller_one():
         assert smaller <= larger
 
 
-def test_no_samples_are_no_error():
+def test_no_samples_are_not_an_error():
     assert rank_within_classes([], seed=0) == []
     assert take_fraction([], [], fraction=0.1) == []
 

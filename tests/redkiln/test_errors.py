@@ -6,7 +6,7 @@ from redkiln.errors import ApiError, ErrorItem, Problem
 ENTRY = re.compile(r"^[ │├└─]*([A-Z]\w+)", re.MULTILINE)
 
 
-def test_every_error_is_in_the_drawn_tree():
+def test_every_error_is_in_the_tree_of_the_docstring():
     _, tree, *_ = errors.__doc__.split("\n\n")
     known = {
         name
@@ -16,7 +16,7 @@ def test_every_error_is_in_the_drawn_tree():
     assert set(ENTRY.findall(tree)) == known
 
 
-def test_what_the_detail_says_already_is_not_said_twice():
+def test_errors_in_the_detail_are_not_repeated():
     items = [ErrorItem(pointer="/a", message="too small"), ErrorItem(pointer="/b", message="lost")]
     problem = Problem(title="Unprocessable", status=422, detail="/a: too small", errors=items)
     assert str(ApiError(problem)) == "Unprocessable (422); /a: too small; /b: lost"

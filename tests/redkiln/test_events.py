@@ -26,7 +26,7 @@ def test_each_event_is_a_line_with_its_time(path):
     assert second.data["text"] == "two\nlines"
 
 
-def test_a_second_writer_goes_on_behind_the_first(path):
+def test_a_second_writer_appends_after_the_first(path):
     for text in ("a", "b"):
         with EventWriter(path) as writer:
             writer.write(EventKind.MESSAGE, text=text)
@@ -34,7 +34,7 @@ def test_a_second_writer_goes_on_behind_the_first(path):
 
 
 @pytest.mark.parametrize("partial", [b"{", b'{"at": "2026', "ü".encode()[:1]])
-def test_a_line_that_a_death_left_half_written_is_cut_off(path, partial):
+def test_a_line_left_half_written_by_a_dead_process_is_removed(path, partial):
     with EventWriter(path) as writer:
         writer.write(EventKind.MESSAGE, text="whole")
     path.write_bytes(path.read_bytes() + partial)
@@ -61,7 +61,7 @@ def test_a_line_appears_in_one_write(path, monkeypatch):
     assert json.loads(line)["data"]["points"] == {"train/loss": [[1, 0.5]]}
 
 
-def test_a_disk_that_takes_half_a_line_leaves_none_of_it(tmp_path, monkeypatch):
+def test_a_line_that_a_full_disk_cuts_is_removed(tmp_path, monkeypatch):
     real_write = os.write
     room = [10]
 

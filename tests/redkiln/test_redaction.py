@@ -27,7 +27,7 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
         (f"before\n{PEM}\nafter", "MIIEow"),
     ],
 )
-def test_what_looks_like_a_secret_is_removed(text, secret):
+def test_anything_that_looks_like_a_secret_is_removed(text, secret):
     shown = redact(text)
     assert secret not in shown
     assert HIDDEN in shown
@@ -37,7 +37,7 @@ def test_known_secrets_are_removed_whatever_they_look_like():
     assert redact("it is plain-word-42 here", known=["plain-word-42"]) == f"it is {HIDDEN} here"
 
 
-def test_short_values_are_words_and_stay():
+def test_short_values_are_kept_as_words():
     assert redact("a test is a test", known=["test"]) == "a test is a test"
 
 
@@ -50,10 +50,10 @@ def test_short_values_are_words_and_stay():
         "epoch 3: loss 0.41, val/accuracy 0.97",
     ],
 )
-def test_what_a_report_is_about_stays(text):
+def test_the_rest_of_a_report_is_kept(text):
     assert redact(text) == text
 
 
-def test_the_values_of_variables_with_a_secrets_name_are_known():
+def test_values_of_variables_named_like_secrets_are_found():
     environment = {"REDKILN_WORKER_KEY": "a", "HF_TOKEN": "b", "DB_PASSWORD": "c", "PATH": "d"}
     assert find_secrets(environment) == {"a", "b", "c"}

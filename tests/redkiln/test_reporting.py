@@ -25,7 +25,7 @@ def test_outside_a_job_nothing_is_written(tmp_path, monkeypatch):
     assert not redkiln.is_resumed()
 
 
-def test_metrics_and_places_are_a_line_each(said):
+def test_each_call_writes_one_line_with_metrics_and_progress(said):
     redkiln.log(step=3, steps=10, loss=0.5)
     redkiln.log({"val/loss": 1}, epoch=1)
     assert said() == [
@@ -34,7 +34,7 @@ def test_metrics_and_places_are_a_line_each(said):
     ]
 
 
-def test_whatever_is_a_number_is_taken(said):
+def test_anything_that_converts_to_float_is_accepted(said):
     class Scalar:
         def __float__(self):
             return 2.5
@@ -43,19 +43,19 @@ def test_whatever_is_a_number_is_taken(said):
     assert said() == [{"metrics": {"loss": 2.5, "worst": math.inf}}]
 
 
-def test_what_is_no_number_is_an_error_where_it_is_said(said):
+def test_a_value_that_is_not_a_number_raises_in_the_call(said):
     with pytest.raises((TypeError, ValueError)):
         redkiln.log(loss="low")
 
 
-def test_of_several_processes_the_first_is_heard(said, monkeypatch):
+def test_only_the_first_of_several_processes_reports(said, monkeypatch):
     redkiln.log(loss=1)
     monkeypatch.setenv("RANK", "1")
     redkiln.log(loss=2)
     assert len(said()) == 1
 
 
-def test_the_file_needs_the_standard_library_alone():
+def test_the_file_only_needs_the_standard_library():
     code = "import sys; sys.modules['pydantic'] = None; exec(open(sys.argv[1]).read()); log(a=1)"
     command = [sys.executable, "-I", "-S", "-c", code, str(Path(reporting.__file__))]
     subprocess.run(command, check=True)

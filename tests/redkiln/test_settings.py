@@ -17,18 +17,18 @@ def settle(url=None, key=None, folder=None, **environment):
     return resolve_settings(url, key, environment=environment, folder=folder)
 
 
-def test_without_anything_the_service_is_on_this_machine(tmp_path):
+def test_by_default_the_service_is_on_this_machine(tmp_path):
     settings = settle(folder=tmp_path)
     assert (settings.url, settings.key) == (DEFAULT_URL, None)
 
 
-def test_arguments_come_before_the_environment(tmp_path):
+def test_arguments_take_precedence_over_the_environment(tmp_path):
     given = {"REDKILN_URL": "http://b", "REDKILN_KEY": "kb"}
     settings = settle("http://a:1/", "ka", tmp_path, **given)
     assert (settings.url, settings.key) == ("http://a:1", "ka")
 
 
-def test_a_key_can_lie_in_a_file(tmp_path):
+def test_a_key_can_be_in_a_file(tmp_path):
     (tmp_path / "key").write_text("rk_file\n")
     settings = settle(folder=tmp_path, REDKILN_KEY_FILE=str(tmp_path / "key"))
     assert settings.key == "rk_file"
@@ -62,9 +62,9 @@ def test_other_schemes_are_refused(tmp_path):
         ("192.0.2.1", False),
     ],
 )
-def test_which_hosts_are_this_machine(host, expected):
+def test_this_machines_names_and_addresses_are_recognised(host, expected):
     assert is_this_machine(host) is expected
 
 
-def test_the_key_is_not_in_the_settings_words():
+def test_the_key_is_not_in_the_repr_of_the_settings():
     assert "secret" not in repr(settle("http://a", "secret"))

@@ -37,7 +37,7 @@ def test_which_status_may_follow_which(old, new):
 
 
 @pytest.mark.parametrize("status", JobStatus)
-def test_a_status_is_terminal_when_nothing_follows_by_itself(status):
+def test_a_status_is_terminal_if_no_other_follows_by_itself(status):
     assert status.is_terminal == (status in ("succeeded", "failed", "cancelled"))
 
 
@@ -50,7 +50,7 @@ def test_every_job_can_end(status):
 
 
 @pytest.mark.parametrize("code", FailureCode)
-def test_a_failure_is_retryable_by_its_code(code):
+def test_the_code_decides_whether_a_failure_is_retryable(code):
     failure = JobFailure.of(code, "words", step=3)
     assert failure.retryable == (code in RETRYABLE)
     assert failure.details == {"step": 3}

@@ -26,7 +26,7 @@ def context_of(client):
 
 @clients
 @pytest.mark.parametrize("url", ["https://gpu-box:8321", "HTTPS://gpu-box"])
-def test_a_client_of_an_https_address_trusts_the_usual_certificates_alone(build, url):
+def test_a_client_of_an_https_address_only_trusts_the_usual_certificates(build, url):
     client = build(url)
     context = context_of(client)
     assert context.verify_mode == ssl.CERT_REQUIRED
@@ -46,7 +46,7 @@ def test_a_client_of_an_http_address_loads_no_certificates(build, monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8321", "HTTP://gpu-box"])
-def test_what_an_http_client_sends_over_tls_all_the_same_is_refused(url):
+def test_an_http_client_cannot_send_over_tls(url):
     context = tls_for(url)
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.check_hostname

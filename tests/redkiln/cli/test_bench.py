@@ -87,7 +87,7 @@ def bench_service(fake):
     return fake
 
 
-def test_it_submits_watches_prints_and_keeps_the_files(redkiln, bench_service, tmp_path):
+def test_bench_submits_watches_prints_and_keeps_the_files(redkiln, bench_service, tmp_path):
     done = redkiln("bench", "--out", tmp_path / "numbers")
     assert done.code == 0
     ((spec, _),) = bench_service.submitted
@@ -118,13 +118,13 @@ def test_options_become_the_spec(redkiln, bench_service, tmp_path, options, spec
     assert bench_service.submitted[0][0] == spec
 
 
-def test_quick_measures_the_essentials_and_can_be_changed(redkiln, bench_service, tmp_path):
+def test_quick_measures_the_essentials_and_can_be_adjusted(redkiln, bench_service, tmp_path):
     redkiln("bench", "--quick", "--set", "measure.samples=3", "--out", tmp_path / "numbers")
     measure = bench_service.submitted[0][0]["measure"]
     assert (measure["seconds"], measure["samples"], measure["compare"]) == (30.0, 3, False)
 
 
-def test_a_program_gets_the_whole_result_and_nothing_else(redkiln, bench_service, tmp_path):
+def test_json_is_the_whole_result_and_nothing_else(redkiln, bench_service, tmp_path):
     done = redkiln("bench", "--json", "--out", tmp_path / "numbers")
     assert BenchmarkResult.model_validate(done.json) == result()
     assert done.json["comparisons"][0]["pairs"][0]["with"] == 125.0
@@ -147,14 +147,14 @@ def two_files(tmp_path):
     return paths
 
 
-def test_two_machines_are_set_side_by_side_without_a_service(redkiln, two_files):
+def test_two_machines_are_compared_without_a_service(redkiln, two_files):
     done = redkiln("bench", "--url", "http://127.0.0.1:1", "--compare", *two_files)
     assert done.code == 0
     for words in ("RX 7900 XTX", "MI300X", "20 TFLOP/s", "30 TFLOP/s", "1.50x"):
         assert words in done.out
 
 
-def test_a_program_gets_the_ratios(redkiln, two_files):
+def test_json_has_the_ratios(redkiln, two_files):
     (row,) = redkiln("bench", "--json", "--compare", *two_files).json
     assert (row["id"], row["ratio"]) == ("matmul/4096/fp16", 1.5)
 
@@ -167,7 +167,9 @@ def test_a_program_gets_the_ratios(redkiln, two_files):
         (None, "No such file"),
     ],
 )
-def test_what_is_no_result_is_named_with_the_reason(redkiln, two_files, tmp_path, content, words):
+def test_a_file_without_a_result_is_named_with_the_reason(
+    redkiln, two_files, tmp_path, content, words
+):
     path = tmp_path / "c.json"
     if content is not None:
         path.write_bytes(content)
@@ -186,7 +188,7 @@ def test_a_result_of_a_newer_schema_is_refused_rather_than_misread(redkiln, two_
 
 
 @pytest.mark.parametrize("has_worker", [True, False])
-def test_without_a_service_whoever_has_a_worker_hears_how_to_measure_all_the_same(
+def test_without_a_service_the_error_says_how_to_measure_this_machine(
     redkiln, monkeypatch, has_worker
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: has_worker or None)

@@ -36,7 +36,7 @@ def test_every_command_prints_json_and_nothing_else(redkiln, arguments, is_first
 
 
 @pytest.mark.parametrize("command", ["logs", "events", "watch"])
-def test_what_streams_prints_one_json_object_a_line(redkiln, command):
+def test_streaming_commands_print_one_json_object_a_line(redkiln, command):
     done = redkiln(command, "last", "--json")
     assert done.code == 0
     assert all(isinstance(line, dict) for line in done.lines)
@@ -61,24 +61,24 @@ def test_what_streams_prints_one_json_object_a_line(redkiln, command):
         (("logs", "last", "--tail", "1"), ["second line"]),
     ],
 )
-def test_people_get_words(redkiln, arguments, words):
+def test_without_json_commands_print_words(redkiln, arguments, words):
     done = redkiln(*arguments)
     assert done.code == 0
     for word in words:
         assert word in done.out
 
 
-def test_output_that_is_no_terminal_has_no_colours_and_no_cursor_moves(redkiln):
+def test_output_outside_a_terminal_has_no_colours_and_no_cursor_moves(redkiln):
     for arguments in (("jobs",), ("watch", "last"), ("job", "last")):
         assert "\x1b" not in redkiln(*arguments).out
 
 
-def test_a_job_is_found_by_its_name_its_beginning_and_as_last(redkiln):
+def test_a_job_is_found_by_name_by_the_start_of_its_id_and_as_last(redkiln):
     for named in ("flowers", JOB_ID, "job_012345", "0123456", "last"):
         assert redkiln("job", named, "--json").json["id"] == JOB_ID
 
 
-def test_a_job_that_is_not_there_is_a_usage_error(redkiln):
+def test_an_unknown_job_is_a_usage_error(redkiln):
     done = redkiln("watch", "roses")
     assert done.code == 2
     assert "There is no job 'roses'" in done.err
@@ -90,7 +90,7 @@ def test_an_error_in_json_has_its_code_and_its_exit_status(redkiln):
     assert done.json["error"]["exit_code"] == 2
 
 
-def test_a_service_that_is_not_there_is_its_own_exit_status(redkiln):
+def test_an_unreachable_service_has_its_own_exit_status(redkiln):
     done = redkiln("jobs", "--url", "http://127.0.0.1:9")
     assert done.code == 3
     assert "Cannot reach the service at http://127.0.0.1:9" in done.err
@@ -104,12 +104,12 @@ def test_a_missing_key_says_how_to_give_one(redkiln):
     assert "--key" in done.err
 
 
-def test_a_new_keys_secret_is_alone_on_stdout(redkiln):
+def test_only_a_new_keys_secret_is_on_stdout(redkiln):
     done = redkiln("keys", "create", "anna", "--key", "rk_admin")
     assert done.out == "rk_secret\n"
 
 
-def test_a_command_that_is_misspelt_is_a_usage_error_with_a_suggestion(redkiln):
+def test_a_misspelt_command_is_a_usage_error_with_a_suggestion(redkiln):
     done = redkiln("job_s")
     assert done.code == 2
     assert "jobs" in done.err
@@ -140,7 +140,7 @@ def test_the_exit_statuses_are_in_the_help(redkiln):
         ({"loss": 0.5}, ""),
     ],
 )
-def test_the_list_tells_what_a_model_is_judged_by(redkiln, fake, metrics, words):
+def test_the_list_shows_the_metric_that_models_are_judged_by(redkiln, fake, metrics, words):
     fake.metrics = metrics
     line = next(line for line in redkiln("jobs").out.splitlines() if JOB_ID in line)
     assert words in line

@@ -33,7 +33,7 @@ def test_a_set_can_be_deleted(redkiln, fake, image_folder):
     assert fake.datasets == {}
 
 
-def test_a_list_shows_what_there_is(redkiln, image_folder):
+def test_a_list_shows_all_data_sets(redkiln, image_folder):
     assert "No data sets" in redkiln("datasets").err
     redkiln("datasets", "push", image_folder)
     out = redkiln("datasets").out
@@ -41,7 +41,7 @@ def test_a_list_shows_what_there_is(redkiln, image_folder):
     assert "60" in out
 
 
-def test_a_table_shows_its_columns_and_what_was_said(redkiln, fake, image_folder):
+def test_a_table_shows_its_columns_and_options(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     fake.datasets["ds_1"] |= {
         "task": "tabular-regression",
@@ -70,7 +70,7 @@ def test_a_table_shows_its_columns_and_what_was_said(redkiln, fake, image_folder
     ("words", "expected"),
     [(["NA", "-999"], ["NA", "-999"]), (["NA", ""], ["NA"]), ([""], [""])],
 )
-def test_words_for_no_value_are_sent(redkiln, fake, tmp_path, words, expected):
+def test_words_for_missing_values_are_sent(redkiln, fake, tmp_path, words, expected):
     table = tmp_path / "houses.csv"
     table.write_text("age,price\n1,2\n")
     options = [part for word in words for part in ("--missing", word)]
@@ -85,7 +85,7 @@ def test_classes_are_sent_in_their_order(redkiln, fake, tmp_path):
     assert [value for name, value in fake.upload_queries[-1] if name == "class"] == ["low", "high"]
 
 
-def test_the_mark_before_decimals_is_sent(redkiln, fake, tmp_path):
+def test_the_decimal_mark_is_sent(redkiln, fake, tmp_path):
     table = tmp_path / "houses.csv"
     table.write_text("age,price\n1,2\n")
     assert redkiln("datasets", "push", table, "--decimal", ",").code == 0

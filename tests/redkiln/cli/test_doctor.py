@@ -38,7 +38,7 @@ def diagnosis(verdict="ok", *, service=(), worker=None):
     return {"verdict": verdict, "service": report(*service), "workers": workers}
 
 
-def test_each_machine_is_shown_with_what_to_type(redkiln, fake):
+def test_each_machine_is_shown_with_its_fixes(redkiln, fake):
     fake.diagnosis = diagnosis("blocked", service=[SLOWED], worker=report(BLOCKED))
     done = redkiln("doctor")
     assert done.code == 2
@@ -53,7 +53,7 @@ def test_the_exit_status_is_the_worst_verdict(redkiln, fake, verdict):
     assert redkiln("doctor").code == EXIT_STATUSES[verdict]
 
 
-def test_a_worker_whose_doctor_has_not_looked_is_said_to_be_one(redkiln, fake):
+def test_a_worker_without_a_report_is_listed(redkiln, fake):
     fake.diagnosis = diagnosis()
     assert "no report yet" in redkiln("doctor").out
 
@@ -65,7 +65,7 @@ def test_json_is_the_services_answer(redkiln, fake):
     assert done.code == 2
 
 
-def test_a_bundle_has_no_secret(redkiln, fake, tmp_path):
+def test_a_bundle_has_no_secrets(redkiln, fake, tmp_path):
     fake.diagnosis = diagnosis("blocked", worker=report(BLOCKED))
     path = tmp_path / "doctor.tar.gz"
     done = redkiln("doctor", "--bundle", path, "--key", "my-own-key-1")
@@ -77,7 +77,7 @@ def test_a_bundle_has_no_secret(redkiln, fake, tmp_path):
     assert json.loads(text)["workers"][0]["report"]["checks"][0]["fix"] == BLOCKED["fix"]
 
 
-def test_without_a_service_this_machine_is_looked_at(redkiln, monkeypatch, tmp_path, capfd):
+def test_without_a_service_this_machine_is_examined(redkiln, monkeypatch, tmp_path, capfd):
     inventory = f"print({json.dumps({'torch_version': '2.13.0+cpu', 'gpus': []})!r})"
     monkeypatch.setenv("REDKILN_WORKER_DIR", str(tmp_path))
     monkeypatch.setenv("REDKILN_TOPOLOGY_DIR", str(tmp_path / "topology"))
@@ -89,6 +89,6 @@ def test_without_a_service_this_machine_is_looked_at(redkiln, monkeypatch, tmp_p
     assert done.code in EXIT_STATUSES.values()
 
 
-def test_a_client_alone_says_that_nobody_answers(redkiln, monkeypatch):
+def test_without_a_worker_installed_an_unreachable_service_is_an_error(redkiln, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert redkiln("--url", "http://127.0.0.1:9", "doctor").code == 3

@@ -5,7 +5,7 @@ import pytest
 JOB_ID = "job_0123456789abcdefghijkl"
 
 
-def test_everything_goes_into_a_folder_of_the_jobs_name(redkiln):
+def test_all_files_go_into_a_folder_named_after_the_job(redkiln):
     done = redkiln("download", "last")
     assert done.code == 0
     assert "2 files in out/flowers/, sha256 verified" in done.out
@@ -13,18 +13,18 @@ def test_everything_goes_into_a_folder_of_the_jobs_name(redkiln):
     assert names == ["job.json", "model.onnx", "report.md"]
 
 
-def test_only_what_is_named_is_fetched(redkiln):
+def test_only_the_named_files_are_downloaded(redkiln):
     assert redkiln("download", "last", "report.md", "-o", "x").code == 0
     assert not Path("x/model.onnx").exists()
 
 
-def test_a_name_that_is_not_there_lists_those_that_are(redkiln):
+def test_an_unknown_name_lists_the_known_ones(redkiln):
     done = redkiln("download", "last", "model.pt")
     assert done.code == 2
     assert "model.onnx, report.md" in done.err
 
 
-def test_a_damaged_file_has_its_own_exit_status(redkiln, fake):
+def test_a_corrupted_file_has_its_own_exit_status(redkiln, fake):
     fake.corrupt = True
     done = redkiln("download", "last")
     assert done.code == 6
@@ -39,14 +39,14 @@ def test_a_job_without_artifacts_says_so(redkiln, fake):
     assert "has no artifacts" in done.err
 
 
-def test_an_unverified_model_is_fetched_and_told(redkiln, fake):
+def test_an_unverified_model_is_fetched_and_reported(redkiln, fake):
     fake.is_verified = False
     done = redkiln("download", "last")
     assert done.code == 5
     assert Path("out/flowers/model.onnx").exists()
 
 
-def test_files_in_folders_are_left_in_folders(redkiln, fake):
+def test_files_in_folders_stay_in_their_folders(redkiln, fake):
     fake.task, fake.files = "script", {"adapter/weights.bin": ("file", b"1234")}
     assert redkiln("download", "last").code == 0
     assert Path("out/flowers/adapter/weights.bin").read_bytes() == b"1234"
@@ -55,7 +55,7 @@ def test_files_in_folders_are_left_in_folders(redkiln, fake):
 @pytest.mark.parametrize(
     "name", ["../up.bin", "/tmp/up.bin", "a/../../up.bin", "job.json", "JOB.json", ".profile"]
 )
-def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(redkiln, fake, name):
+def test_a_name_that_leads_out_of_the_folder_is_refused_before_writing(redkiln, fake, name):
     fake.task = "script"
     fake.files = {"good.bin": ("file", b"1"), name: ("file", b"1234")}
     done = redkiln("download", "last", "-o", "deep/er")

@@ -46,20 +46,20 @@ def test_a_gpu_is_seen_at_a_glance():
         assert words in line
 
 
-def test_what_is_not_known_is_a_dash_and_never_a_zero():
+def test_an_unknown_value_is_a_dash_and_never_a_zero():
     line = draw(gpu(vram_bytes=None)).splitlines()[2]
     assert "0" not in line.replace("7900", "").replace("gfx1100", "").replace("0000:03:00.0", "")
     assert line.count("-") >= 5
 
 
-def test_a_gpu_that_is_left_alone_says_why_below():
+def test_an_excluded_gpu_is_explained_below_the_table():
     drawn = draw(gpu(), gpu("0000:10:00.0", excluded=WHY))
     assert "excluded" in drawn
     assert "0000:10:00.0 of box: It shares the host's memory." in drawn
     assert "free" in drawn
 
 
-def test_the_memory_of_an_apu_is_the_hosts_and_so_marked():
+def test_the_memory_of_an_apu_is_marked_as_the_hosts():
     apu = gpu(
         is_apu=True,
         is_memory_approximate=True,
@@ -75,11 +75,11 @@ def test_the_table_fits_the_terminal(width):
     assert max(map(len, drawn.splitlines())) <= width
 
 
-def test_a_terminal_without_unicode_gets_its_degrees_in_words():
+def test_a_terminal_without_unicode_gets_no_degree_signs():
     assert "71 C" in draw(gpu(telemetry=GpuTelemetry(edge_celsius=71.0)), encoding="ascii")
 
 
-def test_watching_goes_on_until_it_is_interrupted(redkiln, monkeypatch):
+def test_watching_continues_until_interrupted(redkiln, monkeypatch):
     looks = []
 
     def pause(_seconds):

@@ -9,7 +9,7 @@ def test_a_key_on_the_command_line_is_the_one_in_use(redkiln):
     assert redkiln("keys", "show", "--key", "rk_mine").out == "rk_mine\n"
 
 
-def test_without_any_key_it_says_where_there_are_some(redkiln, monkeypatch, tmp_path):
+def test_without_any_key_the_error_says_how_to_give_one(redkiln, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REDKILN_KEY", raising=False)
     monkeypatch.delenv("REDKILN_KEY_FILE", raising=False)

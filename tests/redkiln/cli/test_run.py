@@ -51,7 +51,7 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
     assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
 
 
-def test_every_option_has_its_place_in_the_spec(redkiln, fake, project):
+def test_every_option_ends_up_in_the_spec(redkiln, fake, project):
     Path("requirements.txt").write_text("einops==0.8.1  # shapes\n\n# more\n")
     done = redkiln(
         "run", "--gpus", "2", "-r", "requirements.txt", "--name", "mine", "-e", "A=b=c",
@@ -83,7 +83,7 @@ def test_the_output_is_shown_and_the_files_are_fetched(redkiln, project):
     assert "flowers succeeded" in done.err
 
 
-def test_a_second_run_sends_nothing_anew(redkiln, fake, project):
+def test_a_second_run_sends_no_code_again(redkiln, fake, project):
     redkiln("run", "--", "python", "train.py")
     redkiln("run", "--", "python", "train.py")
     first, second = (spec["script"]["bundle"] for spec, _ in fake.submitted)
@@ -94,7 +94,7 @@ def test_a_second_run_sends_nothing_anew(redkiln, fake, project):
 
 
 @pytest.mark.parametrize(("status", "code"), [("failed", 1), ("cancelled", 4)])
-def test_what_a_job_left_that_did_not_succeed_is_fetched_too(redkiln, fake, project, status, code):
+def test_files_of_a_job_that_did_not_succeed_are_fetched_too(redkiln, fake, project, status, code):
     fake.status = status
     fake.reason = {"code": "script_failed", "message": "it ended with status 3"}
     fake.events[-1] = (status, {})
@@ -110,7 +110,7 @@ def test_a_failed_job_without_files_leaves_no_folder(redkiln, fake, project):
     assert not Path("out").exists()
 
 
-def test_detached_it_is_queued_and_left_alone(redkiln, fake, project):
+def test_with_detach_the_job_is_only_queued(redkiln, fake, project):
     done = redkiln("run", "--detach", "--", "python", "train.py")
     assert done.code == 0
     assert f"queued flowers as {JOB_ID}" in done.out
@@ -118,7 +118,7 @@ def test_detached_it_is_queued_and_left_alone(redkiln, fake, project):
     assert not any("logs" in path or "artifacts" in path for _, path, _ in fake.requests)
 
 
-def test_ctrl_c_detaches_and_says_how_to_come_back(redkiln, fake, project, monkeypatch):
+def test_ctrl_c_detaches_and_says_how_to_return(redkiln, fake, project, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
@@ -131,7 +131,7 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(redkiln, fake, project, monke
     assert not any("cancel" in path for _, path, _ in fake.requests)
 
 
-def test_json_is_all_that_a_program_reads(redkiln, project):
+def test_with_json_stdout_has_only_json(redkiln, project):
     done = redkiln("run", "--json", "--", "python", "train.py")
     assert done.code == 0
     last = done.lines[-1]
@@ -140,7 +140,7 @@ def test_json_is_all_that_a_program_reads(redkiln, project):
     assert redkiln("run", "--json", "--detach", "--", "x").json["id"] == JOB_ID
 
 
-def test_a_mistake_is_told_with_the_option_that_made_it(redkiln, fake, project):
+def test_a_mistake_is_reported_with_its_option(redkiln, fake, project):
     done = redkiln("run", "-e", "1A=b", "--", "python", "train.py")
     assert done.code == 2
     assert "--env" in done.err
@@ -150,13 +150,15 @@ def test_a_mistake_is_told_with_the_option_that_made_it(redkiln, fake, project):
     assert fake.submitted == []
 
 
-def test_a_folder_that_is_no_data_set_by_name_is_sent(redkiln, fake, project, image_folder):
+def test_a_folder_that_is_not_also_a_data_set_name_is_sent(redkiln, fake, project, image_folder):
     assert redkiln("run", "-d", image_folder.name, "--", "x").code == 0
     ((name, _, _),) = fake.uploads
     assert (name, spec_of(fake)["dataset"]) == ("flowers", "ds_1")
 
 
-def test_a_word_that_is_both_is_the_data_set_and_that_is_said(redkiln, fake, project, image_folder):
+def test_a_name_of_both_folder_and_data_set_means_the_data_set(
+    redkiln, fake, project, image_folder
+):
     known = {"id": "ds_9", "name": "flowers", "status": "ready", "kind": "archive"}
     fake.datasets["ds_9"] = {**known, "created_at": "2026-11-21T09:00:00Z"}
     done = redkiln("run", "-d", "flowers", "--", "x")
@@ -186,7 +188,7 @@ def at_home(project, monkeypatch):
     return project
 
 
-def test_without_a_queue_the_program_runs_here_with_its_folders(redkiln, fake, at_home, capfd):
+def test_local_runs_the_program_here_with_its_folders(redkiln, fake, at_home, capfd):
     Path("train.py").write_text(LOCAL)
     Path("data").mkdir()
     done = redkiln(
@@ -217,9 +219,7 @@ def test_without_a_queue_the_program_runs_here_with_its_folders(redkiln, fake, a
         (("--set", "script.comand=x"), "did you mean 'command'"),
     ],
 )
-def test_what_cannot_run_here_is_refused_before_anything_is_made(
-    redkiln, at_home, arguments, words
-):
+def test_local_refuses_invalid_options_before_creating_anything(redkiln, at_home, arguments, words):
     done = redkiln("run", "--local", *arguments, "--", "python", "train.py")
     assert done.code == 2
     assert words in done.err
@@ -243,7 +243,7 @@ while True:
 
 # A terminal sends Ctrl-C to all of them, and `kill` or a supervisor ends one process.
 @pytest.mark.parametrize(("send", "number"), [(os.killpg, "SIGINT"), (os.kill, "SIGTERM")])
-def test_a_program_here_that_is_asked_to_end_does_so_by_itself(at_home, send, number):
+def test_a_local_program_ends_by_itself_when_signalled(at_home, send, number):
     Path("train.py").write_text(SAVES)
     command = [sys.executable, "-m", "redkiln", "run", "--local", "--", "python", "train.py"]
     source = str(Path(__file__).parents[3])

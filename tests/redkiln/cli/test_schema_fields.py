@@ -25,12 +25,12 @@ for _field in schema_fields(task_schema("image-classification")):
         ("priority", "integer -100..100", "0"),
     ],
 )
-def test_each_field_says_what_may_stand_there(path, kind, default):
+def test_each_field_lists_its_allowed_values(path, kind, default):
     (field,) = FIELDS[path]
     assert (field.kind, field.default) == (kind, default)
 
 
-def test_the_fields_of_each_optimizer_are_told_apart():
+def test_the_fields_of_each_optimizer_are_listed_separately():
     assert {field.kind.rpartition(" ")[2] for field in FIELDS["training.optimizer.lr"]} == {
         "(adamw)",
         "(muon)",

@@ -16,7 +16,7 @@ def test_a_running_job_can_be_cancelled(redkiln, fake):
     assert "is cancelled" in done.out
 
 
-def test_a_paused_job_says_how_it_goes_on(redkiln, fake):
+def test_pausing_a_job_says_how_to_resume_it(redkiln, fake):
     done = redkiln("pause", "last")
     assert done.code == 0
     assert "is paused" in done.out
@@ -34,12 +34,12 @@ def test_a_resumed_job_is_queued_again(redkiln, fake):
     ("options", "start"),
     [((), "newest"), (("--from", "best"), "best"), (("--from", "60"), 60)],
 )
-def test_a_retry_begins_where_it_is_told_to(redkiln, fake, options, start):
+def test_a_retry_starts_at_the_given_place(redkiln, fake, options, start):
     assert redkiln("retry", "last", *options).code == 0
     assert fake.steered == [("retry", {"from": start})]
 
 
-def test_a_place_that_is_none_is_refused_before_anything_is_asked(redkiln, fake):
+def test_an_invalid_place_is_refused_before_any_request(redkiln, fake):
     done = redkiln("retry", "last", "--from", "-3")
     assert done.code == 2
     assert "newest, best, start" in done.err

@@ -14,7 +14,7 @@ def spec_file(tmp_path):
     return write
 
 
-def test_a_spec_file_is_submitted_as_it_stands(redkiln, fake, spec_file):
+def test_a_spec_file_is_submitted_unchanged(redkiln, fake, spec_file):
     done = redkiln("submit", spec_file("dataset: flowers\ntraining:\n  epochs: 3\n"))
     assert done.code == 0
     assert fake.submitted[0][0] == {"dataset": "flowers", "training": {"epochs": 3}}
@@ -37,7 +37,7 @@ def test_set_changes_the_spec(redkiln, fake, spec_file):
     }
 
 
-def test_a_mistake_is_told_in_the_services_words_with_its_line(redkiln, fake, spec_file):
+def test_a_mistake_is_reported_in_the_services_words_with_its_line(redkiln, fake, spec_file):
     path = spec_file("dataset: flowers\n\ntraining:\n  epochs: 3\n  sed: 1\n  steps: 0\n")
     done = redkiln("submit", path)
     assert done.code == 2
@@ -47,25 +47,25 @@ def test_a_mistake_is_told_in_the_services_words_with_its_line(redkiln, fake, sp
     assert fake.submitted == []
 
 
-def test_a_mistake_in_set_is_found_there(redkiln, spec_file):
+def test_a_mistake_in_an_assignment_is_located_there(redkiln, spec_file):
     done = redkiln("submit", spec_file("dataset: a\n"), "--set", "training.seed=abc")
     assert done.code == 2
     assert "--set training.seed=abc  /training/seed:" in done.err
 
 
-def test_a_missing_field_is_found_where_its_parent_is_or_nowhere(redkiln, spec_file):
+def test_a_missing_field_is_located_at_its_parent_or_nowhere(redkiln, spec_file):
     done = redkiln("submit", spec_file("priority: 1\n"))
     assert done.code == 2
     assert "  /dataset: Field required" in done.err
 
 
-def test_a_file_that_is_no_yaml_has_its_line(redkiln, spec_file):
+def test_a_file_that_is_not_yaml_is_reported_with_its_line(redkiln, spec_file):
     done = redkiln("submit", spec_file("dataset: flowers\ntraining: [1,\n"))
     assert done.code == 2
     assert "flowers.yaml:3: " in done.err
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(redkiln):
+def test_a_missing_file_is_a_usage_error(redkiln):
     done = redkiln("submit", "nothing.yaml")
     assert done.code == 2
     assert "nothing.yaml cannot be read: No such file" in done.err
@@ -79,14 +79,14 @@ def test_a_dry_run_prints_a_spec_that_can_be_submitted(redkiln, fake, spec_file)
     assert redkiln("submit", "full.yaml").code == 0
 
 
-def test_a_dry_run_says_what_the_job_will_take_and_what_is_not_known(redkiln, fake, spec_file):
+def test_a_dry_run_estimates_what_the_job_will_take(redkiln, fake, spec_file):
     fake.estimates = [{"device": "MI210", "seconds": 185.0, "measured_by": "job_7"}]
     done = redkiln("submit", spec_file("dataset: flowers\n"), "--dry-run")
     assert "About 3 min 05 s on MI210, as measured by job_7." in " ".join(done.err.split())
     assert "Unknown: memory: it was not measured." in " ".join(done.err.split())
 
 
-def test_watching_shows_the_job_to_its_end(redkiln, fake, spec_file):
+def test_watching_shows_the_job_until_it_ends(redkiln, fake, spec_file):
     fake.is_verified = False
     done = redkiln("submit", spec_file("dataset: flowers\n"), "--watch")
     assert done.code == 5

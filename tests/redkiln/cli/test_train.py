@@ -40,7 +40,7 @@ def test_a_builtin_set_needs_no_upload(redkiln, fake):
     assert Path("here/model.onnx").exists()
 
 
-def test_a_refused_data_set_is_told_file_by_file(redkiln, fake, image_folder):
+def test_a_refused_data_set_is_explained_file_by_file(redkiln, fake, image_folder):
     fake.dataset_errors = [{"code": "x", "message": "is no image", "path": "daisy/0.png"}]
     done = redkiln("train", image_folder)
     assert done.code == 2
@@ -59,7 +59,9 @@ def test_a_refused_data_set_is_told_file_by_file(redkiln, fake, image_folder):
         (lambda p: p.write_text("x"), "is not a zip or tar"),
     ],
 )
-def test_what_cannot_be_trained_on_is_refused_before_anything_is_sent(redkiln, fake, make, words):
+def test_data_that_cannot_be_trained_on_is_refused_before_anything_is_sent(
+    redkiln, fake, make, words
+):
     make(Path("thing"))
     done = redkiln("train", "thing")
     assert done.code == 2
@@ -67,7 +69,7 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_is_sent(redkiln, f
     assert not any(method == "POST" for method, _, _ in fake.requests)
 
 
-def test_an_unverified_model_is_left_and_told(redkiln, fake):
+def test_an_unverified_model_is_downloaded_and_reported(redkiln, fake):
     fake.is_verified = False
     done = redkiln("train", "builtin:digits")
     assert done.code == 5
@@ -82,7 +84,7 @@ def test_results_of_another_job_are_never_mixed_in(redkiln):
     assert Path(f"out/flowers-{JOB_ID[-6:]}/model.onnx").exists()
 
 
-def test_a_failed_job_leaves_nothing_and_its_exit_status(redkiln, fake):
+def test_a_failed_job_leaves_no_files_and_sets_the_exit_status(redkiln, fake):
     fake.status = "failed"
     assert redkiln("train", "builtin:digits").code == 1
     assert not Path("out").exists()
@@ -95,7 +97,7 @@ def test_in_json_the_last_line_is_the_result(redkiln):
     assert "out/flowers/model.onnx" in last["files"]
 
 
-def test_ctrl_c_says_how_to_come_back(redkiln, monkeypatch):
+def test_ctrl_c_says_how_to_return_to_the_job(redkiln, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
@@ -116,14 +118,14 @@ def test_ctrl_c_while_the_data_is_validated_is_an_interrupt(redkiln, image_folde
     assert done.err.splitlines()[-1] == "Interrupted."
 
 
-def test_a_spec_is_told_where_it_goes(redkiln):
+def test_training_on_a_spec_file_says_to_submit_it(redkiln):
     Path("job.yaml").write_text("dataset: flowers")
     done = redkiln("train", "job.yaml")
     assert done.code == 2
     assert "redkiln submit job.yaml --watch" in done.err
 
 
-def test_a_table_is_sent_with_what_is_said_of_it(redkiln, fake):
+def test_a_table_is_sent_with_its_options(redkiln, fake):
     Path("houses.csv").write_text("rooms,price\n1,2\n")
     done = redkiln("train", "houses.csv", "--target", "price", "--column", "rooms=categorical")
     assert done.code == 0

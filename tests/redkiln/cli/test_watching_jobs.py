@@ -42,7 +42,7 @@ def test_without_a_terminal_each_event_is_a_line(redkiln):
     assert any("epoch 4/3" in line and "val accuracy 97.8 %" in line for line in lines)
 
 
-def test_a_broken_stream_is_told_and_taken_up_again(redkiln, fake):
+def test_a_broken_stream_is_reported_and_resumed(redkiln, fake):
     fake.cut_after = [2]
     done = redkiln("watch", "last")
     assert done.code == 0
@@ -51,13 +51,13 @@ def test_a_broken_stream_is_told_and_taken_up_again(redkiln, fake):
     assert done.out.count("rehearsed the export") == 1
 
 
-def test_json_lines_begin_and_end_with_the_job(redkiln):
+def test_json_lines_start_and_end_with_the_job(redkiln):
     lines = redkiln("watch", "last", "--json").lines
     assert lines[0]["type"] == lines[-1]["type"] == "job"
     assert [line["event"]["seq"] for line in lines if line["type"] == "event"] == [1, 2, 3, 4, 5, 6]
 
 
-def test_ctrl_c_detaches_and_says_how_to_come_back(redkiln, monkeypatch):
+def test_ctrl_c_detaches_and_says_how_to_return(redkiln, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
         yield

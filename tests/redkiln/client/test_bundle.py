@@ -26,11 +26,11 @@ def left_out(bundle):
     return {item.path: item.reason for item in bundle.left_out}
 
 
-def test_a_folders_code_goes_in_by_name(folder):
+def test_the_files_of_a_folder_go_in_sorted_by_name(folder):
     assert names(open_bundle(folder)) == ["lib/model.py", "train.py"]
 
 
-def test_an_unchanged_folder_has_the_digest_that_it_had(folder):
+def test_an_unchanged_folder_keeps_its_digest(folder):
     before = open_bundle(folder).package.digest()
     os.utime(folder / "train.py", (1, 1))
     (folder / "__pycache__").mkdir()
@@ -40,7 +40,7 @@ def test_an_unchanged_folder_has_the_digest_that_it_had(folder):
     assert open_bundle(folder).package.digest() != before
 
 
-def test_what_gitignore_says_stays_out_as_git_has_it(folder):
+def test_gitignore_is_applied_as_git_does(folder):
     (folder / ".gitignore").write_text("*.log\n!keep.log\n/data/\n")
     (folder / "lib" / ".gitignore").write_text("secret.py\n")
     for name in ("a.log", "keep.log", "lib/secret.py"):
@@ -58,7 +58,7 @@ def test_what_gitignore_says_stays_out_as_git_has_it(folder):
     }
 
 
-def test_repositories_environments_and_secrets_stay_out(folder):
+def test_repositories_environments_and_secrets_are_left_out(folder):
     for name in (".git", "env", "node_modules"):
         (folder / name).mkdir()
         (folder / name / "file").touch()
@@ -95,7 +95,7 @@ def test_a_program_stays_executable(folder):
         assert packed.getmember("lib/model.py").mode == 0o644
 
 
-def test_a_folder_too_large_is_refused_with_its_largest_files(folder):
+def test_too_large_a_folder_is_refused_with_its_largest_files(folder):
     (folder / "weights.bin").write_bytes(bytes(200_000))
     with pytest.raises(PackingError, match=r"weights\.bin \(0\.2 MiB\).*\.redkilnignore"):
         open_bundle(folder, limit_bytes=100_000)
@@ -106,7 +106,7 @@ def test_a_folder_without_files_is_refused(tmp_path):
         open_bundle(tmp_path)
 
 
-def test_results_of_earlier_jobs_change_nothing(folder):
+def test_results_of_earlier_jobs_are_left_out(folder):
     before = open_bundle(folder).package.digest()
     for name in ("out/mine/model.onnx", "elsewhere/model.onnx", "here/model.onnx"):
         (folder / name).parent.mkdir(parents=True)
@@ -124,7 +124,7 @@ def test_results_of_earlier_jobs_change_nothing(folder):
     }
 
 
-def test_folders_that_only_look_like_results_go_in(folder):
+def test_folders_that_only_look_like_results_are_included(folder):
     (folder / "lib" / "out").mkdir()
     (folder / "lib" / "out" / "layer.py").touch()
     (folder / "lib" / "job.json").write_text('{"id": 3, "cron": "daily"}')

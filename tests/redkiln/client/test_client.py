@@ -25,7 +25,7 @@ def test_a_submission_always_carries_an_idempotency_key(fake, client):
     assert keys[0] != keys[1]
 
 
-def test_a_submission_that_is_sent_again_keeps_its_key(fake, client):
+def test_a_retried_submission_keeps_its_key(fake, client):
     fake.failures = [(503, {})]
     client.submit({"dataset": "flowers"}, idempotency_key="mine")
     keys = [headers["idempotency-key"] for headers in sent(fake, "POST", "/v1/jobs")]
@@ -33,7 +33,7 @@ def test_a_submission_that_is_sent_again_keeps_its_key(fake, client):
     assert len(fake.submitted) == 1
 
 
-def test_a_typed_spec_is_sent_with_what_was_set(fake, client):
+def test_a_typed_spec_is_sent_with_only_the_fields_that_were_set(fake, client):
     client.submit(ImageClassificationSpec(dataset="flowers", training={"epochs": 3}))
     spec, _ = fake.submitted[0]
     assert spec == {
@@ -49,7 +49,7 @@ def test_a_wrong_spec_says_where(client):
     assert caught.value.errors[0].pointer == "/epoch"
 
 
-def test_a_dry_run_fills_defaults_in_and_creates_nothing(fake, client):
+def test_a_dry_run_fills_in_defaults_and_creates_nothing(fake, client):
     assert client.dry_run({"dataset": "flowers"}).spec["training"]["epochs"] == 10
     assert fake.submitted == []
 
@@ -135,7 +135,7 @@ def test_importing_the_package_needs_no_http_client():
     assert done.stdout.startswith("False <class")
 
 
-def test_a_preview_that_is_known_is_not_sent_again(client, fake):
+def test_a_known_preview_is_not_sent_again(client, fake):
     fake.preview = ("image/png", 7, b"picture")
     found = client.preview(JOB_ID)
     assert (found.step, found.media_type, found.content) == (7, "image/png", b"picture")

@@ -36,7 +36,7 @@ POLICY = RetryPolicy(attempts=3, base_seconds=1, longest_seconds=1.5)
         (Failure(409, 1), 1, True, 1),
     ],
 )
-def test_what_is_sent_again_and_when(failure, attempt, repeatable, expected):
+def test_which_requests_are_retried_and_when(failure, attempt, repeatable, expected):
     delay = retry_delay(failure, attempt=attempt, repeatable=repeatable, policy=POLICY)
     assert delay == expected
 
@@ -52,7 +52,7 @@ def connect(handler, url="http://127.0.0.1:1"):
     return connection, slept
 
 
-def test_a_busy_service_is_asked_again_after_the_time_that_it_named():
+def test_a_busy_service_is_retried_after_the_time_it_asked_for():
     answers = [httpx.Response(503, headers={"Retry-After": "3"}), httpx.Response(200, json={})]
     connection, slept = connect(lambda request: answers.pop(0))
     with connection:
@@ -100,13 +100,13 @@ def test_each_status_has_its_error(status, kind):
     assert caught.value.request_id == "req_1"
 
 
-def test_an_error_page_of_a_proxy_is_still_an_error_with_words():
+def test_an_error_page_of_a_proxy_becomes_a_readable_error():
     connection, _ = connect(lambda request: httpx.Response(403, html="<h1>No</h1>"))
     with connection, pytest.raises(NotAuthorized, match="<h1>No</h1>"):
         connection.request("GET", "/")
 
 
-def test_nobody_listening_says_where_it_looked_and_what_to_do():
+def test_an_unreachable_service_error_names_the_address_and_what_to_do():
     with (
         Connection(ClientSettings("http://127.0.0.1:9"), sleep=lambda _: None) as connection,
         pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:9.*make up"),
@@ -114,7 +114,7 @@ def test_nobody_listening_says_where_it_looked_and_what_to_do():
         connection.request("GET", "/healthz")
 
 
-def test_the_key_is_shown_as_a_bearer_token():
+def test_the_key_is_sent_as_a_bearer_token():
     seen = []
 
     def answer(request):

@@ -14,7 +14,7 @@ def pack(path):
     return b"".join(open_package(path).chunks())
 
 
-def test_a_folder_becomes_a_tar_that_tarfile_reads(image_folder):
+def test_a_folder_becomes_a_tar_that_tarfile_can_read(image_folder):
     with tarfile.open(fileobj=io.BytesIO(pack(image_folder))) as archive:
         assert archive.getnames() == [
             "daisy/0.png", "daisy/1.png", "daisy/2.png", "rose/0.png", "rose/1.png",
@@ -22,7 +22,7 @@ def test_a_folder_becomes_a_tar_that_tarfile_reads(image_folder):
         assert archive.extractfile("rose/1.png").read() == b"rose" * 200
 
 
-def test_the_same_files_give_the_same_bytes_whatever_their_times_and_modes(image_folder):
+def test_the_same_files_give_the_same_bytes_despite_other_times_and_modes(image_folder):
     before = pack(image_folder)
     for path in image_folder.rglob("*.png"):
         os.utime(path, (1, 1))
@@ -39,7 +39,7 @@ def test_size_and_digest_are_those_of_the_bytes(image_folder):
     assert package.digest() == hashlib.sha256(content).hexdigest()
 
 
-def test_a_class_without_images_is_not_left_out(image_folder):
+def test_a_class_without_images_is_included(image_folder):
     (image_folder / "tulip").mkdir()
     (image_folder / "tulip" / ".DS_Store").touch()
     content = pack(image_folder)
@@ -49,7 +49,7 @@ def test_a_class_without_images_is_not_left_out(image_folder):
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 10240])
-def test_every_size_of_file_is_padded_right(tmp_path, size):
+def test_files_of_every_size_are_padded_correctly(tmp_path, size):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x.png").write_bytes(b"x" * size)
     content = pack(tmp_path)
@@ -58,7 +58,7 @@ def test_every_size_of_file_is_padded_right(tmp_path, size):
         assert len(archive.extractfile("a/x.png").read()) == size
 
 
-def test_long_and_foreign_names_survive(tmp_path):
+def test_long_and_non_ascii_names_are_kept(tmp_path):
     name = "müller-" * 30 + ".png"
     (tmp_path / "花").mkdir()
     (tmp_path / "花" / name).write_bytes(b"x")
@@ -66,7 +66,7 @@ def test_long_and_foreign_names_survive(tmp_path):
         assert archive.getnames() == [f"花/{name}"]
 
 
-def test_links_are_followed_and_loops_refused(tmp_path, image_folder):
+def test_links_are_followed_and_loops_are_refused(tmp_path, image_folder):
     linked = tmp_path / "linked"
     linked.mkdir()
     (linked / "daisy").symlink_to(image_folder / "daisy")
@@ -87,7 +87,7 @@ def test_a_file_that_changes_while_it_is_sent_is_an_error(image_folder):
         b"".join(package.chunks())
 
 
-def test_archives_are_sent_as_they_are(tmp_path):
+def test_archives_are_sent_unchanged(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a/b.png", b"x")
@@ -117,7 +117,7 @@ def test_a_tar_that_ends_with_a_zip_is_a_tar(tmp_path):
         (lambda p: p.write_bytes(b""), "is not a zip or tar"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_with_words(tmp_path, make, words):
+def test_paths_that_cannot_be_sent_are_refused_with_a_reason(tmp_path, make, words):
     make(tmp_path / "thing")
     with pytest.raises(PackingError, match=words):
         open_package(tmp_path / "thing")

@@ -18,7 +18,7 @@ def parts(folder):
     return list(folder.glob("*.part"))
 
 
-def test_a_download_has_the_published_bytes_and_leaves_no_part(client, model, tmp_path):
+def test_a_download_has_the_published_bytes_and_leaves_no_part_file(client, model, tmp_path):
     path = client.download(model, tmp_path / "m.onnx")
     assert path.stat().st_size == model.size_bytes
     assert not parts(tmp_path)
@@ -28,7 +28,7 @@ def test_a_folder_gets_the_file_under_its_own_name(client, model, tmp_path):
     assert client.download(model, tmp_path) == tmp_path / "model.onnx"
 
 
-def test_a_broken_download_goes_on_where_it_stopped(fake, client, model, tmp_path):
+def test_a_broken_download_resumes_where_it_stopped(fake, client, model, tmp_path):
     fake.cut_downloads = [1000, 2000]
     seen = []
     client.download(model, tmp_path / "m", on_bytes=seen.append)
@@ -36,7 +36,7 @@ def test_a_broken_download_goes_on_where_it_stopped(fake, client, model, tmp_pat
     assert sum(seen) == model.size_bytes
 
 
-def test_a_later_call_takes_up_what_an_earlier_one_left(fake, client, model, tmp_path):
+def test_a_later_call_resumes_an_interrupted_download(fake, client, model, tmp_path):
     fake.cut_downloads = [1000, 0, 0, 0, 0]
     with pytest.raises(ConnectionFailed):
         client.download(model, tmp_path / "m")
@@ -46,7 +46,7 @@ def test_a_later_call_takes_up_what_an_earlier_one_left(fake, client, model, tmp
     assert ranges(fake) == ["bytes=1000-"]
 
 
-def test_a_part_with_wrong_bytes_is_thrown_away_and_fetched_anew(client, model, tmp_path):
+def test_a_part_file_with_wrong_bytes_is_discarded_and_fetched_again(client, model, tmp_path):
     part = tmp_path / f"m.{model.sha256[:12]}.part"
     part.write_bytes(b"wrong" * 100)
     client.download(model, tmp_path / "m")
@@ -54,27 +54,27 @@ def test_a_part_with_wrong_bytes_is_thrown_away_and_fetched_anew(client, model, 
     assert not parts(tmp_path)
 
 
-def test_what_is_there_already_is_not_fetched_again(fake, client, model, tmp_path):
+def test_a_complete_file_is_not_fetched_again(fake, client, model, tmp_path):
     client.download(model, tmp_path / "m")
     fake.requests.clear()
     client.download(model, tmp_path / "m")
     assert ranges(fake) == []
 
 
-def test_damaged_bytes_never_get_the_name(fake, client, model, tmp_path):
+def test_corrupted_bytes_never_get_the_final_name(fake, client, model, tmp_path):
     fake.corrupt = True
     with pytest.raises(DigestMismatch, match=r"model\.onnx was corrupted in transit"):
         client.download(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_that_leads_elsewhere_is_not_written(client, model, tmp_path):
+def test_a_name_that_leads_out_of_the_folder_is_not_written(client, model, tmp_path):
     evil = model.model_copy(update={"name": "../evil"})
     with pytest.raises(TransferError, match="cannot be used as a file name"):
         client.download(evil, tmp_path)
 
 
-def test_a_place_that_cannot_be_written_says_so(client, model, tmp_path):
+def test_an_unwritable_path_is_an_error(client, model, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(TransferError, match="cannot be written"):
         client.download(model, tmp_path / "file" / "m")

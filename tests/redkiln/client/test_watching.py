@@ -31,12 +31,12 @@ def test_a_stream_gives_every_event_and_ends_with_the_job(fake, client):
     assert any(isinstance(update, Snapshot) for update in updates)
 
 
-def test_waiting_gives_the_job_as_it_ended(fake, client):
+def test_waiting_returns_the_ended_job(fake, client):
     fake.cut_after = [2]
     assert client.wait(JOB_ID).is_terminal
 
 
-def test_a_broken_stream_loses_and_doubles_nothing(fake, client):
+def test_a_broken_stream_loses_and_repeats_no_event(fake, client):
     fake.cut_after = [2, 0, 3]
     updates = list(client.watch(JOB_ID))
     assert seqs(updates) == [1, 2, 3, 4, 5, 6]
@@ -44,16 +44,16 @@ def test_a_broken_stream_loses_and_doubles_nothing(fake, client):
     assert kinds == [Disconnected, Reconnected, Disconnected, Reconnected]
 
 
-def test_a_stream_can_begin_behind_an_event(client):
+def test_a_stream_can_start_after_an_event(client):
     assert seqs(client.watch(JOB_ID, after_seq=4)) == [5, 6]
 
 
-def test_a_busy_service_is_waited_for(fake, client):
+def test_an_unavailable_service_is_waited_for(fake, client):
     fake.failures = [(503, {}), (502, {})]
     assert seqs(client.watch(JOB_ID)) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_job_that_is_not_there_is_not_waited_for(client):
+def test_an_unknown_job_is_not_waited_for(client):
     with pytest.raises(NotFound):
         list(client.watch("job_unknown"))
 
@@ -70,7 +70,7 @@ def test_patience_with_an_absent_service_ends():
         outage.note(error)
 
 
-def test_waits_grow_and_an_end_makes_them_short_again(monkeypatch):
+def test_waits_grow_and_are_short_again_after_an_outage(monkeypatch):
     monkeypatch.setattr("redkiln.client.watching.RECONNECT_SECONDS", RECONNECT_SECONDS)
     slept = []
     outage = Outage(sleep=slept.append)

@@ -41,7 +41,7 @@ def test_no_weights_stay_none():
         ({"cat": 0, "dog": 0, "emu": 0}, "/training/class_weights", "a positive weight"),
     ],
 )
-def test_weights_that_do_not_fit_the_classes_are_told_with_their_place(weights, pointer, words):
+def test_weights_that_do_not_fit_the_classes_are_reported_with_their_place(weights, pointer, words):
     ((found, message),) = find_weight_problems(weights, CLASSES)
     assert found == pointer
     assert words in message
@@ -58,7 +58,7 @@ def test_weights_that_fit_have_no_problems(weights):
 
 
 @pytest.mark.parametrize("weights", ["balance", {"cat": -1.0}, [float("nan")], 3])
-def test_what_is_no_weight_is_refused(weights):
+def test_invalid_weights_are_refused(weights):
     with pytest.raises(SpecError) as caught:
         parse_spec(
             {"dataset": "zoo", "training": {"class_weights": weights}},

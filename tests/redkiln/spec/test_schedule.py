@@ -30,16 +30,16 @@ def test_linear_falls_evenly_to_zero():
         ({"name": "one-cycle"}, 0.3),
     ],
 )
-def test_what_falls_rises_first_where_a_task_wants_that_and_nothing_else_is_said(schedule, share):
+def test_falling_schedules_warm_up_by_default_if_the_task_says_so(schedule, share):
     assert warmup_fraction(Schedule(**schedule), falling=0.1) == share
 
 
-def test_constant_stays():
+def test_a_constant_schedule_keeps_the_rate():
     assert set(rates(Schedule(name="constant"))) == {0.4}
 
 
 @pytest.mark.parametrize("name", ["constant", "cosine", "linear"])
-def test_a_warm_up_rises_to_the_rate_and_never_begins_at_zero(name):
+def test_a_warm_up_rises_to_the_rate_and_never_starts_at_zero(name):
     values = rates(Schedule(name=name, warmup_fraction=0.1))
     assert values[0] > 0
     assert values[:11] == sorted(values[:11])
@@ -49,7 +49,7 @@ def test_a_warm_up_rises_to_the_rate_and_never_begins_at_zero(name):
 
 @pytest.mark.parametrize("fraction", ["auto", 0.2, 0.5])
 @pytest.mark.parametrize("steps", [10, 37, 100])
-def test_one_cycle_is_that_of_torch(steps, fraction):
+def test_one_cycle_equals_that_of_torch(steps, fraction):
     schedule = Schedule(name="one-cycle", warmup_fraction=fraction)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
     share = 0.3 if fraction == "auto" else fraction

@@ -5,7 +5,7 @@ from redkiln.tasks import SpecError, exports_model, needs_dataset, parse_spec
 BENCHMARK = {"task": "benchmark"}
 
 
-def test_the_shortest_benchmark_names_its_task_and_nothing_else():
+def test_the_shortest_benchmark_only_names_its_task():
     spec = parse_spec(BENCHMARK)
     assert spec.dataset_reference is None
     assert spec.measure.sizes == "auto"
@@ -13,7 +13,7 @@ def test_the_shortest_benchmark_names_its_task_and_nothing_else():
     assert spec.resources.device == "any"
 
 
-def test_filling_defaults_in_twice_changes_nothing():
+def test_filling_in_defaults_twice_changes_nothing():
     once = parse_spec(BENCHMARK).model_dump(mode="json")
     assert parse_spec(once).model_dump(mode="json") == once
 
@@ -31,13 +31,13 @@ def test_filling_defaults_in_twice_changes_nothing():
         ({"measure": {"seconds": 0}}, "/measure/seconds", "greater_than_equal"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(fields, pointer, code):
+def test_a_mistake_is_reported_with_its_place(fields, pointer, code):
     with pytest.raises(SpecError) as caught:
         parse_spec({**BENCHMARK, **fields})
     assert (pointer, code) in {(p.pointer, p.code) for p in caught.value.problems}
 
 
-def test_a_task_says_whether_it_reads_data_and_whether_a_model_follows():
+def test_a_task_says_whether_it_reads_data_and_exports_a_model():
     assert (needs_dataset("image-classification"), exports_model("image-classification")) == (
         True,
         True,
@@ -46,5 +46,5 @@ def test_a_task_says_whether_it_reads_data_and_whether_a_model_follows():
 
 
 @pytest.mark.parametrize("task", ["of-a-newer-service", None, 7])
-def test_a_job_of_an_unknown_task_is_taken_to_end_with_a_model(task):
+def test_a_job_of_an_unknown_task_is_assumed_to_export_a_model(task):
     assert exports_model(task)

@@ -26,13 +26,13 @@ def test_the_shortest_spec_names_a_data_set():
     assert spec.model.name == "auto"
 
 
-def test_filling_defaults_in_twice_changes_nothing():
+def test_filling_in_defaults_twice_changes_nothing():
     once = parse_spec(flowers(model="resnet18"), default_task=TASK).model_dump(mode="json")
     assert parse_spec(once).model_dump(mode="json") == once
 
 
 @pytest.mark.parametrize("model", ["resnet18", {"name": "resnet18"}])
-def test_a_part_may_be_its_name_alone(model):
+def test_a_part_can_be_written_as_its_name(model):
     assert parse_spec(flowers(model=model), default_task=TASK).model.name == "resnet18"
 
 
@@ -141,43 +141,43 @@ def test_an_optimizer_has_its_own_fields(optimizer):
         ({"priority": 1000}, "/priority", "less_than_equal", "100"),
     ],
 )
-def test_each_mistake_has_its_place_and_words(fields, pointer, code, words):
+def test_each_mistake_is_reported_with_its_place_and_a_message(fields, pointer, code, words):
     found = problems(flowers(**fields))
     assert [(item.pointer, item.code) for item in found] == [(pointer, code)]
     assert words in found[0].message
 
 
-def test_every_mistake_is_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     found = problems({"epoch": 3, "training": {"epochs": 0}, "export": {"opset": 1}})
     pointers = {item.pointer for item in found}
     assert pointers == {"/dataset", "/epoch", "/training/epochs", "/export/opset"}
 
 
-def test_a_union_says_what_each_branch_wanted_in_one_problem():
+def test_a_union_reports_all_its_branches_in_one_problem():
     (found,) = problems(flowers(training={"batch_size": "big"}))
     assert found.pointer == "/training/batch_size"
     assert "'auto'" in found.message
     assert "integer" in found.message
 
 
-def test_a_choice_lists_what_is_allowed_once():
+def test_a_choice_lists_the_allowed_values_once():
     (found,) = problems(flowers(model={"options": {"image_size": 100_000}}))
     assert found.message == "Input should be 'auto', or: Input should be less than or equal to 512"
 
 
-def test_an_unknown_task_names_the_nearest():
+def test_an_unknown_task_suggests_the_nearest_one():
     (found,) = problems(flowers(task="image-clasification"))
     assert (found.pointer, found.code) == ("/task", "unknown_task")
     assert "did you mean 'image-classification'" in found.message
 
 
 @pytest.mark.parametrize("spec", [None, [], "flowers", 3])
-def test_what_is_no_object_is_no_spec(spec):
+def test_a_spec_must_be_an_object(spec):
     (found,) = problems(spec)
     assert (found.pointer, found.code) == ("", "not_an_object")
 
 
-def test_without_any_task_the_known_ones_are_named():
+def test_a_spec_without_a_task_lists_the_known_tasks():
     with pytest.raises(SpecError, match=TASK):
         parse_spec({"dataset": "flowers"})
 
@@ -208,12 +208,12 @@ def test_more_gpus_than_the_task_can_use_are_refused(resources, words):
     assert re.search(words, problem.message)
 
 
-def test_more_gpus_than_any_job_gets_are_refused():
+def test_more_gpus_than_any_job_can_have_are_refused():
     (problem,) = problems(flowers(resources={"gpus": 65}))
     assert problem.pointer == "/resources/gpus"
 
 
-def test_a_batch_has_a_sample_for_each_gpu():
+def test_a_batch_must_have_a_sample_for_each_gpu():
     resources = {"gpus": 4}
     (problem,) = problems(flowers(resources=resources, training={"batch_size": 3}))
     assert (problem.pointer, problem.code) == ("/training/batch_size", "too_small_batch")
@@ -225,7 +225,7 @@ def test_a_batch_has_a_sample_for_each_gpu():
 @pytest.mark.parametrize(
     "task", ["image-classification", "text-classification", "tabular-classification"]
 )
-def test_which_version_is_taken_is_said_of_what_is_pretrained(task):
+def test_initial_weights_need_pretrained(task):
     model = {"initial_weights": "sha256 12ab"}
     (problem,) = problems(flowers(task=task, model=model))
     assert problem.pointer == "/model/initial_weights"

@@ -21,7 +21,7 @@ def test_the_shortest_spec_names_a_command():
     assert (needs_dataset("script"), exports_model("script")) == (False, False)
 
 
-def test_it_may_have_data_of_any_task_and_many_gpus():
+def test_a_script_may_use_data_of_any_task_and_many_gpus():
     spec = parse_spec({**script(), "dataset": "flowers", "resources": {"gpus": 4}})
     assert spec.dataset_reference == "flowers"
     assert spec.reads_any_dataset
@@ -45,13 +45,13 @@ def test_it_may_have_data_of_any_task_and_many_gpus():
         ({"guard": {"action": "kill"}}, "/script/guard/action", "'stop'"),
     ],
 )
-def test_what_cannot_be_run_is_told_with_its_place(fields, pointer, words):
+def test_mistakes_in_a_script_are_reported_with_their_place(fields, pointer, words):
     found = problems(**fields)
     assert list(found) == [pointer]
     assert words in found[pointer]
 
 
-def test_placeholders_are_filled_and_other_braces_stay():
+def test_placeholders_are_replaced_and_other_braces_kept():
     places = {"data": "/d", "out": "/o", "checkpoints": "/c"}
     assert fill_in("--data={data}/x", places) == "--data=/d/x"
     assert fill_in('{"lr": 1}', places) == '{"lr": 1}'

@@ -10,7 +10,7 @@ def parsed(task, **spec):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_shortest_spec_trains_an_mlp_from_the_start(task):
+def test_the_shortest_spec_trains_an_mlp_from_scratch(task):
     spec = parsed(task)
     assert (spec.model.source, spec.model.name, spec.model.pretrained) == ("builtin", "mlp", None)
     assert parsed(task, model="linear").model.name == "linear"
@@ -18,7 +18,7 @@ def test_the_shortest_spec_trains_an_mlp_from_the_start(task):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("model", [{"pretrained": "job:job_1"}, {"name": "job:job_1"}, "job:job_1"])
-def test_another_jobs_weights_are_named_in_any_way(task, model):
+def test_another_jobs_weights_can_be_named_in_each_way(task, model):
     spec = parsed(task, model=model)
     assert (spec.model.name, spec.model.pretrained) == ("auto", "job:job_1")
     assert parse_spec(spec.model_dump(mode="json")) == spec
@@ -33,7 +33,7 @@ def test_another_jobs_weights_are_named_in_any_way(task, model):
         ("mpl", "/model/name", "mlp"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(model, pointer, words):
+def test_a_mistake_is_reported_with_its_place(model, pointer, words):
     with pytest.raises(SpecError) as refused:
         parsed(TASKS[0], model=model)
     (problem,) = refused.value.problems

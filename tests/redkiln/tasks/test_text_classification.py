@@ -18,7 +18,7 @@ def test_the_shortest_spec_trains_a_small_network_from_scratch():
     assert spec.training.epochs == 10
 
 
-def test_what_is_pretrained_is_tuned_gently_unless_told_otherwise():
+def test_pretrained_models_are_tuned_at_a_small_rate_by_default():
     model = {"pretrained": "org/small"}
     spec = parsed(model=model)
     assert (spec.training.optimizer.lr, spec.training.epochs) == (5e-5, 3)
@@ -30,7 +30,7 @@ def test_what_is_pretrained_is_tuned_gently_unless_told_otherwise():
     )
 
 
-def test_a_parsed_spec_is_parsed_to_itself():
+def test_parsing_a_parsed_spec_changes_nothing():
     spec = parsed(model={"pretrained": "org/small"}, training={"steps": 5})
     assert parse_spec(spec.model_dump(mode="json")) == spec
 
@@ -58,7 +58,7 @@ def test_a_parsed_spec_is_parsed_to_itself():
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(spec, pointer, words):
+def test_a_mistake_is_reported_with_its_place(spec, pointer, words):
     with pytest.raises(SpecError) as caught:
         parsed(**spec)
     assert caught.value.problems[0].pointer == pointer
@@ -66,7 +66,7 @@ def test_a_mistake_is_told_with_its_place(spec, pointer, words):
 
 
 @pytest.mark.parametrize("model", [{"pretrained": "job:job_1"}, {"name": "job:job_1"}, "job:job_1"])
-def test_another_jobs_weights_are_named_in_any_way_and_tuned_gently(model):
+def test_another_jobs_weights_can_be_named_in_each_way_and_are_tuned_at_a_small_rate(model):
     spec = parsed(model=model)
     assert (spec.model.source, spec.model.name) == ("transformers", "auto")
     assert spec.model.pretrained == "job:job_1"
@@ -74,7 +74,7 @@ def test_another_jobs_weights_are_named_in_any_way_and_tuned_gently(model):
     assert parse_spec(spec.model_dump(mode="json")) == spec
 
 
-def test_what_is_no_jobs_id_is_refused():
+def test_a_malformed_job_id_is_refused():
     with pytest.raises(SpecError) as refused:
         parsed(model="job:mine")
     (problem,) = refused.value.problems

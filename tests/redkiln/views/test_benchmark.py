@@ -42,7 +42,7 @@ def test_samples_become_a_median_and_their_interquartile_range(samples, value, s
     assert rate.spread == pytest.approx(spread)
 
 
-def test_one_stray_sample_moves_neither_median_nor_spread_much():
+def test_an_outlier_hardly_moves_median_and_spread():
     rate = summarise([10.0] * 14 + [0.1])
     assert (rate.value, rate.spread) == (10.0, 0.0)
 
@@ -54,7 +54,7 @@ def test_the_share_of_the_peak_is_unknown_unless_both_are_known(value, peak, sha
     assert measured("matmul/1024/fp32", value, peak=peak).share == share
 
 
-def test_two_machines_are_set_side_by_side_with_ratios():
+def test_two_machines_are_compared_with_ratios():
     first = result(measured("matmul/1024/fp32", 10.0), measured("matmul/8192/fp32", 20.0))
     second = result(measured("matmul/1024/fp32", 25.0), measured("matmul/1024/bf16", 50.0))
     rows = compare_results(first, second)
@@ -65,18 +65,18 @@ def test_two_machines_are_set_side_by_side_with_ratios():
     ]
 
 
-def test_what_was_skipped_on_both_is_no_row():
+def test_a_test_skipped_on_both_machines_has_no_row():
     skipped = measured("matmul/1024/fp16", None, skipped="not supported: no fp16")
     assert compare_results(result(skipped), result(skipped)) == []
 
 
-def test_a_result_survives_its_file():
+def test_a_result_is_the_same_after_writing_and_reading():
     whole = result(measured("matmul/1024/fp32", 10.0, peak=40.0, precision="fp32", size=1024))
     text = whole.model_dump_json(by_alias=True)
     assert BenchmarkResult.model_validate_json(text) == whole
 
 
-def test_the_schema_of_a_file_is_what_readers_rely_on():
+def test_the_files_schema_does_not_change():
     document = json.loads(result(measured("matmul/1024/fp32", 1.0)).model_dump_json(by_alias=True))
     assert document["schema_version"] == SCHEMA_VERSION == 1
     assert set(document) == {
@@ -112,7 +112,7 @@ def test_a_file_of_a_newer_release_with_more_fields_is_read():
     assert BenchmarkResult.model_validate(document).find("matmul/1024/fp32")
 
 
-def test_a_pair_is_written_with_plain_words():
+def test_a_pair_is_written_with_plain_keys():
     pair = Pair.model_validate(
         {"id": "a", "title": "a", "unit": "GB/s", "without": 2.0, "with": 3.0, "spread": 0.0,
          "num_samples": 5}

@@ -61,7 +61,7 @@ def test_every_part_has_its_line():
         ("a: " + "9" * 5000, "s.yaml"),
     ],
 )
-def test_what_is_no_spec_is_told_with_its_line(text, words):
+def test_an_invalid_spec_file_is_reported_with_its_line(text, words):
     with pytest.raises(UsageError, match=words):
         read(text)
 
@@ -80,13 +80,13 @@ def test_what_is_no_spec_is_told_with_its_line(text, words):
         ("training.epochs=[", "the value is not valid YAML"),
     ],
 )
-def test_a_wrong_assignment_says_what_would_be_right(assignment, words):
+def test_a_wrong_assignment_suggests_the_right_one(assignment, words):
     source = SpecSource({"dataset": "a", "priority": 1})
     with pytest.raises(UsageError, match=words.replace(".", r"\.").replace("[", r"\[")):
         source.assign([assignment])
 
 
-def test_assignments_make_the_groups_that_they_need():
+def test_assignments_create_missing_groups():
     source = SpecSource({"dataset": "a"})
     source.assign(["training.optimizer.name=sgd", "training.optimizer.lr=1e-2", "name=x"])
     assert source.value == {

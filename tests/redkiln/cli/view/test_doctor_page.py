@@ -45,7 +45,7 @@ def shown(*checks, **options):
     return console.file.getvalue()
 
 
-def test_a_fault_is_shown_with_what_was_seen_its_cause_and_its_fix():
+def test_a_fault_is_shown_with_evidence_cause_and_fix():
     text = shown(GPUS, BLOCKS, UNKNOWN, FINE)
     lines = text.splitlines()
     assert lines[0] == "station  something blocks jobs"
@@ -55,29 +55,29 @@ def test_a_fault_is_shown_with_what_was_seen_its_cause_and_its_fix():
         assert part in text
 
 
-def test_what_is_to_be_copied_is_not_broken_over_lines():
+def test_commands_to_copy_are_not_broken_over_lines():
     (line,) = [line for line in shown(BLOCKS, force_terminal=True).splitlines() if "992" in line]
     assert BLOCKS.fix.strip() in line
 
 
-def test_what_is_well_takes_one_line_of_the_terminal():
+def test_a_good_check_takes_one_line():
     (line,) = [line for line in shown(FINE).splitlines() if "WSL2" in line]
     assert len(line) <= 80
     assert line.startswith("✓ WSL2")
 
 
-def test_what_is_not_known_says_how_it_could_be():
+def test_an_unknown_check_says_how_to_get_the_evidence():
     text = shown(UNKNOWN)
     assert "? hangs" in text
     assert "sudo dmesg" in text
     assert "no problems found" in text
 
 
-def test_checks_of_the_service_are_shown_beside_no_row():
+def test_checks_of_the_service_have_no_row_number():
     broker = FINE.model_copy(update={"id": "broker", "row": 0, "evidence": "it answers"})
     assert "✓ WSL2" in shown(broker)
 
 
-def test_brackets_of_a_fix_are_no_markup():
+def test_brackets_in_a_fix_are_not_markup():
     check = BLOCKS.model_copy(update={"fix": "devices: !override [/dev/kfd, red]"})
     assert "[/dev/kfd, red]" in shown(check)

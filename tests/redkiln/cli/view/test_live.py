@@ -51,7 +51,7 @@ def screen():
         yield event, step, clock, lambda: stream.getvalue().splitlines()[1:]
 
 
-def test_each_phase_is_said_once_an_attempt(screen):
+def test_each_phase_is_printed_once_an_attempt(screen):
     event, _, _, printed = screen
     event("started", number=1)
     for phase in ("training", "evaluating", "training", "evaluating"):
@@ -67,14 +67,14 @@ def test_each_phase_is_said_once_an_attempt(screen):
     ]
 
 
-def test_checkpoints_are_not_said(screen):
+def test_checkpoints_are_not_printed(screen):
     event, _, _, printed = screen
     event("checkpoint", step=1)
     event("committed", step=1)
     assert printed() == []
 
 
-def test_progress_is_said_with_each_epoch_and_every_few_seconds(screen):
+def test_progress_is_printed_at_each_epoch_and_every_few_seconds(screen):
     _, step, clock, printed = screen
     step(1, 1)
     step(2, 1)
@@ -94,12 +94,12 @@ def test_progress_is_said_with_each_epoch_and_every_few_seconds(screen):
         ({"force_terminal": False}, "xterm", LineScreen),
     ],
 )
-def test_only_a_terminal_that_can_gets_a_panel(monkeypatch, options, term, kind):
+def test_only_a_capable_terminal_gets_a_panel(monkeypatch, options, term, kind):
     monkeypatch.setenv("TERM", term)
     assert isinstance(screen_for(Console(file=io.StringIO(), **options)), kind)
 
 
-def test_a_panel_goes_when_the_job_has_ended(client):
+def test_the_panel_disappears_when_the_job_has_ended(client):
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=80)
     assert watch_job(client, JOB_ID, console).status == "succeeded"
@@ -107,7 +107,7 @@ def test_a_panel_goes_when_the_job_has_ended(client):
     assert stream.getvalue().rstrip().endswith("\x1b[2K")
 
 
-def test_a_service_that_goes_at_the_very_end_is_waited_for(fake, client, monkeypatch):
+def test_the_result_is_awaited_if_the_service_restarts_at_the_end(fake, client, monkeypatch):
     monkeypatch.setattr("redkiln.client.watching.RECONNECT_SECONDS", (0.01,))
     stream = io.StringIO()
     watch = client.watch
@@ -121,7 +121,7 @@ def test_a_service_that_goes_at_the_very_end_is_waited_for(fake, client, monkeyp
     assert "connection lost" in stream.getvalue()
 
 
-def test_a_queued_job_is_asked_for_until_it_runs(fake, client, monkeypatch):
+def test_a_queued_job_is_polled_until_it_runs(fake, client, monkeypatch):
     monkeypatch.setattr("redkiln.cli.view.live.QUEUE_POLL_SECONDS", (0.001,))
     fake.status = "queued"
     fake.reason = {"code": "waiting", "message": "waits for a worker"}
@@ -138,7 +138,7 @@ def test_a_queued_job_is_asked_for_until_it_runs(fake, client, monkeypatch):
     assert stream.getvalue().count("queued: waits for a worker") == 1
 
 
-def test_json_tells_the_job_when_it_begins_and_when_it_has_ended(capsys, client):
+def test_json_prints_the_job_at_its_start_and_end(capsys, client):
     watch = JsonScreen()
     job = client.job(JOB_ID)
     with watch.open(Watched(job)):

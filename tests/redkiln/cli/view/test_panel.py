@@ -70,7 +70,7 @@ def watched():
     return state
 
 
-def test_a_running_job_is_seen_at_a_glance(watched):
+def test_the_panel_of_a_running_job_shows_its_progress(watched):
     drawn = draw(watched)
     for words in (
         "flowers  on flowers-v2", "running  training", "● train", "1 min 05 s", "25 %",
@@ -80,7 +80,7 @@ def test_a_running_job_is_seen_at_a_glance(watched):
         assert words in drawn
 
 
-def test_waiting_memory_and_where_to_look_at_samples_are_seen(watched):
+def test_the_panel_shows_data_wait_memory_and_sample_predictions(watched):
     assert "waits for data" not in draw(watched)
     preview = {"step": 1200, "file": "x.png", "media_type": "image/png", "num": 24}
     told = progress(
@@ -100,7 +100,7 @@ def test_waiting_memory_and_where_to_look_at_samples_are_seen(watched):
     assert found in draw(watched, width=100)
 
 
-def test_the_learning_rate_is_seen_once_there_is_one(watched):
+def test_the_panel_shows_the_learning_rate_once_it_is_known(watched):
     assert "learning rate" not in draw(watched)
     told = progress(metrics={"train/loss": 0.1, "lr": 3.333e-5})
     watched.apply(Snapshot(status="running", phase="training", progress=told))
@@ -108,7 +108,7 @@ def test_the_learning_rate_is_seen_once_there_is_one(watched):
     assert "lr 3.33e-05" in progress_words(watched)
 
 
-def test_tuning_kernels_is_seen_as_a_phase_with_its_own_words(watched):
+def test_tuning_kernels_is_shown_as_an_activity(watched):
     activity = "tuning kernels for the first run on this GPU (35 s so far); this may take minutes"
     told = progress(step=0, fraction=0.0, activity=activity)
     watched.apply(Snapshot(status="running", phase="warming", progress=told))
@@ -130,7 +130,7 @@ def sensor(name, *values):
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_what_the_hardware_does_is_seen_below_the_numbers(watched, width):
+def test_sensors_are_shown_below_the_numbers(watched, width):
     watched.sensors.take(
         [
             sensor("gpu/0/busy_ratio", 0.2, 0.5, 0.97),
@@ -149,7 +149,7 @@ def test_what_the_hardware_does_is_seen_below_the_numbers(watched, width):
     assert "gpu 0" not in draw(watched)
 
 
-def test_sensors_that_fell_silent_are_not_shown(watched):
+def test_sensors_without_recent_readings_are_not_shown(watched):
     now = [0.0]
     watched.sensors.clock = lambda: now[0]
     watched.sensors.take([sensor("gpu/0/power_watts", 312.0)])
@@ -167,7 +167,7 @@ def test_the_eta_counts_down_between_two_updates(watched):
     assert "ETA 1 min 10 s" in draw(watched)
 
 
-def test_a_waiting_job_says_where_and_why():
+def test_a_queued_job_shows_its_position_and_reason():
     reason = {"code": "no_live_worker", "message": "no worker is live; the job waits for one"}
     waiting = job(status="queued", started_at=None, queue_position=3, reason=reason)
     drawn = draw(Watched(waiting))
@@ -183,19 +183,19 @@ def test_a_waiting_job_says_where_and_why():
         ({"tokenize/texts": 1200.0, "tokenize/total": 8000.0}, "tokenised 1,200 of 8,000 texts"),
     ],
 )
-def test_before_the_first_step_the_preparation_is_counted(metrics, words):
+def test_before_the_first_step_the_panel_counts_the_preparation(metrics, words):
     state = Watched(job(progress=progress(epochs=0, step=0, steps=0, metrics=metrics)))
     assert words in draw(state)
     assert shown_metrics(metrics) == []
 
 
-def test_a_regression_shows_what_its_best_is_chosen_by():
+def test_a_regression_shows_the_metric_of_its_best_epoch():
     metrics = {"train/loss": 0.1, "val/loss": 0.2, "val/mae": 3.0, "val/r2": 0.5, "val/rmse": 4.25}
     drawn = draw(Watched(job(status="running", progress=progress(metrics=metrics))))
     assert "val rmse  4.25" in drawn
 
 
-def test_an_outage_is_seen_until_it_is_over(watched):
+def test_an_outage_is_shown_until_it_is_over(watched):
     watched.apply(Disconnected("connection refused"))
     assert "service unreachable, retrying" in draw(watched)
     watched.apply(Reconnected())
@@ -209,7 +209,7 @@ def test_checkpoints_take_one_line(watched):
     assert [line.text for line in watched.lines] == ["checkpoint at step 300"]
 
 
-def test_words_of_users_are_never_markup(watched):
+def test_texts_of_users_are_never_markup(watched):
     watched.apply(event("message", text="[red]x[/red] [/nonsense]"))
     assert "[red]x[/red] [/nonsense]" in draw(watched)
 
@@ -257,31 +257,31 @@ def test_words_of_users_are_never_markup(watched):
         ("newly_invented", {"amount": 3}, "newly invented: amount 3", "quiet"),
     ],
 )
-def test_each_kind_of_event_has_words(kind, data, text, tone):
+def test_each_kind_of_event_is_described(kind, data, text, tone):
     (line,) = describe_event(event(kind, **data))
     assert (line.text, line.tone) == (text, tone)
     assert isinstance(line, Line)
 
 
-def test_an_unknown_phase_of_a_newer_service_is_no_error(watched):
+def test_an_unknown_phase_of_a_newer_service_is_not_an_error(watched):
     watched.apply(event("phase", phase="quantising"))
     assert "running" in draw(watched)
 
 
-def test_a_loss_that_is_no_number_spoils_nothing(watched):
+def test_a_nan_loss_does_not_break_the_panel(watched):
     metrics = {"train/loss": float("nan")}
     watched.apply(Snapshot(status="running", progress=progress(metrics=metrics)))
     assert "nan" in draw(watched)
 
 
-def test_metrics_come_in_the_order_that_people_ask_for():
+def test_the_most_important_metrics_come_first():
     names = [
         name for name, _ in shown_metrics({"lr": 1, "x": 1, "val/accuracy": 1, "train/loss": 1})
     ]
     assert names == ["train/loss", "val/accuracy", "x"]
 
 
-def test_a_job_that_exports_nothing_shows_its_own_steps_and_what_is_done_now():
+def test_a_job_without_export_shows_its_own_steps_and_activity():
     standing = progress(step=4, steps=6, activity="matrix product 4096 x 4096", metrics={})
     benchmark = job(phase="measuring", progress=standing).model_copy(
         update={"task": "benchmark", "dataset_id": None}

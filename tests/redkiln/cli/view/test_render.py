@@ -25,7 +25,7 @@ def test_columns_are_dropped_from_the_right_until_it_fits(room, expected):
     ("room", "expected"),
     [(40, {0: 20, 1: 10}), (33, {0: 20, 1: 10}), (30, {0: 17, 1: 10}), (5, {0: 10, 1: 10})],
 )
-def test_what_is_too_wide_is_taken_from_what_may_be_cut(room, expected):
+def test_columns_that_may_be_cut_are_narrowed_first(room, expected):
     assert share_room(COLUMNS, [20, 10, 10, 10], [0, 1], room=room) == expected
 
 
@@ -35,7 +35,7 @@ def draw(rows, width):
     return stream.getvalue()
 
 
-def test_names_are_cut_before_anything_that_counts():
+def test_names_are_cut_before_numbers():
     drawn = draw([("a very long name of something", "123.4 MB", "x" * 30, "id_1")], 30)
     assert "123.4 MB" in drawn
     assert "a very long name" in drawn
@@ -43,7 +43,7 @@ def test_names_are_cut_before_anything_that_counts():
     assert max(len(line) for line in drawn.splitlines()) <= 30
 
 
-def test_where_there_is_room_nothing_is_cut():
+def test_with_enough_room_nothing_is_cut():
     drawn = draw([("a very long name of something", "123.4 MB", "x" * 30, "id_1")], 200)
     assert "a very long name of something" in drawn
     assert "x" * 30 in drawn

@@ -29,7 +29,7 @@ def test_courses_grow_and_stay_short():
     ("error", "asks"),
     [(ConnectionFailed("http://127.0.0.1", "gone"), 3), (NotFound(Problem(status=404)), 2)],
 )
-def test_an_absence_is_waited_out_and_a_refusal_is_not(error, asks):
+def test_the_feed_survives_an_outage_but_not_a_refusal(error, asks):
     asked, done = [], threading.Event()
 
     def ask(after_ms):
