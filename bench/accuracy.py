@@ -38,7 +38,7 @@ from redkiln.events import EventWriter
 from redkiln.tasks import parse_spec
 from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.jobdir import LocalDataset
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.memory import keep_freed_memory
 from worker.tasks.train import build_loop
 from worker.trainer.devices import autocast_of
@@ -159,12 +159,12 @@ def over_bare_step() -> Result:
         spec = {"task": "image-classification", **spec}
         job_dir = write_job(root, spec, dataset, device=str(device))
         with EventWriter(job_dir.events_path) as writer:
-            report = Report(writer, progress_seconds=1.0)
-            loop, work = build_loop(
-                job_dir, job_dir.load_order(), report=report, should_stop=lambda: False
+            event_log = EventLog(writer, progress_seconds=1.0)
+            loop, setup = build_loop(
+                job_dir, job_dir.load_order(), event_log=event_log, should_stop=lambda: False
             )
-            steps = work.plan.steps_per_epoch
-            precision = work.spec.training.precision
+            steps = setup.plan.steps_per_epoch
+            precision = setup.spec.training.precision
             ours = _timed(lambda: loop.advance(steps))
             bare = _timed(_bare_steps(spec, device, precision=precision, steps=steps))
             ours(), bare()  # both warm up
@@ -209,11 +209,11 @@ def _bare_steps(
     return run_steps
 
 
-def _timed(work: Callable[[], object]) -> Callable[[], float]:
+def _timed(setup: Callable[[], object]) -> Callable[[], float]:
     def seconds() -> float:
         torch.cuda.synchronize()
         start = time.perf_counter()
-        work()
+        setup()
         torch.cuda.synchronize()
         return time.perf_counter() - start
 

@@ -11,7 +11,7 @@ from bench.machine import DEVICE
 from redkiln.events import EventWriter
 from redkiln.status import Phase
 from worker.jobdir import JobDir, LocalDataset, Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.tasks.train import build_loop
 from worker.trainer.devices import synchronize
 
@@ -21,31 +21,31 @@ class JobLoop:
 
     Attributes:
         loop: that trains it.
-        work: what its task made of it.
+        setup: what its task made of it.
         threads: that its task chose.
     """
 
     def __init__(self, job_dir: JobDir) -> None:
         self._writer = EventWriter(job_dir.events_path)
-        self._report = Report(self._writer, progress_seconds=1.0)
-        self.loop, self.work = build_loop(
-            job_dir, job_dir.load_order(), report=self._report, should_stop=lambda: False
+        self._event_log = EventLog(self._writer, progress_seconds=1.0)
+        self.loop, self.setup = build_loop(
+            job_dir, job_dir.load_order(), event_log=self._event_log, should_stop=lambda: False
         )
         self.threads = torch.get_num_threads()
 
     def __call__(self, steps: int) -> float:
         """Seconds of so many steps."""
         torch.set_num_threads(self.threads)
-        before = self._report.settle().get(Phase.EVALUATING, 0.0)
+        before = self._event_log.settle().get(Phase.EVALUATING, 0.0)
         start = time.perf_counter()
         self.loop.advance(steps)
         synchronize(DEVICE)
         seconds = time.perf_counter() - start
-        return seconds - (self._report.settle().get(Phase.EVALUATING, 0.0) - before)
+        return seconds - (self._event_log.settle().get(Phase.EVALUATING, 0.0) - before)
 
     def close(self) -> None:
         """End what makes batches beside the loop, and close the events."""
-        self.work.close()
+        self.setup.close()
         self._writer.close()
 
 

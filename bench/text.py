@@ -36,10 +36,10 @@ from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.samples import choose_samples
 from worker.jobdir import JobDir, LocalDataset
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.memory import keep_freed_memory
 from worker.tasks.text_classification.exported import TextSamples
-from worker.tasks.text_classification.setup import open_subject
+from worker.tasks.text_classification.setup import open_target
 from worker.tasks.train import build_loop
 from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.network import TextClassifier, build_network
@@ -122,18 +122,18 @@ class RedkilnChunks:
     def __init__(self, root: Path, *, training: dict[str, Any]) -> None:
         job_dir, self.data = write_text_job(root, training={"epochs": 1000, **training})
         self._job = JobLoop(job_dir)
-        work = self._job.work
-        self._batches: Any = work.batches
+        setup = self._job.setup
+        self._batches: Any = setup.batches
         self.texts: ResidentTexts = self._batches.texts
         self.tokenizer_path = self.texts.tokenizer_path
-        self.steps = work.plan.steps_per_epoch
-        self.precision = work.spec.training.precision
-        self.batch_size = int(work.spec.training.batch_size)
+        self.steps = setup.plan.steps_per_epoch
+        self.precision = setup.spec.training.precision
+        self.batch_size = int(setup.spec.training.batch_size)
         self.chunk = max(LEAST_CHUNK, CHUNK * TRAINER_BATCH // self.batch_size)
-        self.num_parameters = sum(p.numel() for p in work.model.parameters())
-        self.config: dict[str, Any] = work.spec.model.config  # type: ignore[attr-defined]
-        assert isinstance(work.model, TextClassifier)
-        self.weights = {name: t.clone() for name, t in work.model.state_dict().items()}
+        self.num_parameters = sum(p.numel() for p in setup.model.parameters())
+        self.config: dict[str, Any] = setup.spec.model.config  # type: ignore[attr-defined]
+        assert isinstance(setup.model, TextClassifier)
+        self.weights = {name: t.clone() for name, t in setup.model.state_dict().items()}
 
     def __call__(self) -> float:
         """Tokens per second of one chunk."""
@@ -222,18 +222,18 @@ def measure_accuracy() -> list[Result]:
         job_dir, data = write_text_job(Path(folder), training={})
         order = job_dir.load_order()
         with closing(EventWriter(job_dir.events_path)) as writer:
-            report = Report(writer, progress_seconds=10.0)
+            event_log = EventLog(writer, progress_seconds=10.0)
             began = time.perf_counter()
-            loop, work = build_loop(job_dir, order, report=report, should_stop=lambda: False)
+            loop, setup = build_loop(job_dir, order, event_log=event_log, should_stop=lambda: False)
             loop.run()
             seconds = time.perf_counter() - began
             store = CheckpointStore(job_dir.checkpoints_dir)
             best = store.find_best()
             assert best is not None
             weights = store.load(best.name).weights
-            subject = open_subject(order, work.spec, weights=weights, report=report)
-    accuracy, num = _score(subject)
-    training = work.spec.training
+            target = open_target(order, setup.spec, weights=weights, event_log=event_log)
+    accuracy, num = _score(target)
+    training = setup.spec.training
     detail = (
         f"{num} test texts of {data}, a tenth of each class held out; the default job: "
         f"{training.epochs} epochs, batch {training.batch_size}, {training.precision}, seed "
@@ -245,16 +245,16 @@ def measure_accuracy() -> list[Result]:
     return [at_least("text: SMS test accuracy", accuracy, "share", target, detail)]
 
 
-def _score(subject: Any) -> tuple[float, int]:
-    rows = choose_samples(test=subject.rows["test"], others=np.array([], dtype=np.int64)).rows
-    samples: TextSamples = subject.samples
+def _score(target: Any) -> tuple[float, int]:
+    rows = choose_samples(test=target.rows["test"], others=np.array([], dtype=np.int64)).rows
+    samples: TextSamples = target.samples
     num_right = 0
     for start in range(0, len(rows), 64):
         some = rows[start : start + 64]
         inputs = samples.feed(samples.get(some))
         with torch.inference_mode():
-            logits = subject.exportable.module(*map(torch.from_numpy, inputs.values()))
-        num_right += int((logits.argmax(1).numpy() == subject.targets[some]).sum())
+            logits = target.exportable.module(*map(torch.from_numpy, inputs.values()))
+        num_right += int((logits.argmax(1).numpy() == target.targets[some]).sum())
     return num_right / len(rows), len(rows)
 
 

@@ -172,11 +172,11 @@ class RedkilnChunks(JobLoop):
             "training": {"steps": 1_000_000, "augment": augment, **training},
         }
         super().__init__(write_job(folder, spec, archive_dataset(archive, folder)))
-        inputs, _ = self.work.batches.get(0, 0)
+        inputs, _ = self.setup.batches.get(0, 0)
         assert isinstance(inputs, torch.Tensor)
-        self.steps_per_epoch = self.work.plan.steps_per_epoch
-        self.precision = self.work.spec.training.precision
-        self.batch_size = int(self.work.spec.training.batch_size)
+        self.steps_per_epoch = self.setup.plan.steps_per_epoch
+        self.precision = self.setup.spec.training.precision
+        self.batch_size = int(self.setup.spec.training.batch_size)
         is_last = inputs.is_contiguous(memory_format=torch.channels_last)
         self.memory_format = torch.channels_last if is_last else torch.contiguous_format
 

@@ -51,14 +51,14 @@ def main(argv: list[str] | None = None) -> int:
         log.critical("the worker cannot start", reason=str(error))
         return EXIT_CONFIG
     if settings.broker_url is not None:
-        threading.Thread(target=_see_celery_off, args=(agent,), daemon=True).start()
+        threading.Thread(target=_stop_celery_when_done, args=(agent,), daemon=True).start()
         listen(agent, broker_url=settings.broker_url)
     agent.wait_until_stopping()
     agent.join()
     return _exit_status(agent)
 
 
-def _see_celery_off(agent: Agent) -> None:
+def _stop_celery_when_done(agent: Agent) -> None:
     agent.wait_until_stopping()
     # SIGTERM may have come before Celery had its handlers in place.
     stop_listening()

@@ -21,7 +21,7 @@ RESTART_SECONDS = 2.0
 """Pause before another consumer is started."""
 
 
-class Heard(Request):  # type: ignore[misc]
+class UnacknowledgedRequest(Request):  # type: ignore[misc]
     """A message that is taken, of which the broker is told nothing more."""
 
     def acknowledge(self) -> None:
@@ -58,7 +58,7 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
         worker_enable_remote_control=False,
     )
 
-    @app.task(name=TASK_NAME, shared=False, Request=Heard)  # type: ignore[untyped-decorator]
+    @app.task(name=TASK_NAME, shared=False, Request=UnacknowledgedRequest)  # type: ignore[untyped-decorator]
     def doorbell(job_id: str | None = None) -> None:
         if not agent.answer(job_id):
             # Every slot is busy with what polling found: let another worker hear it.

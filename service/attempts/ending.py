@@ -10,7 +10,7 @@ from redkiln.views.job import Reason
 from service.attempts.models import Attempt
 from service.blobs.rules import release as release_blobs
 from service.jobs.models import Job
-from service.jobs.retry import Budgets, Verdict, judge_failure, judge_loss
+from service.jobs.retry import Budgets, RetryDecision, judge_failure, judge_loss
 from service.jobs.rules import get_job, move
 from service.jobs.steering import PAUSED
 
@@ -41,7 +41,7 @@ def give_back(
         failure = JobFailure.of(FailureCode.WORKER_SHUTDOWN, message)
     job = _end(session, attempt, AttemptStatus.RELEASED, now=now, failure=failure)
     reason = Reason(code=failure.code, message=failure.message, retryable=True)
-    _apply(session, job, Verdict(True, reason, _budgets(job)), attempt=attempt, now=now)
+    _apply(session, job, RetryDecision(True, reason, _budgets(job)), attempt=attempt, now=now)
     return job
 
 
@@ -97,7 +97,7 @@ def _end(
 
 
 def _apply(
-    session: Session, job: Job, verdict: Verdict, *, attempt: Attempt, now: datetime
+    session: Session, job: Job, verdict: RetryDecision, *, attempt: Attempt, now: datetime
 ) -> None:
     budgets = verdict.budgets
     job.failures_used, job.losses_used = budgets.failures_used, budgets.losses_used

@@ -29,7 +29,7 @@ class Budgets:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RetryDecision:
     """Whether to run the job again, why, and the budgets after this decision."""
 
     should_requeue: bool
@@ -37,15 +37,15 @@ class Verdict:
     budgets: Budgets
 
 
-def judge_failure(budgets: Budgets, failure: JobFailure) -> Verdict:
+def judge_failure(budgets: Budgets, failure: JobFailure) -> RetryDecision:
     """Decide after the trainer failed: requeue if a retry can help and the budget allows it."""
     reason = Reason(code=failure.code, message=failure.message, retryable=failure.retryable)
     if not failure.retryable or budgets.failures_used >= budgets.max_failures:
-        return Verdict(False, reason, budgets)
-    return Verdict(True, reason, replace(budgets, failures_used=budgets.failures_used + 1))
+        return RetryDecision(False, reason, budgets)
+    return RetryDecision(True, reason, replace(budgets, failures_used=budgets.failures_used + 1))
 
 
-def judge_loss(budgets: Budgets, *, last_step: int | None, message: str) -> Verdict:
+def judge_loss(budgets: Budgets, *, last_step: int | None, message: str) -> RetryDecision:
     """Decide after the worker was lost: requeue unless the job seems to kill its workers."""
     step = -1 if last_step is None else last_step
     deaths = budgets.deaths_at_step + 1 if budgets.deaths_step == step else 1
@@ -53,8 +53,8 @@ def judge_loss(budgets: Budgets, *, last_step: int | None, message: str) -> Verd
     if deaths >= POISON_DEATHS:
         where = "before its first step" if step < 0 else f"at step {step}"
         text = f"{deaths} workers in a row died {where}, so the job is not given to another worker"
-        return Verdict(False, Reason(code=FailureCode.QUARANTINED, message=text), budgets)
+        return RetryDecision(False, Reason(code=FailureCode.QUARANTINED, message=text), budgets)
     reason = Reason(code=FailureCode.WORKER_LOST, message=message, retryable=True)
     if budgets.losses_used >= budgets.max_losses:
-        return Verdict(False, reason, budgets)
-    return Verdict(True, reason, replace(budgets, losses_used=budgets.losses_used + 1))
+        return RetryDecision(False, reason, budgets)
+    return RetryDecision(True, reason, replace(budgets, losses_used=budgets.losses_used + 1))

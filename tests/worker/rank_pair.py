@@ -41,18 +41,18 @@ class Faults:
 
     def build(self, *args, **options):
         """`build_loop` of a loop whose loss is spoiled."""
-        self.loop, work = build_loop(*args, **options)
+        self.loop, setup = build_loop(*args, **options)
         left = dict.fromkeys(self.steps, self.times)
         is_mine = int(os.environ["RANK"]) in self.ranks
 
-        def loss(outputs, targets, *, own=self.loop._gradients._work.loss):
+        def loss(outputs, targets, *, own=self.loop._gradients._setup.loss):
             step = self.loop.step + 1
             left[step] = left.get(step, 0) - 1
             wrong = float(self.factor) if is_mine and left[step] >= 0 else 1.0
             return own(outputs, targets) * wrong
 
-        self.loop._gradients._work = replace(self.loop._gradients._work, loss=loss)
-        return self.loop, work
+        self.loop._gradients._setup = replace(self.loop._gradients._setup, loss=loss)
+        return self.loop, setup
 
 
 class Stop(StopSignal):
@@ -83,7 +83,7 @@ def make_job(root, faults):
 
 def describe(loop):
     digest = hashlib.sha256()
-    for tensor in loop._work.model.state_dict().values():
+    for tensor in loop._setup.model.state_dict().values():
         digest.update(tensor.contiguous().numpy().tobytes())
     scaling = loop._scaling.state()
     return {

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from redkiln.events import EventWriter
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.tasks.train import build_loop
 from worker.trainer.ranks.launcher import build_rank_environment
 
@@ -61,13 +61,13 @@ def fake_device():
 
 
 @pytest.fixture
-def make_report(tmp_path):
+def make_event_log(tmp_path):
     """A report and the path of its events."""
     writers = []
 
     def make(name="events.jsonl"):
         writers.append(EventWriter(tmp_path / name))
-        return Report(writers[-1], progress_seconds=1000.0)
+        return EventLog(writers[-1], progress_seconds=1000.0)
 
     yield make
     for writer in writers:
@@ -82,17 +82,17 @@ def start():
     def build(job_dir, *, stop_after=None, progress_seconds=0.0):
         writer = EventWriter(job_dir.events_path)
         writers.append(writer)
-        report = Report(writer, progress_seconds=progress_seconds)
+        event_log = EventLog(writer, progress_seconds=progress_seconds)
         order = job_dir.load_order()
         box = []
-        loop, work = build_loop(
+        loop, setup = build_loop(
             job_dir,
             order,
-            report=report,
+            event_log=event_log,
             should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
         )
         box.append(loop)
-        return loop, work
+        return loop, setup
 
     yield build
     for writer in writers:

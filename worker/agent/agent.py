@@ -13,7 +13,7 @@ from typing import IO
 import structlog
 
 from redkiln.views.hardware import GpuState, GpuTelemetry
-from worker.agent.attempt.attempt import Attempt, Bench
+from worker.agent.attempt.attempt import Attempt, SlotResources
 from worker.agent.backoff import Backoff
 from worker.agent.children.children import Spawner
 from worker.agent.children.launch import SOURCE_DIR, Launcher
@@ -23,7 +23,7 @@ from worker.agent.doctor import DoctorRounds
 from worker.agent.exposition import WorkerState, serve_metrics
 from worker.agent.gpus.gpu_checks import GpuChecks, SelfTest
 from worker.agent.gpus.patching import Patching
-from worker.agent.gpus.pool import GpuPark
+from worker.agent.gpus.pool import GpuPool
 from worker.agent.gpus.sensors import HostGpus, find_host_gpus
 from worker.agent.inventory import (
     Inventory,
@@ -74,7 +74,7 @@ class Agent:
         self._claiming = threading.Lock()
         self._registration: Registration  # set by `start`, like the slots that use it
         self._gpus: HostGpus | None = None
-        self._park: GpuPark | None = None
+        self._park: GpuPool | None = None
         self._checks: GpuChecks | None = None
         self._status: StatusTeller | None = None
         self._doctor: DoctorRounds | None = None
@@ -104,7 +104,7 @@ class Agent:
         self._gpus = find_host_gpus(settings)
         known = find_gpus(self._inventory, self._gpus.facts, wanted=settings.gpus)
         if known:
-            self._park = GpuPark(known, settings, worker_id=self._worker_id)
+            self._park = GpuPool(known, settings, worker_id=self._worker_id)
         plans = plan_slots(
             self._inventory,
             [gpu for gpu in known if gpu.excluded is None],
@@ -250,10 +250,10 @@ class Agent:
         if self._status is not None:
             self._status.hurry()
 
-    def _build_bench(self, plan: SlotPlan, spawner: Spawner, cache: DatasetCache) -> Bench:
+    def _build_bench(self, plan: SlotPlan, spawner: Spawner, cache: DatasetCache) -> SlotResources:
         patching = Patching(self._settings, self._inventory)
         launcher = Launcher(self._settings, spawner, slot=plan, patching=patching)
-        return Bench(
+        return SlotResources(
             self._settings, plan, launcher, cache, self._is_out_of_time, self._read_gpus_of
         )
 

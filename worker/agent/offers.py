@@ -8,7 +8,7 @@ from typing import Literal
 
 from redkiln.protocol import ClaimResponse
 from worker.agent.gpus.host_gpus import HostGpu
-from worker.agent.gpus.pool import GpuPark, Grant
+from worker.agent.gpus.pool import GpuAllocation, GpuPool
 from worker.agent.slots import Slot
 from worker.hardware.choose import choose_gpus
 from worker.hardware.leases import GpuLease
@@ -31,7 +31,7 @@ class Claimed:
 
     claim: ClaimResponse
     slots: Sequence[Slot]
-    grant: Grant
+    grant: GpuAllocation
 
 
 @dataclass(frozen=True)
@@ -65,23 +65,25 @@ class Offers:
         """Architectures of the free GPUs, one entry for each GPU."""
         return [offer.gpu.arch or "" for offer in self.ready if offer.gpu is not None]
 
-    def settle(self, claim: ClaimResponse, park: GpuPark | None) -> Claimed:
+    def settle(self, claim: ClaimResponse, park: GpuPool | None) -> Claimed:
         """Choose the slots and GPUs for a claimed attempt."""
         resources = claim.spec.get("resources", {})
         with_gpu = [offer for offer in self.ready if offer.gpu is not None]
         if not with_gpu or park is None:
-            return Claimed(claim, [self.ready[0].slot], Grant())
+            return Claimed(claim, [self.ready[0].slot], GpuAllocation())
         chosen, reason = choose_offers(
             with_gpu, count=resources.get("gpus", 1), arches=resources.get("arch", [])
         )
         if not chosen:
             # Happens only if an earlier answer was lost: fewer GPUs are free by now.
             shortage = f"the worker no longer has {resources['gpus']} such GPUs free"
-            return Claimed(claim, [self.ready[0].slot], Grant(shortage=shortage))
+            return Claimed(claim, [self.ready[0].slot], GpuAllocation(shortage=shortage))
         gpus = [offer.gpu for offer in chosen if offer.gpu is not None]
         leases = [offer.lease for offer in chosen if offer.lease is not None]
         park.mark(leases, claim.attempt_id)
-        return Claimed(claim, [offer.slot for offer in chosen], Grant(park, gpus, leases, reason))
+        return Claimed(
+            claim, [offer.slot for offer in chosen], GpuAllocation(park, gpus, leases, reason)
+        )
 
     def let_go(self, kept: Collection[Slot]) -> list[Slot]:
         """Release the leases of all other slots; return these slots."""
@@ -92,7 +94,7 @@ class Offers:
         return [*(offer.slot for offer in others), *self.busy]
 
 
-def offer_slots(slots: Sequence[Slot], park: GpuPark | None) -> Offers:
+def offer_slots(slots: Sequence[Slot], park: GpuPool | None) -> Offers:
     """Lease the GPUs of free slots, except those that cannot be used or are taken."""
     offers = Offers()
     for slot in slots:

@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass
 
-from worker.agent.attempt.attempt import Bench
+from worker.agent.attempt.attempt import SlotResources
 from worker.agent.stopping import StopReason, StopSignal
 
 
@@ -15,14 +15,14 @@ class Slot:
         stop: The running attempt's stop signal; None while the slot is free.
     """
 
-    bench: Bench
+    bench: SlotResources
     stop: StopSignal | None = None
 
 
 class SlotPool:
     """Hands out slots to the threads that run attempts, until it is closed."""
 
-    def __init__(self, benches: list[Bench]) -> None:
+    def __init__(self, benches: list[SlotResources]) -> None:
         self.slots = [Slot(bench) for bench in benches]
         self._free = list(self.slots)
         self._changed = threading.Condition()

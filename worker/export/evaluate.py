@@ -17,7 +17,7 @@ from worker.export.parity import (
     torch_predict,
 )
 from worker.export.samples import ComparedSamples
-from worker.export.target import Outputs, Subject
+from worker.export.target import ExportTarget, Outputs
 
 TORCH_BATCH = 64
 ONNX_BATCH = 48
@@ -52,7 +52,7 @@ class Evaluation:
 
 
 def evaluate_both(
-    subject: Subject,
+    target: ExportTarget,
     onnx_path: Path,
     *,
     compared: ComparedSamples,
@@ -66,11 +66,11 @@ def evaluate_both(
     Raises:
         TrainingFailed: ONNX Runtime cannot load the file.
     """
-    samples, scoring, rows = subject.samples, subject.scoring, compared.rows
-    targets = subject.targets[rows]
+    samples, scoring, rows = target.samples, target.scoring, compared.rows
+    targets = target.targets[rows]
     predict = onnx_predict(open_session(onnx_path, threads=threads))
     reference = predict_all(
-        torch_predict(subject.exportable.module),
+        torch_predict(target.exportable.module),
         samples,
         rows,
         batch_size=TORCH_BATCH,

@@ -37,7 +37,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateResult:
     """Whether a model passes its gate, and what it missed."""
 
     verified: bool
@@ -63,7 +63,7 @@ def compare_outputs(
 
 def judge(
     gate: Export, *, difference: Difference, metric_drop: float, words: str | None = None
-) -> Verdict:
+) -> GateResult:
     """Hold the numbers against the spec's gate.
 
     Args:
@@ -83,7 +83,7 @@ def judge(
             f"{words or f'the metric is {metric_drop:.4f} lower'} under ONNX Runtime, "
             f"more than max_metric_drop {gate.max_metric_drop:.4f}"
         )
-    return Verdict(verified=not misses, misses=misses)
+    return GateResult(verified=not misses, misses=misses)
 
 
 def torch_predict(module: torch.nn.Module) -> Predict:

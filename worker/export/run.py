@@ -30,12 +30,12 @@ from worker.export.evaluate import Evaluation, evaluate_both
 from worker.export.manifest import build_manifest, to_metadata
 from worker.export.onnx_file import describe_file, write_onnx
 from worker.export.outputs import Outputs
-from worker.export.parity import Verdict, judge
+from worker.export.parity import GateResult, judge
 from worker.export.samples import choose_samples, choose_saved
-from worker.export.target import LoadTask, Subject
+from worker.export.target import ExportTarget, LoadTask
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.results.trained import Trained
 
@@ -58,7 +58,7 @@ class Context:
     trained: Trained
     history: History
     weights: dict[str, torch.Tensor]
-    subject: Subject
+    target: ExportTarget
 
     @property
     def model_name(self) -> str:
@@ -74,82 +74,85 @@ def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
     """
     order = job_dir.load_order()
     return run_guarded(
-        job_dir, order, device="cpu", body=lambda report: _export(job_dir, order, report, load_task)
+        job_dir,
+        order,
+        device="cpu",
+        body=lambda event_log: _export(job_dir, order, event_log, load_task),
     )
 
 
-def _export(job_dir: JobDir, order: Order, report: Report, load_task: LoadTask) -> None:
-    report.enter(Phase.EXPORTING)
+def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadTask) -> None:
+    event_log.enter(Phase.EXPORTING)
     torch.set_num_threads(order.threads)
     figures.use_quiet_backend(Path(order.cache_dir))
-    context = _load(job_dir, order, report, load_task)
-    report.seconds.update(context.trained.seconds)
+    context = _load(job_dir, order, event_log, load_task)
+    event_log.seconds.update(context.trained.seconds)
     outputs = Outputs(job_dir)
-    _write_training_files(context, outputs, report)
-    subject = context.subject
+    _write_training_files(context, outputs, event_log)
+    target = context.target
     metadata = to_metadata(
         job_id=order.job_id,
-        task=subject.spec.task,
-        output=subject.scoring.describe(),
-        preprocessing=subject.preprocessing,
+        task=target.spec.task,
+        output=target.scoring.describe(),
+        preprocessing=target.preprocessing,
     )
     model_path = outputs.path("model.onnx")
-    write_onnx(subject.exportable, model_path, opset=subject.spec.export.opset, metadata=metadata)
-    report.enter(Phase.VERIFYING)
-    evaluation = _evaluate(context, model_path, report)
+    write_onnx(target.exportable, model_path, opset=target.spec.export.opset, metadata=metadata)
+    event_log.enter(Phase.VERIFYING)
+    evaluation = _evaluate(context, model_path, event_log)
     verdict = judge(
-        subject.spec.export,
+        target.spec.export,
         difference=evaluation.difference,
         metric_drop=evaluation.metric_drop,
-        words=subject.scoring.explain_drop(evaluation.metric_drop),
+        words=target.scoring.explain_drop(evaluation.metric_drop),
     )
     outputs.add("model.onnx", verified=verdict.verified)
     _write_parity(context, evaluation, outputs)
     metrics = {f"test/{name}": value for name, value in evaluation.metrics.items()}
     metrics |= context.trained.metrics
-    seconds = {name: round(value, 3) for name, value in report.settle().items()}
+    seconds = {name: round(value, 3) for name, value in event_log.settle().items()}
     _write_report(context, evaluation, verdict, metrics, seconds, outputs)
     _write_manifest(context, evaluation, verdict, metrics, seconds, job_dir, outputs)
     first_step_at = context.trained.first_step_at
-    report.write(
+    event_log.write(
         EventKind.RESULT,
         metrics=metrics,
         verified=verdict.verified,
-        timings=report.settle(),
+        timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
     )
-    _announce(context, verdict, report)
+    _announce(context, verdict, event_log)
 
 
-def _load(job_dir: JobDir, order: Order, report: Report, load_task: LoadTask) -> Context:
+def _load(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadTask) -> Context:
     trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
     store = CheckpointStore(job_dir.checkpoints_dir)
     best, last = store.load(trained.best), store.load(trained.last)
     spec = parse_spec(trained.spec)
-    open_subject = load_task(spec.task).open_subject
+    open_target = load_task(spec.task).open_target
     return Context(
         order=order,
         trained=trained,
         history=History.from_tensors(last.tensors_of("history")),
         weights=best.weights,
-        subject=open_subject(
-            order, spec, weights=best.weights, report=report, reading=best.reading
+        target=open_target(
+            order, spec, weights=best.weights, event_log=event_log, reading=best.reading
         ),
     )
 
 
-def _write_training_files(context: Context, outputs: Outputs, report: Report) -> None:
+def _write_training_files(context: Context, outputs: Outputs, event_log: EventLog) -> None:
     """What is worth keeping even if the export fails: weights, metrics and their curves."""
-    trained, subject = context.trained, context.subject
-    facts = {**subject.scoring.describe(), "preprocessing": subject.preprocessing}
+    trained, target = context.trained, context.target
+    facts = {**target.scoring.describe(), "preprocessing": target.preprocessing}
     # What another job needs that starts from here: worker.trainer.models.from_job.
     description = {
-        "task": subject.spec.task,
+        "task": target.spec.task,
         "model": json.dumps(trained.spec["model"], separators=(",", ":")),
         **{name: json.dumps(value) for name, value in facts.items()},
     }
-    if subject.reading is not None:
-        whole = {**description, "reading": subject.reading}
+    if target.reading is not None:
+        whole = {**description, "reading": target.reading}
         if len(json.dumps(whole)) <= MOST_METADATA_BYTES:
             description = whole
         else:
@@ -157,7 +160,7 @@ def _write_training_files(context: Context, outputs: Outputs, report: Report) ->
                 f"how samples are read takes more than {MOST_METADATA_BYTES // 10**6} MB, too much "
                 "for a checkpoint: no other job can start from this one's weights"
             )
-            report.warning("reading_too_large", message)
+            event_log.warning("reading_too_large", message)
     safetensors.torch.save_file(
         context.weights, outputs.path("checkpoint.safetensors"), metadata=description
     )
@@ -165,7 +168,7 @@ def _write_training_files(context: Context, outputs: Outputs, report: Report) ->
     write_metrics(
         context.history,
         outputs.path("metrics.csv"),
-        training=subject.spec.training,
+        training=target.spec.training,
         steps=trained.planned_steps,
         steps_per_epoch=trained.steps_per_epoch,
     )
@@ -176,16 +179,16 @@ def _write_training_files(context: Context, outputs: Outputs, report: Report) ->
         title=f"{context.order.job_name}: {context.model_name}",
         best_step=trained.best_step,
         steps_per_epoch=trained.steps_per_epoch,
-        metric=subject.scoring.curve,
+        metric=target.scoring.curve,
     )
     outputs.add("curves.png")
-    for name, content in subject.files.items():
+    for name, content in target.files.items():
         outputs.path(name).write_bytes(content)
         outputs.add(name)
 
 
-def _evaluate(context: Context, model_path: Path, report: Report) -> Evaluation:
-    trained, rows = context.trained, context.subject.rows
+def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evaluation:
+    trained, rows = context.trained, context.target.rows
     others = np.concatenate([rows["validation"], rows["train"]])
     compared = choose_samples(test=rows["test"], others=others)
 
@@ -201,11 +204,11 @@ def _evaluate(context: Context, model_path: Path, report: Report) -> Evaluation:
     )
 
     def say_alive() -> None:
-        if report.is_progress_due():
-            report.progress(done)
+        if event_log.is_progress_due():
+            event_log.progress(done)
 
     return evaluate_both(
-        context.subject,
+        context.target,
         model_path,
         compared=compared,
         threads=context.order.threads,
@@ -214,13 +217,13 @@ def _evaluate(context: Context, model_path: Path, report: Report) -> Evaluation:
 
 
 def _write_parity(context: Context, evaluation: Evaluation, outputs: Outputs) -> None:
-    subject, rows = context.subject, evaluation.rows
-    one = subject.samples.get(rows[:1])
+    target, rows = context.target, evaluation.rows
+    one = target.samples.get(rows[:1])
     saved = choose_saved(len(rows), bytes_each=sum(array.nbytes for array in one.values()))
     arrays: dict[str, Any] = {
-        **subject.samples.get(rows[saved]),
-        subject.scoring.targets_name: evaluation.targets[saved],
-        subject.exportable.output: evaluation.outputs[saved],
+        **target.samples.get(rows[saved]),
+        target.scoring.targets_name: evaluation.targets[saved],
+        target.exportable.output: evaluation.outputs[saved],
         "is_test": saved < evaluation.num_test,
     }
     np.savez_compressed(outputs.path("parity.npz"), **arrays)
@@ -230,28 +233,28 @@ def _write_parity(context: Context, evaluation: Evaluation, outputs: Outputs) ->
 def _write_report(
     context: Context,
     evaluation: Evaluation,
-    verdict: Verdict,
+    verdict: GateResult,
     metrics: dict[str, float],
     seconds: dict[str, float],
     outputs: Outputs,
 ) -> None:
-    order, trained, subject = context.order, context.trained, context.subject
-    scoring, noun = subject.scoring, subject.samples.noun
+    order, trained, target = context.order, context.trained, context.target
+    scoring, noun = target.scoring, target.samples.noun
     scoring.draw(*evaluation.test, outputs.path(scoring.figure), title=order.job_name)
     outputs.add(scoring.figure)
     facts = card.CardFacts(
         job_name=order.job_name,
         job_id=order.job_id,
         dataset=order.required_dataset.name,
-        dataset_notes=subject.notes,
+        dataset_notes=target.notes,
         fingerprint=order.required_dataset.fingerprint,
         noun=noun,
-        texts=subject.texts,
+        texts=target.texts,
         headline=scoring.tell_headline(metrics),
         results=scoring.tell_results(*evaluation.test, noun=noun),
         output=scoring.tell_output(),
         counts=trained.counts,
-        held_out_test=subject.held_out_test,
+        held_out_test=target.held_out_test,
         spec=trained.spec,
         num_parameters=trained.num_parameters,
         best_epoch=trained.best_epoch,
@@ -278,13 +281,13 @@ def _write_report(
 def _write_manifest(
     context: Context,
     evaluation: Evaluation,
-    verdict: Verdict,
+    verdict: GateResult,
     metrics: dict[str, float],
     seconds: dict[str, float],
     job_dir: JobDir,
     outputs: Outputs,
 ) -> None:
-    order, trained, subject = context.order, context.trained, context.subject
+    order, trained, target = context.order, context.trained, context.target
     # A snapshot: what this process still writes goes into the log, not into the artifact.
     job_dir.log_path.touch()
     shutil.copyfile(job_dir.log_path, outputs.path("trainer.log"))
@@ -293,13 +296,13 @@ def _write_manifest(
         outputs.folder,
         outputs.names,
         job={"id": order.job_id, "name": order.job_name, "attempt_id": order.attempt_id},
-        task=subject.spec.task,
+        task=target.spec.task,
         model={
             **describe_file(outputs.path("model.onnx")),
             "num_parameters": trained.num_parameters,
         },
-        **subject.scoring.describe(),
-        preprocessing=subject.preprocessing,
+        **target.scoring.describe(),
+        preprocessing=target.preprocessing,
         verification={
             "verified": verdict.verified,
             "misses": verdict.misses,
@@ -311,7 +314,7 @@ def _write_manifest(
             "name": order.required_dataset.name,
             "fingerprint": order.required_dataset.fingerprint,
             "counts": trained.counts,
-            "held_out_test": subject.held_out_test,
+            "held_out_test": target.held_out_test,
         },
         best={"step": trained.best_step, "epoch": trained.best_epoch},
         spec=trained.spec,
@@ -325,15 +328,15 @@ def _write_manifest(
     outputs.add("manifest.json")
 
 
-def _announce(context: Context, verdict: Verdict, report: Report) -> None:
+def _announce(context: Context, verdict: GateResult, event_log: EventLog) -> None:
     if verdict.verified:
         return
     message = "the exported model is unverified: " + "; ".join(verdict.misses)
-    if context.subject.spec.export.require_verified:
+    if context.target.spec.export.require_verified:
         raise TrainingFailed(FailureCode.UNVERIFIED, message)
-    report.warning("unverified", message)
+    event_log.warning("unverified", message)
 
 
 def _gate(context: Context) -> dict[str, float]:
-    gate = context.subject.spec.export
+    gate = context.target.spec.export
     return {"tolerance": gate.tolerance, "max_metric_drop": gate.max_metric_drop}

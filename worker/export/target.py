@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from worker.export.exportable import Exportable
 from worker.jobdir import Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name, each with the sample as its first dimension."""
@@ -124,7 +124,7 @@ class CardTexts:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExportTarget:
     """A trained model, ready to be exported and judged.
 
     Attributes:
@@ -152,7 +152,7 @@ class Subject:
     reading: str | None = None
 
 
-class OpenSubject(Protocol):
+class OpenTarget(Protocol):
     """Builds the model with its best weights, and opens the samples that it is judged on."""
 
     def __call__(
@@ -161,16 +161,16 @@ class OpenSubject(Protocol):
         spec: JobSpec,
         *,
         weights: Mapping[str, torch.Tensor],
-        report: Report,
+        event_log: EventLog,
         reading: str | None = None,
-    ) -> Subject:
+    ) -> ExportTarget:
         """Open what a job has trained.
 
         Args:
             order: The job's order.
             spec: The resolved spec.
             weights: Weights of the best checkpoint, by their names in the network's state dict.
-            report: The export's log.
+            event_log: The export's log.
             reading: `Work.reading` of the best checkpoint.
         """
 
@@ -178,7 +178,7 @@ class OpenSubject(Protocol):
 class ExportedTask(Protocol):
     """What the export uses of a task."""
 
-    open_subject: OpenSubject
+    open_target: OpenTarget
 
 
 LoadTask = Callable[[str], ExportedTask]

@@ -9,14 +9,14 @@ from pathlib import Path
 from redkiln.events import EventKind, EventWriter
 from redkiln.failure import JobFailure
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed, of_exception
 from worker.process.lifetime import Stopped
 from worker.process.reserve import Reserve
 
 
 def run_guarded(
-    job_dir: JobDir, order: Order, *, device: str, body: Callable[[Report], None], rank: int = 0
+    job_dir: JobDir, order: Order, *, device: str, body: Callable[[EventLog], None], rank: int = 0
 ) -> int:
     """Run a child's work; an exception becomes the FAILURE event.
 
@@ -33,9 +33,9 @@ def run_guarded(
     """
     reserve = Reserve(job_dir.root, rank=rank)
     events_path = Path(os.devnull) if rank else job_dir.events_path
-    report = Report(EventWriter(events_path), progress_seconds=order.progress_seconds)
+    event_log = EventLog(EventWriter(events_path), progress_seconds=order.progress_seconds)
     try:
-        body(report)
+        body(event_log)
     except Stopped:
         return EXIT_STOPPED
     except Exception as error:  # noqa: BLE001 - the boundary: what crosses it is data

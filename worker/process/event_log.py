@@ -15,7 +15,7 @@ QUIET_SECONDS = 1.0
 """A phase that was shorter than this the last time is timed and not announced."""
 
 
-class Report:
+class EventLog:
     """Writes a run's events.
 
     Attributes:

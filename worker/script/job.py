@@ -5,7 +5,7 @@ from redkiln.tasks import SpecError, parse_spec
 from redkiln.tasks.script import ScriptSpec
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import StopSignal
 from worker.script.run import run_script
@@ -19,9 +19,9 @@ def run_job(job_dir: JobDir, stop: StopSignal) -> int:
     """
     order = job_dir.load_order()
 
-    def body(report: Report) -> None:
-        run_script(job_dir, order, _parse(order), stop=stop, report=report)
-        report.flush_points()
+    def body(event_log: EventLog) -> None:
+        run_script(job_dir, order, _parse(order), stop=stop, event_log=event_log)
+        event_log.flush_points()
 
     return run_guarded(job_dir, order, device=order.device, body=body)
 

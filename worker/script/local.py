@@ -22,7 +22,7 @@ from worker.hardware.program import ask_torch, decide_for_program, probe_command
 from worker.process.failed import TrainingFailed
 from worker.script.ending import explain_exit
 from worker.script.program.packages import build_environment
-from worker.script.program.paths import Places
+from worker.script.program.paths import ScriptPaths
 from worker.script.program.program import build_program
 from worker.script.program.variables import SECRETS
 
@@ -37,7 +37,7 @@ def run_local(arguments: Sequence[str]) -> int:
     """Run a script as a job would, but without a queue; return its exit status."""
     options = _parse(arguments)
     out = Path(options.out).resolve()
-    places = Places(
+    places = ScriptPaths(
         out.parent / f".{out.name}-redkiln", own_out=out, own_code=Path(options.code).resolve()
     )
     places.prepare()

@@ -24,7 +24,7 @@ from redkiln.tasks.script import ScriptSpec
 from redkiln.version import __version__
 from worker.hardware.patches import merge_settings
 from worker.jobdir import LEASES_VARIABLE, JobDir, Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped, StopSignal
 from worker.script.bounds.bounds import Bounds, find_gap, refuse_gap
@@ -39,18 +39,18 @@ from worker.script.bounds.shared_memory import SharedFiles
 from worker.script.bounds.usage import DiskUse
 from worker.script.ending import explain_exit
 from worker.script.heartbeat import Heartbeat
-from worker.script.metrics.lines import SaidLines, Told, line_reader
+from worker.script.metrics.lines import MetricLines, ScriptMetrics, line_reader
 from worker.script.metrics.output import OutputPump
 from worker.script.metrics.tensorboard import EventFiles
 from worker.script.program.caches import build_caches
 from worker.script.program.packages import build_environment
-from worker.script.program.paths import Places
+from worker.script.program.paths import ScriptPaths
 from worker.script.program.program import Program, build_program, open_data
 from worker.script.program.unpack import MAX_CODE_BYTES, unpack
 from worker.script.results.models import check_models
 from worker.script.results.results import Results
 from worker.script.results.snapshots import Snapshots, restore
-from worker.script.results.verdict import Verdict
+from worker.script.results.verdict import ModelCheck
 
 TICK_SECONDS = 0.05
 LISTEN_SECONDS = 0.5
@@ -62,7 +62,7 @@ LEFTOVER_SECONDS = 2.0
 
 
 def run_script(
-    job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, report: Report
+    job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, event_log: EventLog
 ) -> None:
     """Run a job's script; leave its files, their list and a RESULT event in the job directory.
 
@@ -73,33 +73,33 @@ def run_script(
     hide_memory()
     adopt_orphans()
     try:
-        _run(job_dir, order, spec, stop=stop, report=report)
+        _run(job_dir, order, spec, stop=stop, event_log=event_log)
     finally:
         # Also what an installer or a check of files has left running.
         end_descendants(grace_seconds=0.0)
 
 
 def _run(
-    job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, report: Report
+    job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, event_log: EventLog
 ) -> None:
     refuse_gap(order.script_confinement)
-    places = Places(job_dir.root / "script")
+    places = ScriptPaths(job_dir.root / "script")
     places.prepare()
-    report.enter(Phase.PREPARING)
-    report.write(
+    event_log.enter(Phase.PREPARING)
+    event_log.write(
         EventKind.RESOLVED, spec=spec.model_dump(mode="json"), environment=_describe(order)
     )
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report)
-    program, bounds = _prepare(job_dir, order, spec, places=places, report=report)
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log)
+    program, bounds = _prepare(job_dir, order, spec, places=places, event_log=event_log)
     snapshots.begin(after=order.resume)
     gap = find_gap()
     if gap is not None:
-        report.warning("no_landlock", gap)
-    results = Results(job_dir, places.out_dir, report)
+        event_log.warning("no_landlock", gap)
+    results = Results(job_dir, places.out_dir, event_log)
     supervisor = Supervisor(
         spec,
         places,
-        report,
+        event_log,
         stop,
         bounds=bounds,
         snapshots=snapshots,
@@ -107,25 +107,25 @@ def _run(
         num_gpus=order.num_gpus,
         sensor_dirs=order.sensor_dirs,
     )
-    report.enter(Phase.RUNNING)
+    event_log.enter(Phase.RUNNING)
     with stop.deferred():
         try:
             failure = supervisor.run(program)
         finally:
-            verdicts: dict[str, Verdict] = {}
+            verdicts: dict[str, ModelCheck] = {}
             if not stop.requested and results.models():
                 bounds.places.prepare_tools()
-                report.enter(Phase.VERIFYING)
-                verdicts = check_models(results, bounds, report)
+                event_log.enter(Phase.VERIFYING)
+                verdicts = check_models(results, bounds, event_log)
             results.close(verdicts)
     if stop.requested:
         raise Stopped
     if failure is not None:
         raise TrainingFailed.from_failure(failure)
-    report.write(
+    event_log.write(
         EventKind.RESULT,
         metrics=supervisor.told.metrics,
-        timings={name: round(value, 3) for name, value in report.settle().items()},
+        timings={name: round(value, 3) for name, value in event_log.settle().items()},
     )
 
 
@@ -140,8 +140,8 @@ class Supervisor:
     """
 
     spec: ScriptSpec
-    places: Places
-    report: Report
+    places: ScriptPaths
+    event_log: EventLog
     stop: StopSignal
     bounds: Bounds
     snapshots: Snapshots
@@ -149,8 +149,8 @@ class Supervisor:
     num_gpus: int = 0
     sensor_dirs: Sequence[str] = ()
     clock: Callable[[], float] = time.monotonic
-    told: Told = field(init=False)
-    _said: SaidLines = field(init=False)
+    told: ScriptMetrics = field(init=False)
+    _said: MetricLines = field(init=False)
     _events: EventFiles = field(init=False)
     _guard: GpuGuard | None = field(init=False)
     _disk: DiskUse = field(init=False)
@@ -162,8 +162,8 @@ class Supervisor:
     _looked_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.told = Told(self.report)
-        self._said = SaidLines(self.places.events_path, self.told)
+        self.told = ScriptMetrics(self.event_log)
+        self._said = MetricLines(self.places.events_path, self.told)
         self._events = EventFiles(self.places.out_dir)
         self._disk = DiskUse(self.places.root)
         pattern = self.spec.script.metrics_pattern
@@ -195,7 +195,7 @@ class Supervisor:
             pump.finish(timeout_seconds=LEFTOVER_SECONDS)
         if num_left and failure is None and not self.stop.requested:
             text = f"the script left {num_left} processes running; they were ended"
-            self.report.warning("processes_left", text)
+            self.event_log.warning("processes_left", text)
         self._collect(is_over=True)
         self._report_dropped_metrics()
         return failure or explain_exit(
@@ -267,8 +267,8 @@ class Supervisor:
             failure = self._look()
             if failure is not None:
                 return failure
-        if self.report.is_progress_due():
-            self.report.progress(self.told.progress())
+        if self.event_log.is_progress_due():
+            self.event_log.progress(self.told.progress())
         return None
 
     def _look(self) -> JobFailure | None:
@@ -304,7 +304,7 @@ class Supervisor:
         if problem is None:
             return None
         if self._guard.guard.action == "warn" or not self._guard.is_sure:
-            self.report.warning("gpu_unused", problem)
+            self.event_log.warning("gpu_unused", problem)
             return None
         return JobFailure.of(FailureCode.GPU_UNUSED, problem)
 
@@ -318,7 +318,7 @@ class Supervisor:
         self.results.look(pids, is_over=is_over)
         self.snapshots.look(pids, step=self.told.step, is_over=is_over)
         if is_over:
-            self.report.progress(self.told.progress())
+            self.event_log.progress(self.told.progress())
 
     def _listen(self) -> None:
         self._said.read()
@@ -342,34 +342,34 @@ class Supervisor:
                 f"{self.told.num_dropped} metrics were dropped: they were not finite numbers, or "
                 "there were too many series"
             )
-            self.report.message(text)
+            self.event_log.message(text)
 
 
 def _prepare(
-    job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: Places, report: Report
+    job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: ScriptPaths, event_log: EventLog
 ) -> tuple[Program, Bounds]:
     cache_dir = Path(order.cache_dir)
     # First: no code of the user has run yet that could have left links in these folders.
     caches = build_caches(os.environ, places=places, cache_dir=cache_dir)
     if order.bundle_path is not None:
         bundle = Path(order.bundle_path)
-        beat = Heartbeat(report.message, "unpacking the code").beat
+        beat = Heartbeat(event_log.message, "unpacking the code").beat
         unpack(bundle, places.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES, beat=beat)
     data = open_data(
         order.dataset,
         cache_dir=cache_dir,
         max_bytes=order.script_cache_bytes,
-        say=report.message,
+        say=event_log.message,
     )
     if order.resume is not None:
-        beat = Heartbeat(report.message, "restoring the script's checkpoints").beat
+        beat = Heartbeat(event_log.message, "restoring the script's checkpoints").beat
         restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir, beat=beat)
-        report.message(f"the script's checkpoints are restored ({order.resume})")
+        event_log.message(f"the script's checkpoints are restored ({order.resume})")
     environment = build_environment(
         spec.script.requirements,
         cache_dir=cache_dir,
         places=places,
-        say=report.message,
+        say=event_log.message,
         max_bytes=order.script_cache_bytes,
         code_digest=spec.script.bundle or "",
         confine=lambda command, folder: Bounds(

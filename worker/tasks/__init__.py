@@ -2,7 +2,7 @@
 
 A task that trains a model has two functions. `prepare` builds a `Work`: how the data become
 batches, what the loss is, and which model is better; the training loop runs it and knows no task.
-`open_subject` builds a `Subject` from the trained weights: what goes into the ONNX, and how it is
+`open_target` builds a `Subject` from the trained weights: what goes into the ONNX, and how it is
 judged; the export runs that and knows no task either. A task that exports no model
 (`JobSpec.exports`) has one function instead, `run`, which does the whole job. `tabular/` is not a
 task: its two neighbours share it.
@@ -11,7 +11,7 @@ task: its two neighbours share it.
 import importlib
 from typing import Protocol, cast
 
-from worker.export.target import OpenSubject
+from worker.export.target import OpenTarget
 from worker.trainer.setup import Prepare, RunTask
 
 
@@ -19,7 +19,7 @@ class Task(Protocol):
     """A task's folder."""
 
     prepare: Prepare
-    open_subject: OpenSubject
+    open_target: OpenTarget
     run: RunTask
 
 

@@ -13,7 +13,7 @@ from redkiln.failure import FailureCode
 from redkiln.version import __version__
 from redkiln.views.hardware import PatchOutcome
 from worker.hardware.doctor.evidence import Torch
-from worker.hardware.doctor.gather import Places, gather
+from worker.hardware.doctor.gather import SystemPaths, gather
 from worker.hardware.facts.targets import find_target
 from worker.hardware.health.unavailable import explain_no_gpu
 from worker.process.failed import TrainingFailed
@@ -65,7 +65,9 @@ def switch_off_denied(denied: Mapping[str, str]) -> None:
 
 
 def _no_gpu(what: str, error: Exception | None) -> TrainingFailed:
-    why = explain_no_gpu(gather(Places(), environment=os.environ, torch=_describe_torch(error)))
+    why = explain_no_gpu(
+        gather(SystemPaths(), environment=os.environ, torch=_describe_torch(error))
+    )
     details = {"cause": why.code, "evidence": why.evidence, "fix": why.fix}
     return TrainingFailed(FailureCode.NO_GPU, f"{what}: {why}", **details)
 

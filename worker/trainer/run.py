@@ -20,12 +20,12 @@ from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, Manifest,
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
-from worker.trainer.autotune.compiling import settle_compile
-from worker.trainer.autotune.layout import asked_layout, settle_layout
+from worker.trainer.autotune.compiling import tune_compile
+from worker.trainer.autotune.layout import asked_layout, tune_layout
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.devices import (
     describe_device,
@@ -42,13 +42,13 @@ from worker.trainer.patches import apply_patches
 from worker.trainer.ranks.distributed import (
     ALONE,
     Ranks,
-    losing_no_words,
+    defer_peer_loss,
     meet,
     order_of_rank,
     rank_number,
 )
 from worker.trainer.resumed import follow_checkpoint, is_same_device
-from worker.trainer.setup import LoadTask, Work
+from worker.trainer.setup import LoadTask, TrainingSetup
 
 
 def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
@@ -62,7 +62,7 @@ def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
         job_dir,
         order,
         device=order.device,
-        body=lambda report: _run(job_dir, order, stop, report, load_task),
+        body=lambda event_log: _run(job_dir, order, stop, event_log, load_task),
         rank=rank_number(os.environ),
     )
 
@@ -71,11 +71,11 @@ def build_loop(
     job_dir: JobDir,
     order: Order,
     *,
-    report: Report,
+    event_log: EventLog,
     should_stop: Callable[[], bool],
     load_task: LoadTask,
     ranks: Ranks = ALONE,
-) -> tuple[Loop, Work]:
+) -> tuple[Loop, TrainingSetup]:
     """Prepare a job up to its first (or next) step, without rehearsing its export.
 
     Of several ranks the first prepares before the others, which then find what it decoded, and
@@ -84,7 +84,7 @@ def build_loop(
     Raises:
         TrainingFailed: the spec, the data or the device do not allow it.
     """
-    report.enter(Phase.PREPARING)
+    event_log.enter(Phase.PREPARING)
     spec = _parse(order.spec)
     assert isinstance(spec, TrainingSpec)
     may_recompute = spec.training.gradient_checkpointing == "auto"
@@ -93,7 +93,7 @@ def build_loop(
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
     store = CheckpointStore(job_dir.checkpoints_dir, keep_last=spec.training.keep_checkpoints)
     told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
-    checkpoint = _find_checkpoint(order, store, report)
+    checkpoint = _find_checkpoint(order, store, event_log)
     if checkpoint is None:
         # Whoever prepares the job must not take it for one whose weights are there.
         order = order.model_copy(update={"resume": None})
@@ -104,46 +104,46 @@ def build_loop(
     assert isinstance(spec, TrainingSpec)
     reading = None if checkpoint is None else checkpoint.reading
     prepare = load_task(spec.task).prepare
-    work = prepare(order, spec, device=device, report=report, reading=reading)
-    _warn_of_micro_steps(work.spec.training, asked=spec.training.accumulation, report=report)
-    if work.spec.training.gradient_checkpointing == "auto":
-        work.spec.training.gradient_checkpointing = "off"
+    setup = prepare(order, spec, device=device, event_log=event_log, reading=reading)
+    _warn_of_micro_steps(setup.spec.training, asked=spec.training.accumulation, event_log=event_log)
+    if setup.spec.training.gradient_checkpointing == "auto":
+        setup.spec.training.gradient_checkpointing = "off"
     forward = None
     if ranks.is_alone:
         remembered = Remembered.on(device, Path(order.cache_dir))
         steps_made = 0 if checkpoint is None else checkpoint.manifest.step
-        settle_layout(
-            work,
+        tune_layout(
+            setup,
             asked=asked_layout(spec),
             device=device,
             remembered=remembered,
-            report=report,
+            event_log=event_log,
             steps_made=steps_made,
         )
-        forward = settle_compile(
-            work, device=device, remembered=remembered, report=report, steps_made=steps_made
+        forward = tune_compile(
+            setup, device=device, remembered=remembered, event_log=event_log, steps_made=steps_made
         )
     else:
-        if work.spec.training.compile == "default":
-            report.warning("not_compiled", "several GPUs train without torch.compile")
-        work.spec.training.compile = "off"
-    share_work(work, ranks, device=device, report=report)
+        if setup.spec.training.compile == "default":
+            event_log.warning("not_compiled", "several GPUs train without torch.compile")
+        setup.spec.training.compile = "off"
+    share_work(setup, ranks, device=device, event_log=event_log)
     if ranks.is_first:
-        ranks.tell(work.spec.model_dump(mode="json"))
-    share_weights(work.model, ranks)
-    report.write(
+        ranks.tell(setup.spec.model_dump(mode="json"))
+    share_weights(setup.model, ranks)
+    event_log.write(
         EventKind.RESOLVED,
-        spec=work.spec.model_dump(mode="json"),
+        spec=setup.spec.model_dump(mode="json"),
         environment=describe_environment(
             device, threads=torch.get_num_threads(), patches=order.patches
         ),
     )
-    guard = build_guard(device, model=work.model, report=report)
-    insight = Insight(work, job_dir=job_dir, order=order, report=report, device=device)
+    guard = build_guard(device, model=setup.model, event_log=event_log)
+    insight = Insight(setup, job_dir=job_dir, order=order, event_log=event_log, device=device)
     loop = Loop(
-        work,
+        setup,
         store=store,
-        report=report,
+        event_log=event_log,
         device=device,
         should_stop=should_stop,
         insight=insight,
@@ -154,49 +154,49 @@ def build_loop(
     )
     if checkpoint is not None:
         loop.restore(checkpoint)
-        _say_resumed(order, checkpoint.manifest, report)
-        _look_for_best(loop, store, report)
-    return loop, work
+        _say_resumed(order, checkpoint.manifest, event_log)
+        _look_for_best(loop, store, event_log)
+    return loop, setup
 
 
 def _run(
-    job_dir: JobDir, order: Order, stop: StopSignal, report: Report, load_task: LoadTask
+    job_dir: JobDir, order: Order, stop: StopSignal, event_log: EventLog, load_task: LoadTask
 ) -> None:
     spec = _parse(order.spec)
     order = order.model_copy(update={"patches": apply_patches(order.patches)})
     if spec.exports:
-        _train(job_dir, order, stop, report, load_task)
+        _train(job_dir, order, stop, event_log, load_task)
         return
-    report.enter(Phase.PREPARING)
+    event_log.enter(Phase.PREPARING)
     device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
     switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
-    load_task(spec.task).run(job_dir, order, spec, device=device, report=report)
-    report.flush_points()
+    load_task(spec.task).run(job_dir, order, spec, device=device, event_log=event_log)
+    event_log.flush_points()
 
 
 def _train(
-    job_dir: JobDir, order: Order, stop: StopSignal, report: Report, load_task: LoadTask
+    job_dir: JobDir, order: Order, stop: StopSignal, event_log: EventLog, load_task: LoadTask
 ) -> None:
-    with losing_no_words(lambda: stop.requested, device=order.device):
+    with defer_peer_loss(lambda: stop.requested, device=order.device):
         ranks = meet(job_dir, os.environ, is_gpu=order.device != "cpu")
-        loop, work = build_loop(
+        loop, setup = build_loop(
             job_dir,
             order,
-            report=report,
+            event_log=event_log,
             should_stop=lambda: stop.requested,
             load_task=load_task,
             ranks=ranks,
         )
-        with contextlib.closing(work):
+        with contextlib.closing(setup):
             if ranks.is_first:
-                _rehearse(order, work, report)
+                _rehearse(order, setup, event_log)
             ranks.wait()
             with stop.deferred():
                 loop.run()
         ranks.close()
     if ranks.is_first:
-        _leave(job_dir, order, work, loop, report)
+        _leave(job_dir, order, setup, loop, event_log)
 
 
 def _parse(spec: dict[str, Any]) -> JobSpec:
@@ -207,21 +207,23 @@ def _parse(spec: dict[str, Any]) -> JobSpec:
         raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
 
 
-def _find_checkpoint(order: Order, store: CheckpointStore, report: Report) -> Checkpoint | None:
+def _find_checkpoint(
+    order: Order, store: CheckpointStore, event_log: EventLog
+) -> Checkpoint | None:
     """Where the run goes on; checkpoints of later steps are gone then."""
     if order.resume is None:
         store.drop_after(-1)
         return None
     checkpoint, problems = store.load_newest(order.resume)
     for problem in problems:
-        report.warning("checkpoint_broken", f"a checkpoint was left out: {problem}")
+        event_log.warning("checkpoint_broken", f"a checkpoint was left out: {problem}")
     if checkpoint is None:
-        report.warning("restarted", "no checkpoint could be read; training begins anew")
-        report.undo_after(0)
+        event_log.warning("restarted", "no checkpoint could be read; training begins anew")
+        event_log.undo_after(0)
         store.drop_after(-1)
         return None
     if problems:
-        report.undo_after(checkpoint.manifest.step)
+        event_log.undo_after(checkpoint.manifest.step)
     store.drop_after(checkpoint.manifest.step)
     return checkpoint
 
@@ -232,47 +234,47 @@ def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> JobSp
     return _parse(follow_checkpoint(order.spec, state["spec"], is_same_device=is_same))
 
 
-def _warn_of_micro_steps(training: Training, *, asked: int, report: Report) -> None:
+def _warn_of_micro_steps(training: Training, *, asked: int, event_log: EventLog) -> None:
     if training.accumulation < asked:
         message = (
             f"accumulation is {training.accumulation}, not {asked}: a batch of "
             f"{training.batch_size} cannot be cut into more micro steps"
         )
-        report.warning("accumulation_reduced", message)
+        event_log.warning("accumulation_reduced", message)
 
 
-def _say_resumed(order: Order, manifest: Manifest, report: Report) -> None:
+def _say_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
     for phase, seconds in manifest.state["seconds"].items():
-        report.seconds[phase] = report.seconds.get(phase, 0.0) + seconds
-    report.message(f"resumed from step {manifest.step}")
+        event_log.seconds[phase] = event_log.seconds.get(phase, 0.0) + seconds
+    event_log.message(f"resumed from step {manifest.step}")
     made_on = (manifest.torch_version, manifest.threads, torch.device(manifest.device).type)
     here = (torch.__version__, torch.get_num_threads(), torch.device(order.device).type)
     if made_on != here:
-        report.message(
+        event_log.message(
             "the checkpoint was made with torch {}, {} threads, on {}; here it is torch {}, "
             "{} threads, {}: the loss curve may differ by rounding".format(*made_on, *here)
         )
 
 
-def _rehearse(order: Order, work: Work, report: Report) -> None:
+def _rehearse(order: Order, setup: TrainingSetup, event_log: EventLog) -> None:
     cache_dir = Path(order.cache_dir)
-    exportable = work.make_exportable()
-    gate = work.spec.export
+    exportable = setup.make_exportable()
+    gate = setup.spec.export
     key = rehearsal_key(exportable.architecture, gate)
     if is_rehearsed(key, cache_dir=cache_dir):
-        report.message("export rehearsal: this architecture is known to export on this worker")
+        event_log.message("export rehearsal: this architecture is known to export on this worker")
         return
-    report.enter(Phase.REHEARSING)
+    event_log.enter(Phase.REHEARSING)
     # torch.export may draw from the global generator, and training must not notice.
     state = torch.get_rng_state()
     relative = rehearse_export(
         exportable, gate, key=key, cache_dir=cache_dir, threads=order.threads
     )
     torch.set_rng_state(state)
-    report.message(f"export rehearsal: passed, outputs differ by {relative:.1e} of the largest")
+    event_log.message(f"export rehearsal: passed, outputs differ by {relative:.1e} of the largest")
 
 
-def _look_for_best(loop: Loop, store: CheckpointStore, report: Report) -> None:
+def _look_for_best(loop: Loop, store: CheckpointStore, event_log: EventLog) -> None:
     """Where the best so far is gone, as after a retry from an earlier step, it cannot be left.
 
     Without validation there is none to look for: the newest epoch's is the best.
@@ -282,30 +284,32 @@ def _look_for_best(loop: Loop, store: CheckpointStore, report: Report) -> None:
     scores = ", ".join(f"{name} {value:.4g}" for name, value in loop.best_metrics.items())
     loop.forget_best()
     message = f"the best checkpoint so far ({scores}) is gone; the best is looked for from here on"
-    report.warning("best_gone", message)
+    event_log.warning("best_gone", message)
 
 
-def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report) -> None:
+def _leave(
+    job_dir: JobDir, order: Order, setup: TrainingSetup, loop: Loop, event_log: EventLog
+) -> None:
     store = CheckpointStore(job_dir.checkpoints_dir)
     last = store.manifests()[-1]
     best = store.find_best() or last
     advice = loop.find_advice()
     for text in advice:
-        report.message(text)
+        event_log.message(text)
     trained = Trained(
-        spec=work.spec.model_dump(mode="json"),
+        spec=setup.spec.model_dump(mode="json"),
         best=best.name,
         best_step=best.step,
         best_epoch=best.epoch,
         last=last.name,
         steps=loop.step,
-        planned_steps=work.plan.steps,
-        steps_per_epoch=work.plan.steps_per_epoch,
+        planned_steps=setup.plan.steps,
+        steps_per_epoch=setup.plan.steps_per_epoch,
         metrics=best.metrics,
-        counts=work.counts,
-        num_parameters=sum(p.numel() for p in work.model.parameters()),
+        counts=setup.counts,
+        num_parameters=sum(p.numel() for p in setup.model.parameters()),
         first_step_at=loop.first_step_at,
-        seconds=dict(report.settle()),
+        seconds=dict(event_log.settle()),
         environment=describe_environment(
             torch.device(order.device), threads=torch.get_num_threads(), patches=order.patches
         ),
@@ -315,4 +319,4 @@ def _leave(job_dir: JobDir, order: Order, work: Work, loop: Loop, report: Report
         preview=loop.newest_preview,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
-    report.flush_points()
+    event_log.flush_points()

@@ -10,7 +10,7 @@ from torch import nn
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from worker.export.exportable import Exportable
 from worker.jobdir import JobDir, Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.inputs import Batch
 from worker.trainer.insight.pace import Pace
 from worker.trainer.insight.preview import ShowSamples
@@ -42,7 +42,7 @@ class Evaluate(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class TrainingSetup:
     """A prepared job.
 
     Attributes:
@@ -91,17 +91,17 @@ class Prepare(Protocol):
         spec: JobSpec,
         *,
         device: torch.device,
-        report: Report,
+        event_log: EventLog,
         reading: str | None = None,
-    ) -> Work:
+    ) -> TrainingSetup:
         """Prepare a job.
 
         Args:
             order: The job's order.
             spec: The spec as the user wrote it, or as resolved in the checkpoint to resume from.
             device: The device to train on.
-            report: The log for what takes time and for warnings.
-            reading: `Work.reading` of that checkpoint.
+            event_log: The log for what takes time and for warnings.
+            reading: `TrainingSetup.reading` of that checkpoint.
         """
 
 
@@ -109,7 +109,13 @@ class RunTask(Protocol):
     """Does a job that exports no model, from its start to its end."""
 
     def __call__(
-        self, job_dir: JobDir, order: Order, spec: JobSpec, *, device: torch.device, report: Report
+        self,
+        job_dir: JobDir,
+        order: Order,
+        spec: JobSpec,
+        *,
+        device: torch.device,
+        event_log: EventLog,
     ) -> None:
         """Leave the job's files in `out/`, listed, and then the RESULT event."""
 

@@ -20,7 +20,7 @@ from redkiln.status import Phase
 from redkiln.views.job import Progress
 from worker.checkpoints.checkpoint import write_durably
 from worker.hardware.kernel_cache import has_kernels
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 
 RECORD = "first-steps.json"
 MAX_RECORDED = 200
@@ -132,7 +132,7 @@ class Warming:
     Args:
         synchronize: waits until the device has done what it was given.
         record: of what it took before.
-        report: told of phase, activity and outcome.
+        event_log: told of phase, activity and outcome.
         place: progress with a number of steps made, for what is said meanwhile.
         beat_seconds: how often it is said that a step still goes on.
     """
@@ -142,7 +142,7 @@ class Warming:
         *,
         synchronize: Callable[[], None],
         record: FirstStepsRecord,
-        report: Report,
+        event_log: EventLog,
         place: Callable[[int], Progress],
         clock: Callable[[], float] = time.perf_counter,
         beat_seconds: float = BEAT_SECONDS,
@@ -152,7 +152,7 @@ class Warming:
         self._durations: list[float] = []
         self._synchronize = synchronize
         self._record = record
-        self._report = report
+        self._event_log = event_log
         self._place = place
         self._clock = clock
         self._beat_seconds = beat_seconds
@@ -178,7 +178,7 @@ class Warming:
         Args:
             number: of the step, counted from 1.
         """
-        self._report.enter(Phase.WARMING)
+        self._event_log.enter(Phase.WARMING)
         if not self._durations:
             self._say(number - 1)
         began = self._clock()
@@ -194,8 +194,8 @@ class Warming:
     def _end(self) -> None:
         self.is_over = True
         self._record.note(self.seconds)
-        self._report.enter(Phase.TRAINING)
-        self._report.message(
+        self._event_log.enter(Phase.TRAINING)
+        self._event_log.message(
             f"steps are steady after {self.num_steps}, {_seconds(self.seconds)}: "
             f"{1000 * self._durations[-1]:.1f} ms each, {1000 * self._durations[0]:.0f} ms the "
             "first"
@@ -204,7 +204,7 @@ class Warming:
     def _say(self, steps_made: int) -> None:
         progress = self._place(steps_made).model_copy(update={"activity": self.activity})
         # Not through `progress`: another thread must not touch the points that wait.
-        self._report.write(EventKind.PROGRESS, **progress.model_dump())
+        self._event_log.write(EventKind.PROGRESS, **progress.model_dump())
 
     @contextlib.contextmanager
     def _beating(self, steps_made: int, began: float) -> Iterator[None]:

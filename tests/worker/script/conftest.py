@@ -5,9 +5,9 @@ import pytest
 from redkiln.events import EventWriter
 from tests.waiting import Clock
 from worker.jobdir import JobDir
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.script.heartbeat import Heartbeat
-from worker.script.program.paths import Places
+from worker.script.program.paths import ScriptPaths
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def job_dir(tmp_path):
 
 
 @pytest.fixture
-def report(job_dir):
+def event_log(job_dir):
     with EventWriter(job_dir.events_path) as writer:
-        yield Report(writer, progress_seconds=0.0)
+        yield EventLog(writer, progress_seconds=0.0)
 
 
 @pytest.fixture
-def events(job_dir, report):
+def events(job_dir, event_log):
     def events(kind=None):
         lines = [json.loads(line) for line in job_dir.events_path.read_text().splitlines()]
         return [line["data"] for line in lines if kind in (None, line["kind"])]
@@ -40,7 +40,7 @@ def clock():
 
 @pytest.fixture
 def places(job_dir):
-    places = Places(job_dir.root / "script")
+    places = ScriptPaths(job_dir.root / "script")
     places.prepare()
     return places
 

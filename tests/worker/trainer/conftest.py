@@ -2,10 +2,10 @@
 
 from tests.worker.training import (
     fake_device,
-    make_report,
+    make_event_log,
     rank_pair,
     run_out_of_memory,
     start,
 )
 
-__all__ = ["fake_device", "make_report", "rank_pair", "run_out_of_memory", "start"]
+__all__ = ["fake_device", "make_event_log", "rank_pair", "run_out_of_memory", "start"]

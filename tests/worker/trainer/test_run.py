@@ -63,8 +63,8 @@ def test_more_micro_steps_than_a_batch_has_samples_are_warned_of(
     make_job, start, events, asked, taken
 ):
     job_dir = make_job(training={"batch_size": asked, "accumulation": 100})
-    _, work = start(job_dir)
-    training = work.spec.training
+    _, setup = start(job_dir)
+    training = setup.spec.training
     assert (training.batch_size, training.accumulation) == (taken, taken)
     warnings = {e["data"]["code"]: e["data"]["message"] for e in events(job_dir, "warning")}
     assert warnings["accumulation_reduced"] == (

@@ -98,18 +98,18 @@ class Device:
 
 
 @pytest.fixture
-def warm_up(make_report, tmp_path):
+def warm_up(make_event_log, tmp_path):
     def build(device, *, record=None, **options):
-        report = make_report()
+        event_log = make_event_log()
         warming = Warming(
             synchronize=device.synchronize,
             record=record or FirstStepsRecord(tmp_path / "kernels", "x"),
-            report=report,
+            event_log=event_log,
             place=lambda step: Progress(step=step, steps=100),
             clock=device.clock,
             **options,
         )
-        return warming, report
+        return warming, event_log
 
     return build
 
@@ -119,8 +119,8 @@ def read(tmp_path):
 
 
 def test_the_first_steps_are_a_phase_with_its_own_words(warm_up, tmp_path):
-    warming, report = warm_up(Device([60.0, 0.1, 0.1]))
-    report.enter(Phase.TRAINING)
+    warming, event_log = warm_up(Device([60.0, 0.1, 0.1]))
+    event_log.enter(Phase.TRAINING)
     step = 0
     while not warming.is_over:
         step += 1
@@ -134,7 +134,7 @@ def test_the_first_steps_are_a_phase_with_its_own_words(warm_up, tmp_path):
     assert progress["activity"].startswith("tuning kernels for the first run on this GPU")
     (message,) = [e["data"]["text"] for e in read(tmp_path) if e["kind"] == "message"]
     assert message == ("steps are steady after 3, 60 s: 100.0 ms each, 60000 ms the first")
-    assert set(report.seconds) == {"training", "warming"}
+    assert set(event_log.seconds) == {"training", "warming"}
     again, _ = warm_up(Device([0.1]))
     assert "tuned before; about 60 s the last time" in again.activity
 
@@ -148,15 +148,15 @@ def test_a_step_that_takes_long_is_said_to_go_on(warm_up, tmp_path):
             assert said.wait(20)
 
     device = Slow([])
-    warming, report = warm_up(device, beat_seconds=0.01)
-    write = report.write
+    warming, event_log = warm_up(device, beat_seconds=0.01)
+    write = event_log.write
 
     def listen(kind, **data):
         write(kind, **data)
         if "(30 s so far)" in (data.get("activity") or ""):
             said.set()
 
-    report.write = listen
+    event_log.write = listen
     with warming.step(1):
         pass
     assert warming.seconds == 30.0

@@ -37,7 +37,7 @@ from worker.agent.children.launch import Launcher, is_nearly_trained
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.data.cache import DatasetCache
 from worker.agent.data.datasets import DatasetMissing, DatasetSource
-from worker.agent.gpus.pool import GpuBusy, Grant
+from worker.agent.gpus.pool import GpuAllocation, GpuBusy
 from worker.agent.inventory import SlotPlan, count_cores
 from worker.agent.observers.observers import Observers
 from worker.agent.stopping import Stopped, StopReason, StopSignal
@@ -54,7 +54,7 @@ DRAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Bench:
+class SlotResources:
     """What a slot uses for every attempt.
 
     Attributes:
@@ -77,9 +77,9 @@ class Attempt:
 
     claim: ClaimResponse
     client: AttemptClient
-    bench: Bench
+    bench: SlotResources
     stop: StopSignal
-    grant: Grant = field(default_factory=Grant)
+    grant: GpuAllocation = field(default_factory=GpuAllocation)
     _jobdir: JobDir = field(init=False)
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
@@ -326,7 +326,7 @@ class Attempt:
             return tuple(about_gpus(log.read(), pci_addresses=ours))
 
     def _heed(self, event: Event) -> None:
-        self._observers.heed(event)
+        self._observers.on_event(event)
         if event.kind == EventKind.CHECKPOINT:
             self._uploader.offer(event.data)
         elif event.kind == EventKind.ARTIFACT:

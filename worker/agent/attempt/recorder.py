@@ -32,7 +32,7 @@ def no_gpus() -> Sequence[GpuTelemetry | None]:
 
 
 @dataclass(frozen=True)
-class Subject:
+class RecordedProcess:
     """The process that is recorded.
 
     Attributes:
@@ -65,7 +65,7 @@ class Recorder:
         self._clock = clock
         # Wall time is read once, so that a clock that is set back does not distort the curves.
         self._epoch_ms = time.time() * 1000 - clock() * 1000
-        self._subject: Subject | None = None
+        self._subject: RecordedProcess | None = None
         self._usage: tuple[float, Usage] | None = None
         self._num_reads = 0
         self._spent_seconds = 0.0
@@ -84,7 +84,7 @@ class Recorder:
     def follow(self, group: int, read_gpus: ReadGpus = no_gpus) -> None:
         """Record a process group and the GPUs that it uses."""
         self._usage = None
-        self._subject = Subject(group, read_gpus)
+        self._subject = RecordedProcess(group, read_gpus)
 
     def rest(self) -> None:
         """Pause recording while no child runs."""
@@ -122,7 +122,7 @@ class Recorder:
                 return
             pause = max(FINEST_MS / 1000, spent / MAX_COST_RATIO)
 
-    def _read_host(self, subject: Subject, now: float) -> dict[str, float]:
+    def _read_host(self, subject: RecordedProcess, now: float) -> dict[str, float]:
         usage = self._read_usage(subject.group)
         before, self._usage = self._usage, None if usage is None else (now, usage)
         if usage is None:

@@ -18,7 +18,7 @@ from worker.agent.children.environment import (
 from worker.agent.children.spare import Spare
 from worker.agent.gpus.host_gpus import HostGpu, show_gpus
 from worker.agent.gpus.patching import Patching
-from worker.agent.gpus.pool import Grant
+from worker.agent.gpus.pool import GpuAllocation
 from worker.agent.inventory import SlotPlan
 from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment
@@ -85,7 +85,7 @@ class Launcher:
         self._export.drop()
 
     def start_trainer(
-        self, jobdir: JobDir, grant: Grant, *, on_cold: Callable[[str], None]
+        self, jobdir: JobDir, grant: GpuAllocation, *, on_cold: Callable[[str], None]
     ) -> Child:
         """Start training in a job directory: in the spare if it fits, otherwise in a new process.
 
@@ -109,7 +109,7 @@ class Launcher:
         on_cold(given if self._settings.spare else "spares are switched off")
         return self._start(command, jobdir, environment, leases=leases)
 
-    def start_script(self, jobdir: JobDir, grant: Grant) -> Child:
+    def start_script(self, jobdir: JobDir, grant: GpuAllocation) -> Child:
         """Start a script's supervisor, which does not import torch.
 
         Raises:

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from redkiln.views.hardware import SelfTestReport
 from worker.agent.attempt.spool import read_tail
 from worker.agent.children.children import Spawner
-from worker.agent.gpus.pool import GpuPark
+from worker.agent.gpus.pool import GpuPool
 from worker.hardware.facts.driver import read_driver_version
 from worker.hardware.health.health import GpuRecord, is_due, is_held, name_versions
 from worker.hardware.health.selftest_cache import select_settings
-from worker.hardware.health.verdicts import Verdict, avoids_hipblaslt, judge_report
+from worker.hardware.health.verdicts import SelfTestVerdict, avoids_hipblaslt, judge_report
 from worker.hardware.leases import GpuLease
 from worker.settings import WorkerSettings
 
@@ -52,7 +52,7 @@ class SelfTest:
         named = ",".join(f"{name}={value}" for name, value in settings)
         return name_versions(self.torch_version, self.hip_version, read_driver_version(), named)
 
-    def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> Verdict:
+    def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestVerdict:
         """Test the GPU and judge the report.
 
         A patch that avoids a library reads the report, so the trainers' environment may differ
@@ -112,7 +112,7 @@ class GpuChecks:
     """
 
     def __init__(
-        self, park: GpuPark, tests: Mapping[str, SelfTest], *, on_change: Callable[[], None]
+        self, park: GpuPool, tests: Mapping[str, SelfTest], *, on_change: Callable[[], None]
     ) -> None:
         self._park = park
         self._tests = tests
@@ -190,7 +190,7 @@ class GpuChecks:
         if not self._stopping.is_set():
             self._heed(key, record, verdict)
 
-    def _heed(self, key: str, record: GpuRecord, verdict: Verdict) -> None:
+    def _heed(self, key: str, record: GpuRecord, verdict: SelfTestVerdict) -> None:
         if verdict.exclusion is None:
             log.info("gpu passed its self-test", gpu=key, without=verdict.reason or None)
             versions = self._park.versions[key]

@@ -44,7 +44,7 @@ class GpuBusy(Exception):  # noqa: N818  # it is a decision
         super().__init__(message)
 
 
-class GpuPark:
+class GpuPool:
     """The GPUs of this host: this worker leases and excludes them.
 
     Args:
@@ -168,7 +168,7 @@ class GpuPark:
 
 
 @dataclass
-class Grant:
+class GpuAllocation:
     """The GPUs of one attempt from its claim to the end of its training; none on a CPU.
 
     Attributes:
@@ -176,7 +176,7 @@ class Grant:
         shortage: Why there are too few; the attempt then returns its job to the queue.
     """
 
-    park: GpuPark | None = None
+    park: GpuPool | None = None
     gpus: Sequence[HostGpu] = ()
     leases: Sequence[GpuLease] = ()
     reason: str = ""
@@ -276,7 +276,7 @@ class Grant:
         self._before[key] = memory
         return limit_of(memory, share)
 
-    def _check_memory(self, park: GpuPark, key: str) -> None:
+    def _check_memory(self, park: GpuPool, key: str) -> None:
         before = self._before[key]
         limit_bytes = before.used_bytes + park.share_of(key, before).allowed_bytes
         deadline = self.clock() + GIVE_BACK_SECONDS

@@ -77,13 +77,13 @@ class Observers:
         at = describe_manifest_time(ref.manifest) or datetime.now(UTC)
         self._tensorboard.resume(history, step=ref.step, at=at)
 
-    def heed(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Pass on one event of the attempt."""
         if event.kind is EventKind.PROGRESS:
             self._previews.offer(event.data)
-        self._tensorboard.heed(event)
+        self._tensorboard.on_event(event)
         if self._tracking is not None:
-            self._tracking.heed(event)
+            self._tracking.on_event(event)
 
     def finish(self, outcome: Outcome) -> str | None:
         """Finish the observers' work after the attempt has ended, while its folder still exists.

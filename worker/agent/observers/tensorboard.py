@@ -44,7 +44,7 @@ class TensorBoard:
     def resume(
         self, history: Mapping[str, Sequence[tuple[int, float]]], *, step: int, at: datetime
     ) -> None:
-        """Continue after a step; call it before `heed`, and only if the attempt resumes.
+        """Continue after a step; call it before `on_event`, and only if the attempt resumes.
 
         Args:
             history: Points of earlier attempts. They are written with one time, because their times
@@ -56,7 +56,7 @@ class TensorBoard:
         for name, points in history.items():
             self._add(name, points, at=at, is_known=True)
 
-    def heed(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Write the metrics of one event."""
         if event.kind is EventKind.METRICS:
             if (step := event.data.get("undone_after")) is not None:

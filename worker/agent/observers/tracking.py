@@ -106,7 +106,7 @@ class Tracking:
         """Start reporting."""
         self._thread.start()
 
-    def heed(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Queue what one event of the attempt contains."""
         data = event.data
         with self._changed:

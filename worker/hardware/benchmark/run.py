@@ -15,7 +15,7 @@ from worker.hardware.benchmark.timing import Budget, Clock, time_by_turns
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchmarkSetup:
     """What every group is measured with.
 
     Attributes:
@@ -32,7 +32,7 @@ class Bench:
     clock: Clock = time.perf_counter
 
 
-def measure_group(group: Group, bench: Bench, *, seconds: float) -> list[Measurement]:
+def measure_group(group: Group, bench: BenchmarkSetup, *, seconds: float) -> list[Measurement]:
     """Measure the members of a group by turns; what fails says why."""
     failed: dict[str, str] = {}
     calls = _build_calls(group.cases, bench, failed)
@@ -91,7 +91,9 @@ def find_peak(case: Case, gpu: GpuFacts | None) -> float | None:
     return None
 
 
-def _build_calls(cases: Sequence[Case], bench: Bench, failed: dict[str, str]) -> dict[str, Call]:
+def _build_calls(
+    cases: Sequence[Case], bench: BenchmarkSetup, failed: dict[str, str]
+) -> dict[str, Call]:
     """The calls of the members that can be made: each is tried once."""
     calls: dict[str, Call] = {}
     for case in cases:

@@ -10,7 +10,7 @@ from worker.hardware.benchmark.advice import recommend
 from worker.hardware.benchmark.allreduce import measure_allreduce, skip_allreduce
 from worker.hardware.benchmark.comparison import Contest, run_contest, skip_contest
 from worker.hardware.benchmark.plan import Case, DeviceFacts, Group, plan_groups
-from worker.hardware.benchmark.run import Bench, describe, find_peak, measure_group
+from worker.hardware.benchmark.run import BenchmarkSetup, describe, find_peak, measure_group
 from worker.hardware.benchmark.words import describe_comparison, describe_group
 
 LEFT_OUT = "left out: the time was over (measure.seconds)"
@@ -72,7 +72,7 @@ class Session:
     measure: Measure
     facts: DeviceFacts
     machine: Machine
-    bench: Bench
+    bench: BenchmarkSetup
     notes: Sequence[str]
     contests: Sequence[tuple[Contest, Sequence[Case]] | Comparison]
     environ: Mapping[str, str]

@@ -18,7 +18,7 @@ from redkiln.views.hardware import DoctorReport
 from worker.hardware.doctor.bundle import write_bundle
 from worker.hardware.doctor.evidence import Evidence, Torch
 from worker.hardware.doctor.examine import examine
-from worker.hardware.doctor.gather import Places, ask_torch, gather, read_torch
+from worker.hardware.doctor.gather import SystemPaths, ask_torch, gather, read_torch
 from worker.hardware.doctor.user import become, find_worker_user
 from worker.settings import WorkerSettings
 
@@ -75,12 +75,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def find_places(
     settings: WorkerSettings, *, topology_dir: Path | None = None, drm_dir: Path | None = None
-) -> Places:
+) -> SystemPaths:
     """Return the folders of this worker that the doctor examines."""
     miopen = os.environ.get(MIOPEN_PLACE)
     caches = [settings.resolved_kernel_cache_dir, *([Path(miopen)] if miopen else [])]
     worker_dir = settings.worker_dir.absolute()
-    return Places(
+    return SystemPaths(
         topology_dir=topology_dir or settings.topology_dir,
         drm_dir=drm_dir or settings.drm_dir,
         worker_dir=worker_dir,

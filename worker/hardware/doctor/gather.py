@@ -37,7 +37,7 @@ INVENTORY_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Places:
+class SystemPaths:
     """Where to look for evidence.
 
     Attributes:
@@ -60,7 +60,7 @@ class Places:
 
 
 def gather(
-    places: Places, *, environment: Mapping[str, str], torch: Torch | None = None
+    places: SystemPaths, *, environment: Mapping[str, str], torch: Torch | None = None
 ) -> Evidence:
     """Examine this machine, or the files of an artificial one.
 
@@ -172,7 +172,7 @@ def versions_of(evidence: Evidence) -> dict[str, str | None]:
     }
 
 
-def _discover(places: Places) -> list[GpuFacts]:
+def _discover(places: SystemPaths) -> list[GpuFacts]:
     root = places.root
     return discover_gpus(
         topology_dir=places.topology_dir or root / "sys/class/kfd/kfd/topology",

@@ -35,7 +35,7 @@ Action = Literal["use", "switch_blas", "restrict", "exclude"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SelfTestVerdict:
     """A decision on one GPU.
 
     Attributes:
@@ -77,7 +77,7 @@ class Verdict:
         return None
 
 
-def judge_report(report: SelfTestReport) -> Verdict:
+def judge_report(report: SelfTestReport) -> SelfTestVerdict:
     """The decision that a report leads to.
 
     A report of a test that ran under the variables of `switch_blas` decides for good: the library
@@ -91,22 +91,22 @@ def judge_report(report: SelfTestReport) -> Verdict:
         return refuse_untested("it reported no result")
     if not has_switched and can_switch_blas(report):
         reason = f"wrong numbers by one of two BLAS libraries: {_list_worst(report.bad)}"
-        return Verdict("switch_blas", reason, environment=AVOID_HIPBLASLT)
+        return SelfTestVerdict("switch_blas", reason, environment=AVOID_HIPBLASLT)
     return _judge_used(used)
 
 
-def _judge_used(results: Sequence[SelfTestResult]) -> Verdict:
+def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
     wrong = [result for result in results if result.verdict != "passed"]
     attention = _only_fused_attention(wrong)
     rest = [result for result in wrong if result not in attention]
     if fatal := [result for result in rest if result.precision == "fp32"]:
-        return Verdict("exclude", f"wrong numbers: {_list_worst(fatal)}. {FIX}")
+        return SelfTestVerdict("exclude", f"wrong numbers: {_list_worst(fatal)}. {FIX}")
     blocked = tuple(sorted({result.precision for result in rest}))
     parts = [f"not trained in {name}" for name in blocked]
     parts += ["attention is not fused"] if attention else []
     if not parts:
-        return Verdict("use")
-    return Verdict(
+        return SelfTestVerdict("use")
+    return SelfTestVerdict(
         "restrict",
         f"{', '.join(parts)}: {_list_worst(wrong)}",
         blocked_precisions=blocked,
@@ -131,13 +131,13 @@ def avoids_hipblaslt(settings: Mapping[str, str]) -> bool:
     return all(settings.get(name) == value for name, value in AVOID_HIPBLASLT.items())
 
 
-def refuse_untested(cause: str) -> Verdict:
+def refuse_untested(cause: str) -> SelfTestVerdict:
     """The decision on a GPU whose test did not come to an end.
 
     Args:
         cause: what was seen: the words of an exception, or how the process died and in what.
     """
-    return Verdict("exclude", f"the self-test could not run: {cause}", code=BROKEN_CODE)
+    return SelfTestVerdict("exclude", f"the self-test could not run: {cause}", code=BROKEN_CODE)
 
 
 FIX = (

@@ -8,7 +8,7 @@ from typing import Literal
 
 from redkiln.views.hardware import GpuFacts, SelfTestReport
 from worker.hardware.facts.targets import Target, find_target
-from worker.hardware.health.verdicts import Verdict, judge_report
+from worker.hardware.health.verdicts import SelfTestVerdict, judge_report
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches.trials import Trial
 
@@ -73,7 +73,7 @@ class PatchFacts:
         return {"torch": self.torch, "rocm": self.hip}
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
+    def verdicts(self) -> tuple[SelfTestVerdict, ...]:
         """Verdicts on the self-test reports."""
         return tuple(judge_report(report) for report in self.self_tests)
 

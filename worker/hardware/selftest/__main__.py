@@ -18,7 +18,7 @@ from rich.console import Console
 
 from redkiln.views.hardware import Precision, SelfTestReport
 from worker.hardware.doctor.evidence import Torch
-from worker.hardware.doctor.gather import Places, gather
+from worker.hardware.doctor.gather import SystemPaths, gather
 from worker.hardware.facts.driver import read_driver_version
 from worker.hardware.health.selftest_cache import (
     CachedReports,
@@ -86,7 +86,7 @@ def _explain(error: Exception, environ: Mapping[str, str]) -> str:
     told = Torch(
         torch.__version__, torch.version.hip, torch.version.cuda, num_devices=0, error=said
     )
-    return str(explain_no_gpu(gather(Places(), environment=environ, torch=told)))
+    return str(explain_no_gpu(gather(SystemPaths(), environment=environ, torch=told)))
 
 
 def _find_or_run(options: argparse.Namespace, blank: SelfTestReport) -> SelfTestReport:

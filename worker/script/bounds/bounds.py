@@ -15,7 +15,7 @@ from worker.jobdir import ScriptConfinement
 from worker.process.failed import TrainingFailed
 from worker.script.bounds import confine
 from worker.script.bounds.processes import find_descendants
-from worker.script.program.paths import Places
+from worker.script.program.paths import ScriptPaths
 
 SYSTEM_DIRS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc", "/proc", "/sys",
@@ -41,7 +41,7 @@ class Bounds:
         writable: Paths that it may write in addition to the script's own folders.
     """
 
-    places: Places
+    places: ScriptPaths
     limits: Limits
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()

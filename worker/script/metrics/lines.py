@@ -15,7 +15,7 @@ from typing import Any
 
 from redkiln.views.job import Progress
 from worker.beneath import open_beneath
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 
 MAX_SERIES = 500
 MAX_NAME = 200
@@ -27,14 +27,14 @@ MIN_STEPS = 5
 
 
 @dataclass
-class Told:
+class ScriptMetrics:
     """The latest metrics and progress that a script reported.
 
     Attributes:
         metrics: The latest value of each metric.
     """
 
-    report: Report
+    event_log: EventLog
     clock: Callable[[], float] = time.monotonic
     step: int = 0
     steps: int = 0
@@ -74,7 +74,7 @@ class Told:
             # A series needs increasing steps; a repeated step only updates the latest value.
             if self._last_steps.get(name, -1) < step:
                 self._last_steps[name] = step
-                self.report.add_point(name, step, number)
+                self.event_log.add_point(name, step, number)
 
     def progress(self) -> Progress:
         """Return the progress, as far as the script reports it."""
@@ -116,14 +116,14 @@ class Told:
         return max(0.0, (self.clock() - first_at) / done * (last - place))
 
 
-class SaidLines:
+class MetricLines:
     """Reads the lines that `redkiln.log` writes, as the file grows.
 
     Attributes:
         gpu_bytes: Bytes of GPU memory that torch reported; None if torch was never imported.
     """
 
-    def __init__(self, path: Path, told: Told) -> None:
+    def __init__(self, path: Path, told: ScriptMetrics) -> None:
         self._path = path
         self._told = told
         self._offset = 0
@@ -160,7 +160,7 @@ class SaidLines:
         self._told.say(metrics if isinstance(metrics, dict) else {}, places=entry)
 
 
-def line_reader(pattern: str, told: Told) -> Callable[[str], None]:
+def line_reader(pattern: str, told: ScriptMetrics) -> Callable[[str], None]:
     """Build a function that searches lines of output for metrics.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.script.program.paths import Places
+from worker.script.program.paths import ScriptPaths
 
 KERNEL_FOLDERS = (
     "MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR", "TRITON_CACHE_DIR",
@@ -39,7 +39,7 @@ class Caches:
     writable: list[Path] = field(default_factory=list)
 
 
-def build_caches(environ: Mapping[str, str], *, places: Places, cache_dir: Path) -> Caches:
+def build_caches(environ: Mapping[str, str], *, places: ScriptPaths, cache_dir: Path) -> Caches:
     """Create a script's caches.
 
     Args:
@@ -77,7 +77,7 @@ def _copy_tunings(theirs: Path, folder: Path) -> None:
         Path(copy.name).replace(folder / path.name)
 
 
-def _show_models(environ: Mapping[str, str], own: Caches, places: Places) -> None:
+def _show_models(environ: Mapping[str, str], own: Caches, places: ScriptPaths) -> None:
     """Give the script its own model folders, with links to the models that exist already."""
     for name, folder in (("HF_HOME", "huggingface"), ("TORCH_HOME", "torch")):
         if not environ.get(name):

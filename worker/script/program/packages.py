@@ -33,7 +33,7 @@ from worker.jobdir import SCRIPT_CACHE_BYTES
 from worker.process.failed import TrainingFailed
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.kept import drop_unused, hold_folder
-from worker.script.program.paths import Places
+from worker.script.program.paths import ScriptPaths
 from worker.script.program.variables import is_passed_on
 
 KEPT = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-rocm")
@@ -80,7 +80,7 @@ def build_environment(
     requirements: Sequence[str],
     *,
     cache_dir: Path,
-    places: Places,
+    places: ScriptPaths,
     say: Callable[[str], None],
     max_bytes: int = SCRIPT_CACHE_BYTES,
     code_digest: str | None = None,
@@ -188,7 +188,7 @@ def _make(
     folder: Path,
     requirements: Sequence[str],
     pins: Sequence[str],
-    places: Places,
+    places: ScriptPaths,
     confine: Confine,
     heartbeat: Heartbeat,
 ) -> None:
@@ -212,7 +212,7 @@ def _install(
     folder: Path,
     wanted: Path,
     kept: Path,
-    places: Places,
+    places: ScriptPaths,
     confine: Confine,
     heartbeat: Heartbeat,
 ) -> None:

@@ -27,7 +27,7 @@ MAX_PATH_BYTES = 60
 
 
 @dataclass(frozen=True)
-class Places:
+class ScriptPaths:
     """Paths of one script's folders.
 
     Attributes:

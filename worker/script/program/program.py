@@ -18,7 +18,7 @@ from worker.jobdir import SCRIPT_CACHE_BYTES, LocalDataset
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.kept import PARTIAL, drop_unused, hold_folder
 from worker.script.program.packages import Environment
-from worker.script.program.paths import Places, shorten
+from worker.script.program.paths import ScriptPaths, shorten
 from worker.script.program.unpack import unpack
 from worker.script.program.variables import is_passed_on
 
@@ -43,7 +43,7 @@ class Program:
 def build_program(
     spec: ScriptSpec,
     *,
-    places: Places,
+    places: ScriptPaths,
     environment: Environment,
     data: Path | None,
     is_resumed: bool,

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.script.bounds.bounds import Bounds
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.variables import SECRETS
 from worker.script.results.results import Results
-from worker.script.results.verdict import Verdict, read_verdicts
+from worker.script.results.verdict import ModelCheck, read_verdicts
 
 CHECK_SECONDS = 600.0
 """Time limit for all files together."""
@@ -23,22 +23,22 @@ POLL_SECONDS = 1.0
 def check_models(
     results: Results,
     bounds: Bounds,
-    report: Report,
+    event_log: EventLog,
     *,
     seconds: float = CHECK_SECONDS,
-) -> dict[str, Verdict]:
+) -> dict[str, ModelCheck]:
     """Run each ONNX file and report what was found.
 
     Args:
         results: The script's results.
         bounds: Limits that the script ran in.
-        report: Receives the findings, and a message while the check is running.
+        event_log: Receives the findings, and a message while the check is running.
         seconds: Time limit for all files together.
     """
     left = results.models()
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, ModelCheck] = {}
     deadline = time.monotonic() + seconds
-    heartbeat = Heartbeat(report.message, "checking the ONNX files")
+    heartbeat = Heartbeat(event_log.message, "checking the ONNX files")
     while left:
         # A file may crash the checking process; then the next process starts after that file.
         output = _check(left, results, bounds, deadline=deadline, beat=heartbeat.beat)
@@ -49,12 +49,12 @@ def check_models(
         left = left[len(found) :]
     for name in left:
         words = f"not checked within {seconds:.0f} s"
-        verdicts[name] = Verdict(verified=None, words=words)
+        verdicts[name] = ModelCheck(verified=None, words=words)
     for name, verdict in verdicts.items():
         if verdict.verified is False:
-            report.warning("unverified", f"{name}: {verdict.words}")
+            event_log.warning("unverified", f"{name}: {verdict.words}")
         else:
-            report.message(f"{name}: {verdict.words}")
+            event_log.message(f"{name}: {verdict.words}")
     return verdicts
 
 

@@ -26,7 +26,7 @@ from worker.script.results.samples import (
     load_samples,
     measure_difference,
 )
-from worker.script.results.verdict import Verdict
+from worker.script.results.verdict import ModelCheck
 
 TOLERANCE = 1e-3
 """Largest difference relative to the largest expected value; the export of trained models has the
@@ -38,7 +38,7 @@ REALS = {"float16": "float16", "float": "float32", "double": "float64"}
 WHOLES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 
 
-def check_file(path: Path) -> Verdict:
+def check_file(path: Path) -> ModelCheck:
     """Check one file; the verdict contains whatever is wrong with it."""
     import onnx
     import onnxruntime
@@ -47,27 +47,27 @@ def check_file(path: Path) -> Verdict:
         onnx.checker.check_model(str(path), full_check=False)
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001  # any error means that the file is invalid
-        return Verdict(verified=False, words=f"it cannot be loaded: {describe_error(error)}")
+        return ModelCheck(verified=False, words=f"it cannot be loaded: {describe_error(error)}")
     inputs = {item.name: list(item.shape) for item in session.get_inputs()}
     try:
         samples = load_samples(path)
         feed = {item.name: _find_input(item, samples) for item in session.get_inputs()}
     except SamplesError as error:
-        return Verdict(verified=False, words=f"not compared: {error}", inputs=inputs)
+        return ModelCheck(verified=False, words=f"not compared: {error}", inputs=inputs)
     except KeyError as error:
         words = f"its samples have no array for the input {error}"
-        return Verdict(verified=False, words=words, inputs=inputs)
+        return ModelCheck(verified=False, words=words, inputs=inputs)
     except ValueError as error:
-        return Verdict(verified=None, words=f"not run: {error}", inputs=inputs)
+        return ModelCheck(verified=None, words=f"not run: {error}", inputs=inputs)
     names = [item.name for item in session.get_outputs()]
     try:
         outputs = dict(zip(names, session.run(names, feed), strict=True))
     except Exception as error:  # noqa: BLE001  # as above
         where = "" if samples is None else " on its samples"
         words = f"it does not run{where}: {describe_error(error)}"
-        return Verdict(verified=False, words=words, inputs=inputs)
+        return ModelCheck(verified=False, words=words, inputs=inputs)
     if samples is None:
-        return Verdict(verified=None, words="it runs; parity not checked", inputs=inputs)
+        return ModelCheck(verified=None, words="it runs; parity not checked", inputs=inputs)
     return compare(outputs, samples, inputs=inputs)
 
 
@@ -88,7 +88,7 @@ def make_input(shape: Sequence[int | str | None], kind: str) -> NDArray[Any]:
     raise ValueError(f"cannot generate an input of type {kind}; provide {NAME} next to the file")
 
 
-def compare(outputs: Mapping[str, Any], expected: Arrays, *, inputs: dict[str, Any]) -> Verdict:
+def compare(outputs: Mapping[str, Any], expected: Arrays, *, inputs: dict[str, Any]) -> ModelCheck:
     """Compare outputs with the expected ones; sequences and maps cannot be compared."""
     named = [name for name in outputs if name in expected]
     tensors = [name for name in named if isinstance(outputs[name], np.ndarray)]
@@ -96,21 +96,21 @@ def compare(outputs: Mapping[str, Any], expected: Arrays, *, inputs: dict[str, A
     if not tensors:
         why = ", ".join(passed_over) or f"its samples contain none of its outputs {list(outputs)}"
         words = f"it runs; parity not checked: {why}"
-        return Verdict(verified=None, words=words, inputs=inputs)
+        return ModelCheck(verified=None, words=words, inputs=inputs)
     worst = 0.0
     for name in tensors:
         try:
             worst = max(worst, measure_difference(outputs[name], expected[name]))
         except MismatchError as error:
-            return Verdict(verified=False, words=f"output {name} {error}", inputs=inputs)
+            return ModelCheck(verified=False, words=f"output {name} {error}", inputs=inputs)
     words = f"the outputs differ by {worst:.1e} of the largest expected value"
     if worst > TOLERANCE:
         words = f"{words}, which is too much"
-        return Verdict(verified=False, words=words, difference=worst, inputs=inputs)
+        return ModelCheck(verified=False, words=words, difference=worst, inputs=inputs)
     if passed_over:
         words = f"{words}; not compared: {', '.join(passed_over)}"
-        return Verdict(verified=None, words=words, difference=worst, inputs=inputs)
-    return Verdict(verified=True, words=words, difference=worst, inputs=inputs)
+        return ModelCheck(verified=None, words=words, difference=worst, inputs=inputs)
+    return ModelCheck(verified=True, words=words, difference=worst, inputs=inputs)
 
 
 def _find_input(item: Any, samples: Arrays | None) -> NDArray[Any]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from redkiln.events import EventKind
 from worker.jobdir import JobDir, OutputFile
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.script.results.files import MAX_FILES, Folder, Result, kind_of
-from worker.script.results.verdict import Verdict
+from worker.script.results.verdict import ModelCheck
 
 MAX_TOLD = 10
 AGAIN_SECONDS = 10.0
@@ -22,10 +22,10 @@ class Results:
         folder: Folder of the files.
     """
 
-    def __init__(self, job_dir: JobDir, folder: Path, report: Report) -> None:
+    def __init__(self, job_dir: JobDir, folder: Path, event_log: EventLog) -> None:
         self.folder = folder
         self._job_dir = job_dir
-        self._report = report
+        self._event_log = event_log
         self._files = Folder(folder, again_seconds=AGAIN_SECONDS, max_files=MAX_FILES)
         self._whole: dict[str, Result] = {}
 
@@ -43,13 +43,13 @@ class Results:
         """
         for item in self._files.look(pids, is_over=is_over):
             self._whole[item.name] = item
-            self._report.write(EventKind.ARTIFACT, file=self._output(item.name).model_dump())
+            self._event_log.write(EventKind.ARTIFACT, file=self._output(item.name).model_dump())
 
     def models(self) -> list[str]:
         """Return the names of the ONNX files."""
         return [name for name in self._whole if name.lower().endswith(".onnx")]
 
-    def close(self, verdicts: Mapping[str, Verdict]) -> None:
+    def close(self, verdicts: Mapping[str, ModelCheck]) -> None:
         """List the files for the end of the attempt, and report those that are not kept."""
         outputs = [
             self._output(name, verified=verdicts[name].verified if name in verdicts else None)
@@ -62,10 +62,10 @@ class Results:
         temporary.write_text(content)
         temporary.replace(path)
         for name, why in list(self._files.refused.items())[:MAX_TOLD]:
-            self._report.warning("file_left_out", f"{name!r} is not kept: {why}")
+            self._event_log.warning("file_left_out", f"{name!r} is not kept: {why}")
         if self._files.num_too_many > 0:
             text = f"{self._files.num_too_many} files are not kept; pack files into an archive"
-            self._report.warning("too_many_files", text)
+            self._event_log.warning("too_many_files", text)
 
     def _output(self, name: str, *, verified: bool | None = None) -> OutputFile:
         kind, media_type = kind_of(name)

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from redkiln.events import EventKind
 from redkiln.protocol import check_artifact_name
 from worker.beneath import open_beneath
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.unpack import unpack
 from worker.script.results.files import Folder, State
@@ -40,12 +40,12 @@ class Snapshots:
     Args:
         folder: The script's checkpoint folder.
         target_dir: Folder of the job's checkpoints.
-        report: Announces each snapshot.
+        event_log: Announces each snapshot.
     """
 
     folder: Path
     target_dir: Path
-    report: Report
+    event_log: EventLog
     clock: Callable[[], float] = time.monotonic
     _number: int = 0
     _not_before: float = 0.0
@@ -112,7 +112,7 @@ class Snapshots:
         for name, why in refused:
             if name not in links:
                 text = f"{name!r} is not saved in checkpoints and is lost at a restart: {why}"
-                self.report.warning("file_left_out", text)
+                self.event_log.warning("file_left_out", text)
 
     def _list(self) -> dict[str, State]:
         return dict(self._files.scan())
@@ -126,7 +126,7 @@ class Snapshots:
         partial = target.with_suffix(".tmp")
         try:
             with partial.open("wb") as file:
-                beat = Heartbeat(self.report.message, "saving the script's checkpoints").beat
+                beat = Heartbeat(self.event_log.message, "saving the script's checkpoints").beat
                 hashed = _Hashed(file, beat)
                 links = pack(
                     self.folder, [name for name in content if name not in left_out], hashed
@@ -154,8 +154,8 @@ class Snapshots:
         target.with_suffix(".json").write_text(json.dumps(manifest))
         partial.replace(target)
         self._forget_older()
-        self.report.flush_points()
-        self.report.write(
+        self.event_log.flush_points()
+        self.event_log.write(
             EventKind.CHECKPOINT, step=number, epoch=0, file=name, is_best=False, metrics={}
         )
         return True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 
-class Verdict(BaseModel):
+class ModelCheck(BaseModel):
     """The verdict on one file.
 
     Attributes:
@@ -21,19 +21,19 @@ class Verdict(BaseModel):
     inputs: dict[str, list[int | str | None]] = Field(default_factory=dict)
 
 
-def read_verdicts(output: str, names: Sequence[str]) -> dict[str, Verdict]:
+def read_verdicts(output: str, names: Sequence[str]) -> dict[str, ModelCheck]:
     """Parse the output of a checking process, which may have ended early, by file name."""
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, ModelCheck] = {}
     lines = [line for line in output.splitlines() if line.startswith("{")]
     for place, name in enumerate(names):
         if place < len(lines):
             try:
-                verdicts[name] = Verdict.model_validate(json.loads(lines[place]))
+                verdicts[name] = ModelCheck.model_validate(json.loads(lines[place]))
                 continue
             except ValueError:
                 words = "the checking process printed an unreadable line"
         else:
             words = "the checking process crashed: the file is damaged or too large"
-        verdicts[name] = Verdict(verified=False, words=words)
+        verdicts[name] = ModelCheck(verified=False, words=words)
         break
     return verdicts

@@ -20,10 +20,10 @@ from worker.hardware.benchmark.card import render_card
 from worker.hardware.benchmark.device import ask_device, describe_machine, find_gpus
 from worker.hardware.benchmark.picture import draw_benchmark
 from worker.hardware.benchmark.plan import describe_limits, resolve_measure
-from worker.hardware.benchmark.run import Bench
+from worker.hardware.benchmark.run import BenchmarkSetup
 from worker.hardware.benchmark.session import Listener, Session, run_session
 from worker.jobdir import JobDir, Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.tasks.benchmark.contests import find_kernel_cache_dir, list_contests, save_trials
 from worker.tasks.benchmark.key_tests import build_resnet18
 from worker.trainer.devices import describe_environment
@@ -32,7 +32,7 @@ PICTURE = "benchmark.png"
 
 
 def run(
-    job_dir: JobDir, order: Order, spec: JobSpec, *, device: torch.device, report: Report
+    job_dir: JobDir, order: Order, spec: JobSpec, *, device: torch.device, event_log: EventLog
 ) -> None:
     """Measure, and write `benchmark.json`, its picture and its report."""
     assert isinstance(spec, BenchmarkSpec)
@@ -41,26 +41,26 @@ def run(
     figures.use_quiet_backend(Path(order.cache_dir))
     num_gpus = min(spec.resources.gpus, torch.cuda.device_count()) if device.type == "cuda" else 0
     gpus = find_gpus(device, num_gpus=num_gpus)
-    teller = _Teller(report)
+    teller = _Teller(event_log)
     session, resolved = _prepare(spec, order, device, gpus, environ, teller)
-    report.write(
+    event_log.write(
         EventKind.RESOLVED,
         spec=resolved.model_dump(mode="json"),
         environment=describe_environment(device, threads=order.threads, patches=order.patches),
     )
     for note in session.notes:
-        report.message(note)
-    report.enter(Phase.MEASURING)
+        event_log.message(note)
+    event_log.enter(Phase.MEASURING)
     result = run_session(session, teller.listener())
     teller.say_done()
     _write_files(result, order, Outputs(job_dir))
-    _keep_trials(result, order, report)
+    _keep_trials(result, order, event_log)
     for item in result.recommendations:
-        report.message(item.text)
-    report.write(
+        event_log.message(item.text)
+    event_log.write(
         EventKind.RESULT,
         metrics=best_rates(result),
-        timings={name: round(value, 3) for name, value in report.settle().items()},
+        timings={name: round(value, 3) for name, value in event_log.settle().items()},
     )
 
 
@@ -74,7 +74,7 @@ def _prepare(
 ) -> tuple[Session, BenchmarkSpec]:
     facts = ask_device(device, precisions=spec.measure.precisions, num_gpus=len(gpus))
     measure = resolve_measure(spec.measure, facts)
-    bench = Bench(
+    bench = BenchmarkSetup(
         device=device,
         build_model=build_resnet18,
         gpu=gpus[0] if gpus else None,
@@ -105,23 +105,23 @@ def _prepare(
 class _Teller:
     """Says how a benchmark goes on, in events."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
         self._now = Progress()
 
     def listener(self) -> Listener:
         """What the session calls."""
-        return Listener(begin=self._begin, alive=self.say_alive, say=self._report.message)
+        return Listener(begin=self._begin, alive=self.say_alive, say=self._event_log.message)
 
     def say_alive(self) -> None:
         """Repeat where it stands, now and then."""
-        if self._report.is_progress_due():
-            self._report.progress(self._now)
+        if self._event_log.is_progress_due():
+            self._event_log.progress(self._now)
 
     def say_done(self) -> None:
         """All parts are measured."""
         steps = self._now.steps
-        self._report.progress(Progress(step=steps, steps=steps, fraction=1.0))
+        self._event_log.progress(Progress(step=steps, steps=steps, fraction=1.0))
 
     def _begin(self, title: str, number: int, total: int, seconds_left: float) -> None:
         self._now = Progress(
@@ -131,20 +131,20 @@ class _Teller:
             eta_seconds=seconds_left,
             activity=title,
         )
-        self._report.progress(self._now)
+        self._event_log.progress(self._now)
 
 
-def _keep_trials(result: BenchmarkResult, order: Order, report: Report) -> None:
+def _keep_trials(result: BenchmarkResult, order: Order, event_log: EventLog) -> None:
     folder = find_kernel_cache_dir(order.patches)
     if folder is None:
         return
     try:
         kept = save_trials(result, folder)
     except OSError as error:
-        report.warning("trials_not_kept", f"later jobs do not hear of the comparisons: {error}")
+        event_log.warning("trials_not_kept", f"later jobs do not hear of the comparisons: {error}")
         return
     if kept:
-        report.message(f"later jobs on this GPU go by the comparison of {' and '.join(kept)}")
+        event_log.message(f"later jobs on this GPU go by the comparison of {' and '.join(kept)}")
 
 
 def _write_files(result: BenchmarkResult, order: Order, outputs: Outputs) -> None:

@@ -1,5 +1,5 @@
 """The task `image-classification`."""
 
-from worker.tasks.image_classification.setup import open_subject, prepare
+from worker.tasks.image_classification.setup import open_target, prepare
 
-__all__ = ["open_subject", "prepare"]
+__all__ = ["open_target", "prepare"]

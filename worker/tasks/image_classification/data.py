@@ -11,7 +11,7 @@ from redkiln.failure import FailureCode
 from redkiln.tasks.image_classification import Options
 from redkiln.views.job import Progress
 from worker.jobdir import Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.decoded_set import DecodedImages, open_decoded
 from worker.trainer.images.decode.pixels import PixelFormat
@@ -66,7 +66,7 @@ def pixel_format_of(options: Options) -> PixelFormat:
 
 
 def decode_dataset(
-    located: LocatedDataset, pixel_format: PixelFormat, *, report: Report
+    located: LocatedDataset, pixel_format: PixelFormat, *, event_log: EventLog
 ) -> DecodedImages:
     """Return the decoded set, from the cache or decoded now, and report the time it took.
 
@@ -79,9 +79,9 @@ def decode_dataset(
     def on_progress(done: int, total: int) -> None:
         nonlocal num_decoded
         num_decoded = total
-        if report.is_progress_due():
+        if event_log.is_progress_due():
             metrics = {"decode/images": float(done), "decode/total": float(total)}
-            report.progress(Progress(metrics=metrics))
+            event_log.progress(Progress(metrics=metrics))
 
     decoded = open_decoded(
         located.source_path,
@@ -94,10 +94,10 @@ def decode_dataset(
         budget_bytes=located.decoded_bytes,
     )
     if not decoded.is_stored:
-        report.message(_explain_packed(located, decoded, pixel_format))
+        event_log.message(_explain_packed(located, decoded, pixel_format))
     elif num_decoded:
         seconds = time.perf_counter() - started
-        report.message(f"decoded {num_decoded:,} images in {seconds:.1f} s")
+        event_log.message(f"decoded {num_decoded:,} images in {seconds:.1f} s")
     return decoded
 
 

@@ -15,9 +15,9 @@ from redkiln.tasks.image_classification import (
     Options,
 )
 from worker.export.scoring.classification import Classification
-from worker.export.target import Subject
+from worker.export.target import ExportTarget
 from worker.jobdir import Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.image_classification.card import write_image_texts
 from worker.tasks.image_classification.data import (
@@ -34,11 +34,11 @@ from worker.tasks.image_classification.exported import (
 from worker.tasks.image_classification.previews import build_image_preview
 from worker.tasks.image_classification.resolve import DataFacts, choose_memory_format, resolve_spec
 from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
-from worker.trainer.autotune.cpu_bf16 import settle_cpu_bf16
+from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
 from worker.trainer.autotune.layout import FORMATS
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import settle_batch_size
+from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.image_set import ImageSet, split_rows
@@ -54,7 +54,7 @@ from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 EVALUATION_BATCH = 256
 
@@ -64,9 +64,9 @@ def prepare(
     spec: JobSpec,
     *,
     device: torch.device,
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
-) -> Work:
+) -> TrainingSetup:
     """Open the data, resolve the spec, and build the model on the device.
 
     Raises:
@@ -77,13 +77,13 @@ def prepare(
     if not located.index.splits["test"]:
         message = "the data set has no test images; training needs some to score the model on"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
-    start = find_start(spec.model, order, say=report.message)
+    start = find_start(spec.model, order, say=event_log.message)
     spec = spec.model_copy(update={"model": start.model})
-    resolved = _resolve(spec, located, device=device, denied=order.denied, report=report)
+    resolved = _resolve(spec, located, device=device, denied=order.denied, event_log=event_log)
     num_classes = len(located.index.classes)
     resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
     training, options = resolved.training, resolved.model.options
-    decoded = decode_dataset(located, pixel_format_of(options), report=report)
+    decoded = decode_dataset(located, pixel_format_of(options), event_log=event_log)
     if training.memory_format == "auto":
         training.memory_format = choose_memory_format(
             device_facts(device, patches=order.patches), precision=training.precision
@@ -96,10 +96,10 @@ def prepare(
         device=device,
         memory_format=memory_format,
         budget_bytes=order.data_memory_bytes,
-        say=report.message,
+        say=event_log.message,
     )
     torch.manual_seed(training.seed)
-    model = build_started(resolved.model, start, num_classes=num_classes, say=report.message)
+    model = build_started(resolved.model, start, num_classes=num_classes, say=event_log.message)
     num_ranks = order.num_ranks
     num_train = images.num("train")
     if may_step_with_one(training, num_train=num_train, num_ranks=num_ranks, device=device):
@@ -116,14 +116,14 @@ def prepare(
     key = architecture_of(resolved.model, num_classes=0)
     is_open = spec.training.precision == "auto" and device.type == "cpu"
     if is_open and training.precision == "bf16":
-        settle_cpu_bf16(
+        tune_cpu_bf16(
             Probe(model, loss, make_batch, training, device),
             num_train=num_train,
             key=key,
             remembered=remembered,
-            report=report,
+            event_log=event_log,
         )
-    settle_batch_size(
+    tune_batch_size(
         training,
         model=model,
         loss=loss,
@@ -132,7 +132,7 @@ def prepare(
         key=key,
         device=device,
         remembered=remembered,
-        report=report,
+        event_log=event_log,
         num_ranks=num_ranks,
     )
     assert training.batch_size != "auto"
@@ -145,7 +145,7 @@ def prepare(
         depth=remembered.find("read_ahead", depth_key) or DEPTH,
         on_depth=partial(remembered.save, "read_ahead", depth_key),
     )
-    return Work(
+    return TrainingSetup(
         spec=resolved,
         plan=plan_training(training, num_train=num_train),
         model=model,
@@ -172,7 +172,7 @@ def prepare(
         data_bytes=images.size_bytes,
         close=batches.close,
         lay_out=partial(_lay_out, model, images),
-        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=event_log.message),
         preview=build_image_preview(
             model,
             images,
@@ -183,14 +183,14 @@ def prepare(
     )
 
 
-def open_subject(
+def open_target(
     order: Order,
     spec: JobSpec,
     *,
     weights: Mapping[str, torch.Tensor],
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
-) -> Subject:
+) -> ExportTarget:
     """The trained network with the images that it is judged on.
 
     Raises:
@@ -198,14 +198,14 @@ def open_subject(
     """
     assert isinstance(spec, ImageClassificationSpec)
     located = locate_dataset(order)
-    decoded = decode_dataset(located, pixel_format_of(spec.model.options), report=report)
+    decoded = decode_dataset(located, pixel_format_of(spec.model.options), event_log=event_log)
     index = located.index
     network = build_model(spec.model, num_classes=len(index.classes))
     network.load_state_dict(weights)
     rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
     preprocessing = preprocessing_of(spec.model.options, decoded.facts)
     samples = index.splits["train"] + index.splits["test"]
-    return Subject(
+    return ExportTarget(
         spec=spec,
         exportable=make_exportable(
             network,
@@ -282,7 +282,7 @@ def _resolve(
     *,
     device: torch.device,
     denied: Mapping[str, str],
-    report: Report,
+    event_log: EventLog,
 ) -> ImageClassificationSpec:
     index = located.index
     rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
@@ -291,8 +291,8 @@ def _resolve(
     asked, taken = spec.training.batch_size, resolved.training.batch_size
     if asked not in ("auto", taken):
         message = f"batch_size is {taken}, not {asked}: the training split has no more images"
-        report.warning("batch_size_reduced", message)
+        event_log.warning("batch_size_reduced", message)
     if resolved.training.precision == "fp16" and device.type == "cpu":
         message = "fp16 on a CPU trains, and takes many times as long as fp32"
-        report.warning("fp16_on_cpu", message)
+        event_log.warning("fp16_on_cpu", message)
     return resolved

@@ -16,16 +16,16 @@ from redkiln.spec.tabular import TabularModel
 from redkiln.tasks.tabular_classification import TabularClassificationSpec
 from redkiln.tasks.tabular_regression import TabularRegressionSpec
 from worker.export.exportable import Exportable
-from worker.export.target import Scoring, Subject
+from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.previews import build_table_preview
 from worker.trainer.autotune.batch_size import LARGEST
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import settle_batch_size
+from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.inputs import Batch
 from worker.trainer.models.from_job import tell_start
@@ -39,7 +39,7 @@ from worker.trainer.models.tabular import (
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import DeviceFacts, deny, resolve_precision
 from worker.trainer.scoring.validation import Score, build_evaluation
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.batches import ResidentRows, TrainRows
 from worker.trainer.tables.builtins import open_builtin_table
 from worker.trainer.tables.initial_weights import TableStart, find_table_start, take_table_weights
@@ -78,7 +78,7 @@ class TableJob:
 
     @property
     def reading(self) -> TableReading:
-        """How the network reads the rows (`Work.reading`)."""
+        """How the network reads the rows (`TrainingSetup.reading`)."""
         return TableReading.of(self.table, self.preparation, scale=self.target)
 
     @property
@@ -91,14 +91,14 @@ class TableJob:
 
 
 def open_table(
-    order: Order, spec: TabularSpec, *, report: Report, reading: str | None = None
+    order: Order, spec: TabularSpec, *, event_log: EventLog, reading: str | None = None
 ) -> TableJob:
     """Read an order's table, as its model does.
 
     Args:
         order: of the job.
         spec: perhaps resolved already.
-        report: told of values that another job's model does not know.
+        event_log: told of values that another job's model does not know.
         reading: of the checkpoint that a run goes on from, or that is exported.
 
     Raises:
@@ -124,7 +124,7 @@ def open_table(
     else:
         read = read_as(table, start.reading, whose=start.whose)
         if start.job is not None:
-            warn_of_unlike(table, read, report)
+            warn_of_unlike(table, read, event_log)
         table, preparation = read, start.reading.preparation
     is_regression = task == "tabular-regression"
     shape = TableShape(
@@ -145,11 +145,11 @@ def prepare_table(
     spec: TabularSpec,
     *,
     device: torch.device,
-    report: Report,
+    event_log: EventLog,
     build_loss: Callable[[ResidentRows], Loss],
     build_score: Callable[[Loss], Score],
     is_better: Callable[[dict[str, float], dict[str, float]], bool],
-) -> Work:
+) -> TrainingSetup:
     """Make the rows ready and build the model on the device.
 
     Args:
@@ -157,7 +157,7 @@ def prepare_table(
         order: of the job.
         spec: as it was parsed.
         device: that it trains on.
-        report: told of what is odd about the table or the spec.
+        event_log: told of what is odd about the table or the spec.
         build_loss: of the rows, on whose counts it may depend.
         build_score: of the loss; how the validation split is scored.
         is_better: of two sets of metrics.
@@ -165,8 +165,8 @@ def prepare_table(
     Raises:
         TrainingFailed: the spec does not allow it.
     """
-    _warn_of_columns(job.table, report)
-    _warn_of_target(job, report)
+    _warn_of_columns(job.table, event_log)
+    _warn_of_target(job, event_log)
     rows = ResidentRows(
         job.table,
         job.preparation,
@@ -178,13 +178,15 @@ def prepare_table(
     resolved = _resolve(spec, job, device=deny(device_facts(device), order.denied))
     training = resolved.training
     torch.manual_seed(training.seed)
-    model = _build_started(resolved.model, job, report).to(device)
+    model = _build_started(resolved.model, job, event_log).to(device)
     loss = build_loss(rows)
     if device.type == "cpu" and _is_small(model, training):
         torch.set_num_threads(1)
-    _settle_batch_size(resolved, order, model, loss, rows, job.shape, device=device, report=report)
+    _tune_batch_size(
+        resolved, order, model, loss, rows, job.shape, device=device, event_log=event_log
+    )
     assert training.batch_size != "auto"
-    return Work(
+    return TrainingSetup(
         spec=resolved,
         plan=plan_training(training, num_train=rows.num("train")),
         model=model,
@@ -213,16 +215,16 @@ def prepare_table(
     )
 
 
-def open_table_subject(
+def open_table_target(
     job: TableJob, spec: TabularSpec, *, weights: Mapping[str, torch.Tensor], scoring: Scoring
-) -> Subject:
+) -> ExportTarget:
     """The trained network with the rows that it is judged on."""
     network = build_tabular_model(spec.model, job.shape)
     network.load_state_dict(weights)
     exportable = _exportable(network, job, spec.model)
     index = job.table.index
     preprocessing = describe_preparation(job.table, job.preparation, output=exportable.output)
-    return Subject(
+    return ExportTarget(
         spec=spec,
         exportable=exportable,
         samples=TableSamples(job.table),
@@ -264,13 +266,13 @@ def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> Tabula
     return resolved
 
 
-def _build_started(model: TabularModel, job: TableJob, report: Report) -> TabularNetwork:
+def _build_started(model: TabularModel, job: TableJob, event_log: EventLog) -> TabularNetwork:
     network = build_tabular_model(model, job.shape)
     start = job.start
     if start.job is not None and start.reading is not None:
         is_same = job.target is None or start.reading.target == job.table.index.target
         new = take_table_weights(network, start.job, is_target_same=is_same)
-        report.message(tell_start(model.pretrained, new))
+        event_log.message(tell_start(model.pretrained, new))
     return network
 
 
@@ -280,7 +282,7 @@ def _is_small(model: TabularNetwork, training: Training) -> bool:
     return 6 * rows * sum(p.numel() for p in model.parameters()) <= SMALL_STEP_FLOPS
 
 
-def _settle_batch_size(
+def _tune_batch_size(
     spec: TabularSpec,
     order: Order,
     model: TabularNetwork,
@@ -289,11 +291,11 @@ def _settle_batch_size(
     shape: TableShape,
     *,
     device: torch.device,
-    report: Report,
+    event_log: EventLog,
 ) -> None:
     num_train = rows.num("train")
     asked = spec.training.batch_size
-    settle_batch_size(
+    tune_batch_size(
         spec.training,
         model=model,
         loss=loss,
@@ -302,13 +304,13 @@ def _settle_batch_size(
         key=tabular_architecture(spec.model, shape),
         device=device,
         remembered=Remembered.on(device, Path(order.cache_dir)),
-        report=report,
+        event_log=event_log,
         num_ranks=order.num_ranks,
     )
     taken = spec.training.batch_size
     if asked not in ("auto", taken):
         message = f"batch_size is {taken}, not {asked}: the training split has no more rows"
-        report.warning("batch_size_reduced", message)
+        event_log.warning("batch_size_reduced", message)
 
 
 def _first_rows(rows: ResidentRows, num: int) -> Batch:
@@ -328,14 +330,14 @@ def _exportable(network: TabularNetwork, job: TableJob, model: TabularModel) -> 
     )
 
 
-def _warn_of_columns(table: Table, report: Report) -> None:
+def _warn_of_columns(table: Table, event_log: EventLog) -> None:
     empty = [
         *(c.name for c in table.numeric if c.minimum is None),
         *(c.name for c in table.categorical if not c.categories),
     ]
     if empty:
         message = f"columns without a value in the training split say nothing: {_few(empty)}"
-        report.warning("empty_columns", message)
+        event_log.warning("empty_columns", message)
     narrow = [c.name for c in table.numeric if abs(c.std) < NARROW * abs(c.mean)]
     constant = {c.name for c in table.numeric if c.minimum == c.maximum}
     if coarse := [name for name in narrow if name not in constant]:
@@ -343,10 +345,10 @@ def _warn_of_columns(table: Table, report: Report) -> None:
             f"columns of large numbers that differ little lose digits in float32: {_few(coarse)}; "
             "subtract what their values have in common before you register the table"
         )
-        report.warning("coarse_columns", message)
+        event_log.warning("coarse_columns", message)
 
 
-def _warn_of_target(job: TableJob, report: Report) -> None:
+def _warn_of_target(job: TableJob, event_log: EventLog) -> None:
     if job.target is None:
         return
     mean, std = job.target
@@ -356,7 +358,7 @@ def _warn_of_target(job: TableJob, report: Report) -> None:
             f"({mean:g}, give or take {std:g}): the model gives them in float32, which loses their "
             "last digits; subtract what they have in common before you register the table"
         )
-        report.warning("coarse_target", message)
+        event_log.warning("coarse_target", message)
 
 
 def _few(names: list[str]) -> str:

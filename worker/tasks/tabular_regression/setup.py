@@ -14,13 +14,13 @@ from torch.nn import functional
 from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks.tabular_regression import TabularRegressionSpec
 from worker.export.scoring.regression import Regression
-from worker.export.target import Subject
+from worker.export.target import ExportTarget
 from worker.jobdir import Order
-from worker.process.event_log import Report
-from worker.tasks.tabular.setup import open_table, open_table_subject, prepare_table
+from worker.process.event_log import EventLog
+from worker.tasks.tabular.setup import open_table, open_table_target, prepare_table
 from worker.trainer.optim.losses import Loss
 from worker.trainer.scoring.evaluate import evaluate_regressor
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 LOSSES: dict[str, Loss] = {
     "mse": functional.mse_loss,
@@ -34,16 +34,16 @@ def prepare(
     spec: JobSpec,
     *,
     device: torch.device,
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,
-) -> Work:
+) -> TrainingSetup:
     """Open the table, resolve the spec, and build the model on the device.
 
     Raises:
         TrainingFailed: the table or the spec cannot be trained on.
     """
     assert isinstance(spec, TabularRegressionSpec)
-    job = open_table(order, spec, report=report, reading=reading)
+    job = open_table(order, spec, event_log=event_log, reading=reading)
     assert job.target is not None
     loss, (_, std) = LOSSES[spec.training.loss], job.target
     return prepare_table(
@@ -51,31 +51,31 @@ def prepare(
         order,
         spec,
         device=device,
-        report=report,
+        event_log=event_log,
         build_loss=lambda _rows: loss,
         build_score=lambda loss: partial(evaluate_regressor, loss=loss, std=std),
         is_better=is_better,
     )
 
 
-def open_subject(
+def open_target(
     order: Order,
     spec: JobSpec,
     *,
     weights: Mapping[str, torch.Tensor],
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,
-) -> Subject:
+) -> ExportTarget:
     """The trained network with the rows that it is judged on.
 
     Raises:
         TrainingFailed: the table is gone.
     """
     assert isinstance(spec, TabularRegressionSpec)
-    job = open_table(order, spec, report=report, reading=reading)
+    job = open_table(order, spec, event_log=event_log, reading=reading)
     index = job.table.index
     scoring = Regression(index.target, mean=index.target_mean, std=index.target_std)
-    return open_table_subject(job, spec, weights=weights, scoring=scoring)
+    return open_table_target(job, spec, weights=weights, scoring=scoring)
 
 
 def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:

@@ -15,9 +15,9 @@ from redkiln.tasks.text_classification import (
     TextClassificationSpec,
 )
 from worker.export.scoring.classification import Classification
-from worker.export.target import Subject
+from worker.export.target import ExportTarget
 from worker.jobdir import Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.tasks.text_classification.card import write_text_texts
 from worker.tasks.text_classification.exported import (
     TextSamples,
@@ -26,10 +26,10 @@ from worker.tasks.text_classification.exported import (
 )
 from worker.tasks.text_classification.previews import build_text_preview
 from worker.trainer.autotune.batch_size import reference_batch_size, scale_rate
-from worker.trainer.autotune.cpu_bf16 import settle_cpu_bf16
+from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import settle_batch_size
+from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.optim.losses import Loss, build_classifier_loss
@@ -37,7 +37,7 @@ from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny, resolve_precision
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
 from worker.trainer.text.initial_weights import TextStart, open_start
 from worker.trainer.text.network import TextClassifier, build_network
@@ -54,9 +54,9 @@ def prepare(
     spec: JobSpec,
     *,
     device: torch.device,
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,
-) -> Work:
+) -> TrainingSetup:
     """Tokenise the data, resolve the spec, and build the model on the device.
 
     Raises:
@@ -65,13 +65,13 @@ def prepare(
     assert isinstance(spec, TextClassificationSpec)
     fraction = spec.training.validation_fraction
     table = open_text_table(order.required_dataset, validation_fraction=fraction)
-    start = open_start(spec, table, order, report=report, reading=reading)
+    start = open_start(spec, table, order, event_log=event_log, reading=reading)
     resolved = spec.model_copy(deep=True, update={"model": start.model})
     training, config = resolved.training, start.model.config
     max_length = _max_length(resolved)
-    _warn_of_texts(start, max_length=max_length, report=report)
+    _warn_of_texts(start, max_length=max_length, event_log=event_log)
     torch.manual_seed(training.seed)
-    model = start.build(say=report.message)
+    model = start.build(say=event_log.message)
     vocabulary_size = int(config["vocab_size"])
     check_reading(model, max_length=max_length, vocabulary_size=vocabulary_size)
     check_ends(model, start.tokens, table)
@@ -90,10 +90,10 @@ def prepare(
     loss = build_classifier_loss(
         training, classes=table.index.classes, counts=counts.tolist(), device=device
     )
-    _settle(resolved, model, texts, loss, order=order, device=device, report=report)
+    _settle(resolved, model, texts, loss, order=order, device=device, event_log=event_log)
     assert training.batch_size != "auto"
     autocast = partial(autocast_of, device, training.precision)
-    return Work(
+    return TrainingSetup(
         spec=resolved,
         plan=plan_training(training, num_train=texts.num("train")),
         model=model,
@@ -112,19 +112,19 @@ def prepare(
         counts={split: texts.num(split) for split in ("train", "validation", "test")},
         data_bytes=texts.size_bytes,
         preview=build_text_preview(model, texts, table, autocast=autocast),
-        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=report.message),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=event_log.message),
         reading=start.reading,
     )
 
 
-def open_subject(
+def open_target(
     order: Order,
     spec: JobSpec,
     *,
     weights: Mapping[str, torch.Tensor],
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,
-) -> Subject:
+) -> ExportTarget:
     """The trained network with the texts that it is judged on.
 
     Raises:
@@ -133,7 +133,7 @@ def open_subject(
     assert isinstance(spec, TextClassificationSpec)
     fraction = spec.training.validation_fraction
     table = open_text_table(order.required_dataset, validation_fraction=fraction)
-    start = open_start(spec, table, order, report=report, reading=reading)
+    start = open_start(spec, table, order, event_log=event_log, reading=reading)
     network = build_network(spec.model.config)
     network.load_state_dict(weights)
     max_length, classes = _max_length(spec), table.index.classes
@@ -142,7 +142,7 @@ def open_subject(
         max_length=max_length,
         lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
     )
-    return Subject(
+    return ExportTarget(
         spec=spec,
         exportable=make_text_exportable(network, config=spec.model.config, max_length=max_length),
         samples=TextSamples(start.tokens),
@@ -168,16 +168,16 @@ def _max_length(spec: TextClassificationSpec) -> int:
     return spec.model.options.max_length
 
 
-def _warn_of_texts(start: TextStart, *, max_length: int, report: Report) -> None:
+def _warn_of_texts(start: TextStart, *, max_length: int, event_log: EventLog) -> None:
     facts = start.tokens.facts
     if facts.num_truncated:
-        report.warning(
+        event_log.warning(
             "texts_cut",
             f"{facts.num_truncated:,} of {facts.num_rows:,} texts have more than {max_length} "
             "tokens; what is behind them is not read (model.options.max_length)",
         )
     if facts.num_empty:
-        report.warning(
+        event_log.warning(
             "texts_empty",
             f"{facts.num_empty:,} of {facts.num_rows:,} texts have no token that the tokenizer "
             "knows of; the model sees nothing of them",
@@ -192,7 +192,7 @@ def _settle(
     *,
     order: Order,
     device: torch.device,
-    report: Report,
+    event_log: EventLog,
 ) -> None:
     """Resolve what is left at `auto`: by rules, or by measuring on texts of the usual length."""
     training = resolved.training
@@ -215,14 +215,14 @@ def _settle(
     facts = deny(device_facts(device, patches=order.patches), order.denied)
     training.precision = resolve_precision(training.precision, device=facts)
     if is_open and training.precision == "bf16":
-        settle_cpu_bf16(
+        tune_cpu_bf16(
             Probe(model, loss, make_batch, training, device),
             num_train=num_train,
             key=key,
             remembered=remembered,
-            report=report,
+            event_log=event_log,
         )
-    settle_batch_size(
+    tune_batch_size(
         training,
         model=model,
         loss=loss,
@@ -231,7 +231,7 @@ def _settle(
         key=key,
         device=device,
         remembered=remembered,
-        report=report,
+        event_log=event_log,
         num_ranks=order.num_ranks,
     )
     assert training.batch_size != "auto"
@@ -239,10 +239,10 @@ def _settle(
         training.optimizer.lr = scale_rate(
             training.optimizer.lr, batch_size=training.batch_size, reference=usual
         )
-        report.message(f"lr is {training.optimizer.lr:g}, by the batch")
+        event_log.message(f"lr is {training.optimizer.lr:g}, by the batch")
     if asked not in ("auto", training.batch_size):
         message = f"batch_size is {training.batch_size}, not {asked}: there are no more texts"
-        report.warning("batch_size_reduced", message)
+        event_log.warning("batch_size_reduced", message)
     if training.precision == "fp16" and device.type == "cpu":
         message = "fp16 on a CPU trains, and takes many times as long as fp32"
-        report.warning("fp16_on_cpu", message)
+        event_log.warning("fp16_on_cpu", message)

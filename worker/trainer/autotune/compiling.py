@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 
 from redkiln.spec.job_spec import Training
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.step_trials import (
     MAX_SHARE,
@@ -30,7 +30,7 @@ from worker.trainer.autotune.step_trials import (
     undisturbed,
     warming,
 )
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 COMPILE_SECONDS = {"cpu": 120.0, "cuda": 60.0}
 """What compiling takes, at a guess: half a minute for a few layers, minutes for a deep network."""
@@ -90,12 +90,12 @@ def find_obstacle(kind: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def settle_compile(
-    work: Work,
+def tune_compile(
+    setup: TrainingSetup,
     *,
     device: torch.device,
     remembered: Remembered,
-    report: Report,
+    event_log: EventLog,
     steps_made: int = 0,
     compiler: Callable[[Forward], Forward] | None = None,
 ) -> Forward | None:
@@ -105,17 +105,17 @@ def settle_compile(
     `auto` leaves alone what failed to compile.
 
     Args:
-        work: prepared; its model is as before afterwards.
+        setup: prepared; its model is as before afterwards.
         device: that it runs on.
         remembered: of this host and device.
-        report: told what is measured and what came of it.
+        event_log: told what is measured and what came of it.
         steps_made: before a run that goes on.
         compiler: makes a compiled function; torch's if None.
 
     Returns:
         What training calls instead of the model; None for the model itself.
     """
-    training = work.spec.training
+    training = setup.spec.training
     asked = training.compile
     training.compile = "off"
     if asked == "off":
@@ -123,45 +123,47 @@ def settle_compile(
     if training.gradient_checkpointing == "on":
         # A compiled forward pass decides for itself what it keeps.
         if asked == "default":
-            report.message("the model is not compiled: gradient_checkpointing is on")
+            event_log.message("the model is not compiled: gradient_checkpointing is on")
         return None
-    steps = work.plan.steps - steps_made
+    steps = setup.plan.steps - steps_made
     if asked == "auto" and not _is_promising(
-        work, steps=steps, device=device, of=remembered, report=report
+        setup, steps=steps, device=device, of=remembered, event_log=event_log
     ):
         return None
     obstacle = None if compiler else find_obstacle(device.type, os.environ)
     if asked == "auto" and obstacle is None:
-        obstacle = remembered.find("compile_failure", key_of(work))
+        obstacle = remembered.find("compile_failure", key_of(setup))
     if obstacle is not None:
-        report.message(f"the model is not compiled: {obstacle}")
+        event_log.message(f"the model is not compiled: {obstacle}")
         return None
-    known = remembered.find("compile_trial", key_of(work))
+    known = remembered.find("compile_trial", key_of(setup))
     trial = None if known is None else Trial(**known)
     if trial is not None and not _is_chosen(trial, asked=asked, training=training):
-        report.message(describe_trial(trial, is_chosen=False))
+        event_log.message(describe_trial(trial, is_chosen=False))
         return None
-    forward = (compiler or _compile)(work.model)
-    with warming(report):
+    forward = (compiler or _compile)(setup.model)
+    with warming(event_log):
         try:
             if trial is not None:
-                report.message("compiling the model, which was measured to be faster before")
-                _warm_up(work, forward, device=device)
+                event_log.message("compiling the model, which was measured to be faster before")
+                _warm_up(setup, forward, device=device)
                 return _choose(training, forward)
-            report.message("compiling the model: the first job of this kind takes a minute or more")
-            trial = _try(work, forward, device=device)
+            event_log.message(
+                "compiling the model: the first job of this kind takes a minute or more"
+            )
+            trial = _try(setup, forward, device=device)
         except Exception as error:  # noqa: BLE001 - a compiler fails in as many ways as it has parts
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-            report.warning(
+            event_log.warning(
                 "not_compiled", f"compiling failed, so training goes on without: {reason}"
             )
             if not isinstance(error, PASSING):
                 text = f"compiling it failed before on this worker ({reason})"
-                remembered.save("compile_failure", key_of(work), text)
+                remembered.save("compile_failure", key_of(setup), text)
             return None
-    remembered.save("compile_trial", key_of(work), asdict(trial))
+    remembered.save("compile_trial", key_of(setup), asdict(trial))
     is_chosen = _is_chosen(trial, asked=asked, training=training)
-    report.message(describe_trial(trial, is_chosen=is_chosen))
+    event_log.message(describe_trial(trial, is_chosen=is_chosen))
     return _choose(training, forward) if is_chosen else None
 
 
@@ -200,36 +202,36 @@ def _is_chosen(trial: Trial, *, asked: str, training: Training) -> bool:
 
 
 def _is_promising(
-    work: Work, *, steps: int, device: torch.device, of: Remembered, report: Report
+    setup: TrainingSetup, *, steps: int, device: torch.device, of: Remembered, event_log: EventLog
 ) -> bool:
     if steps * MAX_SHARE < TRIAL_STEPS:
         return False
     seconds = find_step_seconds(
-        work,
+        setup,
         device=device,
         remembered=of,
-        report=report,
+        event_log=event_log,
         why="whether compiling the model can pay",
     )
     # A batch that does not fit at once: training finds out what does.
     return seconds is not None and can_pay(device.type, steps=steps, step_seconds=seconds)
 
 
-def _warm_up(work: Work, forward: Forward, *, device: torch.device) -> None:
+def _warm_up(setup: TrainingSetup, forward: Forward, *, device: torch.device) -> None:
     """Compile before the first step of training, whose time would be taken for training's."""
-    with undisturbed(work, device):
-        time_step(work, forward, device=device)
+    with undisturbed(setup, device):
+        time_step(setup, forward, device=device)
 
 
-def _try(work: Work, forward: Forward, *, device: torch.device) -> Trial:
+def _try(setup: TrainingSetup, forward: Forward, *, device: torch.device) -> Trial:
     """Both ways from the same state, then in turns."""
-    with undisturbed(work, device):
+    with undisturbed(setup, device):
         # Dropout draws the same both times, on the device as well.
         with drawing_apart(device):
-            _, plain = time_step(work, work.model, device=device)
-        compile_seconds, compiled = time_step(work, forward, device=device)
+            _, plain = time_step(setup, setup.model, device=device)
+        compile_seconds, compiled = time_step(setup, forward, device=device)
         times = [
-            [time_step(work, way, device=device)[0] for way in (work.model, forward)]
+            [time_step(setup, way, device=device)[0] for way in (setup.model, forward)]
             for _ in range(STEPS)
         ]
     plain_seconds, compiled_seconds = (min(seconds) for seconds in zip(*times, strict=True))

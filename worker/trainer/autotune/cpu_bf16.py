@@ -13,7 +13,7 @@ from typing import Any
 
 from redkiln.status import Phase
 from redkiln.views.hardware import Precision
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.autotune.batch_size import reference_batch_size
 from worker.trainer.autotune.probing import Probe, measure_speeds
 from worker.trainer.autotune.remembered import Remembered
@@ -30,13 +30,13 @@ SLOW_STEPS = 2 * len(TURNS)
 """That a trial makes where they take long; of short ones it makes more, which is a moment."""
 
 
-def settle_cpu_bf16(
+def tune_cpu_bf16(
     probe: Probe,
     *,
     num_train: int,
     key: Mapping[str, Any],
     remembered: Remembered,
-    report: Report,
+    event_log: EventLog,
 ) -> None:
     """Settle the precision on a CPU that has bf16, where a spec leaves it open.
 
@@ -47,7 +47,7 @@ def settle_cpu_bf16(
         num_train: samples in the training split.
         key: what the speed depends on beside the device, as JSON.
         remembered: of this host and device.
-        report: told what is measured and what came of it.
+        event_log: told what is measured and what came of it.
     """
     training, asked = probe.training, probe.training.batch_size
     usual = reference_batch_size(num_train) if asked == "auto" else min(asked, num_train)
@@ -58,15 +58,15 @@ def settle_cpu_bf16(
         num_samples = count_samples(training, num_train=num_train, batch_size=usual)
         if SLOW_STEPS * tried > MAX_SHARE * num_samples:
             return
-        report.enter(Phase.WARMING)
+        event_log.enter(Phase.WARMING)
         rates = dict.fromkeys(TURNS, 0.0)
         for name in TURNS:
             rates[name] = max(rates[name], _measure_rate(probe, name, tried))
         gain = rates["bf16"] / rates["fp32"]
         remembered.save("bf16_gain", whole_key, gain)
-        report.enter(Phase.PREPARING)
+        event_log.enter(Phase.PREPARING)
     training.precision = "bf16" if gain >= WORTH else "fp32"
-    report.message(
+    event_log.message(
         f"precision auto is {training.precision}: in bf16 this CPU trains {gain:.2f} times as fast "
         "as in fp32"
     )

@@ -11,7 +11,7 @@ import torch
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks.image_classification import ImageTraining, MemoryFormat
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.step_trials import (
     MAX_SHARE,
@@ -25,7 +25,7 @@ from worker.trainer.autotune.step_trials import (
     undisturbed,
     warming,
 )
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 FORMATS: dict[MemoryFormat, torch.memory_format] = {
     "contiguous": torch.contiguous_format,
@@ -44,47 +44,49 @@ ROUNDS, STEPS = 2, 3
 TRIAL_STEPS = 2 + ROUNDS * len(FORMATS) * (1 + STEPS)
 
 
-def settle_layout(
-    work: Work,
+def tune_layout(
+    setup: TrainingSetup,
     *,
     asked: MemoryFormat | None,
     device: torch.device,
     remembered: Remembered,
-    report: Report,
+    event_log: EventLog,
     steps_made: int = 0,
 ) -> None:
     """Keep the layout that a prepared job has, or change to the other one where that was faster.
 
     Args:
-        work: prepared, in the layout that its resolved spec has.
+        setup: prepared, in the layout that its resolved spec has.
         asked: by the spec, which is followed; None where it left the layout open.
         device: that it runs on.
         remembered: of this host and device.
-        report: told what is measured and what came of it.
+        event_log: told what is measured and what came of it.
         steps_made: before a run that goes on.
     """
-    training = work.spec.training
-    if asked is not None or work.lay_out is None or not isinstance(training, ImageTraining):
+    training = setup.spec.training
+    if asked is not None or setup.lay_out is None or not isinstance(training, ImageTraining):
         return
     assert training.memory_format != "auto"
     rule = training.memory_format
-    key = key_of(work)
+    key = key_of(setup)
     times = remembered.find("layouts", key)
     if times is None:
-        steps = work.plan.steps - steps_made
-        if not _is_promising(work, steps, device=device, remembered=remembered, report=report):
+        steps = setup.plan.steps - steps_made
+        if not _is_promising(
+            setup, steps, device=device, remembered=remembered, event_log=event_log
+        ):
             return
-        with warming(report):
-            report.message("measuring both layouts of images in memory")
-            times = _measure(work, rule, device=device)
+        with warming(event_log):
+            event_log.message("measuring both layouts of images in memory")
+            times = _measure(setup, rule, device=device)
         if times is None:
             torch.cuda.empty_cache()
             return
         remembered.save("layouts", key, times)
     chosen = choose_layout(times, rule=rule)
     training.memory_format = chosen
-    work.lay_out(FORMATS[chosen])
-    report.message(describe_layouts(times, chosen=chosen))
+    setup.lay_out(FORMATS[chosen])
+    event_log.message(describe_layouts(times, chosen=chosen))
 
 
 def asked_layout(spec: JobSpec) -> MemoryFormat | None:
@@ -108,15 +110,20 @@ def describe_layouts(times: Mapping[str, float], *, chosen: MemoryFormat) -> str
 
 
 def _is_promising(
-    work: Work, steps: int, *, device: torch.device, remembered: Remembered, report: Report
+    setup: TrainingSetup,
+    steps: int,
+    *,
+    device: torch.device,
+    remembered: Remembered,
+    event_log: EventLog,
 ) -> bool:
     if steps * MAX_SHARE < TRIAL_STEPS:
         return False
     seconds = find_step_seconds(
-        work,
+        setup,
         device=device,
         remembered=remembered,
-        report=report,
+        event_log=event_log,
         why="what may be measured further",
     )
     kind = "hip" if device.type == "cuda" and torch.version.hip else device.type
@@ -128,29 +135,31 @@ def _is_promising(
     )
 
 
-def _measure(work: Work, rule: MemoryFormat, *, device: torch.device) -> dict[str, float] | None:
+def _measure(
+    setup: TrainingSetup, rule: MemoryFormat, *, device: torch.device
+) -> dict[str, float] | None:
     """Seconds of a step in each layout; None where they cannot be compared.
 
     The job has the layout of the rule afterwards.
     """
-    assert work.lay_out is not None
+    assert setup.lay_out is not None
     times: dict[str, list[float]] = {name: [] for name in FORMATS}
     numbers: dict[str, Numbers] = {}
     try:
         for _ in range(ROUNDS):
             for name, memory_format in FORMATS.items():
-                work.lay_out(memory_format)
-                with undisturbed(work, device):
+                setup.lay_out(memory_format)
+                with undisturbed(setup, device):
                     # The first one finds its kernels.
-                    _, numbers[name] = time_step(work, work.model, device=device)
+                    _, numbers[name] = time_step(setup, setup.model, device=device)
                     times[name] += [
-                        time_step(work, work.model, device=device)[0] for _ in range(STEPS)
+                        time_step(setup, setup.model, device=device)[0] for _ in range(STEPS)
                     ]
     except torch.OutOfMemoryError:
         return None
     finally:
-        work.lay_out(FORMATS[rule])
+        setup.lay_out(FORMATS[rule])
     difference = difference_of(numbers[rule], numbers[OTHER[rule]])
-    if not difference <= TOLERANCES[work.spec.training.precision]:
+    if not difference <= TOLERANCES[setup.spec.training.precision]:
         return None
     return {name: min(seconds) for name, seconds in times.items()}

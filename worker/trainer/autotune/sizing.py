@@ -8,7 +8,7 @@ from torch import nn
 
 from redkiln.spec.job_spec import Training
 from redkiln.status import Phase
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.autotune.batch_size import (
     Speeds,
     choose_batch_size,
@@ -35,7 +35,7 @@ BYTES_A_SAVED_BYTE = 2.0
 """Memory of a step over that of the activations it keeps: their gradients come on top."""
 
 
-def settle_batch_size(
+def tune_batch_size(
     training: Training,
     *,
     model: nn.Module,
@@ -45,7 +45,7 @@ def settle_batch_size(
     key: Mapping[str, Any],
     device: torch.device,
     remembered: Remembered,
-    report: Report,
+    event_log: EventLog,
     reference: int | None = None,
     num_ranks: int = 1,
 ) -> None:
@@ -63,19 +63,21 @@ def settle_batch_size(
             Not the number of classes, or every new data set would be measured for.
         device: that it runs on.
         remembered: of this host and device.
-        report: told what is measured and what came of it.
+        event_log: told what is measured and what came of it.
         reference: batch that the default rate is meant for; by the number of samples if None.
         num_ranks: devices that share a batch.
     """
     if training.batch_size == "auto":
         probe = Probe(model, loss, make_batch, training, device)
-        speeds = _find_speeds(probe, num_train=num_train, key=key, of=remembered, report=report)
+        speeds = _find_speeds(
+            probe, num_train=num_train, key=key, of=remembered, event_log=event_log
+        )
         size = choose_batch_size(speeds)
         if num_ranks > 1:
             size = spread_over_ranks(size, num_ranks=num_ranks, num_train=num_train)
         size = min(size, num_train)
         _scale_default_rate(training, size, reference or reference_batch_size(num_train))
-        report.message(describe_choice(size, speeds, lr=training.optimizer.lr))
+        event_log.message(describe_choice(size, speeds, lr=training.optimizer.lr))
     else:
         size = min(training.batch_size, num_train)
     training.batch_size = size
@@ -115,7 +117,7 @@ def _scale_default_rate(training: Training, batch_size: int, reference: int) -> 
 
 
 def _find_speeds(
-    probe: Probe, *, num_train: int, key: Mapping[str, Any], of: Remembered, report: Report
+    probe: Probe, *, num_train: int, key: Mapping[str, Any], of: Remembered, event_log: EventLog
 ) -> Speeds:
     training = probe.training
     sizes = list_candidates(num_train)
@@ -137,8 +139,8 @@ def _find_speeds(
         )
         if covers(rates, tried=known["tried"], largest=sizes[-1], is_thorough=is_thorough):
             return Speeds(rates, known.get("doubt", 0.0)).up_to(sizes[-1])
-    report.enter(Phase.WARMING)
-    report.message("finding the batch size: the first job of this kind on this device")
+    event_log.enter(Phase.WARMING)
+    event_log.message("finding the batch size: the first job of this kind on this device")
     speeds = _measure(probe, sizes[0], num_train=num_train, num_samples=num_samples)
     if speeds is not None:
         found = {
@@ -150,8 +152,8 @@ def _find_speeds(
         of.save("rates_by_batch", whole_key, found)
     else:
         text = f"not even {sizes[0]} samples fit the device's memory beside a copy of the model: "
-        report.message(text + "training begins with them, and splits them where it has to")
-    report.enter(Phase.PREPARING)
+        event_log.message(text + "training begins with them, and splits them where it has to")
+    event_log.enter(Phase.PREPARING)
     return speeds or Speeds({sizes[0]: 1.0})
 
 

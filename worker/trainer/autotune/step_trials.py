@@ -10,11 +10,11 @@ import torch
 
 from redkiln.spec.job_spec import Training
 from redkiln.status import Phase
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import as_parts
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 Forward = Callable[..., Any]
 
@@ -40,53 +40,60 @@ def may_be_tried(*, steps: int, step_seconds: float, fixed_seconds: float, num_s
 
 
 def find_step_seconds(
-    work: Work, *, device: torch.device, remembered: Remembered, report: Report, why: str
+    setup: TrainingSetup,
+    *,
+    device: torch.device,
+    remembered: Remembered,
+    event_log: EventLog,
+    why: str,
 ) -> float | None:
     """Seconds of a plain step, measured once; None where memory is not enough for it.
 
     Args:
-        work: prepared.
+        setup: prepared.
         device: that it runs on.
         remembered: of this host and device.
-        report: told what is measured.
+        event_log: told what is measured.
         why: it is measured, for people.
     """
-    known: float | None = remembered.find("warm_step_seconds", key_of(work))
+    known: float | None = remembered.find("warm_step_seconds", key_of(setup))
     if known is not None:
         return known
-    with warming(report):
-        report.message(f"measuring a step, which tells {why}")
+    with warming(event_log):
+        event_log.message(f"measuring a step, which tells {why}")
         try:
-            with undisturbed(work, device):
+            with undisturbed(setup, device):
                 # The first step of a process says nothing: it also sets up what all others use.
-                time_step(work, work.model, device=device)
-                seconds, _ = time_step(work, work.model, device=device)
+                time_step(setup, setup.model, device=device)
+                seconds, _ = time_step(setup, setup.model, device=device)
         except torch.OutOfMemoryError:
             seconds = None
     if seconds is None:
         # Behind the handler of the error, which keeps every tensor of the step alive.
         torch.cuda.empty_cache()
         return None
-    remembered.save("warm_step_seconds", key_of(work), seconds)
+    remembered.save("warm_step_seconds", key_of(setup), seconds)
     return seconds
 
 
-def time_step(work: Work, forward: Forward, *, device: torch.device) -> tuple[float, Numbers]:
+def time_step(
+    setup: TrainingSetup, forward: Forward, *, device: torch.device
+) -> tuple[float, Numbers]:
     """Seconds of a step without its update, and its numbers."""
-    inputs, targets = work.batches.get(0, 0)
-    parts = work.spec.training.accumulation
+    inputs, targets = setup.batches.get(0, 0)
+    parts = setup.spec.training.accumulation
     inputs = tuple(part.tensor_split(parts)[0] for part in as_parts(inputs))
     targets = targets.tensor_split(parts)[0]
     synchronize(device)
     start = time.perf_counter()
-    work.model.zero_grad(set_to_none=True)
-    with autocast_of(device, work.spec.training.precision):
+    setup.model.zero_grad(set_to_none=True)
+    with autocast_of(device, setup.spec.training.precision):
         outputs = forward(*inputs)
-    loss = work.loss(outputs.float(), targets)
+    loss = setup.loss(outputs.float(), targets)
     loss.backward()  # type: ignore[no-untyped-call]
     synchronize(device)
     seconds = (time.perf_counter() - start) * parts
-    gradients = [p.grad for p in work.model.parameters() if p.grad is not None]
+    gradients = [p.grad for p in setup.model.parameters() if p.grad is not None]
     return seconds, (loss.item(), torch.nn.utils.get_total_norm(gradients).item())
 
 
@@ -95,13 +102,13 @@ def difference_of(one: Numbers, other: Numbers) -> float:
     return max(abs(a - b) / max(abs(a), 1e-12) for a, b in zip(one, other, strict=True))
 
 
-def key_of(work: Work) -> dict[str, Any]:
+def key_of(setup: TrainingSetup) -> dict[str, Any]:
     """What the time of a step follows from, beside the device, as the spec now is."""
-    spec, training = work.spec, work.spec.training
+    spec, training = setup.spec, setup.spec.training
     return {
         "task": spec.task,
         "model": spec.model_dump(mode="json").get("model"),
-        "num_parameters": sum(p.numel() for p in work.model.parameters()),
+        "num_parameters": sum(p.numel() for p in setup.model.parameters()),
         "batch_size": training.batch_size,
         **settings_of(training),
     }
@@ -119,13 +126,13 @@ def settings_of(training: Training) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def warming(report: Report) -> Iterator[None]:
+def warming(event_log: EventLog) -> Iterator[None]:
     """Within it the run is in the phase of what is done once before its first step."""
-    report.enter(Phase.WARMING)
+    event_log.enter(Phase.WARMING)
     try:
         yield
     finally:
-        report.enter(Phase.PREPARING)
+        event_log.enter(Phase.PREPARING)
 
 
 def drawing_apart(device: torch.device) -> AbstractContextManager[None]:
@@ -135,9 +142,9 @@ def drawing_apart(device: torch.device) -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def undisturbed(work: Work, device: torch.device) -> Iterator[None]:
+def undisturbed(setup: TrainingSetup, device: torch.device) -> Iterator[None]:
     """Within it steps are made that leave no trace: buffers, gradients, generators come back."""
-    model = work.model
+    model = setup.model
     was_training = model.training
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from redkiln.failure import FailureCode
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.results.evidence import DeviceWork, describe_work, find_idleness
 from worker.results.findings import Finding, FirstSteps, Kind, describe_finding
@@ -50,13 +50,13 @@ class Guard:
         layer: DeviceLayer,
         *,
         model: nn.Module,
-        report: Report,
+        event_log: EventLog,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.found: FirstSteps | None = None
         self._layer = layer
         self._model = model
-        self._report = report
+        self._event_log = event_log
         self._clock = clock
         self._audit = OperatorAudit(layer.device)
         self._step = 0
@@ -109,7 +109,7 @@ class Guard:
         self.found = FirstSteps(
             work=work, audited_steps=self._audit.steps, findings=self._audit.findings()
         )
-        self._report.message(describe_work(work))
+        self._event_log.message(describe_work(work))
         for kind in EFFECTS:
             self._warn(kind, [f for f in self.found.findings if f.kind == kind])
 
@@ -139,14 +139,14 @@ class Guard:
         total = sum(finding.count for finding in findings)
         told = "; ".join(map(describe_finding, findings[:MAX_TOLD]))
         more = f"; and {len(findings) - MAX_TOLD} more" if len(findings) > MAX_TOLD else ""
-        self._report.warning(code, f"{total} {effect}: {told}{more}")
+        self._event_log.warning(code, f"{total} {effect}: {told}{more}")
 
 
-def build_guard(device: torch.device, *, model: nn.Module, report: Report) -> Guard | None:
+def build_guard(device: torch.device, *, model: nn.Module, event_log: EventLog) -> Guard | None:
     """The guard of a run on a GPU; None on a CPU, which cannot fall back to anything."""
     if device.type == "cpu":
         return None
-    return Guard(TorchDevice(device), model=model, report=report)
+    return Guard(TorchDevice(device), model=model, event_log=event_log)
 
 
 def _idle(work: DeviceWork, why: str) -> TrainingFailed:

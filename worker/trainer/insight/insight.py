@@ -16,7 +16,7 @@ import torch
 from redkiln.status import Phase
 from redkiln.views.job import PreviewNote, Progress
 from worker.jobdir import JobDir, Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.results.efficiency import Efficiency, EfficiencyFacts, judge
 from worker.trainer.autotune import bare_step
@@ -32,7 +32,7 @@ from worker.trainer.insight.vitals import (
     read_memory,
 )
 from worker.trainer.loop.speed import Speed
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 from worker.trainer.warming import FirstStepsRecord, Warming
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -44,45 +44,45 @@ class Insight:
     """Follows one process's part of a training.
 
     Args:
-        work: what is trained.
+        setup: what is trained.
         job_dir: where previews and profiles are left.
         order: of the job.
-        report: where it is said.
+        event_log: where it is said.
         device: that trains.
     """
 
     def __init__(
         self,
-        work: Work,
+        setup: TrainingSetup,
         *,
         job_dir: JobDir,
         order: Order,
-        report: Report,
+        event_log: EventLog,
         device: torch.device,
     ) -> None:
-        self._work = work
-        self._training = work.spec.training
-        self._report = report
+        self._setup = setup
+        self._training = setup.spec.training
+        self._event_log = event_log
         self._device = device
         self._limit_bytes = order.memory_limit_bytes
         self._facts = device_facts(device, patches=order.patches)
         asked = order.spec.get("training") or {}
         self._is_precision_measured = asked.get("precision", "auto") == "auto"
-        self._start_seconds = sum(report.settle().values())
+        self._start_seconds = sum(event_log.settle().values())
         self._built_at = time.perf_counter()
         self._before: dict[str, float] | None = None
         self._saving_seconds = 0.0
         self._num_steps = 0
-        self._meter, self._whole = WaitMeter(work.batches.pace), WaitMeter(work.batches.pace)
+        self._meter, self._whole = WaitMeter(setup.batches.pace), WaitMeter(setup.batches.pace)
         self._metered_seconds = 0.0
         self._is_alone = not _is_distributed()
         is_first = self._is_alone or torch.distributed.get_rank() == 0
-        self._previewer = Previewer(work.preview if is_first else None, job_dir.preview_dir)
+        self._previewer = Previewer(setup.preview if is_first else None, job_dir.preview_dir)
         self._warming = self._build_warming(order)
         self._profiler: StepProfiler | None = None
         if self._training.profile and is_first:
             self._profiler = StepProfiler(
-                job_dir.extra_dir, plan=work.plan, device=device, say=report.message
+                job_dir.extra_dir, plan=setup.plan, device=device, say=event_log.message
             )
 
     def step(self, number: int, speed: Speed) -> AbstractContextManager[None]:
@@ -138,7 +138,7 @@ class Insight:
                 "memory_peak_bytes": memory and memory.peak_bytes,
                 "memory_total_bytes": memory and memory.total_bytes,
                 "host_peak_bytes": read_host_peak_bytes(),
-                "data_bytes": self._work.data_bytes or None,
+                "data_bytes": self._setup.data_bytes or None,
                 "activity": progress.activity or (self._warming and self._warming.activity),
                 "preview": self._previewer.newest,
             }
@@ -156,12 +156,12 @@ class Insight:
     def show_samples(self, step: int) -> None:
         """Show sample predictions; the model is as it is scored. What fails here fails no job."""
         try:
-            with self._report.apart():
+            with self._event_log.apart():
                 self._previewer.make(step)
         except Exception as error:  # noqa: BLE001 - a picture less is better than a job less
             self._previewer = Previewer(None, Path())
             first = str(error).partition("\n")[0]
-            self._report.warning("no_preview", f"sample predictions are not shown: {first}")
+            self._event_log.warning("no_preview", f"sample predictions are not shown: {first}")
 
     def close(self) -> None:
         """Training ends."""
@@ -187,16 +187,16 @@ class Insight:
         """The first step comes next: all that was done before it was getting ready."""
         # By the clock, for the phases' seconds are by now those of earlier processes as well.
         self._start_seconds += time.perf_counter() - self._built_at
-        self._before = dict(self._report.settle())
+        self._before = dict(self._event_log.settle())
         self._saving_seconds = 0.0
-        self._whole = WaitMeter(self._work.batches.pace)
+        self._whole = WaitMeter(self._setup.batches.pace)
 
     def _training_seconds(self) -> float:
-        return self._report.settle().get(Phase.TRAINING, 0.0)
+        return self._event_log.settle().get(Phase.TRAINING, 0.0)
 
     def _gather(self) -> EfficiencyFacts:
         assert self._before is not None
-        now, before = self._report.settle(), self._before
+        now, before = self._event_log.settle(), self._before
         spent = {name: value - before.get(name, 0.0) for name, value in now.items()}
         training = max(0.0, spent.get(Phase.TRAINING, 0.0))
         stepping = training - self._saving_seconds
@@ -228,9 +228,9 @@ class Insight:
             can_bf16=self._facts.has_bf16,
             is_compiled=self._training.compile == "default",
             is_precision_measured=self._is_precision_measured,
-            reads_images=reads_images(self._work.spec),
+            reads_images=reads_images(self._setup.spec),
             host_peak_bytes=read_host_peak_bytes(),
-            data_bytes=self._work.data_bytes or None,
+            data_bytes=self._setup.data_bytes or None,
         )
 
     def _measure_bare(
@@ -257,15 +257,15 @@ class Insight:
         return {"bare_step_seconds": bare.seconds, "flops_per_step": bare.flops}
 
     def _add_points(self, step: int, waited: float, memory: Memory | None) -> None:
-        self._report.add_point("data_wait_ratio", step, round(waited, 4))
+        self._event_log.add_point("data_wait_ratio", step, round(waited, 4))
         if memory is not None:
-            self._report.add_point("memory_used_bytes", step, memory.used_bytes)
+            self._event_log.add_point("memory_used_bytes", step, memory.used_bytes)
 
     def _build_warming(self, order: Order) -> Warming | None:
         if self._device.type == "cpu":
             return None
         folder = Path(order.kernel_cache_dir) if order.kernel_cache_dir else None
-        spec = self._work.spec.model_dump(mode="json")
+        spec = self._setup.spec.model_dump(mode="json")
         training = spec["training"]
         workload = {
             "task": spec["task"],
@@ -280,12 +280,12 @@ class Insight:
         return Warming(
             synchronize=lambda: synchronize(self._device),
             record=FirstStepsRecord(folder, workload),
-            report=self._report,
+            event_log=self._event_log,
             place=self._place,
         )
 
     def _place(self, step: int) -> Progress:
-        plan = self._work.plan
+        plan = self._setup.plan
         return Progress(
             epoch=min(plan.epochs, step // plan.steps_per_epoch + 1),
             epochs=plan.epochs,
@@ -311,11 +311,11 @@ class Insight:
     @contextlib.contextmanager
     def _profiling(self, profiler: StepProfiler, speed: Speed, *, num_steps: int) -> Iterator[None]:
         began = time.perf_counter()
-        self._report.enter(Phase.MEASURING)
+        self._event_log.enter(Phase.MEASURING)
         try:
             yield
         finally:
-            self._report.enter(Phase.TRAINING)
+            self._event_log.enter(Phase.TRAINING)
         speed.leave_out(num_steps, seconds=time.perf_counter() - began)
         if profiler.is_over:
             self._profiler = None

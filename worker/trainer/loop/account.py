@@ -4,7 +4,7 @@ import math
 
 from redkiln.status import Phase
 from redkiln.views.job import Progress
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.insight.insight import Insight
 from worker.trainer.loop.speed import Speed
 from worker.trainer.loop.state import TrainingState
@@ -17,7 +17,7 @@ class Account:
     Args:
         plan: its steps and epochs.
         state: of the training; points are kept in its history, too.
-        report: hears all of it.
+        event_log: hears all of it.
         insight: adds what it has seen meanwhile.
 
     Attributes:
@@ -25,18 +25,18 @@ class Account:
     """
 
     def __init__(
-        self, plan: Plan, state: TrainingState, *, report: Report, insight: Insight
+        self, plan: Plan, state: TrainingState, *, event_log: EventLog, insight: Insight
     ) -> None:
         self.speed = Speed()
         self._plan = plan
         self._state = state
-        self._report = report
+        self._event_log = event_log
         self._insight = insight
 
     @property
     def seconds(self) -> float:
         """Of training so far, all processes together."""
-        return self._report.settle().get(Phase.TRAINING, 0.0)
+        return self._event_log.settle().get(Phase.TRAINING, 0.0)
 
     def begin(self) -> None:
         """Steps are made from now on."""
@@ -46,7 +46,7 @@ class Account:
         """A curve's next point; at the present step if none is given."""
         step = self._state.step if step is None else step
         self._state.history.add(name, step, value)
-        self._report.add_point(name, step, value)
+        self._event_log.add_point(name, step, value)
 
     def say(self, *, lr: float, batch_size: int) -> None:
         """Say how far the run is.
@@ -58,8 +58,8 @@ class Account:
         plan, step = self._plan, self._state.step
         is_new = self.speed.measure(step, seconds=self.seconds, batch_size=batch_size)
         if is_new and self.speed.samples_per_second is not None:
-            self._report.add_point("samples_per_second", step, self.speed.samples_per_second)
-            self._report.add_point("lr", step, lr)
+            self._event_log.add_point("samples_per_second", step, self.speed.samples_per_second)
+            self._event_log.add_point("lr", step, lr)
         progress = Progress(
             epoch=min(plan.epochs, step // plan.steps_per_epoch + 1),
             epochs=plan.epochs,
@@ -72,7 +72,7 @@ class Account:
             ),
             metrics={**self._state.history.newest(), "lr": lr},
         )
-        self._report.progress(self._insight.complete(progress))
+        self._event_log.progress(self._insight.complete(progress))
 
     def close_epoch(self) -> None:
         """One line of the log for an epoch that is evaluated."""
@@ -80,4 +80,4 @@ class Account:
         newest = self._state.history.newest()
         values = ", ".join(f"{name} {value:.4g}" for name, value in newest.items())
         epoch = math.ceil(step / plan.steps_per_epoch)
-        self._report.log(f"epoch {epoch}/{plan.epochs}, step {step}/{plan.steps}: {values}")
+        self._event_log.log(f"epoch {epoch}/{plan.epochs}, step {step}/{plan.steps}: {values}")

@@ -24,7 +24,7 @@ from redkiln.status import Phase
 from redkiln.views.job import PreviewNote
 from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore
 from worker.checkpoints.history import History, LossCurve
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped
 from worker.results.efficiency import Efficiency
@@ -43,7 +43,7 @@ from worker.trainer.optim.gradients import Gradients
 from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
 from worker.trainer.optim.scaling import LossScaling
 from worker.trainer.ranks.distributed import ALONE, Ranks
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 
 class Loop:
@@ -56,10 +56,10 @@ class Loop:
 
     def __init__(
         self,
-        work: Work,
+        setup: TrainingSetup,
         *,
         store: CheckpointStore,
-        report: Report,
+        event_log: EventLog,
         device: torch.device,
         should_stop: Callable[[], bool],
         insight: Insight,
@@ -70,21 +70,21 @@ class Loop:
     ) -> None:
         self.first_step_at: datetime | None = None
         self.efficiency: Efficiency | None = None
-        self._work = work
-        self._training = work.spec.training
-        self._plan = work.plan
+        self._setup = setup
+        self._training = setup.spec.training
+        self._plan = setup.plan
         self._store = store
-        self._report = report
+        self._event_log = event_log
         self._device = device
         self._should_stop = should_stop
         self._insight = insight
         self._guard = guard
-        self._optimizer = build_optimizer(work.model, self._training.optimizer)
+        self._optimizer = build_optimizer(setup.model, self._training.optimizer)
         self._scaling = LossScaling(
-            work.model, self._optimizer, is_on=self._training.precision == "fp16"
+            setup.model, self._optimizer, is_on=self._training.precision == "fp16"
         )
         self._gradients = Gradients(
-            work,
+            setup,
             self._training,
             scaling=self._scaling,
             device=device,
@@ -96,33 +96,33 @@ class Loop:
         self._ranks = ranks
         self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
         decay = self._training.ema
-        self._ema = None if decay is None else Ema(work.model, decay=decay)
+        self._ema = None if decay is None else Ema(setup.model, decay=decay)
         self._state = TrainingState(
-            model=work.model,
+            model=setup.model,
             optimizer=self._optimizer,
             scaling=self._scaling,
             curve=LossCurve(steps=self._plan.steps),
             ema=self._ema,
             device=device,
-            reading=work.reading,
+            reading=setup.reading,
         )
         self._patience = Patience(self._training)
         self._is_stalled = False
         self._saving = Saving(
-            work,
+            setup,
             self._state,
             store=store,
-            report=report,
+            event_log=event_log,
             insight=insight,
             is_writer=ranks.is_first,
         )
-        self._account = Account(self._plan, self._state, report=report, insight=insight)
+        self._account = Account(self._plan, self._state, event_log=event_log, insight=insight)
         self._losses = Losses(
-            self._state, ranks=ranks, pace=work.batches.pace, account=self._account, store=store
+            self._state, ranks=ranks, pace=setup.batches.pace, account=self._account, store=store
         )
         # From here on nothing but training draws from the global generator (dropout does).
         torch.manual_seed(self._training.seed)
-        work.model.train()
+        setup.model.train()
 
     @property
     def step(self) -> int:
@@ -160,10 +160,10 @@ class Loop:
         """What would make training faster, by what was measured in this process."""
         speed = self._account.speed
         slow_loader = find_slow_loader(
-            self._work.batches.pace,
+            self._setup.batches.pace,
             steps=self.step - speed.began_step,
             seconds=self._account.seconds - speed.began_seconds,
-            has_images=reads_images(self._work.spec),
+            has_images=reads_images(self._setup.spec),
         )
         return [slow_loader] if slow_loader else []
 
@@ -174,7 +174,7 @@ class Loop:
 
     def _make_bare_step(self) -> Callable[[], None]:
         epoch, place = divmod(self.step - 1, self._plan.steps_per_epoch)
-        inputs, targets = self._work.batches.get(epoch, place)
+        inputs, targets = self._setup.batches.get(epoch, place)
 
         def step() -> None:
             self._gradients.compute_as_it_is(inputs, targets)
@@ -215,7 +215,7 @@ class Loop:
                 self._roll_back(error)
 
     def _advance_to(self, last: int) -> bool:
-        self._report.enter(Phase.TRAINING)
+        self._event_log.enter(Phase.TRAINING)
         self._account.begin()
         if self._training.on_divergence == "rollback" and not self._saving.has_any:
             # There must be something to go back to, before the first step too.
@@ -245,7 +245,7 @@ class Loop:
         self._insight.leave_steps(self._account.speed)
         self._optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
-        self._report.undo_after(self.step)
+        self._event_log.undo_after(self.step)
         self._ranks.wait()  # saving replaces what others may still read
         state.num_rollbacks = num_rollbacks + 1
         training.optimizer.lr *= rollback.FACTOR
@@ -255,7 +255,7 @@ class Loop:
             lr=training.optimizer.lr,
             num_rollbacks=state.num_rollbacks,
         )
-        self._report.warning("rolled_back", text)
+        self._event_log.warning("rolled_back", text)
         self._tell_spec()
         # Saved with the new rate: a run that is interrupted now goes on in the same way.
         self._save(is_best=manifest.is_best, metrics=manifest.metrics)
@@ -267,35 +267,35 @@ class Loop:
 
     def _train_step(self) -> None:
         epoch, place = divmod(self.step, self._plan.steps_per_epoch)
-        inputs, targets = self._work.batches.get(epoch, place)
+        inputs, targets = self._setup.batches.get(epoch, place)
         if self._guard is not None:
             self._guard.check_batch(inputs, targets)
-        if self._work.freezer is not None:
-            self._work.freezer.apply(epoch)
+        if self._setup.freezer is not None:
+            self._setup.freezer.apply(epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
         self._ranks.begin_step(seed=self._training.seed, step=self.step)
         self._losses.add(self._gradients.compute(inputs, targets))
         if self._training.clip_norm is not None:
             self._scaling.unscale()
-            nn.utils.clip_grad_norm_(self._work.model.parameters(), self._training.clip_norm)
-        if self._work.freezer is not None:
+            nn.utils.clip_grad_norm_(self._setup.model.parameters(), self._training.clip_norm)
+        if self._setup.freezer is not None:
             admit_thawed(self._optimizer)
         self._scaling.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._ema is not None:
-            self._ema.update(self._work.model)
+            self._ema.update(self._setup.model)
         self._state.step += 1
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
 
     def _tell_change(self, text: str) -> None:
-        self._report.warning("out_of_memory", f"step {self.step + 1}: {text}")
+        self._event_log.warning("out_of_memory", f"step {self.step + 1}: {text}")
         self._tell_spec()
 
     def _tell_spec(self) -> None:
-        spec = self._work.spec.model_dump(mode="json")
-        self._report.write(EventKind.RESOLVED, spec=spec)
+        spec = self._setup.spec.model_dump(mode="json")
+        self._event_log.write(EventKind.RESOLVED, spec=spec)
 
     def _learning_rate(self) -> float:
         training = self._training
@@ -306,7 +306,7 @@ class Loop:
 
     def _keep_books(self) -> None:
         is_progress_due, is_checkpoint_due = self._due(
-            self._report.is_progress_due(), self._saving.is_due
+            self._event_log.is_progress_due(), self._saving.is_due
         )
         if is_progress_due:
             self._losses.read()
@@ -326,13 +326,13 @@ class Loop:
         self._losses.read()
         self._insight.leave_steps(self._account.speed)
         metrics: dict[str, float] | None = {}
-        if self._work.evaluate is not None:
-            self._report.enter(Phase.EVALUATING)
+        if self._setup.evaluate is not None:
+            self._event_log.enter(Phase.EVALUATING)
             if self._ranks.is_first:
                 with self._averaged():
-                    metrics = self._work.evaluate(should_stop=self._should_stop_scoring)
+                    metrics = self._setup.evaluate(should_stop=self._should_stop_scoring)
             metrics = self._ranks.tell(metrics)
-            self._report.enter(Phase.TRAINING)
+            self._event_log.enter(Phase.TRAINING)
         if metrics is None:
             self._save_and_stop()
             return
@@ -354,22 +354,22 @@ class Loop:
         self._account.close_epoch()
         self._is_stalled = self._patience.is_over(self.history)
         if self._is_stalled:
-            self._report.message(self._patience.explain(self.history, epochs=self._plan.epochs))
-        if self._report.is_progress_due() or self.is_done:
+            self._event_log.message(self._patience.explain(self.history, epochs=self._plan.epochs))
+        if self._event_log.is_progress_due() or self.is_done:
             self._say_progress()
 
     def _should_stop_scoring(self) -> bool:
         """Asked before each batch: what is said of it tells a long pass from one that hangs."""
-        if self._report.is_progress_due():
+        if self._event_log.is_progress_due():
             self._say_progress()
         return self._should_stop()
 
     def _averaged(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._ema is None else self._ema.applied_to(self._work.model)
+        return nullcontext() if self._ema is None else self._ema.applied_to(self._setup.model)
 
     def _beats_best(self, metrics: dict[str, float]) -> bool:
         assert self.best_metrics is not None
-        return self._work.is_better(metrics, self.best_metrics)
+        return self._setup.is_better(metrics, self.best_metrics)
 
     def _say_progress(self) -> None:
         batch_size = self._training.batch_size
@@ -380,7 +380,7 @@ class Loop:
         self._losses.read()
         if not self._saving.is_current:
             self._save(is_best=False, metrics={}, is_leaving=True)
-        self._report.flush_points()
+        self._event_log.flush_points()
         raise Stopped
 
     def _save(

@@ -9,41 +9,41 @@ import torch
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from worker.checkpoints.checkpoint import CheckpointStore
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.trainer.devices import describe_device
 from worker.trainer.insight.insight import Insight
 from worker.trainer.loop.release import copy_to_host, release_device
 from worker.trainer.loop.state import TrainingState
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 
 class Saving:
     """Writes the checkpoints of a run.
 
     Args:
-        work: that is trained.
+        setup: that is trained.
         state: of the training.
         store: of its checkpoints.
-        report: hears of each.
+        event_log: hears of each.
         insight: knows what a checkpoint costs.
         is_writer: whether this rank writes; the others keep step with it.
     """
 
     def __init__(
         self,
-        work: Work,
+        setup: TrainingSetup,
         state: TrainingState,
         *,
         store: CheckpointStore,
-        report: Report,
+        event_log: EventLog,
         insight: Insight,
         is_writer: bool,
     ) -> None:
-        self._work = work
+        self._setup = setup
         self._state = state
         self._store = store
-        self._report = report
+        self._event_log = event_log
         self._insight = insight
         self._is_writer = is_writer
         self._saved: tuple[int, int] | None = None
@@ -81,7 +81,7 @@ class Saving:
             OSError: the disk is full, say; the previous checkpoint is as it was.
         """
         step = self._state.step
-        if not all(bool(torch.isfinite(t).all()) for t in self._work.model.parameters()):
+        if not all(bool(torch.isfinite(t).all()) for t in self._setup.model.parameters()):
             raise say_diverged(f"a weight is not finite after step {step}", step, self._store)
         if self._is_writer:
             self._write(is_best=is_best, metrics=metrics, is_leaving=is_leaving)
@@ -93,13 +93,13 @@ class Saving:
         if is_leaving and device.type == "cuda":
             # Whoever wants the GPU does not wait for the disk.
             tensors = copy_to_host(tensors)
-            self._work.close()
+            self._setup.close()
             release_device(device)
         with self._insight.checkpointing():
             manifest = self._store.save(
                 tensors,
                 step=self._state.step,
-                epoch=self._state.step // self._work.plan.steps_per_epoch,
+                epoch=self._state.step // self._setup.plan.steps_per_epoch,
                 is_best=is_best,
                 metrics=metrics,
                 threads=torch.get_num_threads(),
@@ -107,8 +107,8 @@ class Saving:
                 state=values,
             )
         # Whoever goes on from here does not make these steps again, so their points go out first.
-        self._report.flush_points()
-        self._report.write(
+        self._event_log.flush_points()
+        self._event_log.write(
             EventKind.CHECKPOINT,
             step=manifest.step,
             epoch=manifest.epoch,
@@ -120,18 +120,18 @@ class Saving:
     def _values(self) -> dict[str, Any]:
         return {
             **self._state.values(),
-            "spec": self._work.spec.model_dump(mode="json"),
+            "spec": self._setup.spec.model_dump(mode="json"),
             **describe_device(self._state.device),
-            "steps": self._work.plan.steps,
-            "steps_per_epoch": self._work.plan.steps_per_epoch,
-            "seconds": dict(self._report.settle()),
+            "steps": self._setup.plan.steps,
+            "steps_per_epoch": self._setup.plan.steps_per_epoch,
+            "seconds": dict(self._event_log.settle()),
         }
 
     def _place(self) -> tuple[int, int]:
         return self._state.step, self._state.evaluated_step
 
     def _next(self) -> float:
-        return time.perf_counter() + self._work.spec.training.checkpoint_seconds
+        return time.perf_counter() + self._setup.spec.training.checkpoint_seconds
 
 
 def say_diverged(

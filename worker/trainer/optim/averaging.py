@@ -16,10 +16,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from redkiln.failure import FailureCode
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.trainer.ranks.distributed import Ranks
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 CAREFUL_STEPS = 3
 """The first builds the optimiser's state, the second is the first that has it; and one to spare."""
@@ -115,7 +115,9 @@ class Averaging:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
 
-def share_work(work: Work, ranks: Ranks, *, device: torch.device, report: Report) -> None:
+def share_work(
+    setup: TrainingSetup, ranks: Ranks, *, device: torch.device, event_log: EventLog
+) -> None:
     """Have each rank make its part of each batch, and batch norm see the whole of it where it can.
 
     Raises:
@@ -123,7 +125,7 @@ def share_work(work: Work, ranks: Ranks, *, device: torch.device, report: Report
     """
     if ranks.is_alone:
         return
-    training = work.spec.training
+    training = setup.spec.training
     assert training.batch_size != "auto"
     share = training.batch_size // ranks.size
     if share < 1:
@@ -133,14 +135,14 @@ def share_work(work: Work, ranks: Ranks, *, device: torch.device, report: Report
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/batch_size")
     training.accumulation = min(training.accumulation, share)
-    work.batches.ranks = ranks
+    setup.batches.ranks = ranks
     text = f"{ranks.size} ranks share each batch of {training.batch_size}"
-    if has_batch_norm(work.model) and device.type == "cuda":
-        nn.SyncBatchNorm.convert_sync_batchnorm(work.model)  # type: ignore[no-untyped-call]
+    if has_batch_norm(setup.model) and device.type == "cuda":
+        nn.SyncBatchNorm.convert_sync_batchnorm(setup.model)  # type: ignore[no-untyped-call]
         text += "; batch norm sees the whole of it, over all ranks"
-    elif has_batch_norm(work.model):
+    elif has_batch_norm(setup.model):
         text += "; on a CPU batch norm sees one rank's part of it, so results differ a little"
-    report.message(text)
+    event_log.message(text)
 
 
 def share_weights(model: nn.Module, ranks: Ranks) -> None:

@@ -18,14 +18,14 @@ from worker.trainer.optim.averaging import Averaging, has_batch_norm
 from worker.trainer.optim.recompute import recompute_activations
 from worker.trainer.optim.scaling import LossScaling
 from worker.trainer.ranks.distributed import ALONE, Ranks
-from worker.trainer.setup import Work
+from worker.trainer.setup import TrainingSetup
 
 
 class Gradients:
     """Makes gradients, batch after batch.
 
     Args:
-        work: whose model and loss.
+        setup: whose model and loss.
         training: of its spec; `accumulation` rises when memory runs out.
         scaling: of the loss.
         device: that it runs on.
@@ -40,7 +40,7 @@ class Gradients:
 
     def __init__(
         self,
-        work: Work,
+        setup: TrainingSetup,
         training: Training,
         *,
         scaling: LossScaling,
@@ -50,10 +50,10 @@ class Gradients:
         forward: Callable[..., Any] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.forward: Callable[..., Any] = work.model if forward is None else forward
+        self.forward: Callable[..., Any] = setup.model if forward is None else forward
         self._ranks = ranks
-        self._averaging = Averaging(work.model, ranks, device=device)
-        self._work = work
+        self._averaging = Averaging(setup.model, ranks, device=device)
+        self._setup = setup
         self._training = training
         self._scaling = scaling
         self._device = device
@@ -103,7 +103,7 @@ class Gradients:
         if self._averaging.is_careful and self._ranks.any(loss is None):
             loss = None  # memory was not enough on some rank, and all go on in the same way
         if loss is None:
-            self._work.model.zero_grad(set_to_none=True)
+            self._setup.model.zero_grad(set_to_none=True)
             return None
         self._averaging.finish()
         return loss
@@ -128,7 +128,7 @@ class Gradients:
             with self._averaging.micro_step(is_last=number == parts):
                 with autocast_of(self._device, self._training.precision):
                     outputs = forward(*some)
-                loss = self._work.loss(outputs.float(), wanted)
+                loss = self._setup.loss(outputs.float(), wanted)
                 if len(wanted) < num_global:
                     loss = loss * (len(wanted) / num_global)
                 # Averaging divides by the number of ranks.
@@ -165,9 +165,9 @@ class Gradients:
         self._recomputes = True
         self._averaging.start_over()
         # A compiled forward pass decides for itself what it keeps.
-        self.forward = self._work.model
+        self.forward = self._setup.model
         self._training.compile = "off"
-        return recompute_activations(self._work.model)
+        return recompute_activations(self._setup.model)
 
     def _split(self, batch_size: int) -> None:
         self._averaging.start_over()
@@ -178,7 +178,7 @@ class Gradients:
             f"{-(-batch_size // parts)} samples{self._on_each()}, and its batch is "
             f"{self._num_global(batch_size)} as before"
         )
-        if has_batch_norm(self._work.model):
+        if has_batch_norm(self._setup.model):
             text += "; batch norm now sees one micro step at a time, so results differ a little"
         self._on_change(text)
 
@@ -187,4 +187,4 @@ class Gradients:
 
     def _smallest_part(self) -> int:
         # Batch norm cannot normalise a single value.
-        return 2 if has_batch_norm(self._work.model) else 1
+        return 2 if has_batch_norm(self._setup.model) else 1

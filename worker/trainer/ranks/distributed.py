@@ -45,7 +45,7 @@ class Vote:
         self._group = group
         self._num_ranks = num_ranks
         self._sent: torch.Tensor | None = None
-        self._work: distributed.Work | None = None
+        self._setup: distributed.Work | None = None
 
     def __call__(self, *flags: bool) -> tuple[bool, ...]:
         """Put flags to the vote; what was voted at the last call, and none at the first."""
@@ -53,15 +53,15 @@ class Vote:
             return flags
         decided = self._collect() or (False,) * len(flags)
         self._sent = torch.tensor(flags, dtype=torch.uint8)
-        self._work = distributed.all_reduce(
+        self._setup = distributed.all_reduce(
             self._sent, distributed.ReduceOp.MAX, group=self._group, async_op=True
         )
         return decided
 
     def _collect(self) -> tuple[bool, ...]:
-        if self._work is None or self._sent is None:
+        if self._setup is None or self._sent is None:
             return ()
-        self._work.wait()
+        self._setup.wait()
         return tuple(map(bool, self._sent.tolist()))
 
 
@@ -207,7 +207,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 @contextmanager
-def losing_no_words(
+def defer_peer_loss(
     should_stop: Callable[[], bool], *, device: str, seconds: float = LOST_SECONDS
 ) -> Iterator[None]:
     """Within it a rank that has lost another waits to be ended, and says nothing of its own.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from redkiln.tables import Column, find_other_column
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.trainer.models.from_job import refuse_start
 from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
 
@@ -120,19 +120,19 @@ def read_as(table: Table, reading: TableReading, *, whose: str) -> Table:
     )
 
 
-def warn_of_unlike(table: Table, read: Table, report: Report) -> None:
+def warn_of_unlike(table: Table, read: Table, event_log: EventLog) -> None:
     """Name the columns whose values the other job did not know, or knew quite other ones of.
 
     Args:
         table: as it was validated.
         read: the same by the other job's categories.
-        report: told of them.
+        event_log: told of them.
     """
-    _warn_of_categories(table, read, report)
-    _warn_of_numbers(read, report)
+    _warn_of_categories(table, read, event_log)
+    _warn_of_numbers(read, event_log)
 
 
-def _warn_of_categories(table: Table, read: Table, report: Report) -> None:
+def _warn_of_categories(table: Table, read: Table, event_log: EventLog) -> None:
     lost = []
     places = _places(table.categorical)
     for place, column in enumerate(read.categorical):
@@ -145,10 +145,10 @@ def _warn_of_categories(table: Table, read: Table, report: Report) -> None:
             "the job that this one starts from did not know all categories; those count as "
             f"missing: {', '.join(lost[:5])}"
         )
-        report.warning("unknown_categories", message)
+        event_log.warning("unknown_categories", message)
 
 
-def _warn_of_numbers(read: Table, report: Report) -> None:
+def _warn_of_numbers(read: Table, event_log: EventLog) -> None:
     """Those that are cut off make a column say the same of all its rows."""
     far = []
     for place, column in enumerate(read.numeric):
@@ -163,7 +163,7 @@ def _warn_of_numbers(read: Table, report: Report) -> None:
             f"that they are cut off, at {MAX_DEVIATIONS:.0f} deviations: {', '.join(far[:5])}; see "
             "whether they are in the same unit"
         )
-        report.warning("unlike_numbers", message)
+        event_log.warning("unlike_numbers", message)
 
 
 def _adopt(own: Column, theirs: ColumnReading) -> Column:

@@ -14,7 +14,7 @@ from redkiln.spec.job_weights import is_job
 from redkiln.tasks.text_classification import Model, TextClassificationSpec
 from redkiln.views.job import Progress
 from worker.jobdir import Order
-from worker.process.event_log import Report
+from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.trainer.models.backbone import find_head
 from worker.trainer.models.from_job import (
@@ -107,7 +107,7 @@ def open_start(
     table: TextTable,
     order: Order,
     *,
-    report: Report,
+    event_log: EventLog,
     reading: str | None = None,
 ) -> TextStart:
     """Settle the architecture, and tokenise the data set unless that was done before.
@@ -116,7 +116,7 @@ def open_start(
         spec: perhaps resolved already, on the way to an export or in a resumed run.
         table: of the texts.
         order: of the job.
-        report: told what takes time.
+        event_log: told what takes time.
         reading: of the checkpoint that a run goes on from, or that is exported.
 
     Raises:
@@ -124,17 +124,17 @@ def open_start(
     """
     model, num_classes = spec.model.model_copy(deep=True), len(table.index.classes)
     if model.pretrained is None:
-        return _start_afresh(spec, table, order, report=report, reading=reading)
+        return _start_afresh(spec, table, order, event_log=event_log, reading=reading)
     if reading is None and is_job(model.pretrained):
         job = open_job_checkpoint(model.pretrained, order)
         model = _succeed(model, job, num_classes=num_classes)
         tokens = _open_given_tokens(
-            model, table, order, lambda: _parse(job.reading, model), report=report
+            model, table, order, lambda: _parse(job.reading, model), event_log=event_log
         )
         return TextStart(model, tokens, job=job)
     # A resolved spec that is submitted again takes the weights again.
     is_settled = reading is not None or (order.resume is not None and bool(model.initial_weights))
-    files = None if is_settled else _fetch(model, order, report)
+    files = None if is_settled else _fetch(model, order, event_log)
     if files is not None:
         model.config = describe_pretrained(files.folder, model, num_classes=num_classes)
         model.name = model.config["model_type"]
@@ -146,12 +146,12 @@ def open_start(
     def build() -> "Tokenizer":
         if reading is not None:
             return _parse(reading, model)
-        folder = (files or _fetch(model, order, report)).folder
+        folder = (files or _fetch(model, order, event_log)).folder
         return load_tokenizer(
             folder, max_length=_max_length(model), pad_id=model.config["pad_token_id"]
         )
 
-    tokens = _open_given_tokens(model, table, order, build, report=report)
+    tokens = _open_given_tokens(model, table, order, build, event_log=event_log)
     return TextStart(model, tokens, folder=files.folder if files else None)
 
 
@@ -160,7 +160,7 @@ def _start_afresh(
     table: TextTable,
     order: Order,
     *,
-    report: Report,
+    event_log: EventLog,
     reading: str | None,
 ) -> TextStart:
     model = spec.model.model_copy(deep=True)
@@ -169,7 +169,7 @@ def _start_afresh(
         model.options.max_length = LARGEST_AUTO_LENGTH
     fraction = spec.training.validation_fraction
     tokens = _open_own_tokens(
-        model, table, order, fraction=fraction, report=report, reading=reading
+        model, table, order, fraction=fraction, event_log=event_log, reading=reading
     )
     model.config = describe_network(
         model,
@@ -201,7 +201,7 @@ def _open_own_tokens(
     order: Order,
     *,
     fraction: float,
-    report: Report,
+    event_log: EventLog,
     reading: str | None,
 ) -> Tokens:
     options = model.options
@@ -216,13 +216,13 @@ def _open_own_tokens(
         if reading is not None:
             # Training it again would give the same.
             return parse_tokenizer(reading, max_length=settings["max_length"], pad_id=PAD_ID)
-        report.message("training a tokenizer on the training texts")
+        event_log.message("training a tokenizer on the training texts")
         train = table.rows["train"]
         step = -(-len(train) // LARGEST_TRAINED_ON)
         return train_tokenizer(table.iter_some(train[::step]), **settings)
 
     description = {"kind": KIND, **settings, "validation_fraction": fraction}
-    return _open(table, order, description, build, report)
+    return _open(table, order, description, build, event_log)
 
 
 def _open_given_tokens(
@@ -231,7 +231,7 @@ def _open_given_tokens(
     order: Order,
     build: "Callable[[], Tokenizer]",
     *,
-    report: Report,
+    event_log: EventLog,
 ) -> Tokens:
     """The tokens of a tokenizer that comes with first weights."""
     max_length = _max_length(model)
@@ -241,7 +241,7 @@ def _open_given_tokens(
         "max_length": max_length,
         "pad_id": model.config["pad_token_id"],
     }
-    tokens = _open(table, order, description, build, report)
+    tokens = _open(table, order, description, build, event_log)
     known, needed = model.config["vocab_size"], tokens.facts.vocabulary_size
     if len(tokens.ids) and int(tokens.ids.max()) >= known:
         message = (
@@ -257,7 +257,7 @@ def _open(
     order: Order,
     description: dict[str, Any],
     build: "Callable[[], Tokenizer]",
-    report: Report,
+    event_log: EventLog,
 ) -> Tokens:
     total = len(table.labels)
     was_made = False
@@ -265,9 +265,9 @@ def _open(
     def on_progress(done: int) -> None:
         nonlocal was_made
         was_made = True
-        if report.is_progress_due():
+        if event_log.is_progress_due():
             metrics = {"tokenize/texts": float(done), "tokenize/total": float(total)}
-            report.progress(Progress(metrics=metrics))
+            event_log.progress(Progress(metrics=metrics))
 
     tokens = open_tokens(
         table.iter_blocks,
@@ -279,7 +279,7 @@ def _open(
     )
     facts = tokens.facts
     if was_made:
-        report.message(
+        event_log.message(
             f"tokenised {facts.num_rows:,} texts: {facts.num_tokens:,} tokens of a vocabulary of "
             f"{facts.vocabulary_size:,}"
         )
@@ -301,13 +301,13 @@ def _max_length(model: Model) -> int:
     return model.options.max_length
 
 
-def _fetch(model: Model, order: Order, report: Report) -> PretrainedFiles:
+def _fetch(model: Model, order: Order, event_log: EventLog) -> PretrainedFiles:
     assert model.pretrained is not None
     return fetch_pretrained(
         model.pretrained,
         models_dir=order.resolved_models_dir,
         cache_dir=Path(order.cache_dir),
-        say=report.message,
+        say=event_log.message,
         also=TOKENIZER,
         pinned=model.initial_weights,
     )

@@ -11,7 +11,7 @@ from service.datasets.inspect.report import MAX_LISTED, problem, show
 from service.datasets.inspect.tables.raw import RawTable
 
 
-class Places:
+class RowLocations:
     """The places (file and line) of the rows of several files, numbered consecutively.
 
     Args:
@@ -38,7 +38,7 @@ class RowFaults:
         num_unread: Rows that could not be read and so are not among the N.
     """
 
-    places: Places
+    places: RowLocations
     is_bad: np.ndarray
     listed: list[DatasetProblem] = field(default_factory=list)
     num_unread: int = 0
@@ -83,7 +83,7 @@ class RowFaults:
 
 def list_bad_targets(
     is_bad: np.ndarray,
-    places: Places,
+    places: RowLocations,
     *,
     target: str,
     what: str,

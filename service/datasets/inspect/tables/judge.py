@@ -22,7 +22,7 @@ from service.datasets.inspect.report import (
     show,
 )
 from service.datasets.inspect.tables.commas import Commas
-from service.datasets.inspect.tables.faults import Places, RowFaults
+from service.datasets.inspect.tables.faults import RowFaults, RowLocations
 from service.datasets.inspect.tables.index_file import (
     Split,
     build_categorical,
@@ -87,7 +87,7 @@ def judge_tables(
     """
     tables = [*train, *test]
     names, columns = stack(tables)
-    places = Places(tables)
+    places = RowLocations(tables)
     if unknown := find_unknown(options, names):
         raise Refused(unknown)
     num_rows = len(columns[0])
@@ -154,7 +154,7 @@ def _find_test_rows(
     return is_test if is_test.any() else None
 
 
-def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: Places) -> None:
+def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocations) -> None:
     """Add notes on how commas in numbers are read, and problems for ambiguous ones."""
     columns_by_reading: dict[Commas, list[str]] = {}
     names = roles.of_type("numeric")

@@ -11,7 +11,7 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import problem, show
-from service.datasets.inspect.tables.faults import Places, list_bad_targets
+from service.datasets.inspect.tables.faults import RowLocations, list_bad_targets
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import (
     MAX_FEW,
@@ -44,7 +44,7 @@ class Targets:
 def read_targets(
     profiles: dict[str, Profile],
     roles: Roles,
-    places: Places,
+    places: RowLocations,
     *,
     classes: list[str] | None,
     is_skipped: np.ndarray,
@@ -100,7 +100,7 @@ def read_targets(
     return targets
 
 
-def _read_numbers(found: Profile, places: Places, *, is_skipped: np.ndarray) -> Targets:
+def _read_numbers(found: Profile, places: RowLocations, *, is_skipped: np.ndarray) -> Targets:
     labels = np.zeros(found.num_rows, np.int64)
     name = show(found.name)
     if found.numbers is None:
@@ -150,7 +150,7 @@ def _read_classes(found: Profile, listed: list[str] | None, *, is_skipped: np.nd
 
 
 def _find_unlisted(
-    found: Profile, targets: Targets, places: Places, *, is_used: np.ndarray
+    found: Profile, targets: Targets, places: RowLocations, *, is_used: np.ndarray
 ) -> list[DatasetProblem]:
     """Report rows whose class is not listed, and listed classes that no row has."""
     problems = list_bad_targets(
@@ -205,7 +205,7 @@ def _too_many(
 
 
 def _find_test_only(
-    targets: Targets, places: Places, *, is_test: np.ndarray, is_used: np.ndarray
+    targets: Targets, places: RowLocations, *, is_test: np.ndarray, is_used: np.ndarray
 ) -> list[DatasetProblem]:
     is_known = is_used & (targets.labels >= 0)
     trained = np.unique(targets.labels[~is_test & is_known]).tolist()

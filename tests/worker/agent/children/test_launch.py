@@ -9,7 +9,7 @@ from worker.agent.children.children import Child, Spawner
 from worker.agent.children.launch import Launcher, is_nearly_trained
 from worker.agent.children.spare import Spare
 from worker.agent.gpus.patching import Patching
-from worker.agent.gpus.pool import Grant
+from worker.agent.gpus.pool import GpuAllocation
 from worker.agent.inventory import Inventory, SlotPlan
 from worker.hardware.leases import LeaseFolder
 from worker.jobdir import JobDir
@@ -142,7 +142,7 @@ def test_a_script_supervisor_waits_for_the_next_script(tmp_path):
     def start(name):
         jobdir = JobDir(tmp_path / name)
         jobdir.root.mkdir()
-        child = launcher.start_script(jobdir, Grant())
+        child = launcher.start_script(jobdir, GpuAllocation())
         assert child.wait(10)
         assert child.reap() == 0
         return jobdir

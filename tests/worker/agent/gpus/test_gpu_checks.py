@@ -5,7 +5,7 @@ from redkiln.views.hardware import GpuFacts
 from worker.agent.children.children import Spawner
 from worker.agent.gpus.gpu_checks import GpuChecks, SelfTest
 from worker.agent.gpus.host_gpus import HostGpu
-from worker.agent.gpus.pool import GpuPark
+from worker.agent.gpus.pool import GpuPool
 from worker.hardware.leases import LeaseFolder
 
 KEY = "0000:03:00.0"
@@ -20,7 +20,7 @@ def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported
     command = [sys.executable, str(HERE / "fake_selftest.py"), str(verdict)]
     settings = settings.model_copy(update={"selftest_command": command})
     settings.prepare_dirs()
-    park = GpuPark([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
+    park = GpuPool([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
     others, was_leased, could_take = LeaseFolder(settings.lock_dir), [], []
 
     def environment():

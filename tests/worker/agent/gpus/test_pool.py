@@ -2,7 +2,7 @@ import pytest
 
 from redkiln.views.hardware import GpuExclusion, GpuFacts
 from worker.agent.gpus.host_gpus import HostGpu
-from worker.agent.gpus.pool import GpuPark, Grant
+from worker.agent.gpus.pool import GpuAllocation, GpuPool
 from worker.hardware.leases import LeaseFolder
 
 KEY = "0000:03:00.0"
@@ -11,7 +11,7 @@ FAULTED = GpuExclusion(code="faulted", message="It faulted.")
 
 @pytest.fixture
 def park(settings):
-    park = GpuPark([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
+    park = GpuPool([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
     yield park
     park.close()
 
@@ -62,8 +62,8 @@ def test_a_lease_that_cannot_be_described_is_still_held(park, monkeypatch):
 def test_a_job_receives_the_sensor_folders_of_its_gpus(settings):
     known = HostGpu(KEY, GpuFacts(pci_address=KEY, card=2))
     unknown = HostGpu("gpu-1", GpuFacts())
-    park = GpuPark([known, unknown], settings, worker_id="wrk_1")
-    grant = Grant(park, [known, unknown])
+    park = GpuPool([known, unknown], settings, worker_id="wrk_1")
+    grant = GpuAllocation(park, [known, unknown])
     assert grant.sensor_dirs == [str(settings.drm_dir / "card2" / "device")]
-    assert Grant().sensor_dirs == []
+    assert GpuAllocation().sensor_dirs == []
     park.close()

@@ -63,9 +63,9 @@ def track():
 def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, track):
     server = mlflow()
     run = track(server.url)
-    run.heed(resolved())
-    run.heed(metrics({"train/loss": [[1, 2.0], [2, 1.5]], "val/accuracy": [[2, 0.5]]}))
-    run.heed(event(EventKind.RESULT, metrics={"test/accuracy": 0.75}, verified=True))
+    run.on_event(resolved())
+    run.on_event(metrics({"train/loss": [[1, 2.0], [2, 1.5]], "val/accuracy": [[2, 0.5]]}))
+    run.on_event(event(EventKind.RESULT, metrics={"test/accuracy": 0.75}, verified=True))
     (tmp_path / "model.onnx").write_bytes(b"onnx" * 100_000)
     (tmp_path / "report.md").write_text("# a model")
     files = [tmp_path / "model.onnx", tmp_path / "report.md", tmp_path / "missing.png"]
@@ -97,14 +97,14 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
 def test_a_jobs_next_attempt_continues_the_same_run(mlflow, track):
     server = mlflow()
     first = track(server.url)
-    first.heed(resolved())
-    first.heed(metrics({"train/loss": [[1, 2.0]]}))
+    first.on_event(resolved())
+    first.on_event(metrics({"train/loss": [[1, 2.0]]}))
     assert first.finish("paused", []) is None
     assert server.only_run()["status"] == "RUNNING"
     second = track(server.url)
     # What changed meanwhile is not written over: parameters are written once.
-    second.heed(resolved({"training": {"batch_size": 32, "accumulation": 2}}))
-    second.heed(metrics({"train/loss": [[2, 1.0]]}))
+    second.on_event(resolved({"training": {"batch_size": 32, "accumulation": 2}}))
+    second.on_event(metrics({"train/loss": [[2, 1.0]]}))
     assert second.finish("failed", []) is None
     run_on_server = server.only_run()
     assert run_on_server["params"]["training.batch_size"] == "64"
@@ -120,8 +120,8 @@ def test_a_jobs_next_attempt_continues_the_same_run(mlflow, track):
 def test_more_than_a_batch_takes_several_requests(mlflow, track):
     server = mlflow()
     run = track(server.url)
-    run.heed(resolved({f"p{n}": n for n in range(250)}))
-    run.heed(metrics({"train/loss": [[step, 1 / step] for step in range(1, 2501)]}))
+    run.on_event(resolved({f"p{n}": n for n in range(250)}))
+    run.on_event(metrics({"train/loss": [[step, 1 / step] for step in range(1, 2501)]}))
     assert run.finish("succeeded", []) is None
     run_on_server = server.only_run()
     assert len(run_on_server["params"]) == 250
@@ -131,7 +131,7 @@ def test_more_than_a_batch_takes_several_requests(mlflow, track):
 def test_points_that_are_not_finite_are_omitted(mlflow, track):
     server = mlflow()
     run = track(server.url)
-    run.heed(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
+    run.on_event(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
     assert run.finish("failed", []) is None
     assert server.only_run()["metrics"] == [("train/loss", 3, 1.0)]
 
@@ -140,8 +140,8 @@ def test_a_temporarily_unreachable_server_misses_nothing(mlflow, track):
     server = mlflow()
     server.away = 3
     run = track(server.url)
-    run.heed(resolved())
-    run.heed(metrics({"train/loss": [[1, 2.0]]}))
+    run.on_event(resolved())
+    run.on_event(metrics({"train/loss": [[1, 2.0]]}))
     assert run.finish("succeeded", []) is None
     assert server.only_run()["metrics"] == [("train/loss", 1, 2.0)]
 
@@ -149,7 +149,7 @@ def test_a_temporarily_unreachable_server_misses_nothing(mlflow, track):
 def test_a_server_that_never_answers_causes_a_warning_and_no_long_wait(monkeypatch, track):
     monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
     run = track("http://127.0.0.1:9")
-    run.heed(resolved())
+    run.on_event(resolved())
     warning = run.finish("succeeded", [])
     assert warning is not None
     assert "did not take everything in time" in warning
@@ -159,7 +159,7 @@ def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
     server = mlflow()
     server.refuse.add("runs/log-batch")
     run = track(server.url)
-    run.heed(resolved())
+    run.on_event(resolved())
     assert run.finish("succeeded", []) == (
         "MLflow refused some of the run's data: runs/log-batch is not allowed (400)"
     )
@@ -169,8 +169,8 @@ def test_only_the_refused_parameter_is_missing(mlflow, tmp_path, track):
     server = mlflow()
     server.refuse.add("training.batch_size")
     run = track(server.url)
-    run.heed(resolved())
-    run.heed(metrics({"train/loss": [[1, 2.0]]}))
+    run.on_event(resolved())
+    run.on_event(metrics({"train/loss": [[1, 2.0]]}))
     (tmp_path / "report.md").write_text("# a model")
     warning = run.finish("succeeded", [tmp_path / "report.md"])
     assert (
@@ -186,7 +186,7 @@ def test_only_the_refused_series_or_file_is_missing(mlflow, tmp_path, track):
     server = mlflow()
     server.refuse |= {"bad", "model.onnx"}
     run = track(server.url)
-    run.heed(metrics({"train/loss": [[1, 2.0]], "bad": [[1, 1.0]], "lr": [[1, 0.1]]}))
+    run.on_event(metrics({"train/loss": [[1, 2.0]], "bad": [[1, 1.0]], "lr": [[1, 0.1]]}))
     names = ["model.onnx", "report.md"]
     for name in names:
         (tmp_path / name).write_text(name)
@@ -224,8 +224,8 @@ def test_classes_and_metrics_with_any_name_are_reported(mlflow, track):
     server = mlflow()
     run = track(server.url)
     weights = dict(zip(CLASSES, range(len(CLASSES)), strict=True))
-    run.heed(resolved({"training": {"class_weights": weights}}))
-    run.heed(
+    run.on_event(resolved({"training": {"class_weights": weights}}))
+    run.on_event(
         metrics({name: [[1, 0.5]] for name in ("acc%", "acc$", "acc", "../up", "a//b", "", ".")})
     )
     assert run.finish("succeeded", []) is None
@@ -264,7 +264,7 @@ def test_a_name_that_servers_refuse_is_replaced_by_a_valid_one(name, made):
 def test_a_changed_outcome_is_corrected_on_the_server(mlflow, reported, actual, status, track):
     server = mlflow()
     run = track(server.url)
-    run.heed(resolved())
+    run.on_event(resolved())
     assert run.finish(reported, []) is None
     run.correct(actual)
     assert server.only_run()["status"] == status
@@ -294,7 +294,7 @@ def test_data_that_waits_for_the_server_is_bounded(monkeypatch):
     monkeypatch.setattr(tracking, "MAX_WAITING", 10)
     facts = RunFacts("redkiln", "job_1", "flowers", {})
     run = Tracking(MlflowClient("http://127.0.0.1:9"), facts)
-    run.heed(metrics({"train/loss": [[step, 1.0] for step in range(25)]}))
+    run.on_event(metrics({"train/loss": [[step, 1.0] for step in range(25)]}))
     assert [m.step for m in run._news.metrics] == list(range(15, 25))
     assert run._news.num_lost == 15
 

@@ -8,7 +8,7 @@ from redkiln.tasks.benchmark import Measure
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.benchmark.operations import build_call, probe
 from worker.hardware.benchmark.plan import Case, DeviceFacts, Group, plan_groups, resolve_measure
-from worker.hardware.benchmark.run import Bench, find_peak, measure_group
+from worker.hardware.benchmark.run import BenchmarkSetup, find_peak, measure_group
 
 CPU = torch.device("cpu")
 FACTS = DeviceFacts("cpu", free_bytes=2**30)
@@ -25,7 +25,7 @@ class TinyNet(nn.Sequential):
 @pytest.fixture
 def bench(monkeypatch):
     monkeypatch.setattr("worker.hardware.benchmark.timing.SAMPLE_SECONDS", 0.0)
-    return Bench(device=CPU, build_model=TinyNet, gpu=None, rounds=3)
+    return BenchmarkSetup(device=CPU, build_model=TinyNet, gpu=None, rounds=3)
 
 
 def groups(*tests, **changes):
@@ -76,7 +76,7 @@ def test_what_cannot_be_done_says_why_and_the_rest_is_measured(bench):
         return Broken(side)
 
     first, second = measure_group(
-        group, Bench(device=CPU, build_model=build, gpu=None, rounds=3), seconds=30
+        group, BenchmarkSetup(device=CPU, build_model=build, gpu=None, rounds=3), seconds=30
     )
     assert first.skipped == "not supported: no kernel for this"
     assert second.rate is not None

@@ -6,7 +6,7 @@ from redkiln.views.benchmark import Machine
 from worker.hardware.benchmark.card import render_card
 from worker.hardware.benchmark.comparison import skip_contest
 from worker.hardware.benchmark.plan import DeviceFacts, resolve_measure
-from worker.hardware.benchmark.run import Bench
+from worker.hardware.benchmark.run import BenchmarkSetup
 from worker.hardware.benchmark.session import LEFT_OUT, Listener, Session, run_session
 
 FACTS = DeviceFacts("cpu", free_bytes=2**23)
@@ -46,9 +46,9 @@ def make_session(monkeypatch):
         measure = resolve_measure(
             Measure(**{"tests": ["matmul", "memory", "allreduce"], "sizes": [32], **asked}), FACTS
         )
-        bench = Bench(torch.device("cpu"), lambda _: None, None, rounds=3)
+        bench = BenchmarkSetup(torch.device("cpu"), lambda _: None, None, rounds=3)
         if clock is not None:
-            bench = Bench(torch.device("cpu"), lambda _: None, None, rounds=3, clock=clock)
+            bench = BenchmarkSetup(torch.device("cpu"), lambda _: None, None, rounds=3, clock=clock)
         return Session(measure, FACTS, MACHINE, bench, notes, contests, {})
 
     return make

@@ -9,7 +9,7 @@ import pytest
 
 from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.examine import examine
-from worker.hardware.doctor.gather import Places, ask_torch, gather, read_torch
+from worker.hardware.doctor.gather import SystemPaths, ask_torch, gather, read_torch
 from worker.hardware.doctor.kernel_caches import check_database, look_at_caches
 from worker.hardware.doctor.machine import find_file_system
 
@@ -63,7 +63,7 @@ def root(tmp_path):
 
 
 def look(root, **places):
-    return gather(Places(root=root, **places), environment={}, torch=ROCM)
+    return gather(SystemPaths(root=root, **places), environment={}, torch=ROCM)
 
 
 def verdicts(evidence):
@@ -133,7 +133,7 @@ def test_an_empty_root_is_a_machine_without_a_gpu(tmp_path):
 
 
 def test_this_machine_is_looked_at_without_an_error():
-    found = gather(Places(), environment=os.environ, torch=None)
+    found = gather(SystemPaths(), environment=os.environ, torch=None)
     assert examine(found).checks
     assert "pytest" in found.packages
 

@@ -7,21 +7,21 @@ import time
 
 import pytest
 
-from worker.script.metrics.lines import SaidLines, Told, line_reader
+from worker.script.metrics.lines import MetricLines, ScriptMetrics, line_reader
 from worker.script.metrics.output import MAX_LINE_BYTES, NOTE, OutputPump
 from worker.script.metrics.tensorboard import EventFiles
 from worker.script.metrics.wire import read_fields
 
 
 @pytest.fixture
-def told(report, clock):
-    return Told(report, clock=clock)
+def told(event_log, clock):
+    return ScriptMetrics(event_log, clock=clock)
 
 
-def test_metrics_become_series_and_the_latest_are_in_the_progress(told, report, events):
+def test_metrics_become_series_and_the_latest_are_in_the_progress(told, event_log, events):
     told.say({"loss": 0.5}, places={"step": 1, "steps": 4})
     told.say({"loss": 0.25, "accuracy": 1}, places={"step": 2})
-    report.flush_points()
+    event_log.flush_points()
     (data,) = events("metrics")
     assert data["points"] == {"loss": [[1, 0.5], [2, 0.25]], "accuracy": [[2, 1.0]]}
     progress = told.progress()
@@ -62,17 +62,17 @@ def test_the_number_of_series_is_bounded(told):
     assert told.num_dropped == 100
 
 
-def test_a_repeated_step_adds_no_second_point(told, report, events):
+def test_a_repeated_step_adds_no_second_point(told, event_log, events):
     told.say({"loss": 1}, places={"step": 5})
     told.say({"loss": 2}, places={"step": 5})
     told.say({"loss": 3}, places={"step": 3})
-    report.flush_points()
+    event_log.flush_points()
     assert events("metrics")[0]["points"] == {"loss": [[5, 1.0]]}
 
 
 def test_new_lines_are_read_and_an_incomplete_line_waits(told, tmp_path):
     path = tmp_path / "events.jsonl"
-    said = SaidLines(path, told)
+    said = MetricLines(path, told)
     said.read()
     path.write_text('{"step": 1, "metrics": {"loss": 1}}\n{"step": 2, "metr')
     said.read()
@@ -211,23 +211,23 @@ def test_lines_written_by_redkiln_log_are_read(told, tmp_path, monkeypatch):
     path = tmp_path / "events.jsonl"
     monkeypatch.setenv("REDKILN_EVENTS", str(path))
     log(step=2, steps=4, loss=float("nan"), accuracy=1)
-    SaidLines(path, told).read()
+    MetricLines(path, told).read()
     assert (told.step, told.metrics, told.num_dropped) == (2, {"accuracy": 1.0}, 1)
     json.dumps(told.progress().model_dump())
 
 
 def test_a_pipe_in_place_of_a_log_does_not_block(told, tmp_path):
     os.mkfifo(tmp_path / "events.jsonl")
-    SaidLines(tmp_path / "events.jsonl", told).read()
+    MetricLines(tmp_path / "events.jsonl", told).read()
     os.mkfifo(tmp_path / "x.tfevents.1")
     assert list(EventFiles(tmp_path).read()) == []
 
 
-def test_late_values_keep_their_steps(told, report, events):
+def test_late_values_keep_their_steps(told, event_log, events):
     told.say({}, places={"step": 100})
     for step in (10, 20):
         told.say({"loss": 1 / step}, places={"step": 100}, of_step=step)
-    report.flush_points()
+    event_log.flush_points()
     (data,) = events("metrics")
     assert data["points"] == {"loss": [[10, 0.1], [20, 0.05]]}
     assert told.progress().step == 100

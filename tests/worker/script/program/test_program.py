@@ -10,7 +10,7 @@ from worker.hardware.masks import MASKS
 from worker.jobdir import LocalDataset
 from worker.script.program import paths as places_module
 from worker.script.program.packages import Environment
-from worker.script.program.paths import MAX_PATH_BYTES, Places
+from worker.script.program.paths import MAX_PATH_BYTES, ScriptPaths
 from worker.script.program.program import build_program, open_data
 from worker.trainer.images.sources import builtins
 
@@ -51,7 +51,7 @@ def test_folders_of_the_workers_user_are_not_passed_on(build):
 def test_sockets_fit_into_the_temporary_folder(build, tmp_path, monkeypatch):
     # What pytest makes of `tmp_path` is too long for a socket already.
     monkeypatch.setattr(places_module.tempfile, "gettempdir", lambda: "/tmp")
-    places = Places(tmp_path / ("deep" * 15) / "script")
+    places = ScriptPaths(tmp_path / ("deep" * 15) / "script")
     places.prepare()
     folder = build(where=places)["TMPDIR"]
     assert len(folder) <= MAX_PATH_BYTES

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from tests.worker.script.onnx_files import write_model
 from worker.script.results.onnx_check import check_file
-from worker.script.results.verdict import Verdict, read_verdicts
+from worker.script.results.verdict import ModelCheck, read_verdicts
 
 ONES = np.ones((2, 3), dtype=np.float32)
 
@@ -267,7 +267,7 @@ def test_an_invalid_file_does_not_load(tmp_path):
 
 
 def test_a_checker_that_crashes_blames_the_current_file():
-    output = Verdict(verified=None, words="runs").model_dump_json() + "\n"
+    output = ModelCheck(verified=None, words="runs").model_dump_json() + "\n"
     verdicts = read_verdicts(output, ["a.onnx", "b.onnx", "c.onnx"])
     assert list(verdicts) == ["a.onnx", "b.onnx"]
     assert verdicts["b.onnx"].verified is False

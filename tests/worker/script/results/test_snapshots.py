@@ -17,8 +17,8 @@ class Eager(Snapshots):
 
 
 @pytest.fixture
-def snapshots(places, job_dir, report, clock):
-    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+def snapshots(places, job_dir, event_log, clock):
+    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots.begin(after=None)
     return snapshots
 
@@ -99,9 +99,9 @@ def test_snapshots_are_taken_after_a_pause_and_at_the_end(snapshots, places, clo
     assert [step for step, _ in announced(events)] == [1, 9]
 
 
-def test_restored_content_is_not_saved_again(places, job_dir, report, events):
+def test_restored_content_is_not_saved_again(places, job_dir, event_log, events):
     (places.checkpoints_dir / "a").write_bytes(b"x")
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report)
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log)
     snapshots.begin(after="step-000000000040.tar")
     snapshots.look([], step=0, is_over=True)
     assert announced(events) == []
@@ -155,8 +155,8 @@ def test_a_file_removed_during_packing_prevents_the_snapshot(snapshots, places, 
     assert [step for step, _ in announced(events)] == [1]
 
 
-def test_an_open_log_does_not_prevent_snapshots(places, job_dir, report, clock, events):
-    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+def test_an_open_log_does_not_prevent_snapshots(places, job_dir, event_log, clock, events):
+    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots._files._clock = clock
     snapshots.begin(after=None)
     with (places.checkpoints_dir / "events.log").open("wb") as log:
@@ -171,9 +171,9 @@ def test_an_open_log_does_not_prevent_snapshots(places, job_dir, report, clock, 
 
 
 def test_a_checkpoint_of_many_files_is_saved_when_the_folder_is_quiet(
-    places, job_dir, report, clock, events
+    places, job_dir, event_log, clock, events
 ):
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots.begin(after=None)
     (places.checkpoints_dir / "model").write_bytes(b"w")
     snapshots.look([], step=1)
@@ -184,8 +184,8 @@ def test_a_checkpoint_of_many_files_is_saved_when_the_folder_is_quiet(
     assert len(announced(events)) == 1
 
 
-def test_a_folder_that_always_changes_is_still_saved(places, job_dir, report, clock, events):
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, report, clock=clock)
+def test_a_folder_that_always_changes_is_still_saved(places, job_dir, event_log, clock, events):
+    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots.begin(after=None)
     for number in range(6):
         (places.checkpoints_dir / "state").write_bytes(b"x" * (number + 1))

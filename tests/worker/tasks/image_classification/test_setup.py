@@ -8,7 +8,7 @@ import torch
 from redkiln.spec.job_spec import Training
 from worker.jobdir import LocalDataset
 from worker.process.failed import TrainingFailed
-from worker.tasks.image_classification import setup
+from worker.tasks import image_classification
 from worker.tasks.image_classification.setup import may_step_with_one
 from worker.trainer import devices, precision
 from worker.trainer.autotune import cpu_bf16
@@ -16,15 +16,15 @@ from worker.trainer.autotune.batch_size import Speeds
 
 
 def test_speeds_do_not_depend_on_the_number_of_classes(make_job, start, monkeypatch):
-    settle, keys = setup.settle_batch_size, []
+    settle, keys = image_classification.setup.tune_batch_size, []
 
     def note(*args, key, **options):
         keys.append(dict(key))
         settle(*args, key=key, **options)
 
-    monkeypatch.setattr(setup, "settle_batch_size", note)
-    _, work = start(make_job())
-    assert work.model.head.out_features == 3
+    monkeypatch.setattr(image_classification.setup, "tune_batch_size", note)
+    _, setup = start(make_job())
+    assert setup.model.head.out_features == 3
     assert 3 not in keys[0].values()
     assert keys[0]["name"] == "mnist-cnn"
     assert keys[0]["options"]["image_size"] == 12
@@ -47,8 +47,8 @@ def tried(monkeypatch):
 
 
 def test_a_cpu_with_bf16_is_tried_with_the_jobs_own_model(make_job, start, tried):
-    _, work = start(make_job(training={"epochs": 100, "precision": "auto", "batch_size": 8}))
-    assert work.spec.training.precision == "bf16"
+    _, setup = start(make_job(training={"epochs": 100, "precision": "auto", "batch_size": 8}))
+    assert setup.spec.training.precision == "bf16"
     assert set(tried) == {("bf16", 8), ("fp32", 8)}
 
 
@@ -62,8 +62,8 @@ def test_a_cpu_with_bf16_is_tried_with_the_jobs_own_model(make_job, start, tried
     ],
 )
 def test_it_is_not_tried_where_there_is_nothing_to_win(make_job, start, tried, training, taken):
-    _, work = start(make_job(training={"batch_size": 8, **training}))
-    assert work.spec.training.precision == taken
+    _, setup = start(make_job(training={"batch_size": 8, **training}))
+    assert setup.spec.training.precision == taken
     assert not tried
 
 
@@ -124,8 +124,8 @@ def many(tmp_path, files, make_index):
 def test_many_ranks_share_a_batch_that_auto_chose(make_job, start, many):
     training = {"batch_size": "auto", "validation_fraction": 0}
     job = {"model": {"name": "cifar-fast"}, "dataset": many, "training": training}
-    _, work = start(make_job(order={"num_ranks": 8}, **job))
-    assert work.spec.training.batch_size == 16
+    _, setup = start(make_job(order={"num_ranks": 8}, **job))
+    assert setup.spec.training.batch_size == 16
 
 
 def test_many_ranks_on_a_cpu_are_refused_one_sample_each(make_job, start):

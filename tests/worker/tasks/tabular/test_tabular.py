@@ -39,12 +39,12 @@ def test_a_table_is_learnt_and_every_metric_of_the_task_is_told(
     job_dir = make_table_job(
         task=task, model={"name": model}, training={"epochs": 20, "optimizer": optimizer}
     )
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
-    assert set(loop.best_metrics) == set(work.spec.training.metrics)
+    assert set(loop.best_metrics) == set(setup.spec.training.metrics)
     for name, least in better.items():
         assert loop.best_metrics[name] >= least
-    assert work.counts == {"train": 180, "validation": 20, "test": 40}
+    assert setup.counts == {"train": 180, "validation": 20, "test": 40}
 
 
 def test_errors_are_told_in_the_targets_unit(make_table_job, start):
@@ -90,10 +90,10 @@ def test_memory_that_runs_out_at_any_step_leaves_the_curve(
     loop, _ = start(whole)
     loop.run()
     small = make_table_job("small", **settings)
-    other, work = start(small)
-    run_out_of_memory(work.model, limit=5, from_call=from_call)
+    other, setup = start(small)
+    run_out_of_memory(setup.model, limit=5, from_call=from_call)
     other.run()
-    assert work.spec.training.accumulation == 4
+    assert setup.spec.training.accumulation == 4
     assert losses(small) == pytest.approx(losses(whole), rel=1e-4, abs=1e-6)
     assert other.best_metrics == pytest.approx(loop.best_metrics, rel=1e-3)
 
@@ -109,11 +109,11 @@ def test_memory_that_runs_out_once_at_any_step_leaves_the_curve(
     # Within the first epoch, at its end, and in the one behind it; in either half of the batch.
     for step in (*range(1, 9), 11, 12):
         job_dir = make_table_job(f"small{step}", **halves)
-        loop, work = start(job_dir)
+        loop, setup = start(job_dir)
         call = 2 * (step - 1) + half
-        run_out_of_memory(work.model, limit=4, from_call=call, until_call=call)
+        run_out_of_memory(setup.model, limit=4, from_call=call, until_call=call)
         loop.run()
-        assert work.spec.training.accumulation == 4
+        assert setup.spec.training.accumulation == 4
         assert warnings_of(events, job_dir)["out_of_memory"].startswith(f"step {step}:")
         found = losses(job_dir)
         assert all(found[n] == undisturbed[n] for n in range(1, step))
@@ -135,13 +135,13 @@ def test_targets_of_the_test_split_move_neither_weights_nor_the_best_checkpoint(
     for name, of in (("plain", path), ("scrambled", tmp_path / "other.parquet")):
         order = {"cache_dir": str(tmp_path / name / "cache")}
         job_dir = make_table_job(name, path=of, order=order, training={"keep_checkpoints": 3})
-        loop, work = start(job_dir)
+        loop, setup = start(job_dir)
         loop.run()
         store = CheckpointStore(job_dir.checkpoints_dir)
         best = store.find_best()
         found.append((loop.history.series["val/loss"], best.step, best.metrics))
         found.append(store.load(best.name).weights)
-        found.append(work.model.state_dict())
+        found.append(setup.model.state_dict())
     plain, scrambled = found[:3], found[3:]
     assert plain[0] == scrambled[0]
     for left, right in zip(plain[1:], scrambled[1:], strict=True):
@@ -151,11 +151,11 @@ def test_targets_of_the_test_split_move_neither_weights_nor_the_best_checkpoint(
 
 def test_auto_leaves_nothing_open(make_table_job, start):
     training = {"batch_size": "auto", "precision": "auto"}
-    _, work = start(make_table_job(training=training))
-    assert "auto" not in json.dumps(work.spec.model_dump(mode="json")["model"])
-    assert work.spec.training.batch_size == 8
-    assert work.spec.training.precision == "fp32"
-    assert work.spec.training.schedule.warmup_fraction == 0.0
+    _, setup = start(make_table_job(training=training))
+    assert "auto" not in json.dumps(setup.spec.model_dump(mode="json")["model"])
+    assert setup.spec.training.batch_size == 8
+    assert setup.spec.training.precision == "fp32"
+    assert setup.spec.training.schedule.warmup_fraction == 0.0
 
 
 def test_a_table_has_more_epochs_than_images_unless_it_is_told(make_table_job, start):
@@ -163,29 +163,29 @@ def test_a_table_has_more_epochs_than_images_unless_it_is_told(make_table_job, s
     order = job_dir.load_order()
     del order.spec["training"]["epochs"]
     job_dir.order_path.write_text(order.model_dump_json())
-    _, work = start(job_dir)
-    assert work.plan.epochs == work.spec.training.default_epochs > 10
+    _, setup = start(job_dir)
+    assert setup.plan.epochs == setup.spec.training.default_epochs > 10
 
 
 def test_a_batch_larger_than_the_table_is_reduced_and_said(make_table_job, start, events):
     job_dir = make_table_job(training={"batch_size": 5000})
-    _, work = start(job_dir)
-    assert work.spec.training.batch_size == 180
+    _, setup = start(job_dir)
+    assert setup.spec.training.batch_size == 180
     assert "not 5000" in warnings_of(events, job_dir)["batch_size_reduced"]
 
 
 def test_early_stopping_takes_any_metric_of_the_task(make_table_job, start):
     stopping = {"metric": "val/r2", "patience": 1, "min_delta": 10.0}
     training = {"epochs": 9, "early_stopping": stopping}
-    loop, work = start(make_table_job(task="tabular-regression", training=training))
+    loop, setup = start(make_table_job(task="tabular-regression", training=training))
     loop.run()
-    assert loop.step == 2 * work.plan.steps_per_epoch
+    assert loop.step == 2 * setup.plan.steps_per_epoch
 
 
 def test_without_validation_the_newest_weights_count(make_table_job, start):
-    loop, work = start(make_table_job(training={"validation_fraction": 0.0}))
-    assert work.evaluate is None
-    assert work.counts["train"] == 200
+    loop, setup = start(make_table_job(training={"validation_fraction": 0.0}))
+    assert setup.evaluate is None
+    assert setup.counts["train"] == 200
     loop.run()
     assert loop.best_metrics == {}
 
@@ -284,8 +284,8 @@ def test_on_a_cpu_compiling_is_not_even_tried_unless_it_is_asked_for(
 ):
     found = []
     monkeypatch.setattr(
-        "worker.trainer.run.settle_compile",
-        lambda work, **_: found.append(work.spec.training.compile),
+        "worker.trainer.run.tune_compile",
+        lambda setup, **_: found.append(setup.spec.training.compile),
     )
     start(make_table_job(training={"compile": asked}))
     assert found == [tried]

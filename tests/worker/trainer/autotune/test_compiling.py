@@ -15,7 +15,7 @@ from worker.trainer.autotune.compiling import (
     can_pay,
     find_obstacle,
     is_worth_it,
-    settle_compile,
+    tune_compile,
 )
 from worker.trainer.autotune.remembered import Remembered
 
@@ -66,29 +66,29 @@ def test_missing_compilers_are_named(monkeypatch):
 
 
 @pytest.fixture
-def settle(tmp_path, make_job, make_report, start):
+def settle(tmp_path, make_job, make_event_log, start):
     """Settles the compiling of a job, with a compiler that a test gives."""
-    report = make_report("compile.jsonl")
+    event_log = make_event_log("compile.jsonl")
 
-    def call(compiler, *, asked="auto", num_steps=None, prepare=lambda work: None, **options):
-        _, work = start(make_job(training={"compile": "off"}))
-        work.spec.training.compile = asked
+    def call(compiler, *, asked="auto", num_steps=None, prepare=lambda setup: None, **options):
+        _, setup = start(make_job(training={"compile": "off"}))
+        setup.spec.training.compile = asked
         if num_steps is not None:
-            work = replace(work, plan=replace(work.plan, steps=num_steps))
-        prepare(work)
-        forward = settle_compile(
-            work,
+            setup = replace(setup, plan=replace(setup.plan, steps=num_steps))
+        prepare(setup)
+        forward = tune_compile(
+            setup,
             device=CPU,
             remembered=Remembered(tmp_path / "measured", {}),
-            report=report,
+            event_log=event_log,
             compiler=compiler,
             **options,
         )
-        return forward, work
+        return forward, setup
 
     call.text = lambda: (tmp_path / "compile.jsonl").read_text()
     call.folder = tmp_path / "measured"
-    call.report = report
+    call.event_log = event_log
     return call
 
 
@@ -110,14 +110,14 @@ class Compiler:
         return compiled
 
 
-def weights(work):
-    return {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+def weights(setup):
+    return {name: tensor.clone() for name, tensor in setup.model.state_dict().items()}
 
 
 def test_a_short_training_is_not_compiled(settle):
     compiler = Compiler()
-    forward, work = settle(compiler)
-    assert (forward, compiler.calls, work.spec.training.compile) == (None, 0, "off")
+    forward, setup = settle(compiler)
+    assert (forward, compiler.calls, setup.spec.training.compile) == (None, 0, "off")
 
 
 @pytest.fixture
@@ -158,26 +158,26 @@ def test_the_first_step_of_a_process_is_never_taken_for_all_others(settle, monke
 
 
 def test_a_batch_that_the_memory_cannot_hold_at_once_is_left_to_training(settle, long):
-    def shrink(work):
+    def shrink(setup):
         def forward(images):
             raise torch.OutOfMemoryError(f"HIP out of memory with {len(images)} samples")
 
-        work.model.forward = forward
+        setup.model.forward = forward
 
     compiler = Compiler()
-    forward, work = settle(compiler, prepare=shrink)
-    assert (forward, compiler.calls, work.spec.training.compile) == (None, 0, "off")
+    forward, setup = settle(compiler, prepare=shrink)
+    assert (forward, compiler.calls, setup.spec.training.compile) == (None, 0, "off")
     assert not list(settle.folder.glob("**/*.json"))
 
 
 @pytest.mark.parametrize("asked", ["auto", "default"])
 def test_activations_that_are_computed_twice_are_not_compiled(settle, long, asked):
-    def recompute(work):
-        work.spec.training.gradient_checkpointing = "on"
+    def recompute(setup):
+        setup.spec.training.gradient_checkpointing = "on"
 
     compiler = Compiler()
-    forward, work = settle(compiler, asked=asked, prepare=recompute)
-    assert (forward, compiler.calls, work.spec.training.compile) == (None, 0, "off")
+    forward, setup = settle(compiler, asked=asked, prepare=recompute)
+    assert (forward, compiler.calls, setup.spec.training.compile) == (None, 0, "off")
     assert ("gradient_checkpointing is on" in settle.text()) is (asked == "default")
 
 
@@ -185,30 +185,30 @@ def test_what_wins_is_kept_and_remembered_and_leaves_no_trace(settle, long, monk
     monkeypatch.setattr(compiling, "MIN_GAIN", -100.0)
     compiler = Compiler()
     _, before = settle(None, asked="off")
-    forward, work = settle(compiler)
+    forward, setup = settle(compiler)
     assert forward is not None
-    assert work.spec.training.compile == "default"
+    assert setup.spec.training.compile == "default"
     assert "the model is compiled: " in settle.text()
     kept = weights(before)
-    assert all(torch.equal(kept[name], tensor) for name, tensor in weights(work).items())
-    assert all(p.grad is None for p in work.model.parameters())
-    tried, seconds = compiler.calls, settle.report.seconds[Phase.WARMING]
+    assert all(torch.equal(kept[name], tensor) for name, tensor in weights(setup).items())
+    assert all(p.grad is None for p in setup.model.parameters())
+    tried, seconds = compiler.calls, settle.event_log.seconds[Phase.WARMING]
     # A run that goes on has `default` in its spec.
     for number, asked in enumerate(("auto", "default"), start=1):
-        forward, work = settle(compiler, asked=asked)
+        forward, setup = settle(compiler, asked=asked)
         assert forward is not None
         # Compiled once before the first step, and not measured again.
         assert compiler.calls == tried + number
-        assert all(torch.equal(kept[name], tensor) for name, tensor in weights(work).items())
-        assert settle.report.seconds[Phase.WARMING] > seconds
-        seconds = settle.report.seconds[Phase.WARMING]
+        assert all(torch.equal(kept[name], tensor) for name, tensor in weights(setup).items())
+        assert settle.event_log.seconds[Phase.WARMING] > seconds
+        seconds = settle.event_log.seconds[Phase.WARMING]
 
 
 def test_a_known_choice_that_cannot_be_compiled_any_more_is_no_failure(settle, long, monkeypatch):
     monkeypatch.setattr(compiling, "MIN_GAIN", -100.0)
     assert settle(Compiler())[0] is not None
-    forward, work = settle(Compiler(error=RuntimeError("no room")))
-    assert (forward, work.spec.training.compile) == (None, "off")
+    forward, setup = settle(Compiler(error=RuntimeError("no room")))
+    assert (forward, setup.spec.training.compile) == (None, "off")
     assert "training goes on without: RuntimeError: no room" in settle.text()
 
 
@@ -224,16 +224,16 @@ def test_what_is_no_faster_is_dropped_and_not_tried_again(settle, long, monkeypa
 
 @pytest.mark.parametrize("asked", ["auto", "default"])
 def test_other_numbers_are_never_kept(settle, long, asked):
-    forward, work = settle(Compiler(factor=1.5), asked=asked)
+    forward, setup = settle(Compiler(factor=1.5), asked=asked)
     assert forward is None
-    assert work.spec.training.compile == "off"
+    assert setup.spec.training.compile == "off"
 
 
 @pytest.mark.parametrize("asked", ["auto", "default"])
 def test_a_compiler_that_fails_leaves_the_model_as_it_is_with_a_warning(settle, long, asked):
-    forward, work = settle(Compiler(error=RuntimeError("no kernel\nfor this")), asked=asked)
+    forward, setup = settle(Compiler(error=RuntimeError("no kernel\nfor this")), asked=asked)
     assert forward is None
-    assert work.spec.training.compile == "off"
+    assert setup.spec.training.compile == "off"
     assert "training goes on without: RuntimeError: no kernel" in settle.text()
 
 
@@ -268,15 +268,15 @@ def test_dropout_draws_the_same_for_both_ways_from_the_devices_generator_too(
         if devices:
             drawn["cuda"] = before["cuda"]
 
-    def time_one(_work, _forward, *, device):
+    def time_one(_setup, _forward, *, device):
         drawn["cpu"] += 1
         drawn[device.type] += 10
         return 1.0, (float(drawn["cpu"]), float(drawn["cuda"]))
 
     monkeypatch.setattr(torch.random, "fork_rng", fork)
     monkeypatch.setattr(compiling, "time_step", time_one)
-    _, work = start(make_job())
-    trial = compiling._try(work, work.model, device=torch.device("cuda", 0))
+    _, setup = start(make_job())
+    trial = compiling._try(setup, setup.model, device=torch.device("cuda", 0))
     assert trial.difference == 0
     assert drawn == {"cpu": 0, "cuda": 0}
 
@@ -292,19 +292,19 @@ def test_dropout_draws_the_same_for_both_ways_from_the_devices_generator_too(
     ],
 )
 def test_a_step_that_is_made_otherwise_is_measured_for_itself(make_job, start, changes):
-    _, work = start(make_job())
-    before = step_trials.key_of(work)
-    assert before == step_trials.key_of(work)
+    _, setup = start(make_job())
+    before = step_trials.key_of(setup)
+    assert before == step_trials.key_of(setup)
     for name, value in changes.items():
-        assert getattr(work.spec.training, name) != value
-        setattr(work.spec.training, name, value)
-    assert step_trials.key_of(work) != before
+        assert getattr(setup.spec.training, name) != value
+        setattr(setup.spec.training, name, value)
+    assert step_trials.key_of(setup) != before
 
 
 def test_the_step_that_is_measured_has_a_phase_and_words_of_its_own(settle):
-    assert Phase.WARMING not in settle.report.seconds
+    assert Phase.WARMING not in settle.event_log.seconds
     assert settle(Compiler(), num_steps=300)[0] is None
-    assert settle.report.seconds[Phase.WARMING] > 0
+    assert settle.event_log.seconds[Phase.WARMING] > 0
     assert "whether compiling the model can pay" in settle.text()
 
 
@@ -314,11 +314,11 @@ def test_a_compiled_run_is_the_plain_one_with_the_same_names(make_job, start, lo
     curves = []
     for name, compiled in (("plain", "off"), ("compiled", "default")):
         job_dir = make_job(name, model={"name": "amdnet"}, training={"compile": compiled})
-        loop, work = start(job_dir)
-        assert work.spec.training.compile == compiled
+        loop, setup = start(job_dir)
+        assert setup.spec.training.compile == compiled
         loop.run()
         curves.append(losses(job_dir))
-        assert set(work.model.state_dict()) == {
+        assert set(setup.model.state_dict()) == {
             f"{part}.{kind}" for part in ("conv1", "conv2", "head") for kind in ("weight", "bias")
         }
     assert curves[0] == pytest.approx(curves[1], rel=1e-3)
@@ -336,8 +336,8 @@ def test_a_table_job_that_drops_values_is_compiled_where_it_asks_for_it(
             model={"options": {"dropout": 0.3}},
             training={"compile": compiled, "epochs": 1, "precision": "fp32"},
         )
-        loop, work = start(job_dir)
-        assert work.spec.training.compile == compiled
+        loop, setup = start(job_dir)
+        assert setup.spec.training.compile == compiled
         loop.run()
         curves.append(losses(job_dir))
     assert curves[0] == pytest.approx(curves[1], rel=1e-3)

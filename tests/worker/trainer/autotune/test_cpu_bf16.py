@@ -6,13 +6,13 @@ from torch.nn import functional
 from redkiln.spec.job_spec import Training
 from worker.trainer.autotune import cpu_bf16
 from worker.trainer.autotune.batch_size import Speeds
-from worker.trainer.autotune.cpu_bf16 import settle_cpu_bf16
+from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
 
 
 @pytest.fixture
-def settle(tmp_path, make_report, monkeypatch):
+def settle(tmp_path, make_event_log, monkeypatch):
     """What a training that is open becomes; what was tried, and with how many samples."""
     measured = []
 
@@ -28,12 +28,12 @@ def settle(tmp_path, make_report, monkeypatch):
         monkeypatch.setattr(cpu_bf16, "measure_speeds", measure)
         settled = Training.model_validate({"precision": "bf16", "batch_size": 8, **training})
         network = nn.Linear(2, 2)
-        settle_cpu_bf16(
+        tune_cpu_bf16(
             Probe(network, functional.cross_entropy, None, settled, torch.device("cpu")),
             num_train=num_train,
             key={"model": "tiny"},
             remembered=Remembered(tmp_path, {}),
-            report=make_report(),
+            event_log=make_event_log(),
         )
         return settled.precision, measured
 

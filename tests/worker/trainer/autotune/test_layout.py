@@ -13,7 +13,7 @@ from worker.trainer.autotune.layout import (
     asked_layout,
     choose_layout,
     describe_layouts,
-    settle_layout,
+    tune_layout,
 )
 from worker.trainer.autotune.remembered import Remembered
 
@@ -42,42 +42,42 @@ def test_what_was_measured_is_told():
     )
 
 
-def is_channels_last(work):
-    images, _ = work.batches.get(0, 0)
-    laid = [p for p in work.model.parameters() if p.dim() == 4] + [images]
+def is_channels_last(setup):
+    images, _ = setup.batches.get(0, 0)
+    laid = [p for p in setup.model.parameters() if p.dim() == 4] + [images]
     found = {tensor.is_contiguous(memory_format=torch.channels_last) for tensor in laid}
     assert len(found) == 1, "the model and its images lie alike"
     return found.pop()
 
 
 @pytest.fixture
-def settle(tmp_path, make_job, make_report, start, monkeypatch):
+def settle(tmp_path, make_job, make_event_log, start, monkeypatch):
     """Settles the layout of a job whose steps take what a test says, by layout."""
-    report = make_report("layout.jsonl")
+    event_log = make_event_log("layout.jsonl")
     monkeypatch.setattr(layout, "KERNEL_SECONDS", {"cpu": 0.0})
     made = []
 
     def call(*, seconds=None, num_steps=LONG, asked=None, difference=0.0, **options):
-        _, work = start(make_job(model={"name": "amdnet"}))
-        work = replace(work, plan=replace(work.plan, steps=num_steps))
+        _, setup = start(make_job(model={"name": "amdnet"}))
+        setup = replace(setup, plan=replace(setup.plan, steps=num_steps))
 
-        def time_step(work, _forward, *, device):
-            name = "channels_last" if is_channels_last(work) else "contiguous"
+        def time_step(setup, _forward, *, device):
+            name = "channels_last" if is_channels_last(setup) else "contiguous"
             made.append(name)
             return seconds[name], (1.0, 1.0 + (difference if name == "contiguous" else 0.0))
 
         if seconds is not None:
             monkeypatch.setattr(layout, "time_step", time_step)
             monkeypatch.setattr(step_trials, "time_step", time_step)
-        settle_layout(
-            work,
+        tune_layout(
+            setup,
             asked=asked,
             device=CPU,
             remembered=Remembered(tmp_path / "measured", {}),
-            report=report,
+            event_log=event_log,
             **options,
         )
-        return work
+        return setup
 
     call.made = made
     call.text = lambda: (tmp_path / "layout.jsonl").read_text()
@@ -88,66 +88,66 @@ FASTER = {"contiguous": 0.01, "channels_last": 0.02}
 
 
 def test_a_short_training_follows_the_rule_and_measures_nothing(settle):
-    work = settle(seconds=FASTER, num_steps=LONG - 1)
-    assert work.spec.training.memory_format == "channels_last"
-    assert is_channels_last(work)
+    setup = settle(seconds=FASTER, num_steps=LONG - 1)
+    assert setup.spec.training.memory_format == "channels_last"
+    assert is_channels_last(setup)
     settle(seconds=FASTER, num_steps=10 * LONG, steps_made=9 * LONG + 1)
     assert settle.made == []
 
 
 def test_finding_kernels_for_another_layout_has_to_be_worth_it(settle, monkeypatch):
     monkeypatch.setattr(layout, "KERNEL_SECONDS", {"cpu": 1.0})
-    work = settle(seconds=FASTER, num_steps=800)
+    setup = settle(seconds=FASTER, num_steps=800)
     # Two steps, which told that 800 of them take 16 s.
     assert settle.made == ["channels_last"] * 2
-    assert work.spec.training.memory_format == "channels_last"
-    work = settle(seconds=FASTER, num_steps=4_000)
-    assert work.spec.training.memory_format == "contiguous"
+    assert setup.spec.training.memory_format == "channels_last"
+    setup = settle(seconds=FASTER, num_steps=4_000)
+    assert setup.spec.training.memory_format == "contiguous"
 
 
 def test_what_is_faster_is_kept_and_remembered(settle):
     for _ in range(2):
-        work = settle(seconds=FASTER)
-        assert work.spec.training.memory_format == "contiguous"
-        assert not is_channels_last(work)
+        setup = settle(seconds=FASTER)
+        assert setup.spec.training.memory_format == "contiguous"
+        assert not is_channels_last(setup)
         tried = len(settle.made)
     assert len(settle.made) == tried == TRIAL_STEPS
     assert "images lie in memory as contiguous: a step takes 10.0 ms" in settle.text()
 
 
 def test_other_numbers_are_never_kept(settle):
-    work = settle(seconds=FASTER, difference=0.5)
-    assert work.spec.training.memory_format == "channels_last"
-    assert is_channels_last(work)
+    setup = settle(seconds=FASTER, difference=0.5)
+    assert setup.spec.training.memory_format == "channels_last"
+    assert is_channels_last(setup)
 
 
 def test_what_the_spec_says_is_followed(settle):
-    work = settle(seconds=FASTER, asked="channels_last")
+    setup = settle(seconds=FASTER, asked="channels_last")
     assert settle.made == []
-    assert is_channels_last(work)
+    assert is_channels_last(setup)
 
 
 def test_memory_that_does_not_hold_the_other_layout_leaves_the_rule(settle, monkeypatch):
-    def run_out(work, _forward, *, device):
-        if is_channels_last(work):
+    def run_out(setup, _forward, *, device):
+        if is_channels_last(setup):
             return 1.0, (1.0, 1.0)
         raise torch.OutOfMemoryError("HIP out of memory")
 
     monkeypatch.setattr(layout, "time_step", run_out)
     monkeypatch.setattr(step_trials, "time_step", run_out)
-    work = settle()
-    assert work.spec.training.memory_format == "channels_last"
-    assert is_channels_last(work)
+    setup = settle()
+    assert setup.spec.training.memory_format == "channels_last"
+    assert is_channels_last(setup)
 
 
 def test_real_steps_in_both_layouts_agree_and_leave_no_trace(settle, start, make_job):
     _, before = start(make_job(model={"name": "amdnet"}))
-    work = settle()
+    setup = settle()
     assert "a step takes" in settle.text()
     kept = before.model.state_dict()
-    for name, tensor in work.model.state_dict().items():
+    for name, tensor in setup.model.state_dict().items():
         assert torch.equal(tensor, kept[name]), name
-    assert all(parameter.grad is None for parameter in work.model.parameters())
+    assert all(parameter.grad is None for parameter in setup.model.parameters())
 
 
 @pytest.mark.parametrize("memory_format", FORMATS)
@@ -156,9 +156,9 @@ def test_a_job_trains_in_the_layout_that_it_asks_for_and_so_does_its_resumption(
 ):
     training = {"memory_format": memory_format}
     straight = make_job("straight", model={"name": "amdnet"}, training=training)
-    loop, work = start(straight)
-    assert asked_layout(work.spec) == memory_format
-    assert is_channels_last(work) is (memory_format == "channels_last")
+    loop, setup = start(straight)
+    assert asked_layout(setup.spec) == memory_format
+    assert is_channels_last(setup) is (memory_format == "channels_last")
     loop.run()
     cut = make_job("cut", model={"name": "amdnet"}, training=training)
     first, _ = start(cut)
@@ -166,13 +166,13 @@ def test_a_job_trains_in_the_layout_that_it_asks_for_and_so_does_its_resumption(
     first._save(is_best=False, metrics={})
     newest = CheckpointStore(cut.checkpoints_dir).manifests()[-1]
     # The spec in the checkpoint has the layout, whatever the order says by now.
-    resumed, work = start(make_job("cut", model={"name": "amdnet"}, order={"resume": newest.name}))
-    assert work.spec.training.memory_format == memory_format
+    resumed, setup = start(make_job("cut", model={"name": "amdnet"}, order={"resume": newest.name}))
+    assert setup.spec.training.memory_format == memory_format
     resumed.run()
     assert losses(cut) == losses(straight)
 
 
 def test_other_tasks_have_no_layout(make_table_job, start):
-    _, work = start(make_table_job())
-    assert asked_layout(work.spec) is None
-    assert work.lay_out is None
+    _, setup = start(make_table_job())
+    assert asked_layout(setup.spec) is None
+    assert setup.lay_out is None

@@ -17,7 +17,7 @@ from worker.trainer.autotune.probing import (
     measure_speeds,
 )
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import covers, settle_batch_size
+from worker.trainer.autotune.sizing import covers, tune_batch_size
 
 CPU = torch.device("cpu")
 
@@ -34,14 +34,14 @@ def make_batch(num):
 
 
 @pytest.fixture
-def settle(tmp_path, make_report):
+def settle(tmp_path, make_event_log):
     """Settles a training on a small network; `rates` stand for what would be measured."""
-    report = make_report()
+    event_log = make_event_log()
     models = []
 
     def call(training, *, num_train=10_000, **changes):
         models.append(network())
-        settle_batch_size(
+        tune_batch_size(
             training,
             model=models[-1],
             loss=nn.functional.cross_entropy,
@@ -50,7 +50,7 @@ def settle(tmp_path, make_report):
             key={"name": "network"},
             device=CPU,
             remembered=Remembered(tmp_path / "cache", {"device": "cpu"}),
-            report=report,
+            event_log=event_log,
             **changes,
         )
         return training

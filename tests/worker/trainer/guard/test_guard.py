@@ -38,13 +38,16 @@ class Training:
 
 
 @pytest.fixture
-def start(make_report, fake_device):
+def start(make_event_log, fake_device):
     def make(*, layer=None, model=None, clock=None, **options):
         layer = layer or fake_device()
         model = build(META) if model is None else model
         ticks = iter(range(100))
         guard = Guard(
-            layer, model=model, report=make_report(), clock=clock or (lambda: float(next(ticks)))
+            layer,
+            model=model,
+            event_log=make_event_log(),
+            clock=clock or (lambda: float(next(ticks))),
         )
         return Training(guard, model, **options), layer
 
@@ -171,40 +174,42 @@ def test_slow_work_and_waits_are_warned_of_with_their_lines(start, said):
     assert [describe_finding(f) for f in training.guard.found.findings]
 
 
-def test_a_cpu_needs_no_guard(make_report):
-    assert build_guard(torch.device("cpu"), model=build("cpu"), report=make_report()) is None
+def test_a_cpu_needs_no_guard(make_event_log):
+    assert build_guard(torch.device("cpu"), model=build("cpu"), event_log=make_event_log()) is None
 
 
 @pytest.fixture
-def run_guarded(make_job, make_report, fake_device, monkeypatch):
+def run_guarded(make_job, make_event_log, fake_device, monkeypatch):
     """Runs a job whose CPU plays the GPU: whatever reads from it would make a host wait."""
 
     def run(name, **training):
         monkeypatch.setattr(
             "worker.trainer.run.build_guard",
-            lambda device, *, model, report: Guard(
-                fake_device(device=device), model=model, report=report
+            lambda device, *, model, event_log: Guard(
+                fake_device(device=device), model=model, event_log=event_log
             ),
         )
-        return run_job(make_job(name, training=training), make_report, name)
+        return run_job(make_job(name, training=training), make_event_log, name)
 
     return run
 
 
-def run_job(job_dir, make_report, name):
-    report = make_report(f"{name}/events.jsonl")
-    loop, work = build_loop(job_dir, job_dir.load_order(), report=report, should_stop=lambda: False)
+def run_job(job_dir, make_event_log, name):
+    event_log = make_event_log(f"{name}/events.jsonl")
+    loop, work = build_loop(
+        job_dir, job_dir.load_order(), event_log=event_log, should_stop=lambda: False
+    )
     loop.run()
-    report.flush_points()
+    event_log.flush_points()
     return job_dir, loop, [p.clone() for p in work.model.parameters()]
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_a_guarded_run_makes_the_same_numbers(
-    make_job, losses, make_report, run_guarded, optimizer
+    make_job, losses, make_event_log, run_guarded, optimizer
 ):
     plain, _, weights = run_job(
-        make_job("plain", training={"optimizer": optimizer}), make_report, "plain"
+        make_job("plain", training={"optimizer": optimizer}), make_event_log, "plain"
     )
     guarded, loop, same = run_guarded("guarded", optimizer=optimizer)
     assert loop.first_steps.work.device_operators > 0
@@ -233,11 +238,11 @@ def test_no_training_step_makes_the_host_wait(run_guarded, training):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
-def test_on_a_gpu_the_evidence_is_real(make_report):
+def test_on_a_gpu_the_evidence_is_real(make_event_log):
     device = torch.device("cuda:0")
     model = build(device)
     training = Training(
-        build_guard(device, model=model, report=make_report()), model, device=device
+        build_guard(device, model=model, event_log=make_event_log()), model, device=device
     )
     for _ in range(3):
         training.step()

@@ -22,9 +22,9 @@ def packed(tmp_path):
 
 
 def train(job_dir, start):
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
-    work.close()
+    setup.close()
     return loop
 
 
@@ -53,9 +53,9 @@ def test_a_job_uses_the_same_decoding_processes_throughout(make_job, start, pack
         return begin(*arguments)
 
     monkeypatch.setattr(DecodingRows, "_start", count)
-    loop, work = start(make_job(training={**TRAINING, "epochs": 4}, order=packed))
+    loop, setup = start(make_job(training={**TRAINING, "epochs": 4}, order=packed))
     loop.run()
-    work.close()
+    setup.close()
     assert "val/accuracy" in loop.history.series
     assert len(started) == len(os.sched_getaffinity(0))
 
@@ -83,10 +83,10 @@ def test_a_run_that_reads_from_disk_resumes_exactly(make_job, start, losses, sto
     straight = make_job("straight", training=TRAINING)
     train(straight, start)
     first = make_job("first", training=TRAINING, order=FROM_DISK)
-    interrupted, work = start(first, stop_after=stop_after)
+    interrupted, setup = start(first, stop_after=stop_after)
     with pytest.raises(Stopped):
         interrupted.run()
-    work.close()
+    setup.close()
     newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
     second = make_job("first", training=TRAINING, order={**FROM_DISK, "resume": newest.name})
     train(second, start)
@@ -98,13 +98,13 @@ def test_a_decoded_file_damaged_during_training_fails_the_job_with_its_row(
 ):
     cache_dir = tmp_path / "cache"
     job_dir = make_job("job", order={**FROM_DISK, "cache_dir": str(cache_dir)})
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.advance(1)
     (path,) = cache_dir.glob("decoded/*/images.npy")
     os.truncate(path, 1000)
     with pytest.raises(TrainingFailed, match=r"row \d+ of the decoded images") as caught:
         loop.run()
-    work.close()
+    setup.close()
     assert caught.value.failure.code is FailureCode.DATASET_UNAVAILABLE
     assert str(path) in caught.value.failure.message
 

@@ -84,13 +84,13 @@ def test_sample_predictions_change_no_number(
 @pytest.mark.usefixtures("_always_show")
 def test_a_preview_is_of_the_validation_split_and_named_by_progress(make_job, start, events, tiny):
     job_dir = make_job()
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
     note = events(job_dir, "progress")[-1]["data"]["preview"]
     assert (job_dir.preview_dir / note["file"]).read_bytes().startswith(b"\x89PNG")
     assert note["step"] == loop.step
-    assert note["num"] == work.counts["validation"]
-    shown = work.preview()
+    assert note["num"] == setup.counts["validation"]
+    shown = setup.preview()
     assert {sample.truth for sample in shown} <= set(tiny.index.classes)
     assert all(0 < sample.confidence <= 1 for sample in shown)
     assert all(sample.is_right == (sample.truth == sample.predicted) for sample in shown)
@@ -113,14 +113,14 @@ def test_a_preview_that_fails_is_a_warning_once(make_job, start, events):
 @pytest.mark.usefixtures("_always_show")
 def test_samples_that_cannot_be_read_end_no_job(make_job, start, events):
     job_dir = make_job()
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
 
     def fail():
         raise TrainingFailed(FailureCode.BAD_INPUT, "an image is not one any more")
 
     loop._insight._previewer = Previewer(fail, job_dir.preview_dir)
     loop.run()
-    assert loop.step == work.plan.steps
+    assert loop.step == setup.plan.steps
     said = [e["data"]["message"] for e in events(job_dir, "warning")]
     assert "sample predictions are not shown: an image is not one any more" in said
 
@@ -156,10 +156,10 @@ def pass_time(monkeypatch):
 
 def test_all_that_comes_before_the_first_step_is_getting_ready(make_job, start, pass_time):
     began = time.perf_counter()
-    loop, work = start(make_job())
+    loop, setup = start(make_job())
     # What trials make of batches is none of training's either.
-    work.batches.pace.making_seconds += 50.0
-    loop._report.enter(Phase.REHEARSING)
+    setup.batches.pace.making_seconds += 50.0
+    loop._event_log.enter(Phase.REHEARSING)
     pass_time(100.0)
     loop.run()
     found = loop.efficiency
@@ -171,7 +171,7 @@ def test_all_that_comes_before_the_first_step_is_getting_ready(make_job, start, 
 
 def test_a_run_that_goes_on_accounts_for_its_own_time_alone(make_job, start, pass_time):
     first, _ = start(make_job(training={"on_divergence": "rollback"}))
-    first._report.enter(Phase.REHEARSING)
+    first._event_log.enter(Phase.REHEARSING)
     pass_time(100.0)
     first.advance(6)
     (_, newest) = CheckpointStore(make_job().checkpoints_dir).manifests()
@@ -219,13 +219,13 @@ def test_memory_that_runs_out_while_measuring_leaves_the_measurement_out_and_cha
     make_job, start, events, run_out_of_memory
 ):
     job_dir = make_job()
-    loop, work = start(job_dir)
-    run_out_of_memory(work.model, limit=4, from_call=work.plan.steps + 1)
+    loop, setup = start(job_dir)
+    run_out_of_memory(setup.model, limit=4, from_call=setup.plan.steps + 1)
     loop.run()
     assert loop.efficiency.facts.why_not_bare == "memory ran out"
     assert events(job_dir, "warning") == []
     assert len(events(job_dir, "resolved")) == 1
-    assert work.spec.training.accumulation == 1
+    assert setup.spec.training.accumulation == 1
 
 
 def test_a_short_job_is_not_measured_and_says_so(make_job):
@@ -253,8 +253,8 @@ def test_a_job_whose_steps_were_all_made_before_is_not_judged(make_job):
 def test_tables_are_shown_as_tables(make_job, start, dataset, task):
     local = LocalDataset(name=f"builtin:{dataset}", kind="builtin", fingerprint=dataset)
     job_dir = make_job(dataset=local, task=task, model={"name": "mlp"})
-    _, work = start(job_dir)
-    shown = work.preview()
+    _, setup = start(job_dir)
+    shown = setup.preview()
     note = write_preview(shown, job_dir.preview_dir, step=1)
     text = (job_dir.preview_dir / note.file).read_text()
     assert note.media_type == "text/markdown"
@@ -280,7 +280,7 @@ def test_the_first_steps_on_a_gpu_are_a_phase_of_the_job(
         return Warming(
             synchronize=lambda: None,
             record=FirstStepsRecord(None, "x"),
-            report=insight._report,
+            event_log=insight._event_log,
             place=insight._place,
         )
 

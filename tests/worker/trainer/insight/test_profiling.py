@@ -166,9 +166,9 @@ def test_a_profile_that_cannot_be_written_ends_no_job(make_job, start, events, m
 
     monkeypatch.setattr(StepProfiler, "_write_trace", fail)
     job_dir = make_job(training={"epochs": 3, "profile": True})
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
-    assert loop.step == work.plan.steps
+    assert loop.step == setup.plan.steps
     said = [e["data"]["text"] for e in events(job_dir, "message")]
     first = str(error).partition("\n")[0]
     assert f"the profile is left out: {first}" in said

@@ -5,12 +5,12 @@ import torch
 
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.process.lifetime import Stopped, StopSignal
-from worker.tasks.image_classification import setup
+from worker.tasks import image_classification
 from worker.tasks.train import run_job
 
 
-def weights(work):
-    return {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+def weights(setup):
+    return {name: tensor.clone() for name, tensor in setup.model.state_dict().items()}
 
 
 def same(left, right):
@@ -21,9 +21,9 @@ def test_the_same_seed_makes_the_same_run(make_job, start, losses):
     runs = []
     for name in ("one", "two"):
         job_dir = make_job(name)
-        loop, work = start(job_dir)
+        loop, setup = start(job_dir)
         loop.run()
-        runs.append((losses(job_dir), weights(work)))
+        runs.append((losses(job_dir), weights(setup)))
     assert len(runs[0][0]) == 12
     assert runs[0][0] == runs[1][0]
     assert same(runs[0][1], runs[1][1])
@@ -54,7 +54,7 @@ def test_another_seed_makes_another_run(make_job, start, losses):
 def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_after, settings):
     training = {"epochs": 2, **settings}
     straight = make_job("straight", training=training)
-    loop, work = start(straight)
+    loop, setup = start(straight)
     loop.run()
 
     first = make_job("first", training=training)
@@ -72,13 +72,13 @@ def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_af
     resumed.run()
     assert losses(second) == losses(straight)
     assert resumed.history.series == loop.history.series
-    assert same(weights(resumed_work), weights(work))
+    assert same(weights(resumed_work), weights(setup))
 
 
 def test_a_run_from_an_older_chosen_checkpoint_is_the_undisturbed_one(make_job, start, losses):
     training = {"epochs": 3, "keep_checkpoints": 3}
     straight = make_job("straight", training=training)
-    loop, work = start(straight)
+    loop, setup = start(straight)
     loop.run()
 
     first = make_job("first", training=training)
@@ -99,7 +99,7 @@ def test_a_run_from_an_older_chosen_checkpoint_is_the_undisturbed_one(make_job, 
     assert losses(second) == later
     assert resumed.history.series == loop.history.series
     assert resumed.best_metrics == loop.best_metrics
-    assert same(weights(resumed_work), weights(work))
+    assert same(weights(resumed_work), weights(setup))
 
 
 def test_advancing_in_chunks_is_the_same_run(make_job, start, losses):
@@ -125,13 +125,13 @@ def test_accumulated_micro_steps_are_one_batch(make_job, start, losses):
 
 
 def test_a_run_whose_batches_take_most_of_its_time_is_called_loader_bound(make_job, start):
-    loop, work = start(make_job(training={"epochs": 6}))
+    loop, setup = start(make_job(training={"epochs": 6}))
     loop.run()
-    assert work.batches.pace.making_seconds > 0
-    work.batches.pace.making_seconds = loop._account.seconds
+    assert setup.batches.pace.making_seconds > 0
+    setup.batches.pace.making_seconds = loop._account.seconds
     (advice,) = loop.find_advice()
     assert advice.startswith("loader-bound: ")
-    work.batches.pace.waiting_seconds = loop._account.seconds
+    setup.batches.pace.waiting_seconds = loop._account.seconds
     assert loop.find_advice() == []
 
 
@@ -146,7 +146,7 @@ def test_steps_may_end_within_an_epoch_and_are_evaluated_there(make_job, start, 
 def test_a_validation_pass_says_between_its_batches_that_it_goes_on(
     make_job, start, events, monkeypatch
 ):
-    monkeypatch.setattr(setup, "EVALUATION_BATCH", 2)
+    monkeypatch.setattr(image_classification.setup, "EVALUATION_BATCH", 2)
     said, steps = {}, []
     for name, progress_seconds in (("seldom", 1000.0), ("often", 0.0)):
         job_dir = make_job(name, training={"epochs": 1})
@@ -172,10 +172,10 @@ def test_bf16_trains_too(make_job, start, losses):
 def test_clipping_bounds_each_step(make_job, start):
     training = {"optimizer": {"name": "sgd", "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0}}
     training |= {"clip_norm": 1e-3, "schedule": "constant"}
-    loop, work = start(make_job(training=training))
-    before = [p.detach().clone() for p in work.model.parameters()]
+    loop, setup = start(make_job(training=training))
+    before = [p.detach().clone() for p in setup.model.parameters()]
     loop.advance(1)
-    moved = [new - old for old, new in zip(before, work.model.parameters(), strict=True)]
+    moved = [new - old for old, new in zip(before, setup.model.parameters(), strict=True)]
     assert float(torch.cat([m.detach().flatten() for m in moved]).norm()) == pytest.approx(
         1e-3, rel=1e-2
     )
@@ -183,23 +183,23 @@ def test_clipping_bounds_each_step(make_job, start):
 
 def test_the_moving_average_is_what_is_scored_and_kept_for_export(make_job, start):
     job_dir = make_job(training={"ema": 0.5})
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
     store = CheckpointStore(job_dir.checkpoints_dir)
     last = store.load(store.manifests()[-1].name)
     assert not same(last.weights, last.tensors_of("model"))
-    work.model.load_state_dict(last.weights)
-    assert work.evaluate(should_stop=lambda: False) == pytest.approx(last.manifest.metrics)
+    setup.model.load_state_dict(last.weights)
+    assert setup.evaluate(should_stop=lambda: False) == pytest.approx(last.manifest.metrics)
 
 
 def test_training_ends_early_and_stays_ended_when_resumed(make_job, start, events):
     rule = {"metric": "val/accuracy", "patience": 1, "min_delta": 0.99}
     training = {"early_stopping": rule, "epochs": 9}
     job_dir = make_job(training=training)
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
     assert loop.is_done
-    assert loop.step == 2 * work.plan.steps_per_epoch
+    assert loop.step == 2 * setup.plan.steps_per_epoch
     (message,) = [
         e["data"]["text"] for e in events(job_dir, "message") if "early" in e["data"]["text"]
     ]
@@ -224,7 +224,7 @@ def test_an_early_end_leaves_the_steps_that_were_made(make_job):
 def test_a_resumed_run_in_fp16_is_the_uninterrupted_one(make_job, start, losses, stop_after):
     training = {"precision": "fp16"}
     straight = make_job("straight", training=training)
-    loop, work = start(straight)
+    loop, setup = start(straight)
     loop.run()
     assert loop.history.newest()["skipped_steps"] == 0
 
@@ -239,7 +239,7 @@ def test_a_resumed_run_in_fp16_is_the_uninterrupted_one(make_job, start, losses,
     resumed, resumed_work = start(second)
     resumed.run()
     assert losses(second) == losses(straight)
-    assert same(weights(resumed_work), weights(work))
+    assert same(weights(resumed_work), weights(setup))
 
 
 def test_fp16_trains_as_well_as_fp32(make_job, start, losses):

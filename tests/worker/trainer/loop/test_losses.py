@@ -14,11 +14,11 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_last_good_checkpoin
     make_job, start, events
 ):
     job_dir = make_job()
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.advance(6)
     loop.advance(1)
     with torch.no_grad():
-        next(work.model.parameters()).fill_(float("nan"))
+        next(setup.model.parameters()).fill_(float("nan"))
     with pytest.raises(TrainingFailed, match="step-000000000006") as caught:
         loop.run()
     failure = caught.value.failure
@@ -36,21 +36,21 @@ def test_a_rate_far_too_high_is_said_to_diverge(make_job, events):
     assert failure["data"]["retryable"] is False
 
 
-def spoil(work, *, steps):
+def spoil(setup, *, steps):
     """The loss overflows at these steps, counted from 0."""
     made = []
 
-    def loss(outputs, targets, *, own=work.loss):
+    def loss(outputs, targets, *, own=setup.loss):
         made.append(1)
         return own(outputs, targets) * (float("inf") if len(made) - 1 in steps else 1.0)
 
-    return replace(work, loss=loss)
+    return replace(setup, loss=loss)
 
 
 def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, losses):
     job_dir = make_job(training={"precision": "fp16"})
-    loop, work = start(job_dir)
-    loop._gradients._work = spoil(work, steps={2, 5})
+    loop, setup = start(job_dir)
+    loop._gradients._setup = spoil(setup, steps={2, 5})
     loop.run()
     assert set(losses(job_dir)) == set(range(1, 13)) - {3, 6}
     assert loop.history.series["skipped_steps"] == [(6, 2), (12, 2)]
@@ -58,8 +58,8 @@ def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, 
 
 def test_many_overflows_in_a_row_are_a_divergence_with_the_step(make_job, start):
     job_dir = make_job(training={"precision": "fp16", "epochs": 5})
-    loop, work = start(job_dir)
-    loop._gradients._work = spoil(work, steps=set(range(4, 40)))
+    loop, setup = start(job_dir)
+    loop._gradients._setup = spoil(setup, steps=set(range(4, 40)))
     with pytest.raises(TrainingFailed, match="20 steps in a row") as caught:
         loop.run()
     assert caught.value.failure.code is FailureCode.DIVERGED

@@ -27,10 +27,10 @@ def test_the_best_checkpoint_and_as_many_of_the_last_as_asked_for_are_kept(
     make_job, start, keep, steps
 ):
     job_dir = make_job(training={"epochs": 6, "keep_checkpoints": keep})
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     scores = iter(range(6, 0, -1))
-    loop._work = replace(
-        work, evaluate=lambda should_stop: {"val/accuracy": next(scores) / 10, "val/loss": 1.0}
+    loop._setup = replace(
+        setup, evaluate=lambda should_stop: {"val/accuracy": next(scores) / 10, "val/loss": 1.0}
     )
     loop.run()
     store = CheckpointStore(job_dir.checkpoints_dir)
@@ -39,10 +39,10 @@ def test_the_best_checkpoint_and_as_many_of_the_last_as_asked_for_are_kept(
 
 
 def test_where_the_best_is_gone_it_is_looked_for_from_there_on(make_job, start, events):
-    def run(loop, work, scores):
+    def run(loop, setup, scores):
         scores = iter(scores)
-        loop._work = replace(
-            work, evaluate=lambda should_stop: {"val/accuracy": next(scores), "val/loss": 1.0}
+        loop._setup = replace(
+            setup, evaluate=lambda should_stop: {"val/accuracy": next(scores), "val/loss": 1.0}
         )
         loop.run()
 
@@ -62,18 +62,18 @@ def test_where_the_best_is_gone_it_is_looked_for_from_there_on(make_job, start, 
 def test_where_the_best_is_gone_without_validation_nothing_is_looked_for(make_job, start, events):
     training = {"epochs": 3, "validation_fraction": 0}
     job_dir = make_job(training=training)
-    loop, work = start(job_dir)
-    loop.advance(work.plan.steps_per_epoch + 2)
+    loop, setup = start(job_dir)
+    loop.advance(setup.plan.steps_per_epoch + 2)
     loop._save(is_best=False, metrics={})
     (best,) = [m for m in CheckpointStore(job_dir.checkpoints_dir).manifests() if m.is_best]
     for path in job_dir.checkpoints_dir.glob(f"{best.name.removesuffix('.safetensors')}.*"):
         path.unlink()
     again = make_job(training=training, order={"resume": f"step-{loop.step:012d}.safetensors"})
-    resumed, work = start(again)
+    resumed, setup = start(again)
     assert resumed.step == loop.step
     resumed.run()
     assert events(again, "warning") == []
-    assert CheckpointStore(again.checkpoints_dir).find_best().step == work.plan.steps
+    assert CheckpointStore(again.checkpoints_dir).find_best().step == setup.plan.steps
 
 
 def test_without_validation_the_last_epoch_is_the_best(make_job, start, events):
@@ -109,10 +109,10 @@ def test_every_point_up_to_a_checkpoint_is_said_before_it(make_job, start):
 
 def test_weights_that_are_no_numbers_are_never_checkpointed(make_job, start):
     job_dir = make_job()
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.advance(1)
     with torch.no_grad():
-        next(work.model.parameters()).fill_(float("inf"))
+        next(setup.model.parameters()).fill_(float("inf"))
     with pytest.raises(TrainingFailed, match="not finite"):
         loop._save(is_best=False, metrics={})
     assert CheckpointStore(job_dir.checkpoints_dir).manifests() == []

@@ -53,7 +53,7 @@ def make_thawing_job(make_job, trained):
 
 def is_trained(loop):
     """Names of the parameters that the optimiser has moments of."""
-    tensors = optimizer_tensors(loop._work.model, loop._optimizer)
+    tensors = optimizer_tensors(loop._setup.model, loop._optimizer)
     return {name.rpartition("/")[0] for name in tensors}
 
 
@@ -61,31 +61,31 @@ def is_trained(loop):
 def test_the_optimiser_takes_a_thawed_backbone_in_at_the_rate_of_the_step(
     make_thawing_job, start, optimizer
 ):
-    loop, work = start(make_thawing_job(optimizer=optimizer))
-    before = {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
-    head = {f"head.{name}" for name, _ in find_head(work.model).named_parameters()}
+    loop, setup = start(make_thawing_job(optimizer=optimizer))
+    before = {name: tensor.clone() for name, tensor in setup.model.state_dict().items()}
+    head = {f"head.{name}" for name, _ in find_head(setup.model).named_parameters()}
     loop.advance(STEPS_AN_EPOCH)
-    after = work.model.state_dict()
+    after = setup.model.state_dict()
     assert {name for name in after if not torch.equal(after[name], before[name])} == head
     assert is_trained(loop) == head
 
     loop.advance(2)
-    assert is_trained(loop) == {name for name, _ in work.model.named_parameters()}
+    assert is_trained(loop) == {name for name, _ in setup.model.named_parameters()}
     wanted = learning_rate(
-        work.spec.training.schedule,
-        start=work.spec.training.optimizer.lr,
+        setup.spec.training.schedule,
+        start=setup.spec.training.optimizer.lr,
         step=STEPS_AN_EPOCH + 1,
-        steps=work.plan.steps,
+        steps=setup.plan.steps,
     )
     assert loop._optimizer.param_groups
     assert {group["lr"] for group in loop._optimizer.param_groups} == {wanted}
-    assert all(module.training for module in work.model.modules())
+    assert all(module.training for module in setup.model.modules())
 
 
 def test_moments_begin_when_their_weights_thaw(make_thawing_job, start):
-    loop, work = start(make_thawing_job())
+    loop, setup = start(make_thawing_job())
     loop.advance(STEPS_AN_EPOCH + 2)
-    tensors = optimizer_tensors(work.model, loop._optimizer)
+    tensors = optimizer_tensors(setup.model, loop._optimizer)
     steps = {name: float(tensor) for name, tensor in tensors.items() if name.endswith("/step")}
     assert steps.pop("head.weight/step") == steps.pop("head.bias/step") == STEPS_AN_EPOCH + 2
     assert set(steps.values()) == {2.0}
@@ -97,7 +97,7 @@ def test_a_run_that_stops_before_at_or_behind_the_thaw_goes_on_exactly(
     make_thawing_job, start, losses, settings, stop_after
 ):
     straight = make_thawing_job("straight", **settings)
-    loop, work = start(straight)
+    loop, setup = start(straight)
     loop.run()
     cut = make_thawing_job("cut", **settings)
     with pytest.raises(Stopped):
@@ -107,23 +107,23 @@ def test_a_run_that_stops_before_at_or_behind_the_thaw_goes_on_exactly(
     resumed, resumed_work = start(make_thawing_job("cut", order={"resume": newest.name}))
     resumed.run()
     assert losses(cut) == losses(straight)
-    wanted = work.model.state_dict()
+    wanted = setup.model.state_dict()
     for name, tensor in resumed_work.model.state_dict().items():
         assert torch.equal(tensor, wanted[name]), name
 
 
 def test_going_back_over_the_thaw_freezes_again(make_thawing_job, start, losses):
     job_dir = make_thawing_job(on_divergence="rollback")
-    loop, work = start(job_dir)
-    rate = work.spec.training.optimizer.lr
+    loop, setup = start(job_dir)
+    rate = setup.spec.training.optimizer.lr
     left = {STEPS_AN_EPOCH + 2}
 
-    def loss(outputs, targets, *, own=loop._work.loss):
+    def loss(outputs, targets, *, own=loop._setup.loss):
         is_wrong = loop.step + 1 in left
         left.discard(loop.step + 1)
         return own(outputs, targets) * (float("nan") if is_wrong else 1.0)
 
-    loop._gradients._work = replace(loop._work, loss=loss)
+    loop._gradients._setup = replace(loop._setup, loss=loss)
     # The only checkpoint to go back to lies within the frozen epoch.
     loop.advance(4)
     loop._save(is_best=False, metrics={})
@@ -138,4 +138,4 @@ def test_going_back_over_the_thaw_freezes_again(make_thawing_job, start, losses)
     other_work.spec.training.optimizer.lr = rate / 2
     straight.run()
     assert losses(job_dir) == losses(other)
-    assert is_trained(loop) == {name for name, _ in work.model.named_parameters()}
+    assert is_trained(loop) == {name for name, _ in setup.model.named_parameters()}

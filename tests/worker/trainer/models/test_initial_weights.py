@@ -49,12 +49,12 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
         training={"epochs": 1},
         order={"models_dir": str(models_dir)},
     )
-    _, work = start(job_dir)
+    _, setup = start(job_dir)
     theirs = safetensors.torch.load_file(models_dir / "mine" / "resnet" / "model.safetensors")
-    mine = work.model.network.state_dict()
+    mine = setup.model.network.state_dict()
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if "classifier" not in k)
     assert mine["classifier.1.weight"].shape[0] == 3
-    resolved = work.spec.model
+    resolved = setup.spec.model
     assert resolved.initial_weights.startswith("sha256 ")
     assert resolved.config["hidden_sizes"] == [8, 16]
     said = [event["data"]["text"] for event in events(job_dir, "message")]
@@ -64,10 +64,10 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
 def test_weights_that_are_not_those_of_a_resolved_spec_are_refused(make_job, start, models_dir):
     model = {"name": "resnet", "pretrained": "mine/resnet"}
     order = {"models_dir": str(models_dir)}
-    _, work = start(make_job("first", model=model, order=order))
-    resolved = work.spec.model.model_dump(mode="json")
+    _, setup = start(make_job("first", model=model, order=order))
+    resolved = setup.spec.model.model_dump(mode="json")
     _, again = start(make_job("again", model=resolved, order=order))
-    assert again.spec.model == work.spec.model
+    assert again.spec.model == setup.spec.model
     weights = models_dir / "mine" / "resnet" / "model.safetensors"
     theirs = safetensors.torch.load_file(weights)
     safetensors.torch.save_file({k: v + 1 for k, v in theirs.items()}, weights)
@@ -84,14 +84,14 @@ def test_images_are_brought_to_the_size_that_pretrained_weights_were_made_for(
         training={"epochs": 1},
         order={"models_dir": str(models_dir)},
     )
-    _, work = start(job_dir)
-    assert (work.spec.model.name, work.spec.model.options.image_size) == ("vit", 12)
+    _, setup = start(job_dir)
+    assert (setup.spec.model.name, setup.spec.model.options.image_size) == ("vit", 12)
 
 
 def test_a_part_of_what_a_pretrained_model_says_of_its_images_is_changed_alone(
     make_job, start, models_dir, tiny_configs
 ):
-    _, work = start(
+    _, setup = start(
         make_job(
             model={
                 "name": "auto",
@@ -102,10 +102,10 @@ def test_a_part_of_what_a_pretrained_model_says_of_its_images_is_changed_alone(
         )
     )
     wanted = {**tiny_configs["siglip"]["vision_config"], "attention_dropout": 0.5}
-    seen = work.spec.model.config["vision_config"]
+    seen = setup.spec.model.config["vision_config"]
     assert {name: seen[name] for name in wanted} == wanted
     theirs = safetensors.torch.load_file(models_dir / "mine" / "siglip" / "model.safetensors")
-    mine = work.model.network.state_dict()
+    mine = setup.model.network.state_dict()
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if "classifier" not in k)
 
 
@@ -117,11 +117,11 @@ def test_the_head_of_a_model_that_is_all_backbone_is_trained_alone_while_the_res
         training={"epochs": 1, "freeze_backbone_epochs": 1},
         order={"models_dir": str(models_dir)},
     )
-    loop, work = start(job_dir)
-    assert work.spec.model.options.image_size == 16
-    before = {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+    loop, setup = start(job_dir)
+    assert setup.spec.model.options.image_size == 16
+    before = {name: tensor.clone() for name, tensor in setup.model.state_dict().items()}
     loop.run()
-    state = work.model.state_dict()
+    state = setup.model.state_dict()
     changed = {name for name, tensor in state.items() if not torch.equal(tensor, before[name])}
     assert changed == {"network.classifier.weight", "network.classifier.bias"}
 
@@ -135,9 +135,9 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
     }
     order = {"models_dir": str(models_dir)}
     whole = make_job("whole", order=order, **spec)
-    loop, work = start(whole)
+    loop, setup = start(whole)
     loop.run()
-    end = work.model.state_dict()
+    end = setup.model.state_dict()
     # Once while it is frozen, once thereafter.
     for stop_after in (2, 9):
         cut = make_job(f"cut-{stop_after}", order=order, **spec)
@@ -148,10 +148,10 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
         order_now = json.loads(cut.order_path.read_text())
         order_now |= {"resume": resume, "models_dir": str(tmp_path / "nothing-here")}
         cut.order_path.write_text(json.dumps(order_now))
-        loop, work = start(cut)
+        loop, setup = start(cut)
         loop.run()
         assert losses(cut) == losses(whole)
-        state = work.model.state_dict()
+        state = setup.model.state_dict()
         assert all(torch.equal(state[name], end[name]) for name in end)
 
 
@@ -270,12 +270,12 @@ def test_a_job_starts_from_another_jobs_weights_with_a_head_of_its_own(
         training={"freeze_backbone_epochs": 1},
         order={"initial": str(trained_checkpoint)},
     )
-    _, work = start(job_dir)
+    _, setup = start(job_dir)
     theirs = safetensors.torch.load_file(trained_checkpoint)
-    mine = work.model.state_dict()
+    mine = setup.model.state_dict()
     assert mine["head.weight"].shape[0] == 3
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if not k.startswith("head."))
-    resolved = work.spec.model
+    resolved = setup.spec.model
     assert (resolved.source, resolved.name) == ("builtin", "mnist-cnn")
     assert resolved.pretrained == "job:job_1"
     assert resolved.options.dropout == 0.3
@@ -284,8 +284,8 @@ def test_a_job_starts_from_another_jobs_weights_with_a_head_of_its_own(
 def test_a_job_of_as_many_classes_takes_the_head_over_too(make_job, start, events, tmp_path):
     path = save_checkpoint(tmp_path, num_classes=3)
     job_dir = make_job(model={"name": "job:job_1"}, order={"initial": str(path)})
-    _, work = start(job_dir)
-    mine, theirs = work.model.state_dict(), safetensors.torch.load_file(path)
+    _, setup = start(job_dir)
+    mine, theirs = setup.model.state_dict(), safetensors.torch.load_file(path)
     assert all(torch.equal(mine[name], weights) for name, weights in theirs.items())
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
     (text,) = [text for text in texts if "training starts from" in text]
@@ -297,9 +297,9 @@ def test_what_a_spec_says_otherwise_than_the_job_it_starts_from_is_done(
 ):
     options = {"dropout": 0.5, "resize": "crop"}
     order = {"initial": str(trained_checkpoint)}
-    _, work = start(make_job(model={"name": "job:job_1", "options": options}, order=order))
-    assert work.spec.model.options.dropout == 0.5
-    assert work.spec.model.options.resize == "crop"
+    _, setup = start(make_job(model={"name": "job:job_1", "options": options}, order=order))
+    assert setup.spec.model.options.dropout == 0.5
+    assert setup.spec.model.options.resize == "crop"
 
 
 def test_a_job_of_transformers_is_started_from_with_another_dropout(make_job, start, tiny_configs):
@@ -311,8 +311,8 @@ def test_a_job_of_transformers_is_started_from_with_another_dropout(make_job, st
     order = {"initial": str(first.out_dir / "checkpoint.safetensors")}
     named = {"source": "transformers", "name": "vit", "pretrained": "job:job_1"}
     again = {**named, "config": {"hidden_dropout_prob": 0.5}}
-    _, work = start(make_job("again", model=again, order=order))
-    resolved = work.spec.model
+    _, setup = start(make_job("again", model=again, order=order))
+    resolved = setup.spec.model
     assert (resolved.config["hidden_dropout_prob"], resolved.config["hidden_size"]) == (0.5, 16)
     assert resolved.options.resize == "pad"
     wrong = {**named, "config": {"hidden_dropuot_prob": 0.5}}

@@ -49,13 +49,13 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
         training={"freeze_backbone_epochs": 1},
         order={"models_dir": str(models_dir)},
     )
-    _, work = start(job_dir)
+    _, setup = start(job_dir)
     theirs = safetensors.torch.load_file(models_dir / "mine" / "tiny" / "model.safetensors")
-    mine = work.model.network.state_dict()
+    mine = setup.model.network.state_dict()
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if not k.startswith("fc."))
     assert mine["fc.weight"].shape[0] == 3
-    assert (work.spec.model.name, work.spec.model.options.image_size) == ("test_resnet", 24)
-    assert work.spec.model.initial_weights.startswith("sha256 ")
+    assert (setup.spec.model.name, setup.spec.model.options.image_size) == ("test_resnet", 24)
+    assert setup.spec.model.initial_weights.startswith("sha256 ")
 
 
 @pytest.mark.parametrize(

@@ -53,5 +53,5 @@ def test_a_process_of_its_own_keeps_its_weights():
 def test_a_job_shares_the_weights_of_its_model(make_job, start, monkeypatch):
     shared = []
     monkeypatch.setattr(run, "share_weights", lambda model, _ranks: shared.append(model))
-    _, work = start(make_job())
-    assert shared == [work.model]
+    _, setup = start(make_job())
+    assert shared == [setup.model]

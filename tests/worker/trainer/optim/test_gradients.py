@@ -18,11 +18,11 @@ def run(start, run_out_of_memory):
     """Runs a job, on a device with as little memory as the keyword arguments say."""
 
     def run(job_dir, **memory):
-        loop, work = start(job_dir)
+        loop, setup = start(job_dir)
         if memory:
-            run_out_of_memory(work.model, **memory)
+            run_out_of_memory(setup.model, **memory)
         loop.run()
-        return loop, work
+        return loop, setup
 
     return run
 
@@ -36,10 +36,10 @@ def test_a_batch_is_split_until_it_fits_and_the_curve_stays(
     undisturbed = make_job("undisturbed", model=model)
     run(undisturbed)
     job_dir = make_job("small", model=model)
-    _, work = run(job_dir, limit=limit, from_call=from_call)
+    _, setup = run(job_dir, limit=limit, from_call=from_call)
     assert losses(job_dir) == pytest.approx(losses(undisturbed), rel=1e-4)
-    assert work.spec.training.accumulation == parts
-    assert work.spec.training.batch_size == 8
+    assert setup.spec.training.accumulation == parts
+    assert setup.spec.training.batch_size == 8
     resolved = events(job_dir, "resolved")
     assert resolved[-1]["data"]["spec"]["training"]["accumulation"] == parts
     warnings = [e["data"] for e in events(job_dir, "warning")]
@@ -59,10 +59,10 @@ def test_activations_that_are_computed_twice_are_not_compiled_any_more(
     make_job, start, events, run_out_of_memory
 ):
     job_dir = make_job(model={"name": "amdnet"})
-    loop, work = start(job_dir)
-    work.spec.training.compile = "default"
+    loop, setup = start(job_dir)
+    setup.spec.training.compile = "default"
     # One sample at once does not fit before the activations are computed twice: 2, 4, 8 parts.
-    run_out_of_memory(work.model, limit=0, until_call=4)
+    run_out_of_memory(setup.model, limit=0, until_call=4)
     loop.run()
     training = events(job_dir, "resolved")[-1]["data"]["spec"]["training"]
     assert (training["gradient_checkpointing"], training["compile"]) == ("on", "off")
@@ -71,28 +71,28 @@ def test_activations_that_are_computed_twice_are_not_compiled_any_more(
 def test_a_resumed_run_does_not_run_out_again(make_job, start, events, run_out_of_memory):
     model = {"name": "amdnet"}
     first = make_job("job", model=model, training={"epochs": 4})
-    loop, work = start(first)
-    run_out_of_memory(work.model, limit=4)
+    loop, setup = start(first)
+    run_out_of_memory(setup.model, limit=4)
     loop.advance(9)
     newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
     before = len(events(first, "warning"))
     second = make_job("job", model=model, training={"epochs": 4}, order={"resume": newest.name})
-    resumed, work = start(second)
-    run_out_of_memory(work.model, limit=4)
+    resumed, setup = start(second)
+    run_out_of_memory(setup.model, limit=4)
     resumed.run()
-    assert work.spec.training.accumulation == 2
+    assert setup.spec.training.accumulation == 2
     assert len(events(second, "warning")) == before
 
 
 def hold_less(loop):
     """Memory that holds single samples only where their activations are computed twice."""
 
-    def limited(outputs, targets, *, own=loop._work.loss):
-        if not is_recomputing(loop._work.model):
+    def limited(outputs, targets, *, own=loop._setup.loss):
+        if not is_recomputing(loop._setup.model):
             raise torch.OutOfMemoryError("HIP out of memory")
         return own(outputs, targets)
 
-    loop._gradients._work = replace(loop._work, loss=limited)
+    loop._gradients._setup = replace(loop._setup, loss=limited)
 
 
 def is_recomputing(model):
@@ -107,12 +107,12 @@ def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
     undisturbed = make_job("undisturbed", model=model, training={"epochs": 4})
     run(undisturbed)
     job_dir = make_job("small", model=model, training={"epochs": 4})
-    loop, work = start(job_dir)
-    assert work.spec.training.gradient_checkpointing == "off"
+    loop, setup = start(job_dir)
+    assert setup.spec.training.gradient_checkpointing == "off"
     loop.advance(from_step)
     hold_less(loop)
     loop.advance(9 - from_step)
-    training = work.spec.training
+    training = setup.spec.training
     assert (training.accumulation, training.gradient_checkpointing) == (8, "on")
     warnings = [e["data"] for e in events(job_dir, "warning")]
     assert [w["code"] for w in warnings] == ["out_of_memory"] * 4
@@ -131,11 +131,11 @@ def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
 
 def test_what_must_not_be_computed_twice_fails(make_job, start):
     job_dir = make_job(model={"name": "amdnet"}, training={"gradient_checkpointing": "off"})
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     hold_less(loop)
     with pytest.raises(torch.OutOfMemoryError):
         loop.advance(1)
-    assert not is_recomputing(work.model)
+    assert not is_recomputing(setup.model)
 
 
 @pytest.mark.parametrize(("model", "limit"), [("amdnet", 0), ("mnist-cnn", 1)])
@@ -159,15 +159,15 @@ def test_what_cannot_be_split_further_fails_with_what_to_do(
 
 def test_memory_of_the_failed_try_is_let_go(make_job, start, run_out_of_memory):
     job_dir = make_job(model={"name": "amdnet"})
-    loop, work = start(job_dir)
-    assert isinstance(work.model, AmdNet)
+    loop, setup = start(job_dir)
+    assert isinstance(setup.model, AmdNet)
     seen = []
 
     def note(_module, _inputs):
-        seen.append(all(p.grad is None for p in work.model.parameters()))
+        seen.append(all(p.grad is None for p in setup.model.parameters()))
 
-    work.model.register_forward_pre_hook(note)
-    run_out_of_memory(work.model, limit=4, from_call=2)
+    setup.model.register_forward_pre_hook(note)
+    run_out_of_memory(setup.model, limit=4, from_call=2)
     loop.advance(2)
     # Step 1 whole, step 2 whole (runs out), then step 2 in parts from fresh gradients.
     assert seen == [True, True, True, False]

@@ -19,14 +19,14 @@ def spoil(loop, *, at, times=1):
     """The loss of these steps, counted from 1, is no number, so many times each."""
     left = dict.fromkeys(at, times)
 
-    def loss(outputs, targets, *, own=loop._work.loss):
+    def loss(outputs, targets, *, own=loop._setup.loss):
         value = own(outputs, targets)
         if left.get(loop.step + 1, 0):
             left[loop.step + 1] -= 1
             value = value * float("nan")
         return value
 
-    loop._gradients._work = replace(loop._work, loss=loss)
+    loop._gradients._setup = replace(loop._setup, loss=loss)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_run_that_goes_back_is_the_run_with_the_lower_rate_from_there(
     make_job, start, losses, events, at
 ):
     job_dir = make_job("job", training=ROLLBACK)
-    loop, work = start(job_dir)
-    lr = work.spec.training.optimizer.lr
+    loop, setup = start(job_dir)
+    lr = setup.spec.training.optimizer.lr
     spoil(loop, at=[at])
     loop.run()
     back_to = (at - 1) // 6 * 6
@@ -70,7 +70,7 @@ def test_a_run_that_goes_back_is_the_run_with_the_lower_rate_from_there(
     other.run()
     assert losses(job_dir) == losses(undisturbed)
     assert loop.history.series == other.history.series
-    for name, tensor in work.model.state_dict().items():
+    for name, tensor in setup.model.state_dict().items():
         assert torch.equal(tensor, other_work.model.state_dict()[name]), name
 
 
@@ -122,23 +122,23 @@ def test_an_interrupted_run_goes_on_with_the_lowered_rate(make_job, start, losse
     newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
     assert newest.step == stop_after
     second = make_job("first", training=ROLLBACK, order={"resume": newest.name})
-    resumed, work = start(second)
+    resumed, setup = start(second)
     resumed.run()
     assert not done
-    assert work.spec.training.optimizer.lr == 1e-3
+    assert setup.spec.training.optimizer.lr == 1e-3
     assert losses(second) == losses(straight)
     assert resumed._state.num_rollbacks == 1
 
 
 def test_what_diverges_again_and_again_fails_in_the_end(make_job, start, events):
     job_dir = make_job(training=ROLLBACK)
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     spoil(loop, at=[8], times=10)
     with pytest.raises(TrainingFailed, match="step-000000000006") as caught:
         loop.run()
     assert caught.value.failure.code is FailureCode.DIVERGED
     assert len(events(job_dir, "warning")) == MAX_ROLLBACKS
-    assert work.spec.training.optimizer.lr == 2e-3 / 2**MAX_ROLLBACKS
+    assert setup.spec.training.optimizer.lr == 2e-3 / 2**MAX_ROLLBACKS
 
 
 def test_the_best_checkpoint_stays_the_best_when_it_is_gone_back_to(make_job, start):

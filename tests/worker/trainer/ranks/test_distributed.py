@@ -6,8 +6,8 @@ from worker.process.lifetime import Stopped
 from worker.trainer.ranks.distributed import (
     ALONE,
     Ranks,
+    defer_peer_loss,
     is_lost,
-    losing_no_words,
     order_of_rank,
     rank_number,
 )
@@ -80,7 +80,7 @@ def test_other_errors_are_no_loss(error):
 def test_a_rank_that_lost_another_waits_and_then_says_that_it_is_a_bystander():
     with (
         pytest.raises(TrainingFailed) as caught,
-        losing_no_words(lambda: False, device="cpu", seconds=0.01),
+        defer_peer_loss(lambda: False, device="cpu", seconds=0.01),
     ):
         raise LOSSES[0]
     failure = caught.value.failure
@@ -89,13 +89,13 @@ def test_a_rank_that_lost_another_waits_and_then_says_that_it_is_a_bystander():
 
 
 def test_a_loss_while_all_leave_is_none():
-    with pytest.raises(Stopped), losing_no_words(lambda: True, device="cpu", seconds=60):
+    with pytest.raises(Stopped), defer_peer_loss(lambda: True, device="cpu", seconds=60):
         raise LOSSES[0]
 
 
 def test_other_errors_pass_at_once():
     with (
         pytest.raises(RuntimeError, match="shapes"),
-        losing_no_words(lambda: False, device="cpu", seconds=60),
+        defer_peer_loss(lambda: False, device="cpu", seconds=60),
     ):
         raise RuntimeError("shapes differ")

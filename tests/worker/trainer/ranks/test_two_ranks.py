@@ -26,12 +26,12 @@ def spoil(loop, *, at, factor):
     """The loss of these steps, counted from 1, is multiplied once."""
     left = set(at)
 
-    def loss(outputs, targets, *, own=loop._work.loss):
+    def loss(outputs, targets, *, own=loop._setup.loss):
         is_wrong = loop.step + 1 in left
         left.discard(loop.step + 1)
         return own(outputs, targets) * (factor if is_wrong else 1.0)
 
-    loop._gradients._work = replace(loop._work, loss=loss)
+    loop._gradients._setup = replace(loop._setup, loss=loss)
 
 
 def assert_both_are(answers, status):
@@ -83,13 +83,13 @@ def test_ranks_go_back_together_when_the_loss_of_one_is_no_number(
 ):
     training = {"on_divergence": "rollback", "epochs": 3, "ema": 0.9}
     alone = make_job("alone", model=WITHOUT_NORM, training=training)
-    loop, work = start(alone)
+    loop, setup = start(alone)
     spoil(loop, at=[at], factor=float("nan"))
     loop.run()
 
     both = make_job("both", model=WITHOUT_NORM, training=training)
     end = assert_both_are(rank_pair.make(both, factor="nan", steps=[at]), EXIT_DONE)
-    assert (end["num_rollbacks"], end["lr"]) == (1, work.spec.training.optimizer.lr)
+    assert (end["num_rollbacks"], end["lr"]) == (1, setup.spec.training.optimizer.lr)
     assert [event["data"]["code"] for event in events(both, "warning")] == ["rolled_back"]
     assert_same_curve(losses(both), losses(alone))
 

@@ -123,15 +123,15 @@ def test_the_network_reads_the_other_table_as_it_read_its_own(
     found = []
     for name, table in (("a", same), ("b", other)):
         job_dir = make_successor(name, initial=path, path=table, task=task)
-        _, work = start(job_dir)
-        inputs, targets = work.batches.get(0, 0)
-        found.append((*inputs, targets, work.model.eval()(*inputs)))
+        _, setup = start(job_dir)
+        inputs, targets = setup.batches.get(0, 0)
+        found.append((*inputs, targets, setup.model.eval()(*inputs)))
         assert "training starts from job:job_1" in said(events, job_dir)
-        assert work.spec.model.name == model
-        assert work.spec.model.options.hidden == [16]
-        assert work.spec.model.initial_weights.startswith("sha256 ")
+        assert setup.spec.model.name == model
+        assert setup.spec.model.options.hidden == [16]
+        assert setup.spec.model.initial_weights.startswith("sha256 ")
     theirs = safetensors.torch.load_file(path)
-    assert all(torch.equal(v, theirs[k]) for k, v in work.model.state_dict().items())
+    assert all(torch.equal(v, theirs[k]) for k, v in setup.model.state_dict().items())
     assert all(torch.equal(left, right) for left, right in zip(*found, strict=True))
 
 
@@ -167,10 +167,10 @@ def test_other_classes_get_a_head_of_their_own(
     path = make_source()
     table = write_other(targets=[0, 1, 2] * (NUM // 3), classes=["a", "b", "c"])
     job_dir = make_successor(initial=path, path=table)
-    _, work = start(job_dir)
-    assert work.model.head.weight.shape[0] == 3
+    _, setup = start(job_dir)
+    assert setup.model.head.weight.shape[0] == 3
     theirs = safetensors.torch.load_file(path)
-    mine = work.model.state_dict()
+    mine = setup.model.state_dict()
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if not k.startswith("head."))
     assert "training starts from job:job_1; new are head.bias, head.weight" in said(events, job_dir)
 
@@ -181,10 +181,10 @@ def test_the_same_target_keeps_its_scale_and_another_one_has_its_own(
 ):
     path = make_source(task=VALUES)
     table = write_other(task=VALUES, target=target)
-    _, work = start(make_successor(initial=path, path=table, task=VALUES))
+    _, setup = start(make_successor(initial=path, path=table, task=VALUES))
     theirs = safetensors.torch.load_file(path)
-    is_head_kept = torch.equal(work.model.head.weight, theirs["head.weight"])
-    targets = work.batches.get(0, 0)[1]
+    is_head_kept = torch.equal(setup.model.head.weight, theirs["head.weight"])
+    targets = setup.batches.get(0, 0)[1]
     # 7 is far below what the first job's table had, 500 and its deviation of about 130.
     assert is_head_kept is (target == "answer")
     assert (targets.mean() < -2).item() is (target == "answer")
@@ -203,9 +203,9 @@ def test_it_exports_verified_without_the_other_job_and_can_be_started_from_in_tu
     assert events(job_dir, "result")[-1]["data"]["verified"] is True
     assert "First weights: `job:job_1`" in (job_dir.out_dir / "report.md").read_text()
     path = job_dir.out_dir / "checkpoint.safetensors"
-    _, work = start(make_successor("third", initial=path, path=table, task=task))
+    _, setup = start(make_successor("third", initial=path, path=table, task=task))
     theirs = safetensors.torch.load_file(path)
-    assert all(torch.equal(v, theirs[k]) for k, v in work.model.state_dict().items())
+    assert all(torch.equal(v, theirs[k]) for k, v in setup.model.state_dict().items())
 
 
 @pytest.mark.parametrize("task", TASKS)

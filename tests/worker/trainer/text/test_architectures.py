@@ -57,5 +57,5 @@ def test_a_batch_is_tried_on_texts_that_end_as_the_network_wants_them_to(
         model={"name": name, "options": OPTIONS},
         training={"epochs": 1, "batch_size": "auto"},
     )
-    _, work = start(job_dir)
-    assert work.spec.training.batch_size != "auto"
+    _, setup = start(job_dir)
+    assert setup.spec.training.batch_size != "auto"

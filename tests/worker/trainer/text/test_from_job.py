@@ -102,17 +102,17 @@ def test_it_takes_the_other_jobs_network_tokenizer_and_length_and_has_a_head_of_
     make_successor, start, source, fewer_topics, events
 ):
     job_dir = make_successor(dataset=fewer_topics)
-    _, work = start(job_dir)
-    theirs, mine = weights(source), work.model.state_dict()
+    _, setup = start(job_dir)
+    theirs, mine = weights(source), setup.model.state_dict()
     new = {"network.classifier.weight", "network.classifier.bias"}
     assert {name for name in theirs if theirs[name].shape != mine[name].shape} == new
     assert all(torch.equal(mine[name], theirs[name]) for name in theirs if name not in new)
-    resolved = work.spec.model
+    resolved = setup.spec.model
     assert (resolved.name, resolved.pretrained) == ("distilbert", "job:job_1")
     assert resolved.initial_weights.startswith("sha256 ")
     assert resolved.options.max_length == MAX_LENGTH
     assert (resolved.config["dim"], resolved.config["num_labels"]) == (16, 2)
-    tokenizer = Tokenizer.from_str(work.reading)
+    tokenizer = Tokenizer.from_str(setup.reading)
     other = Tokenizer.from_file(str(source / "tokenizer.json"))
     assert tokenizer.get_vocab() == other.get_vocab()
     assert tokenizer.encode("The BOAT").ids == other.encode("The BOAT").ids
@@ -131,8 +131,8 @@ def test_another_checkpoint_than_the_spec_has_settled_on_is_refused(make_success
 
 def test_the_same_number_of_classes_takes_the_head_over_too(make_successor, start, source, events):
     job_dir = make_successor()
-    _, work = start(job_dir)
-    theirs, mine = weights(source), work.model.state_dict()
+    _, setup = start(job_dir)
+    theirs, mine = weights(source), setup.model.state_dict()
     assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
     assert "training starts from job:job_1" in said(events, job_dir)
 
@@ -147,9 +147,9 @@ def test_it_exports_verified_and_can_be_started_from_in_turn(
     third = make_successor(
         "third", order={"initial": str(job_dir.out_dir / "checkpoint.safetensors")}
     )
-    _, work = start(third)
-    assert work.spec.model.config["dim"] == 16
-    assert Tokenizer.from_str(work.reading).get_vocab_size() == 300
+    _, setup = start(third)
+    assert setup.spec.model.config["dim"] == 16
+    assert Tokenizer.from_str(setup.reading).get_vocab_size() == 300
 
 
 @pytest.mark.parametrize("stop_after", [3, 13])
@@ -188,10 +188,10 @@ def test_its_export_needs_neither_the_other_job_nor_the_tokens_of_the_training(
 def test_a_resolved_spec_that_is_submitted_again_starts_from_the_same_weights(
     make_successor, start, source
 ):
-    _, work = start(make_successor())
-    again = make_successor("again", model=work.spec.model.model_dump(mode="json"))
+    _, setup = start(make_successor())
+    again = make_successor("again", model=setup.spec.model.model_dump(mode="json"))
     _, other = start(again)
-    assert other.spec.model == work.spec.model
+    assert other.spec.model == setup.spec.model
     theirs = weights(source)
     assert all(torch.equal(v, theirs[k]) for k, v in other.model.state_dict().items())
 
@@ -200,10 +200,10 @@ def test_what_the_spec_says_of_the_network_wins_where_weights_do_not_depend_on_i
     make_successor, start
 ):
     model = {"name": "job:job_1", "config": {"dropout": 0.3}, "options": {"max_length": 8}}
-    _, work = start(make_successor(model=model))
-    assert work.spec.model.config["dropout"] == 0.3
-    assert work.spec.model.options.max_length == 8
-    assert max(len(row) for row in work.batches.get(0, 0)[0][0].tolist()) <= 8
+    _, setup = start(make_successor(model=model))
+    assert setup.spec.model.config["dropout"] == 0.3
+    assert setup.spec.model.options.max_length == 8
+    assert max(len(row) for row in setup.batches.get(0, 0)[0][0].tolist()) <= 8
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from worker.trainer.text.trial_reading import takes_prepared_mask
 def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
     make_tuning_job, start, models_dir
 ):
-    _, work = start(make_tuning_job())
-    network = work.model.network
+    _, setup = start(make_tuning_job())
+    network = setup.model.network
     assert network.classifier.out_features == 3
     torch.manual_seed(1)
     theirs = build_network(described()).network
@@ -25,7 +25,7 @@ def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
         network.distilbert.embeddings.word_embeddings.weight,
         theirs.distilbert.embeddings.word_embeddings.weight,
     )
-    spec = work.spec.model
+    spec = setup.spec.model
     assert spec.name == "distilbert"
     assert spec.options.max_length == MAX_LENGTH + 8
     assert spec.initial_weights.startswith("sha256 ")
@@ -72,10 +72,10 @@ def test_a_resumed_job_needs_the_pretrained_weights_no_more(make_tuning_job, sta
 
 
 def test_a_frozen_backbone_keeps_its_weights_until_it_thaws(make_tuning_job, start):
-    loop, work = start(make_tuning_job(training={"epochs": 2, "freeze_backbone_epochs": 1}))
-    before = {name: tensor.clone() for name, tensor in work.model.state_dict().items()}
+    loop, setup = start(make_tuning_job(training={"epochs": 2, "freeze_backbone_epochs": 1}))
+    before = {name: tensor.clone() for name, tensor in setup.model.state_dict().items()}
     loop.advance(5)
-    after = work.model.state_dict()
+    after = setup.model.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed
     assert not any(".distilbert." in name for name in changed)

@@ -123,10 +123,10 @@ def test_memory_that_runs_out_at_any_step_leaves_the_curve(
     loop, _ = start(whole)
     loop.run()
     small = make_text_job("small", **settings)
-    other, work = start(small)
-    run_out_of_memory(work.model, limit=3, from_call=from_call)
+    other, setup = start(small)
+    run_out_of_memory(setup.model, limit=3, from_call=from_call)
     other.run()
-    assert work.spec.training.accumulation == 4
+    assert setup.spec.training.accumulation == 4
     assert losses(small) == pytest.approx(losses(whole), rel=1e-4)
     assert other.best_metrics == pytest.approx(loop.best_metrics, rel=1e-3)
 
@@ -136,8 +136,8 @@ def test_all_that_was_auto_is_settled_and_stays_so(make_text_job, start):
         model={"options": {"dim": 32, "layers": 1, "heads": 2}},
         training={"batch_size": "auto", "precision": "auto", "epochs": 1},
     )
-    _, work = start(job_dir)
-    spec = work.spec
+    _, setup = start(job_dir)
+    spec = setup.spec
     assert spec.model.name == "distilbert"
     assert spec.model.options.max_length == 256
     assert spec.model.config["dim"] == 32
@@ -174,11 +174,11 @@ def test_texts_that_are_cut_and_texts_without_a_word_are_counted(
 
 def test_without_a_validation_split_the_last_epoch_counts(make_text_job, start):
     job_dir = make_text_job(training={"epochs": 1, "batch_size": 8, "validation_fraction": 0.0})
-    loop, work = start(job_dir)
+    loop, setup = start(job_dir)
     loop.run()
-    assert work.evaluate is None
-    assert work.counts["validation"] == 0
-    assert len(work.preview()) == 24
+    assert setup.evaluate is None
+    assert setup.counts["validation"] == 0
+    assert len(setup.preview()) == 24
 
 
 @pytest.mark.parametrize(

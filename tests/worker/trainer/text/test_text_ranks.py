@@ -41,9 +41,9 @@ def test_one_process_goes_on_from_what_two_ranks_saved_of_a_backbone_that_thaws(
     still = dict.fromkeys(("dropout", "attention_dropout", "seq_classif_dropout"), 0.0)
     model = {"pretrained": "org/small", "config": still}
     straight = make_tuning_job("straight", model=model, training=training)
-    loop, work = start(straight)
+    loop, setup = start(straight)
     loop.run()
-    for stop_after in (5, work.plan.steps_per_epoch + 4):
+    for stop_after in (5, setup.plan.steps_per_epoch + 4):
         name = f"stopped-{stop_after}"
         job_dir = make_tuning_job(name, model=model, training=training)
         answers = rank_pair.make(job_dir, stop_after=stop_after)

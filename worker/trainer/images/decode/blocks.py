@@ -30,7 +30,7 @@ SYSTEM_ERROR = 100
 the error to a file."""
 
 
-class Work(BaseModel):
+class DecodeOrder(BaseModel):
     """The work that all processes share.
 
     Attributes:
@@ -128,7 +128,7 @@ class BlockQueue:
 
 
 def decode_blocks(
-    work: Work, index: DatasetIndex, queue: BlockQueue, *, on_row: Callable[[], None]
+    work: DecodeOrder, index: DatasetIndex, queue: BlockQueue, *, on_row: Callable[[], None]
 ) -> Outcome:
     """Decode blocks of rows into the array until none are left.
 
@@ -176,13 +176,13 @@ def main(path: Path, number: int) -> int:
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     try:
-        _help(Work.model_validate_json(path.read_bytes()), number)
+        _help(DecodeOrder.model_validate_json(path.read_bytes()), number)
     except OSError as error:
         return SYSTEM_ERROR + (error.errno or errno.EIO)
     return 0
 
 
-def _help(work: Work, number: int) -> None:
+def _help(work: DecodeOrder, number: int) -> None:
     index = DatasetIndex.model_validate_json(Path(work.index_path).read_bytes())
     num_rows = len(index.splits["train"]) + len(index.splits["test"])
     with BlockQueue(Path(work.folder), num_rows) as queue:
@@ -190,7 +190,7 @@ def _help(work: Work, number: int) -> None:
     outcome_path(work, number).write_text(outcome.model_dump_json())
 
 
-def outcome_path(work: Work, number: int) -> Path:
+def outcome_path(work: DecodeOrder, number: int) -> Path:
     """Return where a helper writes its outcome."""
     return Path(work.folder) / f"outcome-{number}.json"
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from redkiln.datasets import DatasetIndex
 from worker.jobdir import DECODED_BYTES
 from worker.trainer.images.decode.ahead import DecodingRows
-from worker.trainer.images.decode.blocks import Work
+from worker.trainer.images.decode.blocks import DecodeOrder
 from worker.trainer.images.decode.cache import prune, publish, removable_bytes
 from worker.trainer.images.decode.facts import (
     DecodedFacts,
@@ -169,7 +169,7 @@ def _decode(
     with images_path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, images_path.stat().st_size)
     require_source(source_path)
-    work = Work(
+    work = DecodeOrder(
         folder=str(staging),
         source_path=str(make_readable(source_path, index, staging)),
         index_path=str(index_path),

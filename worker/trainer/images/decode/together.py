@@ -22,8 +22,8 @@ from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.blocks import (
     SYSTEM_ERROR,
     BlockQueue,
+    DecodeOrder,
     Outcome,
-    Work,
     decode_blocks,
     outcome_path,
 )
@@ -36,7 +36,7 @@ TELL_SECONDS = 0.1
 
 
 def decode_together(
-    work: Work, index: DatasetIndex, *, cores: int, on_progress: Callable[[int, int], None]
+    work: DecodeOrder, index: DatasetIndex, *, cores: int, on_progress: Callable[[int, int], None]
 ) -> NDArray[np.int64]:
     """Decode all rows; `on_progress` is called with rows done and rows in total.
 
@@ -84,7 +84,7 @@ def num_helpers(num_rows: int, *, cores: int) -> int:
 
 
 @contextmanager
-def _started(work: Work, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+def _started(work: DecodeOrder, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     path = Path(work.folder) / "work.json"
     path.write_text(work.model_dump_json())
     command = [sys.executable, "-m", "worker.trainer.images.decode.blocks", str(path)]

@@ -10,7 +10,7 @@ import pytest
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode import together as together
-from worker.trainer.images.decode.blocks import Outcome, Work
+from worker.trainer.images.decode.blocks import DecodeOrder, Outcome
 from worker.trainer.images.decode.facts import count_levels, no_levels
 from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.together import decode_together, num_helpers
@@ -31,7 +31,7 @@ def make_work(tmp_path, make_index):
         index = make_index(files)
         (folder / "index.json").write_text(index.model_dump_json())
         (folder / "images").write_bytes(bytes(len(files) * FORMAT.num_bytes))
-        work = Work(
+        work = DecodeOrder(
             folder=str(folder),
             source_path=str(folder / "data.zip"),
             index_path=str(folder / "index.json"),
