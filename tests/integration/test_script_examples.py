@@ -42,9 +42,9 @@ def test_an_example_goes_on_after_a_kill_and_leaves_its_files(scripts, name):
     job = scripts.wait_for_end(job_id, seconds=200)
     assert job.status is JobStatus.SUCCEEDED, b"".join(scripts.client.logs(job_id)).decode()
     assert [attempt.resumed_from_step is None for attempt in job.attempts] == [True, False]
-    went_on = re.search(r"goes on after step (\d+)", scripts.log(job_id))
-    assert went_on, scripts.log(job_id)
-    assert int(went_on[1]) > 0
+    resumed = re.search(r"resumes after step (\d+)", scripts.log(job_id))
+    assert resumed, scripts.log(job_id)
+    assert int(resumed[1]) > 0
     assert job.progress.fraction == 1.0
     assert scripts.client.metrics(job_id)
     left = {item.name: item.verified for item in scripts.client.artifacts(job_id)}

@@ -1,4 +1,4 @@
-"""A Lightning module that learns a sine; a callback tells its metrics."""
+"""A Lightning module that learns a sine; a callback reports its metrics."""
 
 import argparse
 import os
@@ -17,11 +17,11 @@ CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
 
 
 class TellRedkiln(Callback):
-    """What the module logs becomes the job's metrics."""
+    """Reports what the module logs as metrics of the job."""
 
     def on_train_start(self, trainer, module):
         if trainer.global_step:
-            print(f"goes on after step {trainer.global_step}", flush=True)
+            print(f"resumes after step {trainer.global_step}", flush=True)
 
     def on_train_epoch_end(self, trainer, module):
         numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}

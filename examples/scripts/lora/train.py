@@ -1,7 +1,8 @@
 """LoRA fine-tuning of a small causal language model with PEFT.
 
-With `--model` a folder or a name of a hub is fine-tuned; without it a tiny random one, which shows
-the way and needs no network. Leaves the adapter, and the weights with the adapter merged into them.
+`--model` names a model to fine-tune: a folder, or a model of the hub. Without it, the script
+fine-tunes a tiny random model, which needs no network. It leaves the adapter, and the weights with
+the adapter merged into them.
 """
 
 import argparse
@@ -20,7 +21,7 @@ TEXT = "the quick brown fox jumps over the lazy dog. " * 40
 
 
 def load_base(name: str | None) -> torch.nn.Module:
-    """The model that is fine-tuned; without a name a tiny one that reads bytes."""
+    """Load the named model, or build a tiny one that reads bytes."""
     if name is not None:
         return AutoModelForCausalLM.from_pretrained(name)
     torch.manual_seed(0)
@@ -31,7 +32,7 @@ def load_base(name: str | None) -> torch.nn.Module:
 
 
 def save_adapter(model: PeftModel, optimizer: torch.optim.Optimizer, step: int) -> None:
-    """Put the adapter and the optimiser away, whole or not at all."""
+    """Save the adapter and the optimiser in one atomic step."""
     partial = CHECKPOINTS / "state.tmp"
     adapter = {name: p for name, p in model.state_dict().items() if "lora_" in name}
     torch.save({"adapter": adapter, "optimizer": optimizer.state_dict(), "step": step}, partial)
@@ -58,7 +59,7 @@ def main() -> None:
         model.load_state_dict(state["adapter"], strict=False)
         optimizer.load_state_dict(state["optimizer"])
         first = state["step"]
-        print(f"goes on after step {first}")
+        print(f"resumes after step {first}")
 
     tokens = torch.tensor(list(TEXT.encode()), device=device)
     for step in range(first + 1, options.steps + 1):

@@ -1,4 +1,4 @@
-"""A plain PyTorch loop: learns which of two spirals a point is on, and leaves an ONNX."""
+"""A plain PyTorch loop that learns which of two spirals a point is on, and leaves an ONNX file."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ CHECKPOINTS = Path(os.environ.get("REDKILN_CHECKPOINTS", "checkpoints"))
 
 
 def make_spirals(num: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(num, 2) float32 points of two spirals, and (num,) int64 which one each is on."""
+    """Return points on two spirals, (num, 2) float32, and the spiral of each, (num,) int64."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(num) % 2
     turn = torch.rand(num, generator=generator) * 3 * torch.pi
@@ -36,7 +36,7 @@ def main() -> None:
     model = nn.Sequential(
         nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
     )
-    if torch.cuda.is_available():  # also true on AMD: ROCm's torch answers to the same names
+    if torch.cuda.is_available():  # also true on AMD: torch for ROCm uses the same names
         model, points, labels = model.cuda(), points.cuda(), labels.cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 
@@ -47,7 +47,7 @@ def main() -> None:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         first = state["step"]
-        print(f"goes on after step {first}")
+        print(f"resumes after step {first}")
 
     for step in range(first + 1, options.steps + 1):
         batch = torch.randint(0, len(points), (256,), device=points.device)
@@ -62,9 +62,9 @@ def main() -> None:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
             partial = newest.with_suffix(".tmp")
             torch.save(state, partial)
-            partial.replace(newest)  # whole, or not there at all
+            partial.replace(newest)  # atomic
 
-    # An ONNX is run when the job has ended; with samples beside it, its numbers are compared.
+    # Redkiln runs the ONNX file when the script has ended, and compares it if there are samples.
     model = model.cpu().eval()
     sample = points[:8].cpu()
     batch_axis = {0: torch.export.Dim("batch")}

@@ -26,7 +26,7 @@ BAD = ["poor", "dull", "cold", "broken", "late"]
 
 
 class TellRedkiln(TrainerCallback):
-    """What the Trainer logs becomes the job's metrics."""
+    """Reports what the Trainer logs as metrics of the job."""
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         numbers = {k: v for k, v in (logs or {}).items() if isinstance(v, int | float)}
@@ -34,7 +34,7 @@ class TellRedkiln(TrainerCallback):
 
 
 class Reviews(Dataset):
-    """Sentences that are good or bad by one word of theirs."""
+    """Sentences with one word that makes them good or bad."""
 
     def __init__(self, num: int) -> None:
         generator = torch.Generator().manual_seed(num)
@@ -53,7 +53,7 @@ class Reviews(Dataset):
         return {**self.encode(text), "labels": label}
 
     def use(self, tokenizer: Tokenizer) -> "Reviews":
-        """Give out tokens from now on."""
+        """Return tokens instead of text from now on."""
 
         def encode(text: str) -> dict:
             encoded = tokenizer.encode(text)
@@ -64,7 +64,7 @@ class Reviews(Dataset):
 
 
 def build_tokenizer(texts: list[str]) -> Tokenizer:
-    """A word-level tokenizer of exactly these texts, padded to 12 tokens."""
+    """Build a word-level tokenizer from these texts that pads to 12 tokens."""
     tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     trainer = trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"])
@@ -94,10 +94,10 @@ def main() -> None:
         train_dataset=train.use(tokenizer), eval_dataset=test.use(tokenizer),
         callbacks=[TellRedkiln()],
     )  # fmt: skip
-    # The Trainer's own newest checkpoint, in the folder that was put back; none at first.
+    # The Trainer's newest checkpoint in the restored folder; None in the first attempt.
     newest = get_last_checkpoint(str(CHECKPOINTS))
     if newest:
-        print(f"goes on after step {newest.rpartition('-')[2]}", flush=True)
+        print(f"resumes after step {newest.rpartition('-')[2]}", flush=True)
     trainer.train(resume_from_checkpoint=newest)
     print(trainer.evaluate())
     trainer.save_model(str(OUT / "model"))
