@@ -46,6 +46,7 @@ SITES = {
 """Stacks that the tests of several files share: they run on one worker of xdist."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     for item in items:
         names = [SITES[name] for name in getattr(item, "fixturenames", ()) if name in SITES]
