@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-from redkiln.tasks import SpecProblem
+from redkiln.spec.problems import SpecProblem
 
 
 class ServiceError(Exception):

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Response
 from pydantic import BaseModel
 
-from redkiln.tasks import TASKS, SpecError, task_schema
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import TASKS, task_schema
 from redkiln.views.page import Page
 from service.errors import NotFound
 from service.http.access import require_user

@@ -15,7 +15,8 @@ from rich.text import Text
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.command import Session
 from redkiln.cli.problems import UsageError
-from redkiln.tasks import SpecError, parse_spec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 
 LOCAL_MODULE = "worker.script"
 """Module that runs a script without the queue; a checkout and the images have it."""

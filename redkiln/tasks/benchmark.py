@@ -86,3 +86,6 @@ class BenchmarkSpec(JobSpec):
 
     task: Literal["benchmark"] = NAME
     measure: Measure = Field(default_factory=Measure)
+
+
+SPEC = BenchmarkSpec

@@ -8,7 +8,15 @@ from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
 from redkiln.spec.job_spec import StrictModel, TrainingSpec
 
-__all__ = ["NAME", "Augment", "ImageClassificationSpec", "ImageTraining", "Model", "Options"]
+__all__ = [
+    "NAME",
+    "SPEC",
+    "Augment",
+    "ImageClassificationSpec",
+    "ImageTraining",
+    "Model",
+    "Options",
+]
 
 NAME: Literal["image-classification"] = "image-classification"
 
@@ -124,3 +132,6 @@ def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:
     length = {"epochs"} if training.get("steps") is not None else set()
     chosen = {k: v for k, v in recommended.items() if k not in length}
     return {**spec, "training": {**chosen, **training}}
+
+
+SPEC = ImageClassificationSpec

@@ -192,3 +192,6 @@ def fill_in(word: str, places: dict[str, str]) -> str:
     for name in PLACEHOLDERS:
         word = word.replace("{" + name + "}", places.get(name, ""))
     return word
+
+
+SPEC = ScriptSpec

@@ -27,3 +27,6 @@ class TabularClassificationSpec(TrainingSpec):
     task: Literal["tabular-classification"] = NAME
     model: TabularModel = Field(default_factory=TabularModel)
     training: TabularClassifierTraining = Field(default_factory=TabularClassifierTraining)
+
+
+SPEC = TabularClassificationSpec

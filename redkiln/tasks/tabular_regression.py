@@ -33,3 +33,6 @@ class TabularRegressionSpec(TrainingSpec):
     task: Literal["tabular-regression"] = NAME
     model: TabularModel = Field(default_factory=TabularModel)
     training: TabularRegressionTraining = Field(default_factory=TabularRegressionTraining)
+
+
+SPEC = TabularRegressionSpec

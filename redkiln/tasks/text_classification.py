@@ -132,3 +132,6 @@ class TextClassificationSpec(TrainingSpec):
         if training.get("steps") is None:
             gentle["epochs"] = PRETRAINED_EPOCHS
         return {**value, "training": {**gentle, **training}}
+
+
+SPEC = TextClassificationSpec

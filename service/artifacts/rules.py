@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlmodel import Session, col, delete, select
 
 from redkiln.protocol import ArtifactCommit
-from redkiln.tasks import SpecProblem
+from redkiln.spec.problems import SpecProblem
 from redkiln.views.artifact import ArtifactView
 from service.artifacts.models import Artifact
 from service.blobs.rules import discard

@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from redkiln.events import TRANSIENT, Event, EventKind
 from redkiln.failure import JobFailure
+from redkiln.spec.problems import SpecProblem
 from redkiln.status import Phase
-from redkiln.tasks import SpecProblem
 from redkiln.views.job import Progress, Warned
 from service.errors import Unprocessable
 

@@ -8,8 +8,8 @@ from pydantic import Field, ValidationError
 from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
+from redkiln.spec.problems import find_problems
 from redkiln.tables import TableOptions
-from redkiln.tasks import find_problems
 from redkiln.views.dataset import DatasetStatus, DatasetView
 from redkiln.views.page import Page
 from service.datasets.models import Dataset

@@ -5,8 +5,8 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from redkiln.spec.problems import SpecProblem, find_problems
 from redkiln.tables import ColumnUse, TableOptions
-from redkiln.tasks import SpecProblem, find_problems
 from service.errors import Unprocessable
 
 

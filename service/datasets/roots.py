@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from redkiln.tasks import SpecProblem
+from redkiln.spec.problems import SpecProblem
 from service.datasets import beneath
 from service.errors import Unprocessable
 

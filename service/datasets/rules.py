@@ -16,9 +16,9 @@ from redkiln.datasets import (
     take_fraction,
 )
 from redkiln.protocol import DatasetRef
+from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
-from redkiln.tasks import SpecProblem
 from redkiln.views.dataset import ColumnView, DatasetStatus, DatasetView
 from service.blobs.rules import discard
 from service.changes import outbox

@@ -3,7 +3,7 @@
 import json
 from typing import Any, TypeGuard
 
-from redkiln.tasks import SpecProblem
+from redkiln.spec.problems import SpecProblem
 from service.errors import BadRequest
 
 CODE = "malformed_json"

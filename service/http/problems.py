@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from redkiln.tasks import SpecProblem, find_problems
+from redkiln.spec.problems import SpecProblem, find_problems
 from service.errors import BadRequest, ServiceError
 from service.http.malformed import is_malformed, malformed
 from service.http.parameters import UNKNOWN_PARAMETER

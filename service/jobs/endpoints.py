@@ -7,8 +7,8 @@ import structlog
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
-from redkiln.tasks import SpecProblem
 from redkiln.views.job import EventView, JobSummary, JobView
 from redkiln.views.metrics import Series, TelemetrySeries
 from redkiln.views.page import Page

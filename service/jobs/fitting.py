@@ -5,9 +5,10 @@ from sqlmodel import Session, select
 from redkiln.datasets import BUILTINS, count_taken
 from redkiln.spec.class_weights import ClassifierTraining, find_weight_problems
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.tables import TABLE_TASKS
-from redkiln.tasks import SpecProblem, parse_spec
+from redkiln.tasks import parse_spec
 from redkiln.views.dataset import DatasetStatus
 from service.datasets.models import Dataset
 from service.jobs.models import Job

@@ -7,9 +7,9 @@ from sqlmodel import Session, select
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.job_weights import JOB_PREFIX
+from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.tables import find_other_column
-from redkiln.tasks import SpecProblem
 from service.artifacts.models import Artifact
 from service.datasets.models import Dataset
 from service.jobs.models import Job

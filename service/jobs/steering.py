@@ -10,8 +10,8 @@ from typing import Literal
 from sqlmodel import Session, col, select
 
 from redkiln.failure import FailureCode
+from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
-from redkiln.tasks import SpecProblem
 from redkiln.views.job import CheckpointView, Reason
 from service.attempts.models import Checkpoint
 from service.database import read_now

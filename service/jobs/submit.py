@@ -10,7 +10,8 @@ from typing import Any
 from sqlmodel import Session, col, delete, select
 
 from redkiln.spec.job_spec import JobSpec
-from redkiln.tasks import DEFAULT_TASK, SpecError, SpecProblem, parse_spec
+from redkiln.spec.problems import SpecError, SpecProblem
+from redkiln.tasks import DEFAULT_TASK, parse_spec
 from redkiln.tasks.script import ScriptSpec
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Reason, Warned

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redkiln.spec.job_spec import Resources
-from redkiln.tasks import SpecProblem
+from redkiln.spec.problems import SpecProblem
 
 HOLD_BACK_SECONDS = 60.0
 """How long younger jobs may overtake a job that needs several GPUs."""

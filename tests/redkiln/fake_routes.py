@@ -8,7 +8,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from redkiln.tasks import SpecError, parse_spec, task_schema
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec, task_schema
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
 
 

@@ -1,7 +1,8 @@
 """Runs a script's job: reads its order and writes its events."""
 
 from redkiln.failure import FailureCode
-from redkiln.tasks import SpecError, parse_spec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 from redkiln.tasks.script import ScriptSpec
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded

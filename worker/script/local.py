@@ -13,7 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from redkiln.tasks import SpecError, parse_spec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 from redkiln.tasks.script import ScriptSpec
 from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment, merge_settings

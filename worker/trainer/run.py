@@ -14,8 +14,9 @@ import torch
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec, Training, TrainingSpec
+from redkiln.spec.problems import SpecError
 from redkiln.status import Phase
-from redkiln.tasks import SpecError, parse_spec
+from redkiln.tasks import parse_spec
 from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import JobDir, Order

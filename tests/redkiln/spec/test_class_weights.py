@@ -1,7 +1,8 @@
 import pytest
 
 from redkiln.spec.class_weights import compute_class_weights, find_weight_problems
-from redkiln.tasks import SpecError, parse_spec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 
 CLASSES = ["cat", "dog", "emu"]
 

@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from redkiln.tasks import TASKS, SpecError, parse_spec, task_schema
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import TASKS, parse_spec, task_schema
 
 TASK = "image-classification"
 

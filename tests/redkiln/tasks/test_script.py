@@ -1,6 +1,7 @@
 import pytest
 
-from redkiln.tasks import SpecError, exports_model, needs_dataset, parse_spec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import exports_model, needs_dataset, parse_spec
 from redkiln.tasks.script import ScriptSpec, fill_in
 
 

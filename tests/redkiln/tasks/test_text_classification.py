@@ -1,6 +1,7 @@
 import pytest
 
-from redkiln.tasks import SpecError, parse_spec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 
 
 def parsed(**spec):
