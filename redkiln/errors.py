@@ -71,7 +71,7 @@ class ApiError(RedkilnError):
         status: HTTP status.
         code: Machine-readable cause.
         title: Kind of error in words, the same for all errors of the code.
-        detail: What happened in this case.
+        detail: Description of this case.
         errors: Each mistake, with its JSON pointer.
         request_id: Id that finds the request in the service's log.
         retry_after_seconds: Wait that the service asked for, or None.
@@ -156,9 +156,9 @@ def _one_line(problem: Problem) -> str:
     parts = [f"{problem.title or 'HTTP error'} ({problem.status})"]
     if problem.detail:
         parts.append(problem.detail)
-    told = problem.detail or ""
-    unsaid = [item for item in problem.errors if item.message not in told]
-    parts.extend(f"{item.pointer or '/'}: {item.message}" for item in unsaid)
+    detail = problem.detail or ""
+    missing = [item for item in problem.errors if item.message not in detail]
+    parts.extend(f"{item.pointer or '/'}: {item.message}" for item in missing)
     return "; ".join(parts)
 
 

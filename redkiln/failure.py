@@ -66,7 +66,7 @@ class JobFailure(BaseModel):
 
     Attributes:
         code: Machine-readable cause.
-        message: What happened and what to do, for people.
+        message: Explanation for people: the event, and what to do.
         retryable: Whether another attempt makes sense.
         details: Evidence (exit status, signal, step, tail of stderr), JSON-serialisable.
     """

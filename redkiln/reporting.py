@@ -51,8 +51,10 @@ def log(
         return
     numbers = {name: float(value) for name, value in {**(metrics or {}), **values}.items()}
     places = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
-    said: dict[str, Any] = {name: int(value) for name, value in places.items() if value is not None}
-    line = json.dumps({**said, "metrics": numbers}, separators=(",", ":")).encode() + b"\n"
+    progress: dict[str, Any] = {
+        name: int(value) for name, value in places.items() if value is not None
+    }
+    line = json.dumps({**progress, "metrics": numbers}, separators=(",", ":")).encode() + b"\n"
     if len(line) > MAX_LINE_BYTES:
         raise ValueError(f"too many metrics in one call ({len(numbers)}); log fewer at a time")
     # Append in one write, so that lines of several processes do not mix.

@@ -138,7 +138,7 @@ def _load(path: Path) -> BenchmarkResult:
         first = error.errors()[0]
         place = "/".join(str(part) for part in first["loc"])
         reason = f"{place}: {first['msg']}" if place else first["msg"]
-        raise UsageError(f"{path} is no benchmark of redkiln ({reason})") from error
+        raise UsageError(f"{path} is not a benchmark result of redkiln: {reason}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{path} cannot be read: {reason}") from error

@@ -203,8 +203,8 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
                             list(dataset.image_sizes.items())[:5]) or None),
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
                             dataset.image_modes.items()) or None),
+        ("sha256", Text(dataset.sha256, style="dim") if dataset.sha256 else None),
         ("options", _option_words(dataset)),
-        ("said", _option_words(dataset)),
         ("missing", _missing_words(dataset)),
         ("skipped", skipped_words(dataset) if dataset.num_skipped else None),
     ]  # fmt: skip

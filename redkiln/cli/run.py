@@ -233,19 +233,19 @@ def _follow(session: Session, job: JobView) -> JobView:
     if session.is_json:
         return follow_job(session.client, job.id, JsonScreen())
     session.note(Text(f"{job.name} ({job.id})", style="dim"))
-    teller = threading.Thread(target=_tell_events, args=(session, job.id), daemon=True)
-    teller.start()
+    printer = threading.Thread(target=_print_events, args=(session, job.id), daemon=True)
+    printer.start()
     for chunk in session.client.logs(job.id, follow=True):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
-    teller.join(timeout=5)
+    printer.join(timeout=5)
     return ask_patiently(lambda: session.client.job(job.id), on_change=lambda _: None)
 
 
-def _tell_events(session: Session, job_id: str) -> None:
+def _print_events(session: Session, job_id: str) -> None:
     try:
         for update in session.client.watch(job_id):
-            if isinstance(update, EventView) and update.kind not in _UNTOLD:
+            if isinstance(update, EventView) and update.kind not in _NOT_PRINTED:
                 for line in describe_event(update):
                     session.note(Text(f"[{line.text}]", style=STYLES[line.tone]))
             elif isinstance(update, Disconnected):
@@ -256,7 +256,7 @@ def _tell_events(session: Session, job_id: str) -> None:
         session.note(Text(f"[events of the job are no longer shown: {error}]", style="yellow"))
 
 
-_UNTOLD = frozenset({EventKind.PROGRESS, EventKind.METRICS, EventKind.RESULT, "submitted"})
+_NOT_PRINTED = frozenset({EventKind.PROGRESS, EventKind.METRICS, EventKind.RESULT, "submitted"})
 
 
 def _leave_files(session: Session, result: Result, folder: Path | None) -> None:

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def cancel(session: Session, job: JobName) -> None:
     """Cancel a job; its trainer stops within seconds."""
-    _tell(session, session.client.cancel(find_job_id(session.client, job)))
+    _print_job(session, session.client.cancel(find_job_id(session.client, job)))
 
 
 def pause(session: Session, job: JobName) -> None:
@@ -46,14 +46,14 @@ def pause(session: Session, job: JobName) -> None:
     A queued job is paused at once. `redkiln resume` continues either.
     """
     paused = session.client.pause(find_job_id(session.client, job))
-    _tell(session, paused)
+    _print_job(session, paused)
     if not session.is_json and paused.status == JobStatus.PAUSED:
         session.note(Text(f"Resume it: redkiln resume {paused.id}", style="dim"))
 
 
 def resume(session: Session, job: JobName) -> None:
     """Resume a paused job from the step at which it was paused."""
-    _tell(session, session.client.resume(find_job_id(session.client, job)))
+    _print_job(session, session.client.resume(find_job_id(session.client, job)))
 
 
 def retry(
@@ -75,7 +75,7 @@ def retry(
         message = f"give {', '.join(PLACES)} or a step, not {start!r}"
         raise typer.BadParameter(message, param_hint="--from")
     place = int(start) if start.isdecimal() else start
-    _tell(session, session.client.retry(find_job_id(session.client, job), start=place))
+    _print_job(session, session.client.retry(find_job_id(session.client, job), start=place))
 
 
 def checkpoints(session: Session, job: JobName) -> None:
@@ -107,7 +107,7 @@ def checkpoints(session: Session, job: JobName) -> None:
     print_table(session.out, columns, rows)
 
 
-def _tell(session: Session, job: JobView) -> None:
+def _print_job(session: Session, job: JobView) -> None:
     if session.is_json:
         session.emit(job)
     else:

@@ -73,7 +73,7 @@ def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bund
 
     Raises:
         PackingError: The path is not a folder, cannot be read, has no files to send, or is too
-            large, in which case the message names the largest files.
+            large; the message then names the largest files.
     """
     if not folder.is_dir():
         raise PackingError(f"{folder} is not a folder")

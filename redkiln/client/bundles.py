@@ -39,7 +39,7 @@ class Bundles(Requests):
                 self._connection.request(
                     "PUT",
                     f"/v1/bundles/{sha256}",
-                    content=_told(package, on_bytes),
+                    content=_reported(package, on_bytes),
                     headers={
                         "Content-Type": package.media_type,
                         "Content-Length": str(package.size_bytes),
@@ -62,7 +62,7 @@ def _has_bundle(connection: Connection, sha256: str) -> bool:
     return True
 
 
-def _told(package: Package, on_bytes: OnBytes | None) -> Iterator[bytes]:
+def _reported(package: Package, on_bytes: OnBytes | None) -> Iterator[bytes]:
     for chunk in package.chunks():
         yield chunk
         if on_bytes:

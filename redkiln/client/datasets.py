@@ -74,7 +74,7 @@ class Datasets(Requests):
             PackingError: The path cannot be read, or is not a folder, zip, tar or table.
             ApiError: 422 if the options contradict each other.
         """
-        said = {
+        given = {
             "task": task,
             "target": target,
             "text": text,
@@ -85,7 +85,7 @@ class Datasets(Requests):
             "missing": None if missing is None else list(missing),
             "classes": None if classes is None else list(classes),
         }
-        options = {name: value for name, value in said.items() if value is not None}
+        options = {name: value for name, value in given.items() if value is not None}
         package = open_package(Path(path))
         name = name or dataset_name(Path(path))
         sha256 = package.digest(_counter("reading", package.size_bytes, on_progress))

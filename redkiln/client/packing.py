@@ -43,7 +43,7 @@ class Package:
 
     Attributes:
         members: Files of a folder, sorted by name; None for an archive or a table.
-        size_bytes: Size of what is sent.
+        size_bytes: Number of bytes to send.
     """
 
     path: Path

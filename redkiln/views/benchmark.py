@@ -120,7 +120,7 @@ class Recommendation(ResultModel):
     Attributes:
         code: Machine-readable kind (`use_precision`, `channels_last`, `pin_memory`, ...).
         text: The recommendation, with its numbers.
-        setting: What to write into a job spec, if it is about one.
+        setting: Setting for a job spec, if it is about one.
         numbers: Numbers that it is based on, by name.
     """
 

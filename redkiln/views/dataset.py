@@ -27,7 +27,7 @@ class ColumnView(BaseModel):
     """A column of a table, as it was read.
 
     Attributes:
-        type: What the column is used as; for `ignored` columns `note` says why.
+        type: Use of the column; for `ignored` columns `note` says why.
         num_missing: Rows without a value.
         num_categories: Number of different values of a categorical column or of a class target.
         categories: The first of these values; for a feature the most frequent first.

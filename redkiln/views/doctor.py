@@ -15,7 +15,7 @@ class WorkerDoctor(HardwareModel):
     """The last report of a live worker's doctor.
 
     Attributes:
-        told_at: When the service last received the worker's hardware status.
+        told_at: Time at which the service last received the worker's hardware status.
         report: None if the worker has not sent one yet.
     """
 

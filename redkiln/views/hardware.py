@@ -87,7 +87,7 @@ class GpuFacts(HardwareModel):
             driver does not offer it for computing.
         peak_tflops: Computed peak by data type (`fp32`, `fp16`, `bf16`); empty if a factor is
             unknown.
-        memory_bandwidth_bytes_per_second: Of the product, by PCI id; None for a partition.
+        memory_bandwidth_bytes_per_second: Product value, by PCI id; None for a partition.
         drives_display: Whether a screen is connected to its card; None if its card is unknown.
     """
 
@@ -132,7 +132,7 @@ class GpuExclusion(HardwareModel):
     Attributes:
         code: Machine-readable reason (`apu_beside_discrete`, `self_test_failed`, `memory_held`,
             ...).
-        message: What was observed, with numbers, and what to do.
+        message: Observations with their numbers, and what to do.
     """
 
     code: str
@@ -197,7 +197,7 @@ class DoctorCheck(HardwareModel):
         row: Number in the table of known failures (docs/doctor.md).
         verdict: `unknown` if the evidence is not available here.
         severity: Meaning of a bad verdict: it blocks jobs, slows them, or neither.
-        fix: What exactly to do; empty if nothing is wrong.
+        fix: Exact instructions; empty if nothing is wrong.
     """
 
     id: str

@@ -39,7 +39,7 @@ class Progress(BaseModel):
         memory_total_bytes: Device memory that the job may use.
         host_peak_bytes: Peak resident memory of the trainer's process on the host.
         data_bytes: Size of the data set as training reads it: decoded, tokenised, prepared.
-        activity: What is being done now, in words, if steps differ from each other.
+        activity: Present activity in words, if steps differ from each other.
         preview: Newest sample predictions.
         metrics: Newest value of each metric (`train/loss`, `val/accuracy`, ...).
     """

@@ -30,7 +30,7 @@ NOBODY = Identity(UID, frozenset({UID}), can_add_groups=False)
         ([KFD, OTHER_RENDER], "amd", ROOT, (105, 992)),
         ([KFD, RENDER, OTHER_RENDER], "amd", ROOT, (105, 992)),
         ([KFD, RENDER, CLOSED_RENDER], "amd", ROOT, (992,)),
-        # open to all: no group is needed, whoever starts it
+        # open to all: no user needs a group
         ([Node("/dev/kfd", 0, 0, 0o666), Node("/dev/dri/renderD128", 0, 0, 0o666)],
          "amd", NOBODY, ()),
         # `group_add` or `--group-add` gave it the group already

@@ -42,7 +42,7 @@ def watch_job(
         client: Client of the service.
         job_id: Id of the job.
         console: A terminal gets a live panel, anything else one line an event.
-        interrupt_means: What the panel says Ctrl-C does.
+        interrupt_means: Effect of Ctrl-C, as shown in the panel.
 
     Raises:
         ApiError: The service refused, or has no such job.
@@ -128,17 +128,17 @@ class LineScreen:
         self._console = console
         self._clock = clock
         self._watched: Watched | None = None
-        self._said_at = 0.0
-        self._said_queue = ""
-        self._said_epoch = -1
-        self._said_step = -1
-        self._said_phases: set[str] = set()
+        self._printed_at = 0.0
+        self._printed_queue = ""
+        self._printed_epoch = -1
+        self._printed_step = -1
+        self._printed_phases: set[str] = set()
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
         """Print which job is watched."""
         self._watched = watched
         self._print(f"{watched.job.name} ({watched.job.id}): {watched.status}")
-        self._said_at = self._clock()
+        self._printed_at = self._clock()
         return self
 
     def __enter__(self) -> Self:
@@ -155,38 +155,38 @@ class LineScreen:
     def show(self, update: Update | None, lines: list[Line], /) -> None:
         """Print what has changed."""
         if isinstance(update, EventView) and update.kind == "started":
-            self._said_phases.clear()
+            self._printed_phases.clear()
         for line in lines:
             self._show_line(line)
         assert self._watched is not None
         if self._watched.status == JobStatus.QUEUED:
             waiting = queue_words(self._watched)
-            if waiting and waiting != self._said_queue:
+            if waiting and waiting != self._printed_queue:
                 self._print(f"queued: {waiting}")
-            self._said_queue = waiting
+            self._printed_queue = waiting
         elif self._watched.progress is not None:
             self._show_progress(self._watched)
 
     def _show_line(self, line: Line) -> None:
         """Print a line, unless it would repeat with every epoch."""
         if line.tone == "phase":
-            if line.text in self._said_phases:
+            if line.text in self._printed_phases:
                 return
-            self._said_phases.add(line.text)
+            self._printed_phases.add(line.text)
         if line.topic is None:
             self._print(line.text, STYLES[line.tone])
 
     def _show_progress(self, watched: Watched) -> None:
         progress = watched.progress
         assert progress is not None
-        if progress.steps == 0 or progress.step == self._said_step:
+        if progress.steps == 0 or progress.step == self._printed_step:
             return
-        is_news = progress.step > 0 and progress.epoch != self._said_epoch
-        if not is_news and self._clock() - self._said_at < PLAIN_PROGRESS_SECONDS:
+        is_news = progress.step > 0 and progress.epoch != self._printed_epoch
+        if not is_news and self._clock() - self._printed_at < PLAIN_PROGRESS_SECONDS:
             return
         if is_news or watched.status == JobStatus.RUNNING:
-            self._said_at = self._clock()
-            self._said_epoch, self._said_step = progress.epoch, progress.step
+            self._printed_at = self._clock()
+            self._printed_epoch, self._printed_step = progress.epoch, progress.step
             self._print(progress_words(watched))
 
     def _print(self, text: str, style: str = "") -> None:

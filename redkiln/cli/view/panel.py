@@ -57,7 +57,7 @@ class JobPanel:
 
     Args:
         watched: State of the job.
-        interrupt_means: What Ctrl-C does, for the footer.
+        interrupt_means: Effect of Ctrl-C, as shown in the footer.
     """
 
     def __init__(self, watched: Watched, *, interrupt_means: str) -> None:

@@ -186,8 +186,8 @@ def _describe_other(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         for name, value in data.items()
         if name not in ("reason", "name", "dataset_id") and isinstance(value, str | int | float)
     )
-    said = message or details
-    text = kind.replace("_", " ") + (f": {said}" if said else "")
+    description = message or details
+    text = kind.replace("_", " ") + (f": {description}" if description else "")
     return text, _STATUS_TONES.get(kind, "quiet")
 
 

@@ -162,8 +162,8 @@ def test_json_has_the_ratios(redkiln, two_files):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"{}", "no benchmark of redkiln (at:"),
-        (b"not json", "no benchmark of redkiln (Invalid JSON"),
+        (b"{}", "not a benchmark result of redkiln: at:"),
+        (b"not json", "not a benchmark result of redkiln: Invalid JSON"),
         (None, "No such file"),
     ],
 )
