@@ -1,4 +1,4 @@
-"""Processes that a measurement starts: gone when it is, whatever ends it."""
+"""Processes that a measurement starts; they end with it, however it ends."""
 
 import os
 import subprocess
@@ -10,16 +10,16 @@ from pathlib import Path
 from worker.hardware.leases import inherited_leases
 
 SOURCE_DIR = Path(__file__).resolve().parents[2]
-"""Where the package `worker` lies: the folder that the processes run in."""
+"""The folder that contains the package `worker`, and in which the processes run."""
 
 
 @contextmanager
 def start_child(
     module: str, arguments: Sequence[str], *, environ: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Run a module in a process with pipes, which is killed on leaving if it still runs.
+    """Run a module in a process with pipes, which is killed on exit if it still runs.
 
-    It holds the leases of the GPUs, as we do.
+    It inherits this process's leases of GPUs.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],

@@ -1,4 +1,4 @@
-"""Which GPUs are trained on, and which of the free ones a job gets: decisions from facts alone."""
+"""Which GPUs are used for training, and which free ones a job gets: decisions from facts alone."""
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,8 +11,8 @@ XGMI_HOP_COST = 1
 PCIE_COST = 16
 SAME_CPU_COST = 24
 UNKNOWN_COST = 32
-"""What a pair of GPUs costs by its best path: any number of xGMI hops that a host has is faster
-than PCIe, over which GPUs that copy to each other are better off than those that cannot."""
+"""Cost of a pair of GPUs by its best path. xGMI with any number of hops is faster than PCIe; over
+PCIe, GPUs that copy directly to each other are faster than those that cannot."""
 
 
 Costs = Mapping[frozenset[str], int]
@@ -23,7 +23,7 @@ class Choice:
     """GPUs for one job.
 
     Attributes:
-        reason: why these, for people.
+        reason: Why these GPUs were chosen, for people.
     """
 
     keys: tuple[str, ...]
@@ -31,26 +31,26 @@ class Choice:
 
 
 def gpu_key(facts: GpuFacts) -> str:
-    """What a GPU's lease is named by: its PCI address, with the partition if it is one."""
+    """Return the name of a GPU's lease: its PCI address, with the partition if it is one."""
     place = facts.pci_address or f"node-{facts.node}"
     return place if facts.partition is None else f"{place}-p{facts.partition}"
 
 
 def parse_wanted(setting: str) -> frozenset[str]:
-    """The entries of REDKILN_GPUS: `auto`, `all`, or what a GPU can be named by."""
+    """Parse the entries of REDKILN_GPUS: `auto`, `all`, or names of GPUs."""
     entries = frozenset(entry.strip().lower() for entry in setting.split(",") if entry.strip())
     return entries or frozenset({"auto"})
 
 
 def find_exclusions(gpus: Sequence[GpuFacts], *, wanted: str) -> dict[str, GpuExclusion]:
-    """Why GPUs of this host are left alone, by key; the others can be used.
+    """Return the excluded GPUs of this host, by key, with the reasons; the others can be used.
 
-    An APU is a first-class GPU where no discrete one can be used, and left alone where one can,
-    unless the setting asks for it.
+    An APU is used like any GPU if no discrete GPU can be used. Otherwise it is excluded, unless the
+    setting names it.
 
     Args:
-        gpus: all that the driver tells of.
-        wanted: the setting REDKILN_GPUS.
+        gpus: All GPUs that the driver lists.
+        wanted: Value of the setting REDKILN_GPUS.
     """
     entries = parse_wanted(wanted)
     excluded = {gpu_key(gpu): why for gpu in gpus if (why := _find_fault(gpu, entries))}
@@ -65,12 +65,12 @@ def find_exclusions(gpus: Sequence[GpuFacts], *, wanted: str) -> dict[str, GpuEx
 def choose_gpus(
     candidates: Mapping[str, GpuFacts], count: int, *, with_display: Collection[str] = ()
 ) -> Choice | None:
-    """The best of the free GPUs for a job; None when there are too few.
+    """Choose the best of the free GPUs for a job; None if there are too few.
 
     Args:
-        candidates: free GPUs of one architecture by key, in the order in which they are preferred.
-        count: how many the job needs.
-        with_display: keys of those that drive a screen; they are taken last.
+        candidates: Free GPUs of one architecture by key, in order of preference.
+        count: Number of GPUs that the job needs.
+        with_display: Keys of GPUs that drive a screen; they are used last.
     """
     if len(candidates) < count:
         return None
@@ -99,13 +99,13 @@ def _is_hidden(gpu: GpuFacts, _: frozenset[str]) -> GpuExclusion | None:
     if gpu.is_accessible:
         return None
     if gpu.node is None:
-        text = "The driver shows its card, but does not offer it for computing (no KFD node)."
+        text = "The driver lists its card, but does not offer it for computing (no KFD node)."
         return GpuExclusion(code="not_offered", message=text)
     node = "renderD*" if gpu.render_minor is None else f"renderD{gpu.render_minor}"
     return GpuExclusion(
         code="inaccessible",
-        message=f"It exists, but was not passed to this worker; pass /dev/dri/{node} and /dev/kfd "
-        "to the container, or give this user the group that owns them.",
+        message=f"It exists, but this worker may not open it. Pass /dev/dri/{node} and /dev/kfd "
+        "to the container, or add this user to the group that owns them.",
     )
 
 
@@ -113,7 +113,7 @@ def _is_unwanted(gpu: GpuFacts, entries: frozenset[str]) -> GpuExclusion | None:
     if entries & {"auto", "all"} or entries & _names(gpu):
         return None
     named = ", ".join(sorted(entries))
-    return GpuExclusion(code="not_wanted", message=f"REDKILN_GPUS names others: {named}.")
+    return GpuExclusion(code="not_wanted", message=f"REDKILN_GPUS names other GPUs: {named}.")
 
 
 def _is_defective(gpu: GpuFacts, _: frozenset[str]) -> GpuExclusion | None:
@@ -140,13 +140,13 @@ def _names(gpu: GpuFacts) -> set[str]:
 def _exclude_apu(gpu: GpuFacts, *, beside: str) -> GpuExclusion:
     return GpuExclusion(
         code="apu_beside_discrete",
-        message=f"It shares the host's memory, and {beside} does not; REDKILN_GPUS=all, or its "
-        f"address {gpu_key(gpu)} there, puts it to use.",
+        message=f"It shares the host's memory, and the discrete GPU {beside} is used instead. To "
+        f"use it too, set REDKILN_GPUS to all or to a list with its address {gpu_key(gpu)}.",
     )
 
 
 def _grow(start: str, keys: Sequence[str], count: int, costs: Costs) -> list[str]:
-    """From one GPU on, always the one that is joined best to those chosen already."""
+    """Starting with one GPU, repeatedly add the one with the best connection to those chosen."""
     chosen, left = [start], [key for key in keys if key != start]
     while len(chosen) < count:
         nearest = min(left, key=lambda key: sum(costs[frozenset((key, one))] for one in chosen))
@@ -156,7 +156,7 @@ def _grow(start: str, keys: Sequence[str], count: int, costs: Costs) -> list[str
 
 
 def _spread(keys: Sequence[str], costs: Costs) -> tuple[int, int]:
-    """The worst pair counts first: a collective is as fast as its slowest link."""
+    """Compare the worst pair first, because a collective is as fast as its slowest link."""
     pairs = [costs[frozenset(pair)] for pair in itertools.combinations(keys, 2)]
     return max(pairs), sum(pairs)
 
@@ -195,7 +195,7 @@ def _explain(keys: Sequence[str], worst: int, *, num_free: int) -> str:
     elif worst == SAME_CPU_COST:
         path = "on the PCIe of one CPU"
     else:
-        path = "with no better path between them known than through the host"
+        path = "with no known path between them that avoids the host"
     return f"GPUs {', '.join(keys)}: of {num_free} free ones the nearest to each other, {path}"
 
 

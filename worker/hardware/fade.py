@@ -1,7 +1,7 @@
-"""`apply_fade_patches()`: for programs that call FADE, what of it is true, and a word on the rest.
+"""`apply_fade_patches()`: for programs that call FADE; applies what is correct, explains the rest.
 
 FADE (Painter3000/amd-gpu-torch-runtime-patch) replaced functions of torch to double the numbers of
-compute units and lanes. The report says what was done instead, and why the rest is left alone.
+compute units and lanes. The report shows what is done instead, and why the rest is not done.
 """
 
 import os
@@ -19,7 +19,7 @@ from worker.hardware.torch_settings import Undo, apply_settings
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """Something that FADE did and this does not."""
+    """Something that FADE did and Redkiln does not."""
 
     what: str
     why: str
@@ -29,21 +29,21 @@ class LeftAlone:
 LEFT_ALONE = (
     LeftAlone(
         "`warp_size` = 64 on RDNA",
-        "a wave of RDNA has 32 lanes; Inductor, Triton and bitsandbytes launch by this number, and "
-        "a wrong one ends in launch failures or in wrong numbers without an error",
+        "a wave of RDNA has 32 lanes; Inductor, Triton and bitsandbytes launch kernels with this "
+        "number, and a wrong one causes launch failures, or wrong numbers without an error",
         "HIP documentation, hardware_features.rst; ROCm/pytorch#1417; triton-lang/triton#3083; "
         "bitsandbytes-foundation/bitsandbytes#1885",
     ),
     LeftAlone(
         "`multi_processor_count` doubled",
-        "HIP counts work-group processors of two compute units each, so that the number is right; "
-        "it only sizes grids, and half of those who ask would still get the old one",
+        "HIP counts work-group processors of two compute units each, so the number is right; it "
+        "only sizes grids, and half of its readers would still get the old one",
         "ROCm/hip#3767, #2687; pytorch/pytorch#141687",
     ),
     LeftAlone(
         "`get_device_properties` wrapped",
-        "the copy is no `_CudaDeviceProperties`, C++ never sees it, and Inductor has kept the "
-        "original since it was imported",
+        "the copy is not a `_CudaDeviceProperties`, C++ never sees it, and Inductor keeps the "
+        "original from its import",
         "torch/_dynamo/device_interface.py, torch/_inductor/runtime/hints.py",
     ),
     LeftAlone(
@@ -59,13 +59,13 @@ LEFT_ALONE = (
     ),
     LeftAlone(
         "`FADE_FORCE_WARP_SIZE`, `FADE_FORCE_MP_COUNT` set for any AMD GPU",
-        "nothing but FADE reads them",
+        "only FADE reads them",
         "fade_v11_plus.py",
     ),
     LeftAlone(
         "detection of work on the CPU (announced)",
-        "it was never in its code; the worker's guard does it: where parameters and batches lie, "
-        "and whether the device worked",
+        "its code never contained this; the worker's guard does it: it checks where parameters and "
+        "batches are, and whether the device worked",
         "fade_v11_plus.py; docs/hardware.md",
     ),
 )
@@ -73,13 +73,13 @@ LEFT_ALONE = (
 
 @dataclass(frozen=True)
 class FadeReport:
-    """What `apply_fade_patches` did and did not.
+    """What `apply_fade_patches` did and did not do.
 
     Attributes:
-        outcomes: of the patches of `worker.hardware.patches`.
-        too_late: variables that would have had to be set before the GPU was first used.
-        problems: switches that this torch does not have.
-        undo: puts torch's switches back; variables stay.
+        outcomes: Outcomes of the patches in `worker.hardware.patches`.
+        too_late: Variables that had to be set before the first use of the GPU.
+        problems: Switches that this torch does not have.
+        undo: Restores torch's switches; variables stay set.
     """
 
     outcomes: tuple[PatchOutcome, ...]
@@ -92,10 +92,10 @@ class FadeReport:
         lines = ["Patches for this hardware:", describe_outcomes(self.outcomes)]
         if self.too_late:
             names = ", ".join(self.too_late)
-            lines.append(f"Too late, a GPU is in use already: {names}. Call this before, or use")
+            lines.append(f"Too late, a GPU is in use already: {names}. Call this earlier, or use")
             lines.append("`python -m worker.hardware run -- python <your program>`.")
         lines += self.problems
-        lines += ["", "What FADE did and this leaves alone:"]
+        lines += ["", "What FADE did and Redkiln does not:"]
         lines += [f" - {item.what}: {item.why}. [{item.source}]" for item in self.left_alone]
         return "\n".join(lines)
 
@@ -103,14 +103,14 @@ class FadeReport:
 def apply_fade_patches(
     torch: ModuleType | None = None, *, environ: MutableMapping[str, str] = os.environ
 ) -> FadeReport:
-    """Apply to this process what is true; nothing that FADE faked is touched.
+    """Apply the correct changes to this process; values that FADE faked stay as they are.
 
     Args:
-        torch: the module, by default the one that the program has imported.
-        environ: variables that are set where the user has not set them, unless it is too late.
+        torch: The torch module; by default the one that the program has imported.
+        environ: Receives variables that the user has not set, unless it is too late.
 
     Raises:
-        RuntimeError: torch was not imported before.
+        RuntimeError: torch has not been imported yet.
     """
     torch = torch or sys.modules.get("torch")
     if torch is None:

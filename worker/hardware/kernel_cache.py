@@ -1,8 +1,8 @@
-"""Where compiled and tuned kernels are kept, so that the second job does not compile again.
+"""Where compiled and tuned kernels are kept, so that later jobs need not compile them again.
 
-MIOpen, Inductor, Triton and TunableOp each keep what they built for one arch with one release of
-ROCm and torch; MIOpen's databases break under two writers. Hence a folder per arch, releases and
-slot.
+MIOpen, Inductor, Triton and TunableOp keep kernels for one architecture with one release of ROCm
+and torch, and MIOpen's databases are damaged by two writers. So there is a folder for each
+architecture, releases and slot.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 def build_cache_key(
     *, arch: str | None, torch_version: str | None, hip_version: str | None, slot: int
 ) -> str:
-    """The folder's name below the cache: nothing in it may be shared beyond this name."""
+    """Return the folder's path below the cache; its content is valid only for exactly this key."""
     versions = f"torch-{torch_version or 'none'}-rocm-{hip_version or 'none'}"
     return "/".join(_plain(part) for part in (arch or "cpu", versions, f"slot-{slot}"))
 
@@ -22,10 +22,10 @@ def _plain(part: str) -> str:
 
 
 def has_kernels(folder: Path, *, besides: str = "") -> bool:
-    """Whether anything was compiled or tuned into a folder.
+    """Return whether anything was compiled or tuned into a folder.
 
     Args:
-        folder: of one arch, releases and slot.
-        besides: name of a file that is no kernel.
+        folder: Folder of one architecture, releases and slot.
+        besides: Name of a file that is not a kernel.
     """
     return any(path.is_file() and path.name != besides for path in folder.rglob("*"))

@@ -1,9 +1,9 @@
-"""Leases of GPUs: one locked file a GPU, in a folder that all workers of a host share.
+"""Leases of GPUs: one locked file for each GPU, in a folder that all workers of a host share.
 
-The lock (flock) belongs to an open file description. Whoever inherits its descriptor holds it too,
-so a lease ends with the last process that has it: not with the agent that took it, and at once when
-the last one is killed. What is written in the file is for people and for `GET /v1/gpus`; the lock
-alone decides.
+The lock (flock) belongs to an open file description. A process that inherits its descriptor also
+holds the lock, so a lease ends with the last process that has it: not with the agent that took it,
+and at once when the last one is killed. The file's content is for people and for `GET /v1/gpus`;
+only the lock decides.
 
 Source: flock(2); Linux Documentation/admin-guide/sysctl/fs.rst (protected_regular).
 """
@@ -22,17 +22,17 @@ from worker.jobdir import LEASES_VARIABLE
 
 LOCK_SUFFIX = ".lock"
 LOOK_SECONDS = 0.002
-"""How long a look at who holds a GPU, which shares its lock, takes at most on a busy machine."""
+"""How long `find_holder`, which briefly shares a GPU's lock, takes at most on a busy machine."""
 SHARED_FILE_MODE = 0o666
 SHARED_DIR_MODE = 0o1777
 """Workers of one host may run as different users."""
 
 
 class Holder(BaseModel):
-    """Who took a lease.
+    """The holder of a lease.
 
     Attributes:
-        pid: of the process that took it, in its own container's numbers.
+        pid: PID of the process that took it, in its container's PID namespace.
     """
 
     worker_id: str
@@ -42,58 +42,58 @@ class Holder(BaseModel):
 
 
 class GpuLease:
-    """One locked GPU; `close` gives up this process's hold on it."""
+    """One locked GPU; `close` releases this process's hold on it."""
 
     def __init__(self, key: str, descriptor: int) -> None:
         self.key = key
         self._descriptor: int | None = descriptor
 
     def fileno(self) -> int:
-        """The descriptor that a child has to inherit.
+        """Return the descriptor that a child has to inherit.
 
         Raises:
-            ValueError: the lease was closed.
+            ValueError: The lease was closed.
         """
         if self._descriptor is None:
-            raise ValueError(f"the lease of {self.key} was given up")
+            raise ValueError(f"the lease of {self.key} has been released")
         return self._descriptor
 
     def describe(self, holder: Holder) -> None:
-        """Write into the file who holds it."""
+        """Write the holder into the file."""
         content = holder.model_dump_json().encode() + b"\n"
         os.ftruncate(self.fileno(), 0)
         os.pwrite(self.fileno(), content, 0)
 
     def close(self) -> None:
-        """Give this process's hold up; the lease ends when nobody else has inherited it."""
+        """Release this process's hold; the lease ends when no other process has inherited it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 class LeaseFolder:
-    """The locks of a host. While it is open, nothing that clears old files touches the folder.
+    """The locks of a host. While it is open, cleaners of old files do not touch the folder.
 
     Raises:
-        OSError: the folder cannot be made or written.
+        OSError: The folder cannot be created or written.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         make_shared_dir(root)
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # systemd-tmpfiles leaves a locked folder alone.
+        # systemd-tmpfiles skips a locked folder.
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         self._descriptor: int | None = descriptor
 
     def take(self, keys: Iterable[str]) -> list[GpuLease] | None:
         """Lease all of these GPUs, or none.
 
-        Nobody waits for one lock while it holds another, so nobody waits for ever; whoever gets
-        none tries again later.
+        No process waits for a lock while it holds another, so there are no deadlocks; a
+        process that gets none tries again later.
 
         Raises:
-            OSError: a lock file cannot be made.
+            OSError: A lock file cannot be created.
         """
         with ExitStack() as taken:
             leases: list[GpuLease] = []
@@ -107,7 +107,7 @@ class LeaseFolder:
         return leases
 
     def find_holder(self, key: str) -> Holder | None:
-        """Who has leased a GPU; None if nobody has, or nobody could say who it is."""
+        """Return the holder of a GPU's lease; None if it is free, or the holder is unknown."""
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -122,7 +122,7 @@ class LeaseFolder:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Let go of the folder; leases live on."""
+        """Close the folder; leases continue to exist."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -139,38 +139,38 @@ class LeaseFolder:
                 return None
             if _is_still(path, descriptor):
                 return GpuLease(key, descriptor)
-            os.close(descriptor)  # somebody removed the file meanwhile: its lock guards nothing
+            os.close(descriptor)  # the file was removed meanwhile, so its lock protects nothing
 
 
 def release(leases: Iterable[GpuLease]) -> None:
-    """Close all of them."""
+    """Close all leases."""
     for lease in leases:
         lease.close()
 
 
 def inherited_leases(environ: Mapping[str, str]) -> tuple[int, ...]:
-    """The leases that this process was started with: `pass_fds` of what it starts on its GPUs."""
+    """Return the leases that this process was started with, as `pass_fds` for its own children."""
     entries = environ.get(LEASES_VARIABLE, "").split(",")
     return tuple(number for number in map(int, filter(str.isdecimal, entries)) if _is_open(number))
 
 
 def make_shared_dir(path: Path) -> None:
-    """A folder in which every user may make files.
+    """Create a folder in which every user may create files.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: The folder cannot be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.mkdir()
-        path.chmod(SHARED_DIR_MODE)  # whatever the umask says
+        path.chmod(SHARED_DIR_MODE)  # independent of the umask
 
 
 def open_shared(path: Path) -> int:
-    """Open a file of such a folder for reading and writing; make it, for everybody, if need be.
+    """Open a file of such a folder for reading and writing; create it for all users if necessary.
 
-    In a folder with the sticky bit the kernel refuses O_CREAT for a file of another user, so it
-    is asked for only where there is none.
+    In a folder with the sticky bit the kernel refuses O_CREAT for another user's file, so O_CREAT
+    is used only if the file does not exist.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
@@ -178,12 +178,12 @@ def open_shared(path: Path) -> int:
             return os.open(path, flags)
         with suppress(FileExistsError):
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, SHARED_FILE_MODE)
-            os.fchmod(descriptor, SHARED_FILE_MODE)  # whatever the umask says
+            os.fchmod(descriptor, SHARED_FILE_MODE)  # independent of the umask
             return descriptor
 
 
 def _lock_out(descriptor: int) -> bool:
-    """Lock it alone, past those who only look who holds it (`find_holder`)."""
+    """Lock it exclusively; retry once in case `find_holder` was sharing the lock."""
     if _lock(descriptor, fcntl.LOCK_EX):
         return True
     time.sleep(LOOK_SECONDS)
@@ -199,7 +199,7 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 
 def _is_open(descriptor: int) -> bool:
-    """Whether the process has it: a variable may come further than what it names."""
+    """Return whether the process has this lease; the variable may reach processes without it."""
     try:
         return Path(f"/proc/self/fd/{descriptor}").readlink().suffix == LOCK_SUFFIX
     except OSError:

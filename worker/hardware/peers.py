@@ -1,8 +1,8 @@
-"""Whether GPUs that share a job exchange data rightly: tried once on their real links, remembered.
+"""Whether GPUs that share a job exchange data correctly: tried once on the real links, remembered.
 
-On consumer cards the first all-reduce is known to hang, or to add up wrongly, where an IOMMU
-translates what they send to each other. A job would wait for it until it is given up as stalled, so
-it is tried before: as the machine is set up, and, if that fails, through main memory.
+On consumer cards the first all-reduce is known to hang, or to return wrong sums, if an IOMMU
+translates the transfers. A job would wait until it counts as stalled, so the exchange is tried
+first: with the machine's setup and, if that fails, through main memory.
 """
 
 import hashlib
@@ -24,36 +24,36 @@ from worker.hardware.children import start_child
 from worker.hardware.facts.driver import read_driver_version
 
 FORMAT = 1
-"""Raised when the test itself changes, so that older verdicts are not believed."""
+"""Increased when the test itself changes, so that older verdicts are ignored."""
 EXCHANGE_SECONDS = 60.0
-"""What the exchanges together may take; RCCL needs some ten seconds to find its ways."""
+"""Time limit for all exchanges; RCCL needs about ten seconds to find its routes."""
 START_SECONDS = 300.0
 BELIEVED_FOR = timedelta(hours=1)
-"""A failure is tried again after that, or after a start of the machine, which the usual cure takes.
+"""A failed trial is repeated after this time, or after a reboot, which the usual fix requires.
 Retries of one job do not wait for it again and again."""
 NO_P2P = "NCCL_P2P_DISABLE"
 THROUGH_MEMORY: Mapping[str, str] = {NO_P2P: "1"}
 """RCCL reads NCCL's names. Source: ROCm/rccl#1129, ROCm/ROCm#6074."""
 SETTINGS_PREFIXES = ("NCCL_", "RCCL_", "HSA_")
 REMEDY = (
-    "put iommu=pt on the kernel's command line and start the machine anew, or set "
+    "put iommu=pt on the kernel's command line and reboot the machine, or set "
     f"{NO_P2P}=1 (and, if that is not enough, NCCL_SHM_DISABLE=1) in the worker's environment; "
-    "NCCL_DEBUG=INFO there tells more, and resources.gpus: 1 trains on one GPU"
+    "NCCL_DEBUG=INFO there shows details, and resources.gpus: 1 trains on one GPU"
 )
 LOST = "closed by peer"
 BOOT_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 
 class PeerVerdict(BaseModel):
-    """What a trial said.
+    """The result of a trial.
 
     Attributes:
-        gpus: keys of the GPUs, or `cpu`.
-        has_passed: every sum came back in time and was right.
-        environment: variables that it takes; every rank of a job gets them.
-        problem: what was wrong as the machine is set up; empty when nothing was.
-        bytes_per_second: of the large buffer, at best.
-        boot_id: of the machine's start.
+        gpus: Keys of the GPUs, or `cpu`.
+        has_passed: Whether every sum came back in time and was right.
+        environment: Variables that are necessary; every rank of a job gets them.
+        problem: What was wrong with the machine's setup; empty if nothing was.
+        bytes_per_second: Best rate of the large buffer.
+        boot_id: Id of the machine's boot.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -69,8 +69,8 @@ class PeerVerdict(BaseModel):
     boot_id: str = ""
 
 
-class TrialStopped(Exception):  # noqa: N818  # it was asked for
-    """Nobody waits for the verdict any more."""
+class TrialStopped(Exception):  # noqa: N818  # the stop was requested
+    """The verdict is no longer needed."""
 
 
 def judge_peers(
@@ -83,19 +83,19 @@ def judge_peers(
     should_stop: Callable[[], bool] = lambda: False,
     exchange_seconds: float = EXCHANGE_SECONDS,
 ) -> PeerVerdict:
-    """The verdict on these GPUs: the one that is remembered, or a new one.
+    """Return the verdict on these GPUs: the stored one, or a new one.
 
     Args:
-        gpus: keys of the GPUs; none on a CPU.
-        num_ranks: processes, one a GPU.
-        device_type: torch's, `cuda` or `cpu`.
-        environ: of the processes; it shows them the GPUs.
-        cache_dir: where verdicts are kept.
-        should_stop: asked all the while.
-        exchange_seconds: what the exchanges may take.
+        gpus: Keys of the GPUs; empty on a CPU.
+        num_ranks: Number of processes, one for each GPU.
+        device_type: Torch's device type, `cuda` or `cpu`.
+        environ: Environment of the processes, which shows them the GPUs.
+        cache_dir: Folder of stored verdicts.
+        should_stop: Asked repeatedly whether to stop.
+        exchange_seconds: Time limit for the exchanges.
 
     Raises:
-        TrialStopped: `should_stop` said so.
+        TrialStopped: `should_stop` returned true.
     """
     names = tuple(sorted(gpus)) or (f"{device_type} x{num_ranks}",)
     verdict = PeerVerdict(
@@ -125,39 +125,39 @@ def judge_peers(
             verdict = verdict.model_copy(update=found)
             break
     verdict = verdict.model_copy(update={"problem": problem})
-    with suppress(OSError):  # it is tried again the next time
+    with suppress(OSError):  # the next job tries again
         _save(verdict, path)
     return verdict
 
 
 def is_believed(known: PeerVerdict, *, now: PeerVerdict) -> bool:
-    """Whether a verdict counts that was found earlier under the same key.
+    """Return whether an earlier verdict with the same key still counts.
 
     Args:
-        known: the earlier one.
-        now: time and start of the machine now.
+        known: The earlier verdict.
+        now: A verdict with the current time and boot id.
     """
     is_fresh = now.at - known.at < BELIEVED_FOR and known.boot_id == now.boot_id
-    # One that needed a cure is tried without it after the machine was started anew.
+    # A verdict that needed a workaround is tried without it after a reboot.
     needs_no_cure = known.has_passed and not known.environment
     return needs_no_cure or (known.has_passed and known.boot_id == now.boot_id) or is_fresh
 
 
 def describe_failure(verdict: PeerVerdict) -> str:
-    """Why several GPUs cannot share a job here, and what to do."""
+    """Explain why several GPUs cannot share a job here, and what to do."""
     names = ", ".join(verdict.gpus)
-    return f"GPUs {names} cannot exchange what they compute: {verdict.problem}; {REMEDY}"
+    return f"GPUs {names} cannot exchange their results: {verdict.problem}; {REMEDY}"
 
 
 def load_verdicts(cache_dir: Path | None) -> list[PeerVerdict]:
-    """All verdicts that are remembered, the oldest first."""
+    """Load all stored verdicts, the oldest first."""
     paths = sorted(cache_dir.glob("peers-*.json")) if cache_dir is not None else []
     found = [verdict for path in paths if (verdict := _load(path)) is not None]
     return sorted(found, key=lambda verdict: verdict.at)
 
 
 def read_torch_version() -> str | None:
-    """Of the installed torch, which is not imported for it; a ROCm build has its release in it."""
+    """Return the installed torch's version without importing it; it contains ROCm's release."""
     try:
         return importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -172,7 +172,7 @@ def _try(
     should_stop: Callable[[], bool],
     exchange_seconds: float,
 ) -> tuple[float | None, str]:
-    """The rate, or what was wrong."""
+    """Return the rate, or what was wrong."""
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="redkiln-peers-"))
         own = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", **environ}
@@ -191,27 +191,27 @@ def _try(
         outputs = [_read(child) for child in children]
     ends = [(rank, end[0], end[2]) for rank, end in enumerate(outputs) if end[0] != 0]
     if ends:
-        # Whoever only lost the others knows least.
+        # A rank that only lost its peers knows least about the cause.
         rank, status, errors = min(ends, key=lambda end: (end[1] is None, LOST in end[2]))
         return None, describe_end(rank, status, errors, exchange_seconds=exchange_seconds)
     return float(json.loads(outputs[0][1])["bytes_per_second"]), ""
 
 
 def describe_end(rank: int, status: int | None, errors: str, *, exchange_seconds: float) -> str:
-    """How a process of a trial ended, in words.
+    """Describe how a process of a trial ended.
 
     Args:
-        rank: which one.
-        status: exit status; None when it was ended because it, or another one, never did.
-        errors: what it wrote.
-        exchange_seconds: what the exchanges were given.
+        rank: Rank of the process.
+        status: Exit status; None if it was killed because it, or another one, never ended.
+        errors: What it wrote to stderr.
+        exchange_seconds: Time limit of the exchanges.
     """
     if "Timeout (" in errors:
         return f"they waited for each other for {exchange_seconds:.0f} s (a hang)"
     if status is None:
-        return "the trial did not end, and was ended"
-    last = (errors.strip().splitlines() or ["it said nothing"])[-1][:300]
-    return f"rank {rank} ended with status {status}: {last}"
+        return "the trial did not finish and was killed"
+    last = (errors.strip().splitlines() or ["it printed nothing"])[-1][:300]
+    return f"rank {rank} exited with status {status}: {last}"
 
 
 def _wait(
@@ -220,7 +220,7 @@ def _wait(
     should_stop: Callable[[], bool],
     seconds: float,
 ) -> None:
-    """Until all have ended, or one of them badly: the others wait for it in vain then."""
+    """Wait until all have ended, or one has failed and the others would wait for it forever."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         statuses = [child.poll() for child in children]
@@ -233,7 +233,7 @@ def _wait(
 
 def _read(child: "subprocess.Popen[str]") -> tuple[int | None, str, str]:
     try:
-        # A rank that lost its peer ends by itself, and its word is of no interest.
+        # A rank that lost its peer ends by itself, and its message does not matter.
         output, errors = child.communicate(timeout=1.0)
     except subprocess.TimeoutExpired:
         child.kill()

@@ -99,7 +99,7 @@ def on_cpu(cpu, *numbers):
         ([gpu(1), gpu(2, links=[link(4, "pcie")]), gpu(4)], 2, {2, 4}, "PCIe, at most 1 hop apart"),
         ([*on_cpu(0, 4, 5), *on_cpu(1, 6, 7)], 2, {4, 5}, "one CPU"),
         ([*on_cpu(0, 4), *on_cpu(1, 6, 7)], 2, {6, 7}, "one CPU"),
-        ([gpu(1), gpu(2)], 2, {1, 2}, "through the host"),
+        ([gpu(1), gpu(2)], 2, {1, 2}, "avoids the host"),
     ],
 )
 def test_several_gpus_are_the_ones_joined_best(candidates, count, chosen, words):

@@ -123,7 +123,7 @@ def test_a_given_up_lease_is_not_passed_on(folder):
     (lease,) = folder.take([CARDS[0]])
     lease.close()
     lease.close()
-    with pytest.raises(ValueError, match="given up"):
+    with pytest.raises(ValueError, match="has been released"):
         lease.fileno()
 
 

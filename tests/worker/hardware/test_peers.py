@@ -51,9 +51,9 @@ def test_how_long_a_verdict_is_believed(known, hours, boot, is_kept):
     ("status", "errors", "words"),
     [
         (1, "Timeout (0:01:00)!\nThread 0x1\n", "waited for each other for 60 s"),
-        (None, "", "did not end"),
+        (None, "", "did not finish"),
         (4, "3 of 1024 sums of 4096 bytes are wrong\n", "status 4: 3 of 1024 sums"),
-        (-11, "", "it said nothing"),
+        (-11, "", "it printed nothing"),
     ],
 )
 def test_the_end_of_a_trial_in_words(status, errors, words):

@@ -62,7 +62,7 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     ("words", "num_gpus", "code", "row", "fix"),
     [
-        ("HIP error: invalid device function", 1, "no_gpu", 1, "Install the build for it"),
+        ("HIP error: invalid device function", 1, "no_gpu", 1, "Install the right build"),
         ("HIP out of memory. Tried to allocate 2 GiB", 1, "out_of_memory", 16, "smaller batches"),
         ("No HIP GPUs are available", 0, "script_failed", None, "redkiln run --gpus 1"),
     ],

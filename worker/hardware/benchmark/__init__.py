@@ -1,6 +1,6 @@
-"""Measuring what a device can do: which tests, in which order, how long, and what follows from it.
+"""Measures what a device can do: the tests, their order and duration, and recommendations.
 
-`plan` decides what is measured, `operations` are the tests, `timing` runs them by turns,
-`allreduce` and `comparison` use processes of their own, `advice` draws the conclusions, `card` and
-`picture` show them.
+`plan` decides what to measure, `operations` contains the tests, `timing` runs them alternately,
+`allreduce` and `comparison` use separate processes, `advice` derives recommendations, and `card`
+and `picture` present the results.
 """

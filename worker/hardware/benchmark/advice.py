@@ -1,6 +1,6 @@
-"""What follows from the numbers: pure rules, each naming the numbers that it rests on.
+"""Recommendations from the numbers: pure rules, each quoting the numbers that it is based on.
 
-A difference counts when it is larger than both a few per cent and the spread of what is compared.
+A difference counts only if it exceeds both a few per cent and the spread of the compared numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,27 +19,27 @@ from redkiln.views.hardware import Precision
 LEAST_GAIN = 0.03
 """A smaller difference is not worth a setting."""
 LOW_SHARE = 0.4
-"""Of the computed peak; libraries reach more than half of it on large products."""
+"""Share of the computed peak; libraries reach more than half of it on large products."""
 LARGE_MATRIX = 2048
 """Smaller products do not fill a GPU."""
 SLOW_COPY = 1.25
 UNSTEADY_SPREAD = 0.15
 MIN_SAMPLES = 3
-"""A test that was sampled less often supports no advice."""
+"""A test with fewer samples supports no recommendation."""
 GRADIENT_BYTES = 46_800_000
-"""Of ResNet-18 in float32."""
+"""Size of ResNet-18's gradients in float32."""
 HEAVY_ALLREDUCE = 0.25
 
 Rule = Callable[[BenchmarkResult], Iterator[Recommendation]]
 
 
 def recommend(result: BenchmarkResult) -> list[Recommendation]:
-    """All that follows from a result, what changes most first."""
+    """Return all recommendations for a result, the most important first."""
     return [advice for rule in RULES for advice in rule(result)]
 
 
 def best_rates(result: BenchmarkResult) -> dict[str, float]:
-    """The best of each kind of test: what two machines are first compared by."""
+    """Return the best rate of each kind of test, for a first comparison of two machines."""
     units = {"TFLOP/s": "tflops", "GB/s": "gb_per_second", "images/s": "images_per_second"}
     best: dict[str, float] = {}
     for measured in result.measurements:
@@ -52,7 +52,7 @@ def best_rates(result: BenchmarkResult) -> dict[str, float]:
 
 
 def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """Which type trains fastest, by the ResNet-18 step in its best layout."""
+    """Recommend the type in which the ResNet-18 step is fastest, in its best layout."""
     base = _best_step(result, "fp32")
     if base is None:
         return
@@ -63,7 +63,7 @@ def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
             gains[precision] = (_value(step) / _value(base), step)
     if not gains:
         return
-    # bf16 needs no scaling of the loss, so a little more speed does not outweigh it.
+    # bf16 needs no loss scaling, so a slightly higher speed of fp16 does not outweigh it.
     best = max(gains, key=lambda name: gains[name][0] * (1.05 if name == "bf16" else 1.0))
     words = ", ".join(
         f"{name} gives {ratio:.2f}x here ({_rates(step, base)})"
@@ -73,7 +73,7 @@ def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
     is_faster = ratio > 1 + max(LEAST_GAIN, _spread(step, base))
     chosen = best if is_faster else "fp32"
     ending = f"train in {best}" if is_faster else "stay with fp32"
-    # A CPU is measured in small batches, in which what a step does but once weighs most.
+    # A CPU is measured with small batches, in which the fixed cost of a step dominates.
     is_small = result.machine.kind == "cpu"
     if is_small:
         ending = f"{chosen} for batches as small as these; larger ones may differ"
@@ -86,7 +86,7 @@ def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
 
 
 def choose_layout(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """Whether channels_last helps the ResNet-18 step, in each type."""
+    """Recommend whether the ResNet-18 step should use channels_last, for each type."""
     for precision in ("fp32", "fp16", "bf16"):
         plain, last = (_step(result, precision, name) for name in ("contiguous", "channels_last"))
         if plain is None or last is None:
@@ -104,7 +104,7 @@ def choose_layout(result: BenchmarkResult) -> Iterator[Recommendation]:
 
 
 def pin_memory(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """How much slower copies from pageable memory are."""
+    """Recommend pinned memory if copies from pageable memory are much slower."""
     pinned, unpinned = (_find(result, f"copies/{name}") for name in ("pinned", "unpinned"))
     if pinned is None or unpinned is None:
         return
@@ -112,14 +112,14 @@ def pin_memory(result: BenchmarkResult) -> Iterator[Recommendation]:
     if ratio >= SLOW_COPY:
         yield Recommendation(
             code="pin_memory",
-            text=f"host-to-device copies unpinned are {ratio:.1f}x slower ({_value(unpinned):.1f} "
+            text=f"unpinned host-to-device copies are {ratio:.1f}x slower ({_value(unpinned):.1f} "
             f"against {_value(pinned):.1f} GB/s): pin the memory of batches",
             numbers={"pinned": _value(pinned), "unpinned": _value(unpinned)},
         )
 
 
 def watch_peak(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """Large products that stay far below what the card could do."""
+    """Report large products that are far below what the card could reach."""
     for precision in ("fp32", "fp16", "bf16"):
         best = _best_product(result, precision)
         if best is None or best.share is None or best.share >= LOW_SHARE:
@@ -127,28 +127,28 @@ def watch_peak(result: BenchmarkResult) -> Iterator[Recommendation]:
         yield Recommendation(
             code="low_share_of_peak",
             text=f"{precision} products reach {best.share:.0%} of the computed peak "
-            f"({_value(best):.3g} of {best.peak:.3g} TFLOP/s): look at the power limit and the "
-            "clocks (`redkiln doctor`), and at which BLAS library is used",
+            f"({_value(best):.3g} of {best.peak:.3g} TFLOP/s): check the power limit and the "
+            "clocks (`redkiln doctor`), and which BLAS library is used",
             numbers={"share": best.share, "tflops": _value(best)},
         )
 
 
 def weigh_comparisons(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """What patches and other switches did, test by test and in the mean."""
+    """Report the effect of patches and other switches, for each test and on average."""
     for comparison in result.comparisons:
         if comparison.pairs:
             yield _weigh(comparison)
 
 
 def weigh_allreduce(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """How much of a step the exchange of gradients would take."""
+    """Report the share of a step that exchanging gradients would take."""
     step = _best_step(result, "bf16") or _best_step(result, "fp32")
     exchange = _find(result, f"allreduce/{GRADIENT_BYTES}")
     if step is None or step.seconds is None or exchange is None or exchange.seconds is None:
         return
     share = exchange.seconds / step.seconds
     heavy = share > HEAVY_ALLREDUCE
-    ending = "raise the batch size or use accumulation" if heavy else "several GPUs pay"
+    ending = "raise the batch size or use accumulation" if heavy else "several GPUs are worthwhile"
     yield Recommendation(
         code="allreduce",
         text=f"exchanging ResNet-18's gradients takes {1e3 * exchange.seconds:.1f} ms, {share:.0%} "
@@ -158,7 +158,7 @@ def weigh_allreduce(result: BenchmarkResult) -> Iterator[Recommendation]:
 
 
 def watch_spread(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """Numbers that are not worth much, because something else ran."""
+    """Report results with a large spread, because something else was running."""
     measured = [m for m in result.measurements if m.rate]
     unsteady = [m for m in measured if m.rate and m.rate.spread > UNSTEADY_SPREAD]
     if not unsteady:
@@ -175,13 +175,13 @@ def watch_spread(result: BenchmarkResult) -> Iterator[Recommendation]:
 
 
 def want_samples(result: BenchmarkResult) -> Iterator[Recommendation]:
-    """Tests that were too slow for the time that they had."""
+    """Report tests that were too slow for the available time."""
     few = [m for m in result.measurements if m.rate and m.rate.num_samples < MIN_SAMPLES]
     if few:
         more = f" and {len(few) - 1} more" if len(few) > 1 else ""
         yield Recommendation(
             code="few_samples",
-            text=f"too slow to be sampled {MIN_SAMPLES} times, so that nothing is concluded: "
+            text=f"too slow to be sampled {MIN_SAMPLES} times, so nothing is concluded from: "
             f"{few[0].title}{more}; give it more time (measure.seconds)",
             numbers={"tests": float(len(few))},
         )
@@ -222,7 +222,7 @@ def _weigh(comparison: Comparison) -> Recommendation:
 
 
 def mean_ratio(pairs: Sequence[Pair]) -> float:
-    """The geometric mean of some ratios."""
+    """Return the geometric mean of the pairs' ratios."""
     product = 1.0
     for pair in pairs:
         product *= pair.ratio

@@ -1,6 +1,6 @@
-"""All-reduce over several devices: a process a rank, as training on several GPUs has.
+"""All-reduce over several devices, with one process for each rank, as in training on several GPUs.
 
-`python -m worker.hardware.benchmark.allreduce` is one rank; rank 0 prints the samples as JSON.
+`python -m worker.hardware.benchmark.allreduce` runs one rank; rank 0 prints the samples as JSON.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from redkiln.views.benchmark import Measurement, Rate, summarise
 from worker.hardware.children import start_child
 
 SIZES: dict[str, int] = {"ResNet-18's gradients": 46_800_000, "256 MiB": 256 * 2**20}
-"""What is summed: 11.7 million parameters in float32, and a size that the links are filled by."""
+"""Sizes to sum: 11.7 million parameters in float32, and a size that saturates the links."""
 WARM_CALLS = 5
 TIMEOUT_SECONDS = 120.0
 
@@ -33,17 +33,17 @@ def measure_allreduce(
     sizes: Mapping[str, int] = SIZES,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> list[Measurement]:
-    """Measure all-reduce over the first devices; where it fails, `skipped` says why.
+    """Measure all-reduce over the first devices; on failure `skipped` gives the reason.
 
-    RCCL answers to the name `nccl`; on CPUs gloo does the work.
+    RCCL is available under the name `nccl`; CPUs use gloo.
 
     Args:
-        num_ranks: devices and processes.
-        device_type: torch's, `cuda` or `cpu`.
-        rounds: samples of each size.
-        environ: of the ranks.
-        sizes: bytes, by what they stand for.
-        timeout_seconds: for all of it; a hang of the links is a known failure.
+        num_ranks: Number of devices and processes.
+        device_type: Torch's device type, `cuda` or `cpu`.
+        rounds: Samples of each size.
+        environ: Environment of the ranks.
+        sizes: Sizes in bytes, by description.
+        timeout_seconds: Time limit for all of it, because links are known to hang.
     """
     try:
         samples = _run_ranks(
@@ -62,12 +62,12 @@ def measure_allreduce(
 
 
 def skip_allreduce(why: str, sizes: Mapping[str, int] = SIZES) -> list[Measurement]:
-    """The test where it cannot be made."""
+    """Return the test's results where it cannot run."""
     return [_skip(name, size, why) for name, size in sizes.items()]
 
 
 def bus_bytes(num_bytes: int, *, num_ranks: int) -> float:
-    """Bytes that each link carries at least, so that rates of different counts compare.
+    """Return the bytes that each link carries at least, so that different rank counts compare.
 
     Source: NCCL's own tests, doc/PERFORMANCE.md: 2 (n - 1) / n of the buffer.
     """
@@ -81,10 +81,10 @@ def _run_ranks(
     environ: Mapping[str, str],
     timeout_seconds: float,
 ) -> list[list[float]]:
-    """Samples of each size in seconds.
+    """Return the samples of each size in seconds.
 
     Raises:
-        RuntimeError: a rank failed, or they took too long.
+        RuntimeError: A rank failed, or the ranks took too long.
     """
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="redkiln-allreduce-"))
@@ -102,12 +102,12 @@ def _run_ranks(
         try:
             outputs = [child.communicate(timeout=timeout_seconds) for child in children]
         except subprocess.TimeoutExpired:
-            message = f"the ranks did not end within {timeout_seconds:.0f} s"
+            message = f"the ranks did not finish within {timeout_seconds:.0f} s"
             raise RuntimeError(message) from None
         for rank, (child, (_, errors)) in enumerate(zip(children, outputs, strict=True)):
             if child.returncode != 0:
-                last = (errors.strip().splitlines() or ["no word"])[-1]
-                raise RuntimeError(f"rank {rank} ended with status {child.returncode}: {last}")
+                last = (errors.strip().splitlines() or ["no output"])[-1]
+                raise RuntimeError(f"rank {rank} exited with status {child.returncode}: {last}")
     samples: list[list[float]] = json.loads(outputs[0][0])
     return samples
 

@@ -1,4 +1,4 @@
-"""`report.md` of a benchmark: what follows first, then every number."""
+"""`report.md` of a benchmark: recommendations first, then every number."""
 
 from collections.abc import Iterable
 
@@ -21,11 +21,11 @@ TITLES = {
 
 
 def render_card(result: BenchmarkResult, *, title: str) -> str:
-    """The whole report in Markdown.
+    """Render the whole report as Markdown.
 
     Args:
-        result: of the benchmark.
-        title: its job's name.
+        result: The benchmark's result.
+        title: Name of its job.
     """
     sections = [_head(result, title), _advice(result)]
     for test, heading in TITLES.items():
@@ -49,7 +49,7 @@ def _head(result: BenchmarkResult, title: str) -> str:
 
 def _advice(result: BenchmarkResult) -> str:
     lines = [f"- {_with_setting(item.text, item.setting)}" for item in result.recommendations]
-    return "## What follows\n\n" + ("\n".join(lines) or "Nothing stands out.")
+    return "## Recommendations\n\n" + ("\n".join(lines) or "Nothing stands out.")
 
 
 def _with_setting(text: str, setting: str | None) -> str:
@@ -109,10 +109,10 @@ def _machine(result: BenchmarkResult) -> str:
         *(f"- {name} {value}" for name, value in machine.versions.items() if value),
     ]
     return (
-        "## Machine\n\n" + "\n".join(lines) + "\n\nMedians of samples of at least 20 ms, warmed "
-        "and synchronised; what is compared was measured by turns. Spread is the interquartile "
-        "range as a share of the median. `benchmark.json` holds all of it: `redkiln bench "
-        "--compare A.json B.json` sets two machines side by side."
+        "## Machine\n\n" + "\n".join(lines) + "\n\nMedians of samples of at least 20 ms, warmed up "
+        "and synchronised; compared settings were measured alternately. Spread is the "
+        "interquartile range as a share of the median. `benchmark.json` contains everything; to "
+        "compare two machines, run `redkiln bench --compare A.json B.json`."
     )
 
 

@@ -1,8 +1,8 @@
-"""Key tests without and with something in the environment: two processes that live by turns.
+"""Key tests without and with a change to the environment, in two processes that alternate.
 
-Each process (`module`) makes its tests and its outputs, says `{"outputs": {id: numbers}}` on a
-line of its own, and from then on answers each line that it reads with a line
-`{"seconds": {id: seconds}}`, one sample of each test. While one measures the other waits.
+Each process (`module`) prepares its tests and prints their outputs as a line
+`{"outputs": {id: numbers}}`. From then on it answers each line that it reads with a line
+`{"seconds": {id: seconds}}`, one sample of each test. While one process measures, the other waits.
 """
 
 import json
@@ -23,10 +23,10 @@ from worker.hardware.benchmark.plan import SCALE, Case
 from worker.hardware.children import start_child
 
 ALLOWED_DIFFERENCE: dict[Precision, float] = {"fp32": 1e-3, "fp16": 2e-2, "bf16": 8e-2}
-"""Largest difference of outputs, relative to the largest one, that is still called rounding.
+"""Largest difference of outputs, relative to the largest one, that still counts as rounding.
 
-Source: 24, 11 and 8 bits of mantissa; through the 18 layers of a ResNet roundings of half a unit
-add up to some ten units."""
+Source: 24, 11 and 8 bits of mantissa; through the 18 layers of a ResNet, roundings of half a unit
+add up to some tens of units."""
 INFINITE = 1e9
 MIN_ROUNDS = 3
 LOOK_SECONDS = 0.5
@@ -39,13 +39,13 @@ class Contest:
     """What is compared.
 
     Attributes:
-        without: environment of the one process.
-        with_: of the other one.
-        module: what both processes run.
-        arguments: of both.
-        with_arguments: of the other one beside them.
-        variables: what the other one has, for whoever reads it.
-        patches: what the other one has, by the patches that decided.
+        without: Environment of the first process.
+        with_: Environment of the second process.
+        module: Module that both processes run.
+        arguments: Arguments of both processes.
+        with_arguments: Further arguments of the second process.
+        variables: Variables that only the second process has, for the report.
+        patches: Patches that only the second process has.
     """
 
     name: str
@@ -59,8 +59,8 @@ class Contest:
     patches: Sequence[PatchOutcome] = ()
 
 
-class ChildFailed(Exception):  # noqa: N818  # reads as what it is
-    """A process of a comparison ended before its work was done."""
+class ChildFailed(Exception):  # noqa: N818  # the name states the fault
+    """A process of a comparison ended before it had finished."""
 
 
 def run_contest(
@@ -72,14 +72,14 @@ def run_contest(
     on_round: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
-    """Measure both sides by turns, the one that begins changing from round to round."""
+    """Measure both sides alternately; each round starts with the other side."""
     try:
-        said, samples = _measure(
+        outputs, samples = _measure(
             contest, rounds=rounds, seconds=seconds, on_round=on_round, clock=clock
         )
     except ChildFailed as error:
         return skip_contest(contest.name, contest.title, str(error))
-    differences = find_differences(said[0]["outputs"], said[1]["outputs"])
+    differences = find_differences(outputs[0]["outputs"], outputs[1]["outputs"])
     allowed = {case.id: ALLOWED_DIFFERENCE[case.precision or "fp32"] for case in cases}
     return Comparison(
         name=contest.name,
@@ -95,7 +95,7 @@ def run_contest(
 def skip_contest(
     name: str, title: str, why: str, *, patches: Sequence[PatchOutcome] = ()
 ) -> Comparison:
-    """A comparison that is not made."""
+    """Return a comparison that was not made, with the reason."""
     return Comparison(name=name, title=title, skipped=why, patches=list(patches))
 
 
@@ -104,7 +104,7 @@ def pair_up(
     without: Sequence[Mapping[str, float]],
     with_: Sequence[Mapping[str, float]],
 ) -> list[Pair]:
-    """Rates of each test on both sides, from the seconds of their rounds."""
+    """Pair the rates of each test on both sides, from the seconds of their rounds."""
     pairs = []
     for case in cases:
         work = case.work / SCALE[case.unit]
@@ -132,9 +132,9 @@ def pair_up(
 def find_differences(
     one: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
-    """Between two sets of outputs, relative to the largest output of each test.
+    """Return the differences between outputs, relative to the largest output of each test.
 
-    What is missing on one side, or not finite, differs by 1e9: JSON has no infinity.
+    An output that is missing on one side or not finite differs by 1e9: JSON has no infinity.
     """
     names = [*one, *(name for name in other if name not in one)]
     return {name: _difference(one.get(name, ()), other.get(name, ())) for name in names}
@@ -149,7 +149,7 @@ def _difference(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 class _Side:
-    """One process, listened to by a thread for each of its pipes, so that none of them fills."""
+    """One process; a thread reads each of its pipes, so that none of them fills up."""
 
     def __init__(self, child: "subprocess.Popen[str]") -> None:
         self._child = child
@@ -159,17 +159,17 @@ class _Side:
             threading.Thread(target=listen, daemon=True).start()
 
     def ask(self) -> None:
-        """Have it take a sample."""
+        """Request a sample."""
         assert self._child.stdin is not None
-        with suppress(BrokenPipeError):  # its last words tell why
+        with suppress(BrokenPipeError):  # its last output will explain why
             self._child.stdin.write("\n")
             self._child.stdin.flush()
 
     def listen(self, *, seconds: float, on_wait: Callable[[], None]) -> dict[str, Any]:
-        """Its next word.
+        """Return its next answer.
 
         Raises:
-            ChildFailed: it ended, or said nothing for so long.
+            ChildFailed: It ended, or did not answer in time.
         """
         for _ in range(max(1, math.ceil(seconds / LOOK_SECONDS))):
             on_wait()
@@ -179,20 +179,20 @@ class _Side:
                 continue
             if line is None:
                 raise ChildFailed(self._last_words())
-            said: dict[str, Any] = json.loads(line)
-            return said
+            answer: dict[str, Any] = json.loads(line)
+            return answer
         raise ChildFailed(f"a process of the comparison did not answer within {seconds:.0f} s")
 
     def _last_words(self) -> str:
         status = self._child.wait()
-        words = self._errors[-1] if self._errors else "no word"
-        return f"a process of the comparison ended with status {status}: {words[:300]}"
+        words = self._errors[-1] if self._errors else "no output"
+        return f"a process of the comparison exited with status {status}: {words[:300]}"
 
     def _read_lines(self) -> None:
         assert self._child.stdout is not None
-        with suppress(ValueError):  # closed while it was read: nobody listens any more
+        with suppress(ValueError):  # the pipe was closed, so nothing waits for an answer
             for line in self._child.stdout:
-                if line.startswith("{"):  # libraries print what they like
+                if line.startswith("{"):  # libraries may print other lines
                     self._lines.put(line)
         self._lines.put(None)
 
@@ -216,7 +216,7 @@ def _measure(
     samples: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
     with ExitStack() as held:
         sides: list[_Side] = []
-        said = []
+        outputs = []
         for environ, further in (
             (contest.without, ()),
             (contest.with_, contest.with_arguments),
@@ -224,8 +224,8 @@ def _measure(
             arguments = [*contest.arguments, *further]
             child = held.enter_context(start_child(contest.module, arguments, environ=environ))
             sides.append(_Side(child))
-            # One after the other: neither disturbs the other's start.
-            said.append(sides[-1].listen(seconds=patience, on_wait=on_round))
+            # One after the other, so that neither disturbs the other's start.
+            outputs.append(sides[-1].listen(seconds=patience, on_wait=on_round))
         began = clock()
         for number in range(rounds):
             if number >= MIN_ROUNDS and clock() - began > seconds:
@@ -234,4 +234,4 @@ def _measure(
                 sides[place].ask()
                 answer = sides[place].listen(seconds=patience, on_wait=on_round)
                 samples[place].append(answer["seconds"])
-    return said, samples
+    return outputs, samples

@@ -1,4 +1,4 @@
-"""The device of a benchmark: asked what it is, and described for whoever reads the numbers."""
+"""The device of a benchmark: its abilities, and its description for the report."""
 
 import os
 import platform
@@ -21,26 +21,26 @@ from worker.hardware.selftest.run import describe_device
 MEMINFO = Path("/proc/meminfo")
 CPUINFO = Path("/proc/cpuinfo")
 FP16_FLAGS = frozenset({"avx512_fp16", "fphp"})
-"""Of x86 and of Arm. Source: Linux, arch/x86/include/asm/cpufeatures.h and
+"""Flags of x86 and of Arm. Source: Linux, arch/x86/include/asm/cpufeatures.h and
 Documentation/arch/arm64/elf_hwcaps.rst."""
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished all of its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def find_gpus(device: torch.device, *, num_gpus: int) -> list[GpuFacts]:
-    """Facts of the GPUs that torch sees, by their PCI addresses; of others what torch tells."""
+    """Return facts of the GPUs that torch sees, matched by PCI address; else what torch reports."""
     if device.type != "cuda":
         return []
     known = {gpu.pci_address: gpu for gpu in discover_gpus() if gpu.pci_address}
     found = []
     for index in range(num_gpus):
-        told = describe_device(torch.device("cuda", index))
-        address = told["pci_address"] or ""
-        blank = GpuFacts(gfx=told["gfx"], name=told["name"], pci_address=address or None)
+        seen = describe_device(torch.device("cuda", index))
+        address = seen["pci_address"] or ""
+        blank = GpuFacts(gfx=seen["gfx"], name=seen["name"], pci_address=address or None)
         found.append(known.get(address, blank))
     return found
 
@@ -48,7 +48,7 @@ def find_gpus(device: torch.device, *, num_gpus: int) -> list[GpuFacts]:
 def ask_device(
     device: torch.device, *, precisions: Sequence[Precision], num_gpus: int
 ) -> DeviceFacts:
-    """What decides the plan. A type is refused by the table of targets, or by trying it once."""
+    """Return the facts for the plan; a type is refused by the table of targets or by a trial."""
     kind: Literal["gpu", "cpu"] = "gpu" if device.type == "cuda" else "cpu"
     flags = read_cpu_flags() if kind == "cpu" else frozenset()
     refused = {}
@@ -68,10 +68,10 @@ def refuse_precision(
     gfx: str | None,
     cpu_flags: Collection[str],
 ) -> str | None:
-    """Why a type is not even tried; None when it is.
+    """Return why a type is not even tried; None if it is.
 
-    A GPU's compiler may end the process where the table of targets denies a type; a CPU without
-    half-precision arithmetic converts each number there and back, hundreds of times slower.
+    A GPU's compiler may abort the process for a type that the table of targets excludes; a CPU
+    without half-precision arithmetic converts every number twice, hundreds of times slower.
     """
     if kind == "gpu":
         if precision in choose_precisions("cuda", gfx=gfx):
@@ -83,15 +83,15 @@ def refuse_precision(
 
 
 def describe_machine(device: torch.device, *, gpus: list[GpuFacts]) -> Machine:
-    """Where the numbers come from."""
+    """Describe the machine on which the numbers were measured."""
     is_gpu = device.type == "cuda"
-    told = describe_device(device)
+    facts = describe_device(device)
     cpu = _read_cpu_name()
     return Machine(
         hostname=socket.gethostname(),
         kind="gpu" if is_gpu else "cpu",
-        device=str(told["name"]) if is_gpu else cpu,
-        gfx=told.get("gfx"),
+        device=str(facts["name"]) if is_gpu else cpu,
+        gfx=facts.get("gfx"),
         cpu=cpu,
         num_cores=len(os.sched_getaffinity(0)),
         num_threads=torch.get_num_threads(),
@@ -109,16 +109,16 @@ def describe_machine(device: torch.device, *, gpus: list[GpuFacts]) -> Machine:
 
 
 def read_free_memory(path: Path = MEMINFO) -> int:
-    """Bytes of main memory that can be had without swapping."""
+    """Return the bytes of main memory that are available without swapping."""
     for line in path.read_text().splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":
             return int(rest.split()[0]) * 1024
-    raise RuntimeError(f"{path} does not tell MemAvailable")
+    raise RuntimeError(f"{path} contains no MemAvailable")
 
 
 def read_cpu_flags(path: Path = CPUINFO) -> frozenset[str]:
-    """What the CPU can do, by the kernel's names."""
+    """Return the CPU's abilities, by the kernel's names."""
     for line in path.read_text().splitlines():
         name, _, rest = line.partition(":")
         if name.strip() in ("flags", "Features"):

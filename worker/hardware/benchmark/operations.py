@@ -1,4 +1,4 @@
-"""The tests themselves: what a case of the plan calls on a device, with its tensors made before."""
+"""The tests: what each case of the plan runs on a device; its tensors are created beforehand."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,16 +20,16 @@ MOMENTUM = 0.9
 LEARNING_RATE = 1e-3
 
 Call = Callable[[], torch.Tensor]
-"""Runs a test once; what it computed can be compared with another device's or setting's."""
+"""Runs a test once; its result can be compared with another device's or setting's."""
 BuildModel = Callable[[int], nn.Module]
-"""Builds the network of the training step for images of a side in pixels and 1000 classes."""
+"""Builds the training step's network for images of a given side in pixels and 1000 classes."""
 
 
 def build_call(case: Case, *, device: torch.device, build_model: BuildModel) -> Call:
-    """A test that can be called again and again.
+    """Build a test that can be called repeatedly.
 
     Raises:
-        RuntimeError: the device cannot do it, or its memory is not enough.
+        RuntimeError: The device does not support it, or has too little memory.
     """
     match case.test:
         case "matmul":
@@ -47,10 +47,10 @@ def build_call(case: Case, *, device: torch.device, build_model: BuildModel) -> 
 
 
 def probe(precision: Precision, *, device: torch.device) -> None:
-    """Do each kind of operation once, on little data.
+    """Run each kind of operation once, on little data.
 
     Raises:
-        RuntimeError: the device cannot do it in this type.
+        RuntimeError: The device does not support it in this type.
     """
     dtype = DTYPES[precision]
     square = torch.ones(16, 16, device=device, dtype=dtype)
@@ -115,7 +115,7 @@ def _training(case: Case, device: torch.device, build_model: BuildModel) -> Call
     labels = torch.randint(NUM_CLASSES, (case.batch_size,), device=device)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
     dtype, is_mixed = DTYPES[case.precision], case.precision != "fp32"
-    # What training in fp16 needs, and pays for.
+    # fp16 training needs loss scaling, so its cost is included.
     scaler = torch.amp.GradScaler(device.type, enabled=case.precision == "fp16")
 
     def step() -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""`benchmark.png`: what was reached, in four panels, beside what could be where that is known.
+"""`benchmark.png`: the measured rates in four panels, with the peaks as far as they are known.
 
-The caller has chosen matplotlib's backend and where its cache lies.
+The caller has chosen matplotlib's backend and the folder of its cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ BAR = 0.26
 
 
 def draw_benchmark(result: BenchmarkResult, path: Path, *, title: str) -> None:
-    """Draw what was measured; a panel without a number is left out."""
+    """Draw the results; a panel without a number is omitted."""
     from matplotlib import pyplot as plt
 
     panels = [
@@ -68,7 +68,7 @@ def _draw_products(axis: Any, result: BenchmarkResult) -> None:
 
 
 def _draw_peaks(axis: Any, found: Sequence[Measurement], *, scale: float) -> None:
-    """A line for each peak, with the types that have it."""
+    """Draw a line for each peak, labelled with the types that have it."""
     peaks: dict[float, list[str]] = {}
     for precision in PRECISIONS:
         peak = next((m.peak for m in found if m.precision == precision and m.peak), None)
@@ -206,7 +206,7 @@ def _finish(axis: Any, title: str, unit: str, *, is_horizontal: bool = False) ->
 
 
 def _scale(measured: Sequence[Measurement]) -> tuple[float, str]:
-    """The products of a CPU read better in GFLOP/s."""
+    """Return a factor and a unit; the products of a CPU are more readable in GFLOP/s."""
     is_small = max(_value(m) for m in measured) < 1
     return (1e3, "GFLOP/s") if is_small else (1.0, "TFLOP/s")
 

@@ -1,7 +1,7 @@
-"""What is measured: pure decisions on what a spec asks for and what the device can do.
+"""What is measured: pure decisions from a spec and what the device can do.
 
-Tests that are compared with each other (types, layouts, kinds of memory) form a group, whose
-members are measured by turns, so that a clock that changes meanwhile changes all of them.
+Tests that are compared with each other (types, layouts, kinds of memory) form a group. Its members
+are measured alternately, so that a changing clock affects all of them.
 
 Legend: B batch, S side of a square image or matrix.
 """
@@ -15,9 +15,9 @@ from redkiln.views.benchmark import Layout, Unit
 from redkiln.views.hardware import Precision
 
 MEMORY_SHARE = 0.8
-"""Of the free memory that the members of a group may take together."""
+"""Share of the free memory that the members of a group may use together."""
 COPY_BYTES = {"gpu": 256 * 2**20, "cpu": 64 * 2**20}
-"""A buffer of the memory tests: well above the caches, up to 256 MB on RDNA and CDNA alike.
+"""Size of a buffer in the memory tests: far above the caches, up to 256 MB on RDNA and CDNA alike.
 
 Source: AMD RDNA 2 and CDNA 3 white papers, size of the Infinity Cache."""
 AUTO_SIZES = {"gpu": [1024, 2048, 4096, 8192], "cpu": [256, 512, 1024]}
@@ -30,25 +30,25 @@ CONVOLUTION_SIDE = 28
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "channels_last")
 SMALL_IMAGE = 64
 STEP_BYTES_PER_PIXEL = {"small": 4600, "large": 450}
-"""What the backward pass of ResNet-18 keeps in float32; images of up to 64 pixels are not thinned
-by its first layer.
+"""Bytes that ResNet-18 keeps in float32 for its backward pass; its first layer does not reduce
+images of up to 64 pixels.
 
 Source: tensors saved by autograd, 22.2 MB an image at 224 pixels and 18.8 MB at 64 (torch 2.13)."""
 STEP_WEIGHT = 3.0
-"""Most of what is recommended follows from it."""
+"""Most recommendations are based on it."""
 STEP_ROOM = 2
-"""Gradients and the work space of convolution libraries beside them."""
+"""Room for gradients and the work space of convolution libraries."""
 
 Pass = Literal["forward", "step"]
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What of the device decides.
+    """Facts about the device that the plan depends on.
 
     Attributes:
-        free_bytes: of its memory.
-        refused: types that it cannot do, and why.
+        free_bytes: Free memory in bytes.
+        refused: Types that it does not support, with the reason.
     """
 
     kind: Literal["gpu", "cpu"]
@@ -62,9 +62,9 @@ class Case:
     """One test in one type and layout.
 
     Attributes:
-        work: of one call, in the unit's base (operations, bytes, images).
-        num_bytes: of memory that it takes.
-        skipped: why it is not measured; None when it is.
+        work: Work of one call, in the unit's base (operations, bytes, images).
+        num_bytes: Memory that it needs, in bytes.
+        skipped: Why it is not measured; None if it is.
     """
 
     id: str
@@ -82,7 +82,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Group:
-    """Tests that are measured by turns; `weight` is its share of the time against the others'."""
+    """Tests that are measured alternately; `weight` is the group's share of the time."""
 
     title: str
     cases: tuple[Case, ...]
@@ -93,7 +93,7 @@ SCALE: dict[Unit, float] = {"TFLOP/s": 1e12, "GB/s": 1e9, "images/s": 1.0}
 
 
 def resolve_measure(asked: Measure, device: DeviceFacts) -> Measure:
-    """What a spec asks for, with nothing left at `auto`."""
+    """Resolve every `auto` of a spec."""
     kind = device.kind
     return asked.model_copy(
         update={
@@ -105,12 +105,12 @@ def resolve_measure(asked: Measure, device: DeviceFacts) -> Measure:
 
 
 def describe_limits(asked: Measure, device: DeviceFacts) -> list[str]:
-    """What a reader has to know before the numbers."""
+    """Return notes that a reader needs before the numbers."""
     notes = []
     if device.kind == "cpu":
         notes.append(
-            "There is no GPU: these are the numbers of a CPU, measured with smaller sizes. They "
-            "compare with other CPUs only."
+            "There is no GPU: these are the numbers of a CPU, measured with smaller sizes. Compare "
+            "them only with other CPUs."
             if "auto" in (asked.sizes, asked.batch_size, asked.image_size)
             else "There is no GPU: these are the numbers of a CPU."
         )
@@ -118,7 +118,7 @@ def describe_limits(asked: Measure, device: DeviceFacts) -> list[str]:
 
 
 def plan_groups(measure: Measure, device: DeviceFacts) -> list[Group]:
-    """The groups of a resolved spec in their order; `skipped` tells what cannot be measured."""
+    """Plan the groups of a resolved spec; `skipped` marks what cannot be measured."""
     assert measure.sizes != "auto"
     assert measure.batch_size != "auto"
     assert measure.image_size != "auto"
@@ -138,7 +138,7 @@ def plan_groups(measure: Measure, device: DeviceFacts) -> list[Group]:
             case "copies":
                 groups.append(_copies(device))
             case "allreduce":
-                pass  # it runs in processes of its own
+                pass  # it runs in separate processes
     return [_fit(group, device) for group in groups]
 
 
@@ -246,16 +246,16 @@ def _copies(device: DeviceFacts) -> Group:
 
 
 def _fit(group: Group, device: DeviceFacts) -> Group:
-    """Leave out what the device cannot do, then the largest members until the rest has room."""
+    """Skip unsupported cases, then the largest ones until the rest fits into memory."""
     cases = [_refuse(case, device) for case in group.cases]
     room = int(device.free_bytes * MEMORY_SHARE)
-    # The activations of a step are freed after it; those of the largest one are what counts.
+    # A step frees its activations at its end, so only the largest step counts.
     is_shared = bool(cases) and cases[0].test == "training"
     for case in sorted(cases, key=lambda case: -case.num_bytes):
         taken = [other.num_bytes for other in cases if other.skipped is None]
         needed = max(taken, default=0) if is_shared else sum(taken)
         if case.skipped is None and needed > room:
-            words = f"left out: the group needs {_gb(needed)} of the {_gb(room)} that may be taken"
+            words = f"skipped: the group needs {_gb(needed)}, but only {_gb(room)} may be used"
             cases[cases.index(case)] = _skip(case, words)
     return Group(group.title, tuple(cases), group.weight)
 

@@ -1,4 +1,4 @@
-"""The measurements of one process: group after group, each within its share of the time."""
+"""Measures the groups of one process one after the other, each within its share of the time."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from worker.hardware.benchmark.timing import Budget, Clock, time_by_turns
 
 @dataclass(frozen=True)
 class BenchmarkSetup:
-    """What every group is measured with.
+    """What every measurement needs.
 
     Attributes:
-        gpu: facts of the device, for its peaks; None on a CPU.
-        rounds: samples of each test at most.
-        on_round: called before each sample, so that somebody hears that all is well.
+        gpu: Facts of the device, for its peaks; None on a CPU.
+        rounds: Most samples of each test.
+        on_round: Called before each sample, to report that the benchmark is still running.
     """
 
     device: torch.device
@@ -33,7 +33,7 @@ class BenchmarkSetup:
 
 
 def measure_group(group: Group, bench: BenchmarkSetup, *, seconds: float) -> list[Measurement]:
-    """Measure the members of a group by turns; what fails says why."""
+    """Measure the members of a group alternately; a failed one gets the reason."""
     failed: dict[str, str] = {}
     calls = _build_calls(group.cases, bench, failed)
     samples: dict[str, list[float]] = {}
@@ -61,7 +61,7 @@ def describe(
     peak: float | None,
     failed: dict[str, str],
 ) -> Measurement:
-    """A case with the rate of its samples, or with why there is none."""
+    """Return a case with the rate of its samples, or with the reason why there is none."""
     measured = Measurement(
         id=case.id,
         test=case.test,
@@ -81,7 +81,7 @@ def describe(
 
 
 def find_peak(case: Case, gpu: GpuFacts | None) -> float | None:
-    """What the device could do at most in the unit of a case; None when that is unknown."""
+    """Return the device's peak in the unit of a case; None if unknown."""
     if gpu is None:
         return None
     if case.unit == "TFLOP/s":
@@ -94,7 +94,7 @@ def find_peak(case: Case, gpu: GpuFacts | None) -> float | None:
 def _build_calls(
     cases: Sequence[Case], bench: BenchmarkSetup, failed: dict[str, str]
 ) -> dict[str, Call]:
-    """The calls of the members that can be made: each is tried once."""
+    """Build the calls of the members that work; each is tried once."""
     calls: dict[str, Call] = {}
     for case in cases:
         if case.skipped is not None:
@@ -104,9 +104,9 @@ def _build_calls(
             call()
             synchronize(bench.device)
         except torch.OutOfMemoryError as error:
-            failed[case.id] = f"left out: out of memory ({_first_line(error)})"
+            failed[case.id] = f"skipped: out of memory ({_first_line(error)})"
         except torch.AcceleratorError:
-            raise  # the device is lost; whatever follows would fail as well
+            raise  # the device is lost, so everything else would fail too
         except RuntimeError as error:
             failed[case.id] = f"not supported: {_first_line(error)}"
         else:

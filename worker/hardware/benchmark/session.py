@@ -1,4 +1,4 @@
-"""A benchmark from its plan to its result: every part within its share of the time that is left."""
+"""A benchmark from plan to result: every part within its share of the remaining time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,21 +13,21 @@ from worker.hardware.benchmark.plan import Case, DeviceFacts, Group, plan_groups
 from worker.hardware.benchmark.run import BenchmarkSetup, describe, find_peak, measure_group
 from worker.hardware.benchmark.words import describe_comparison, describe_group
 
-LEFT_OUT = "left out: the time was over (measure.seconds)"
+LEFT_OUT = "skipped: no time was left (measure.seconds)"
 ALLREDUCE_SECONDS = 60.0
-"""At least; RCCL takes some ten to find its ways."""
+"""Least time limit; RCCL takes about ten seconds to find its routes."""
 CONTEST_WEIGHT = 2.0
 """Two processes have to start and to warm up before they measure."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things to do.
+    """One part of a benchmark.
 
     Attributes:
-        weight: its share of the time, against the others'.
-        do: does it within so many seconds.
-        leave: what is said instead when the time is over.
+        weight: Its share of the time, relative to the others.
+        do: Runs the part within a number of seconds.
+        leave: Returns the results if no time is left.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Found:
-    """What a part brought."""
+    """The results of a part."""
 
     measurements: list[Measurement] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
@@ -46,12 +46,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Listener:
-    """Who hears how it goes on.
+    """Receives a benchmark's progress.
 
     Attributes:
-        begin: a part begins: its title, its place, how many there are, seconds that are left.
-        alive: called before each sample.
-        say: a line for people, when something is measured.
+        begin: Called when a part begins: title, index, number of parts, and seconds left.
+        alive: Called before each sample.
+        say: Receives a line of text for each result.
     """
 
     begin: Callable[[str, int, int, float], None]
@@ -61,12 +61,12 @@ class Listener:
 
 @dataclass(frozen=True)
 class Session:
-    """All that a benchmark needs to know.
+    """Everything that a benchmark needs.
 
     Attributes:
-        measure: resolved.
-        contests: comparisons to make, each with its key tests, or already skipped.
-        environ: of the processes of an all-reduce.
+        measure: The resolved settings.
+        contests: Comparisons to make, each with its key tests, or already skipped.
+        environ: Environment of the all-reduce's processes.
     """
 
     measure: Measure
@@ -79,7 +79,7 @@ class Session:
 
 
 def run_session(session: Session, listener: Listener) -> BenchmarkResult:
-    """Measure everything, and draw the conclusions."""
+    """Measure everything and derive recommendations."""
     clock = session.bench.clock
     began, at = clock(), datetime.now(UTC)
     deadline = began + session.measure.seconds
@@ -108,7 +108,7 @@ def run_session(session: Session, listener: Listener) -> BenchmarkResult:
 
 
 def list_parts(session: Session, listener: Listener) -> list[Part]:
-    """What there is to do, in its order."""
+    """List the parts in their order."""
     groups = plan_groups(session.measure, session.facts)
     parts = [_part_of_group(group, session) for group in groups]
     if "allreduce" in session.measure.tests:
@@ -160,7 +160,7 @@ def _part_of_contest(
     contest, cases = item
 
     def do(seconds: float) -> Found:
-        made = run_contest(
+        comparison = run_contest(
             contest,
             cases,
             rounds=session.measure.samples,
@@ -168,7 +168,7 @@ def _part_of_contest(
             on_round=listener.alive,
             clock=session.bench.clock,
         )
-        return Found(comparisons=[made])
+        return Found(comparisons=[comparison])
 
     def leave() -> Found:
         return Found(comparisons=[skip_contest(contest.name, contest.title, LEFT_OUT)])
@@ -177,5 +177,5 @@ def _part_of_contest(
 
 
 def _known(title: str, found: Found) -> Part:
-    """A part that takes no time."""
+    """Return a part that needs no time."""
     return Part(title, 0.0, lambda _: found, lambda: found)

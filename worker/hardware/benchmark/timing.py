@@ -1,4 +1,4 @@
-"""Timing: warmed, synchronised, and by turns where things are compared."""
+"""Timing: warmed up, synchronised, and alternating where results are compared."""
 
 import math
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 SAMPLE_SECONDS = 0.02
-"""A sample repeats its call until it takes so long: a launch, and a look at the clock, are then
-below a thousandth of it."""
+"""A sample repeats its call until it takes this long, so that the launch and reading the clock take
+less than a thousandth of it."""
 MAX_REPEATS = 1000
 MIN_ROUNDS = 3
 
@@ -19,8 +19,8 @@ class Budget:
     """How long a group may take.
 
     Attributes:
-        seconds: no round begins after them, but for the first MIN_ROUNDS.
-        rounds: at most.
+        seconds: No round begins after this time, except for the first MIN_ROUNDS.
+        rounds: Most rounds.
     """
 
     seconds: float
@@ -35,16 +35,17 @@ def time_by_turns(
     on_round: Callable[[], None] = lambda: None,
     clock: Clock = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds of each call, one sample a round; every other round goes backwards.
+    """Time each call, one sample in each round; every second round runs in reverse order.
 
-    A call so slow that MIN_ROUNDS of it would use up its part of the time is sampled once.
+    A call that is so slow that MIN_ROUNDS samples would exceed its share of the time is sampled
+    once.
 
     Args:
-        calls: by name, each called once before, so that its kernels are compiled.
-        synchronize: waits until the device has done what it was given.
-        budget: for all of them together.
-        on_round: called before each sample.
-        clock: seconds that rise.
+        calls: Calls by name, each called once already, so that its kernels are compiled.
+        synchronize: Waits until the device has finished its work.
+        budget: Limits for all of them together.
+        on_round: Called before each sample.
+        clock: Returns increasing seconds.
     """
     began = clock()
     samples: dict[str, list[float]] = {}
@@ -74,7 +75,7 @@ def time_once(
     synchronize: Callable[[], None],
     clock: Clock = time.perf_counter,
 ) -> float:
-    """Seconds of one call, as the mean of some in a row."""
+    """Return the seconds of one call, as the mean of several in a row."""
     synchronize()
     began = clock()
     for _ in range(repeats):
@@ -84,7 +85,7 @@ def time_once(
 
 
 def count_repeats(seconds: float) -> int:
-    """How many calls of so many seconds make a sample."""
+    """Return how many calls of this duration make a sample."""
     if seconds <= 0:
         return MAX_REPEATS
     return min(MAX_REPEATS, max(1, math.ceil(SAMPLE_SECONDS / seconds)))

@@ -1,4 +1,4 @@
-"""Measurements in words: lines of a log."""
+"""Measurements as lines of a log."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,13 +6,13 @@ from redkiln.views.benchmark import Comparison, Measurement, amount_words
 
 
 def describe_group(measurements: Iterable[Measurement]) -> Iterator[str]:
-    """A line for each measurement."""
+    """Yield a line for each measurement."""
     for measured in measurements:
         yield f"{measured.title}: {rate_words(measured)}"
 
 
 def describe_comparison(comparison: Comparison) -> str:
-    """A line for a comparison."""
+    """Format a comparison as one line."""
     if comparison.skipped is not None:
         return f"{comparison.title}: {comparison.skipped}"
     gains = ", ".join(f"{pair.title} {pair.ratio:.2f}x" for pair in comparison.pairs)
@@ -20,7 +20,7 @@ def describe_comparison(comparison: Comparison) -> str:
 
 
 def rate_words(measured: Measurement) -> str:
-    """`81.2 TFLOP/s, 66 % of the peak`, or why there is none."""
+    """Format a rate: `81.2 TFLOP/s, 66 % of the peak`, or the reason why there is none."""
     if measured.rate is None:
         return measured.skipped or "not measured"
     share = "" if measured.share is None else f", {100 * measured.share:.0f} % of the peak"

@@ -1,4 +1,4 @@
-"""The graphics cards of the amdgpu driver, found by what they are and never by their number."""
+"""The graphics cards of the amdgpu driver, identified by their properties, never by number."""
 
 import re
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Card:
     """A card of `/sys/class/drm`.
 
     Attributes:
-        number: of `card<number>`; it has nothing to do with the order of GPUs.
-        device_dir: where its sensors are.
-        revision: tells products of one device id apart.
-        drives_display: whether a connector has a screen; None when there is no connector.
+        number: Number in `card<number>`; it is unrelated to the order of GPUs.
+        device_dir: Folder of its sensors.
+        revision: PCI revision, which distinguishes products with the same device id.
+        drives_display: Whether a connector has a screen; None if there is no connector.
     """
 
     number: int
@@ -42,18 +42,18 @@ class Card:
 
 
 def read_cards(drm_dir: Path, *, read: Read = read_file) -> list[Card]:
-    """The AMD cards of a folder.
+    """Read the AMD cards of a folder.
 
     Args:
-        drm_dir: `/sys/class/drm`, a captured copy, or one `card<n>` folder of it.
-        read: how files are read.
+        drm_dir: `/sys/class/drm`, a captured copy, or one of its `card<n>` folders.
+        read: Function that reads a file.
     """
     cards = [_read_card(folder, number=number, read=read) for number, folder in _folders(drm_dir)]
     return [card for card in cards if card is not None]
 
 
 def find_device_dir(card: int | None, *, drm_dir: Path = DRM_DIR) -> Path | None:
-    """Where the sensors of a card are; None for a GPU whose card is not known."""
+    """Return the folder of a card's sensors; None for a GPU whose card is unknown."""
     return None if card is None else drm_dir / f"card{card}" / "device"
 
 
@@ -94,7 +94,7 @@ def _parse_event(text: str) -> dict[str, str]:
 
 
 def _drives_display(folder: Path, *, read: Read) -> bool | None:
-    """By the connectors, which lie beside the card and, in newer kernels, also within it."""
+    """Check the connectors, which are next to the card and, in newer kernels, also inside it."""
     try:
         connectors = [p for p in folder.parent.iterdir() if p.name.startswith(f"{folder.name}-")]
     except OSError:

@@ -1,7 +1,7 @@
-"""The table of products by PCI device id: what the driver does not tell of them.
+"""The table of products by PCI device id, with facts that the driver does not report.
 
-The facts are in `devices.toml`. Where one id was sold as several products, they are told apart by
-their PCI revision or by their compute units; what stays ambiguous has no name and no bandwidth.
+The facts are in `devices.toml`. Products that share one id are distinguished by their PCI revision
+or by their compute units; if that is ambiguous, the product has no name and no bandwidth.
 """
 
 import tomllib
@@ -23,8 +23,8 @@ class Variant(_Row):
 
     Attributes:
         revisions: PCI revisions, in hexadecimal.
-        cu_count: None where it does not tell this product apart.
-        bandwidth_gb_per_second: of its memory, in 10^9 bytes; None when it differs or is unknown.
+        cu_count: Number of compute units; None if it does not distinguish this product.
+        bandwidth_gb_per_second: Memory bandwidth in 10^9 bytes; None if it differs or is unknown.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Device(_Row):
     """A PCI device id of AMD.
 
     Attributes:
-        id: four hexadecimal digits.
-        name: of the product; None where several share the id.
-        gfx: LLVM target; None where one id has several.
-        is_apu: whether it shares the host's memory.
-        bandwidth_gb_per_second: of its memory, in 10^9 bytes; None when it differs or is unknown.
+        id: Four hexadecimal digits.
+        name: Name of the product; None if several share the id.
+        gfx: LLVM target; None if one id has several.
+        is_apu: Whether it shares the host's memory.
+        bandwidth_gb_per_second: Memory bandwidth in 10^9 bytes; None if it differs or is unknown.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Device(_Row):
 
 
 class Product(_Row):
-    """What is known of one GPU by its ids."""
+    """The facts about one GPU that its ids determine."""
 
     gfx: str | None
     is_apu: bool
@@ -64,7 +64,7 @@ class Product(_Row):
 def find_product(
     device_id: int, *, revision: int | None = None, cu_count: int | None = None
 ) -> Product | None:
-    """The product of a PCI device id; None when the table does not have it."""
+    """Find the product of a PCI device id; None if the table does not contain it."""
     device = load_devices().get(device_id)
     if device is None:
         return None
@@ -80,17 +80,17 @@ def find_product(
 
 @cache
 def load_devices() -> Mapping[int, Device]:
-    """All rows by device id.
+    """Load all rows by device id.
 
     Raises:
-        pydantic.ValidationError: the table is not of this form.
+        pydantic.ValidationError: The table does not have this form.
     """
     rows = tomllib.loads(TABLE_PATH.read_text())["device"]
     return {int(row["id"], 16): Device.model_validate(row) for row in rows}
 
 
 def _find_variant(device: Device, *, revision: int | None, cu_count: int | None) -> Variant | None:
-    """The one variant that fits: by revision where that is known and listed, else by its units."""
+    """Find the only matching variant: by revision if known and listed, otherwise by its units."""
     listed = [
         v for v in device.variants if revision is not None and f"{revision:02x}" in v.revisions
     ]

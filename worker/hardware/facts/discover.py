@@ -1,4 +1,4 @@
-"""The GPUs of a machine: topology and cards joined by what they are, completed from the tables."""
+"""Finds a machine's GPUs: joins topology and cards, and adds facts from the tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,16 +20,16 @@ def discover_gpus(
     with_telemetry: bool = False,
     read: Read = read_file,
 ) -> list[GpuFacts]:
-    """All GPUs of a machine or of a captured tree, in the order of their KFD nodes.
+    """Find all GPUs of a machine or of a captured tree, in the order of their KFD nodes.
 
-    A card that the driver does not offer for computing stands at the end with `node` None, and with
-    `is_accessible` False where there is a topology that lacks it.
+    A card that the driver does not offer for computing comes last, with `node` None, and with
+    `is_accessible` False if there is a topology that lacks it.
 
     Args:
-        topology_dir: root of the KFD topology; None leaves it aside.
-        drm_dir: folder of the cards; None leaves them aside.
-        with_telemetry: read the sensors of each GPU that has a card, once.
-        read: how files are read.
+        topology_dir: Root of the KFD topology; None: do not read it.
+        drm_dir: Folder of the cards; None: do not read it.
+        with_telemetry: Whether to read the sensors of each GPU with a card once.
+        read: Function that reads a file.
     """
     nodes = read_topology(topology_dir, read=read) if topology_dir else []
     cards = read_cards(drm_dir, read=read) if drm_dir else []
@@ -43,12 +43,12 @@ def discover_gpus(
 def join_cards(
     nodes: Sequence[GpuFacts], cards: Sequence[Card]
 ) -> list[tuple[GpuFacts, Card | None]]:
-    """Each GPU with its card, by PCI address or render node; then the cards without a GPU."""
+    """Join each GPU with its card, by PCI address or render node; add the cards without a GPU."""
     joined = [(facts, _find_card(facts, cards)) for facts in nodes]
     taken = [card for _, card in joined if card is not None]
     left = [card for card in cards if card not in taken]
     if any(not facts.is_accessible for facts in nodes):
-        left = []  # these are most likely the cards of the nodes that may not be read
+        left = []  # these are most likely the cards of the unreadable nodes
     is_offered = not nodes
     alone = [(GpuFacts(is_accessible=is_offered), card) for card in left]
     return [*joined, *alone]
@@ -57,7 +57,7 @@ def join_cards(
 def complete_facts(
     facts: GpuFacts, *, card: Card | None, with_telemetry: bool = False, read: Read = read_file
 ) -> GpuFacts:
-    """Facts with what the card and the tables add; what the topology told stays."""
+    """Add facts from the card and the tables; facts from the topology are kept."""
     if card is not None:
         facts = _add_card(facts, card)
     facts = _add_product(facts, revision=card.revision if card else None)
@@ -80,14 +80,14 @@ def _find_card(facts: GpuFacts, cards: Sequence[Card]) -> Card | None:
 
 
 def _add_card(facts: GpuFacts, card: Card) -> GpuFacts:
-    told = {
+    found = {
         "pci_address": card.pci_address,
         "vendor_id": card.vendor_id,
         "device_id": card.device_id,
         "unique_id": card.unique_id,
         "render_minor": card.render_minor,
     }
-    missing = {name: value for name, value in told.items() if getattr(facts, name) is None}
+    missing = {name: value for name, value in found.items() if getattr(facts, name) is None}
     own = {"card": card.number, "drives_display": card.drives_display}
     return facts.model_copy(update={**missing, **own})
 
@@ -108,7 +108,7 @@ def _add_product(facts: GpuFacts, *, revision: int | None) -> GpuFacts:
             "name": product.name if product else None,
             "is_apu": is_apu,
             "is_memory_approximate": bool(is_apu),
-            # A partition has a share of it that no file tells.
+            # A partition has only a share of it, which no file reports.
             "memory_bandwidth_bytes_per_second": (
                 product.bandwidth_bytes_per_second if product and facts.partition is None else None
             ),
@@ -117,7 +117,7 @@ def _add_product(facts: GpuFacts, *, revision: int | None) -> GpuFacts:
 
 
 def _add_memory(facts: GpuFacts, card: Card, *, read: Read) -> GpuFacts:
-    """The driver's own count of the card; an APU takes what GTT lets it have of the host's."""
+    """Add the driver's memory size of the card; for an APU, the host's memory that GTT allows."""
     name = "mem_info_gtt_total" if facts.is_apu else "mem_info_vram_total"
     if facts.vram_bytes is not None and not facts.is_apu:
         return facts

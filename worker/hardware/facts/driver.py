@@ -1,10 +1,10 @@
-"""The version of the kernel's GPU driver, which results of a self-test depend on."""
+"""The version of the kernel's GPU driver, which affects the results of a self-test."""
 
 import re
 from pathlib import Path
 
 AMDGPU_PATH = Path("/sys/module/amdgpu/version")
-"""Present for AMD's own module alone; the kernel's has the kernel's release."""
+"""Exists only for AMD's own module; the kernel's module has the kernel's release."""
 NVIDIA_PATH = Path("/proc/driver/nvidia/version")
 KERNEL_PATH = Path("/proc/sys/kernel/osrelease")
 
@@ -12,7 +12,7 @@ KERNEL_PATH = Path("/proc/sys/kernel/osrelease")
 def read_driver_version(
     *, amdgpu: Path = AMDGPU_PATH, nvidia: Path = NVIDIA_PATH, kernel: Path = KERNEL_PATH
 ) -> str | None:
-    """The driver's version, or the kernel's release where its own driver is used."""
+    """Return the driver's version, or the kernel's release if its own driver is used."""
     if version := _read(amdgpu):
         return f"amdgpu {version}"
     if found := re.search(r"Kernel Module.*?(\d+\.[\d.]+)", _read(nvidia)):

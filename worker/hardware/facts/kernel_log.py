@@ -1,7 +1,7 @@
-"""The kernel's log, where this process may read it: from `/dev/kmsg`, or from a text file.
+"""The kernel's log, if this process may read it: from `/dev/kmsg`, or from a text file.
 
-A reader that is opened before a child starts sees only what the kernel said since. A container
-usually may not read it (EPERM): then there is nothing, and nothing is concluded from it.
+A reader that is opened before a child starts sees only later messages. A container usually may not
+read the log (EPERM); then there are no lines, and nothing is concluded from that.
 """
 
 import os
@@ -11,18 +11,18 @@ from typing import Self
 
 KMSG = Path("/dev/kmsg")
 MAX_LINES = 2000
-"""What is kept of one reading: the newest lines."""
+"""Most lines kept from one reading; the latest are kept."""
 
 ABOUT_GPUS = re.compile(r"amdgpu|kfd|\bdrm\b|AMD-Vi|iommu|MES |HIQ MQD|dxgk", re.IGNORECASE)
 _RECORD = re.compile(r"\d+,\d+,\d+,[^;]*;(.*)")
 
 
 class KernelLog:
-    """Reads on from where it was opened.
+    """Reads the log from where it was opened.
 
     Args:
-        path: `/dev/kmsg`, or a text file that grows.
-        from_start: read what is there already, too.
+        path: `/dev/kmsg`, or a growing text file.
+        from_start: Whether to read existing messages too.
     """
 
     def __init__(self, path: Path = KMSG, *, from_start: bool = False) -> None:
@@ -46,12 +46,12 @@ class KernelLog:
         return self._fd is not None
 
     def read(self) -> list[str]:
-        """The lines on GPUs since the last call; none where the log cannot be read."""
+        """Return the lines about GPUs since the last call; empty if the log cannot be read."""
         text = "".join(iter(self._read_chunk, ""))
         return [line for line in to_lines(text) if ABOUT_GPUS.search(line)][-MAX_LINES:]
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -61,22 +61,22 @@ class KernelLog:
             try:
                 return os.read(self._fd, 65536).decode(errors="replace")
             except BrokenPipeError:
-                continue  # what came next was overwritten meanwhile; the kernel moved us on
+                continue  # messages were overwritten meanwhile; the kernel has moved the position
             except OSError:
-                break  # EAGAIN: that was all
+                break  # EAGAIN: there is nothing more to read
         return ""
 
 
 def read_kernel_log(path: Path = KMSG) -> tuple[str, ...] | None:
-    """All that the kernel still knows of its GPUs; None where it may not be read."""
+    """Return all GPU messages that the kernel still has; None if the log is not readable."""
     with KernelLog(path, from_start=True) as log:
         return tuple(log.read()) if log.is_readable else None
 
 
 def to_lines(text: str) -> list[str]:
-    """The messages in readings of `/dev/kmsg`, or the lines of a `dmesg` text.
+    """Extract the messages from readings of `/dev/kmsg`, or the lines of `dmesg` output.
 
-    Source: Documentation/ABI/testing/dev-kmsg of the Linux kernel: one record a read,
+    Source: Documentation/ABI/testing/dev-kmsg of the Linux kernel: one record for each read,
     `priority,sequence,microseconds,flags;message`, continued by lines that begin with a blank.
     """
     lines = []

@@ -1,7 +1,7 @@
-"""The compute topology of the amdgpu driver: which GPUs, of what shape, linked how.
+"""The compute topology of the amdgpu driver: the GPUs, their shapes and their links.
 
-Facts that the tree does not hold are None. A node whose files answer EPERM is a GPU that the
-device cgroup keeps from this process: it exists, and nothing else is known of it.
+A fact that the tree does not contain is None. A node whose files answer EPERM is a GPU that the
+device cgroup hides from this process: it exists, but nothing else is known about it.
 
 Source: torvalds/linux drivers/gpu/drm/amd/amdkfd/kfd_topology.c, kfd_topology.h, kfd_crat.h.
 """
@@ -26,28 +26,28 @@ from worker.hardware.facts.sysfs import (
 TOPOLOGY_DIR = Path("/sys/class/kfd/kfd/topology")
 
 NODES_DIRS = ("", "nodes", "topology/nodes", "kfd/topology/nodes", "kfd/kfd/topology/nodes")
-"""Where nodes lie below a topology, below a capture of one, and below what is above it."""
+"""Where nodes are: below a topology, below a capture of one, or below their parent folders."""
 
 FRAMEBUFFER_HEAPS = (1, 2)
-"""`heap_type` of memory banks that are the GPU's own: visible to the CPU, or not."""
+"""`heap_type` of a GPU's own memory banks: visible to the CPU, or not."""
 
 VERSIONS = range(10000, 1000000)
 LOCATIONS = range(1, 2**32)
 RENDER_MINORS = range(128, 2**20)
-"""The kernel counts render nodes from 128 on; 0 or all ones is none."""
+"""The kernel numbers render nodes from 128; 0 or all ones means none."""
 
 PARTITION_SHIFT = 28
-"""The kernel puts the number of a partition into the highest bits of `location_id`."""
+"""The kernel stores a partition's number in the highest bits of `location_id`."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One folder of `nodes`, as it is.
+    """One folder of `nodes`, unprocessed.
 
     Attributes:
-        properties: numbers by key; empty when the file cannot be read.
-        is_denied: its files answer EPERM.
-        bank_bytes: what its memory banks hold; None when there is none of its own.
+        properties: Numbers by key; empty if the file cannot be read.
+        is_denied: Whether its files answer EPERM.
+        bank_bytes: Size of its own memory banks; None if it has none.
     """
 
     number: int
@@ -59,20 +59,20 @@ class Node:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is a GPU, by its SIMDs, or by what else a cut file tells."""
+        """Whether it is a GPU, by its SIMDs, or by other properties of a truncated file."""
         simds = self.properties.get("simd_count")
         if self.is_denied or simds is not None:
             return self.is_denied or simds != 0
-        told = (self.properties.get(key) for key in ("gfx_target_version", "device_id"))
-        return bool(self.gpu_id) or any(told)
+        values = (self.properties.get(key) for key in ("gfx_target_version", "device_id"))
+        return bool(self.gpu_id) or any(values)
 
 
 def read_topology(root: Path, *, read: Read = read_file) -> list[GpuFacts]:
-    """The GPUs of a topology, in the order of their nodes; empty where there is no topology.
+    """Read the GPUs of a topology, in the order of their nodes; empty without a topology.
 
     Args:
-        root: `/sys/class/kfd/kfd/topology`, its `nodes`, a captured copy, or a folder above one.
-        read: how files are read.
+        root: `/sys/class/kfd/kfd/topology`, its `nodes`, a captured copy, or a parent folder.
+        read: Function that reads a file.
     """
     nodes = read_nodes(root, read=read)
     gpus = [node for node in nodes if node.is_gpu]
@@ -89,7 +89,7 @@ def read_topology(root: Path, *, read: Read = read_file) -> list[GpuFacts]:
 
 
 def read_nodes(root: Path, *, read: Read = read_file) -> list[Node]:
-    """All nodes of a topology, those of CPUs too."""
+    """Read all nodes of a topology, including those of CPUs."""
     directory = find_nodes_dir(root)
     if directory is None:
         return []
@@ -100,7 +100,7 @@ def read_nodes(root: Path, *, read: Read = read_file) -> list[Node]:
 
 
 def find_nodes_dir(root: Path) -> Path | None:
-    """The folder of numbered nodes in a tree; None when it has none."""
+    """Find the folder of numbered nodes in a tree; None if there is none."""
     for inner in NODES_DIRS:
         numbers = list_numbers(str(root / inner))
         if numbers and (inner or root.name == "nodes" or _is_node(root / str(numbers[0]))):
@@ -109,16 +109,16 @@ def find_nodes_dir(root: Path) -> Path | None:
 
 
 def name_gfx(version: int) -> str | None:
-    """The LLVM target of a `gfx_target_version`: 90010 is gfx90a, 120001 gfx1201.
+    """Return the LLVM target of a `gfx_target_version`: 90010 is gfx90a, 120001 gfx1201.
 
-    Minor number and stepping are one digit each; None of a version in which they are not.
+    Minor number and stepping are one digit each; None for a version in which they are larger.
     """
     major, minor, stepping = version // 10000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{stepping:x}" if max(minor, stepping) < 16 else None
 
 
 def name_pci_address(location_id: int, *, domain: int) -> str:
-    """The PCI address of a `location_id`: 34304 is 0000:86:00.0."""
+    """Return the PCI address of a `location_id`: 34304 is 0000:86:00.0."""
     bus, device, function = location_id >> 8 & 0xFF, location_id >> 3 & 0x1F, location_id & 7
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
 
@@ -159,39 +159,39 @@ def _read_banks(directory: str, *, read: Read) -> int | None:
 def _describe(node: Node, partition: int | None) -> GpuFacts:
     if node.is_denied:
         return GpuFacts(node=node.number, is_accessible=False)
-    told = node.properties
-    unique_id = told.get("unique_id", -1)
-    cus = _divide(_positive(told, "simd_count"), _positive(told, "simd_per_cu"))
-    wave = told.get("wave_front_size")
-    version = _within(told, "gfx_target_version", VERSIONS)
+    properties = node.properties
+    unique_id = properties.get("unique_id", -1)
+    cus = _divide(_positive(properties, "simd_count"), _positive(properties, "simd_per_cu"))
+    wave = properties.get("wave_front_size")
+    version = _within(properties, "gfx_target_version", VERSIONS)
     return GpuFacts(
         node=node.number,
         gfx=name_gfx(version) if version else None,
         cu_count=cus,
-        # Only RDNA joins compute units in pairs, and only RDNA has waves of 32.
+        # Only RDNA pairs compute units, and only RDNA has waves of 32.
         wgp_count=cus // 2 if cus and wave == 32 else None,
         wave_size=wave if wave in (32, 64) else None,
-        vram_bytes=node.bank_bytes or _positive(told, "local_mem_size"),
-        pci_address=_find_address(told, is_partition=partition is not None),
-        vendor_id=_positive(told, "vendor_id"),
-        device_id=_positive(told, "device_id"),
+        vram_bytes=node.bank_bytes or _positive(properties, "local_mem_size"),
+        pci_address=_find_address(properties, is_partition=partition is not None),
+        vendor_id=_positive(properties, "vendor_id"),
+        device_id=_positive(properties, "device_id"),
         unique_id=unique_id if unique_id >= 0 else None,
-        render_minor=_within(told, "drm_render_minor", RENDER_MINORS),
-        num_xcc=_positive(told, "num_xcc"),
+        render_minor=_within(properties, "drm_render_minor", RENDER_MINORS),
+        num_xcc=_positive(properties, "num_xcc"),
         partition=partition,
-        hive_id=_positive(told, "hive_id"),
-        max_clock_mhz=_positive(told, "max_engine_clk_fcompute"),
+        hive_id=_positive(properties, "hive_id"),
+        max_clock_mhz=_positive(properties, "max_engine_clk_fcompute"),
     )
 
 
-def _positive(told: Mapping[str, int], key: str) -> int | None:
-    value = told.get(key)
+def _positive(properties: Mapping[str, int], key: str) -> int | None:
+    value = properties.get(key)
     return value if value is not None and value > 0 else None
 
 
-def _within(told: Mapping[str, int], key: str, allowed: range) -> int | None:
-    value = told.get(key)
-    # None is no integer, so that a range would be gone through one by one.
+def _within(properties: Mapping[str, int], key: str, allowed: range) -> int | None:
+    value = properties.get(key)
+    # Test for None first: for anything but an integer, `in` would search the range linearly.
     return value if value is not None and value in allowed else None
 
 
@@ -199,17 +199,17 @@ def _divide(total: int | None, each: int | None) -> int | None:
     return total // each if total and each and total % each == 0 else None
 
 
-def _find_address(told: Mapping[str, int], *, is_partition: bool) -> str | None:
-    location = _within(told, "location_id", LOCATIONS)
+def _find_address(properties: Mapping[str, int], *, is_partition: bool) -> str | None:
+    location = _within(properties, "location_id", LOCATIONS)
     if location is None:
         return None
-    # Kernels without `domain` knew only the first. In partitions the function may be their number.
+    # Kernels without `domain` have only the first. A partition may use the function as its number.
     address = location & (0xFFF8 if is_partition else 0xFFFF)
-    return name_pci_address(address, domain=_within(told, "domain", LOCATIONS) or 0)
+    return name_pci_address(address, domain=_within(properties, "domain", LOCATIONS) or 0)
 
 
 def _number_partitions(gpus: Sequence[Node]) -> dict[int, int]:
-    """Places among the partitions of a card, by node, where several nodes are one card."""
+    """Number the partitions of each card that consists of several nodes, by node."""
     cards: dict[tuple[int | None, ...], list[Node]] = defaultdict(list)
     for node in gpus:
         location = _within(node.properties, "location_id", LOCATIONS)
@@ -230,7 +230,7 @@ def _partition_order(node: Node) -> tuple[int, int]:
 
 
 def _name_uuids(gpus: Iterable[GpuFacts]) -> list[GpuFacts]:
-    """Fill in `uuid` where a unique id names one GPU of this host alone."""
+    """Fill in `uuid` if a unique id names exactly one GPU of this host."""
     known = list(gpus)
     ids = [facts.unique_id for facts in known]
     return [

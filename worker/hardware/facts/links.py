@@ -1,7 +1,7 @@
-"""Links between the nodes of a topology, and how many steps they take.
+"""Links between the nodes of a topology, and the number of steps between nodes.
 
 Source: torvalds/linux drivers/gpu/drm/amd/amdkfd/kfd_crat.h (types, flags, weights) and
-kfd_topology.c (`p2p_links` are paths over several direct links, their weight is the sum).
+kfd_topology.c (`p2p_links` are paths over several direct links, whose weights are added).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ BYTES_PER_MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Link:
-    """One link as the driver writes it; a direct one is of `io_links`."""
+    """One link as the driver describes it; a direct one is in `io_links`."""
 
     to_node: int
     is_direct: bool
@@ -27,7 +27,7 @@ class Link:
 
 
 def read_links(node_dir: str, *, read: Read) -> list[Link]:
-    """The links that leave a node."""
+    """Read the links that start at a node."""
     links = []
     for kind in ("io_links", "p2p_links"):
         for number in list_numbers(f"{node_dir}/{kind}"):
@@ -43,12 +43,12 @@ def describe_links(
     node: int,
     pci_addresses: Mapping[int, str | None],
 ) -> list[GpuLink]:
-    """The links of one GPU.
+    """Describe the links of one GPU.
 
     Args:
-        links: those of every node, by its number.
-        node: the GPU's.
-        pci_addresses: of the nodes that are GPUs.
+        links: Links of every node, by its number.
+        node: Number of the GPU's node.
+        pci_addresses: PCI addresses of the nodes that are GPUs.
     """
     steps = _count_steps(links, start=node)
     return [
@@ -73,7 +73,7 @@ def _count_direct_hops(link: Link) -> int:
 
 
 def _count_steps(links: Mapping[int, Sequence[Link]], *, start: int) -> dict[int, int]:
-    """Direct links on the shortest path from a node to each that can be reached."""
+    """Count the direct links on the shortest path from a node to each reachable node."""
     steps, frontier = {start: 0}, {start}
     while frontier:
         beyond = {

@@ -1,9 +1,8 @@
-"""Telemetry of all GPUs, read in threads of its own.
+"""Telemetry of all GPUs, read in separate threads.
 
 On hardware a read goes through the GPU's firmware, and a GPU that hangs answers late or never. So
-nobody reads sensors in passing: whoever wants a value takes the newest that there is, and looks at
-its `at` where age matters. Each card has its own thread, so that one that hangs is the only one
-whose values grow old.
+other code never reads sensors itself: it uses the latest reading, and checks its `at` if the age
+matters. Each card has its own thread, so only the values of a card that hangs become old.
 """
 
 import threading
@@ -18,7 +17,7 @@ from redkiln.views.hardware import GpuTelemetry
 from worker.hardware.facts.telemetry import read_telemetry
 
 HISTORY_LENGTH = 600
-"""Readings kept of each card: ten minutes at one a second."""
+"""Readings kept for each card: ten minutes at one a second."""
 
 ReadCard = Callable[[Path], GpuTelemetry]
 
@@ -28,9 +27,9 @@ class Sampler:
 
     Args:
         devices: `/sys/class/drm/card<n>/device` of each GPU, by its key; partitions share one.
-        interval_seconds: from the start of one reading to that of the next.
-        history_length: readings kept of each card.
-        read: what reads one card; each reading tells in `read_seconds` what it cost.
+        interval_seconds: Time from the start of one reading to the start of the next.
+        history_length: Number of readings to keep for each card.
+        read: Function that reads one card and reports its duration in `read_seconds`.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Sampler:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin to read, at once."""
+        """Start reading at once."""
         for device_dir in self._histories if not self._threads else ():
             name = f"telemetry-{device_dir.parent.name}"
             thread = threading.Thread(target=self._run, args=(device_dir,), name=name, daemon=True)
@@ -60,7 +59,7 @@ class Sampler:
             self._threads.append(thread)
 
     def stop(self, *, timeout_seconds: float = 5.0) -> None:
-        """End the threads; one that hangs in a read is left to die with the process."""
+        """End the threads; one that hangs in a read ends with the process."""
         self._stopped.set()
         until = time.monotonic() + timeout_seconds
         for thread in self._threads:
@@ -81,25 +80,25 @@ class Sampler:
         self.stop()
 
     def newest(self, key: str) -> GpuTelemetry | None:
-        """The newest reading of a GPU; None before the first and for one that has no card."""
+        """Return the latest reading of a GPU; None before the first one, or without a card."""
         history = self.history(key)
         return history[-1] if history else None
 
     def history(self, key: str) -> list[GpuTelemetry]:
-        """The readings of a GPU, oldest first."""
+        """Return the readings of a GPU, oldest first."""
         device_dir = self._devices.get(key)
         with self._lock:
             return list(self._histories[device_dir]) if device_dir is not None else []
 
     @property
     def cost_seconds(self) -> float:
-        """What the newest readings of all cards cost together."""
+        """Seconds that the latest readings of all cards took."""
         with self._lock:
             newest = [history[-1] for history in self._histories.values() if history]
         return sum(reading.read_seconds or 0.0 for reading in newest)
 
     def sample(self) -> None:
-        """Read every card once, in the thread of the caller."""
+        """Read every card once, in the caller's thread."""
         for device_dir in self._histories:
             self._sample(device_dir)
 
@@ -112,6 +111,6 @@ class Sampler:
         due = time.monotonic()
         while not self._stopped.is_set():
             self._sample(device_dir)
-            # After a late answer the missed readings are not made up for.
+            # Readings that were missed during a late answer are not repeated.
             due = max(due + self._interval_seconds, time.monotonic())
             self._stopped.wait(due - time.monotonic())

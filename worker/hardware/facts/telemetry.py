@@ -1,7 +1,7 @@
 """One reading of a card's sensors from the files of the amdgpu driver.
 
-A sensor whose file is missing, or says what cannot be, is None. Which files there are differs from
-card to card and from kernel to kernel; on hardware each read goes through the firmware.
+A sensor whose file is missing or implausible is None. The set of files differs between cards and
+kernels; on hardware each read goes through the firmware.
 
 Source: docs.kernel.org gpu/amdgpu/thermal; torvalds/linux drivers/gpu/drm/amd/pm/amdgpu_pm.c.
 """
@@ -15,10 +15,10 @@ from redkiln.views.hardware import GpuTelemetry
 from worker.hardware.facts.sysfs import Read, list_numbers, read_file, read_integer, read_text
 
 TEMPERATURES = {"edge": "edge_celsius", "junction": "junction_celsius", "mem": "memory_celsius"}
-"""Labels of hwmon by the field that they fill."""
+"""Labels in hwmon, with the field that each fills."""
 
 MAX_COUNT = 2**63
-"""All ones is how firmware says that it has no value."""
+"""The firmware uses all ones for a missing value."""
 
 _ACTIVE_LEVEL = re.compile(r"\s*\w+:\s*([0-9]{1,6})\s*[Mm]hz\s*\*\s*")
 _DISCRETE_LEVELS = ("temp1", "temp2", "temp3")
@@ -29,7 +29,7 @@ def read_telemetry(card_device_dir: Path, *, read: Read = read_file) -> GpuTelem
 
     Args:
         card_device_dir: `/sys/class/drm/card<n>/device`.
-        read: how files are read.
+        read: Function that reads a file.
     """
     started = time.perf_counter()
     device = str(card_device_dir)
@@ -51,16 +51,16 @@ def read_telemetry(card_device_dir: Path, *, read: Read = read_file) -> GpuTelem
 
 
 def find_hwmon(device: str, *, read: Read = read_file) -> str | None:
-    """The folder of the card's sensors; its number differs from boot to boot."""
+    """Find the folder of the card's sensors; its number differs from boot to boot."""
     folders = [f"{device}/hwmon/hwmon{n}" for n in list_numbers(f"{device}/hwmon", prefix="hwmon")]
     named = (folder for folder in folders if read_text(f"{folder}/name", read=read) == "amdgpu")
     return next(named, folders[0] if folders else None)
 
 
 def parse_active_level(text: str) -> int | None:
-    """Clock in Hz of the line marked `*` in `pp_dpm_sclk`; None unless exactly one is marked.
+    """Return the clock in Hz of the line marked `*` in `pp_dpm_sclk`; None unless there is one.
 
-    The index may be a letter (`S:`, deep sleep), and the clock 0 while the core is off.
+    The index may be a letter (`S:`, deep sleep), and the clock is 0 while the core is off.
     """
     active = [match for line in text.splitlines() if (match := _ACTIVE_LEVEL.fullmatch(line))]
     return int(active[0][1]) * 1_000_000 if len(active) == 1 else None
@@ -94,7 +94,7 @@ def _read_temperatures(hwmon: str, read: Read) -> dict[str, float | int | None]:
 
 
 def _read_celsius(path: str, read: Read) -> float | None:
-    """A temperature; exactly 0 is how the driver shows a sensor that the card does not have."""
+    """Read a temperature; the driver reports exactly 0 for a sensor that the card does not have."""
     thousandths = read_integer(path, read=read)
     is_plausible = thousandths and -273_150 < thousandths < 1_000_000
     return thousandths / 1000 if thousandths and is_plausible else None

@@ -1,4 +1,4 @@
-"""The deaths of trainers on this worker: written by the agent, read by the doctor."""
+"""The deaths of this worker's trainers: recorded by the agent, read by the doctor."""
 
 from datetime import datetime
 from pathlib import Path
@@ -11,15 +11,15 @@ MAX_TAIL = 2000
 
 
 class SeenDeath(BaseModel):
-    """A child of the agent's that did not end well.
+    """A child of the agent that crashed or failed.
 
     Attributes:
-        status: exit status; minus the number of the signal that ended it.
-        cause: name in `worker.hardware.health.deaths`; None when it was not known.
-        row: number in docs/doctor.md.
-        is_complete: its work was done; it crashed on its way out.
-        line: the line of its last words, or of the kernel's, that told.
-        tail: its last words.
+        status: Exit status; negative: the signal that ended it.
+        cause: Name of the cause in `worker.hardware.health.deaths`; None if unknown.
+        row: Number in docs/doctor.md.
+        is_complete: Whether its work was done and it crashed at exit.
+        line: The line of its output, or of the kernel's log, that shows the cause.
+        tail: The end of its output.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -36,16 +36,16 @@ class SeenDeath(BaseModel):
 
 
 class DeathBook:
-    """A file that keeps the newest deaths; a damaged line is passed over."""
+    """A file with the latest deaths; damaged lines are skipped."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
 
     def add(self, death: SeenDeath) -> None:
-        """Write a death down; older ones make room.
+        """Record a death and drop the oldest ones beyond the limit.
 
         Raises:
-            OSError: the file cannot be written.
+            OSError: The file cannot be written.
         """
         kept = [*self.load(), death.model_copy(update={"tail": death.tail[-MAX_TAIL:]})]
         partial = self._path.with_suffix(".partial")
@@ -53,7 +53,7 @@ class DeathBook:
         partial.replace(self._path)
 
     def load(self) -> list[SeenDeath]:
-        """The deaths, the oldest first; none where there is no such file."""
+        """Load the deaths, the oldest first; empty if there is no file."""
         try:
             lines = self._path.read_text(errors="replace").splitlines()
         except OSError:

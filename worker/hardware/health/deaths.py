@@ -1,8 +1,8 @@
-"""What the last words of a process that used a GPU mean: patterns as data, shared by all readers.
+"""Explains the last output of a process that used a GPU, with patterns as data.
 
-The agent names the death of a trainer with it, the trainer its own exceptions, and the doctor what
-it finds in logs and in the kernel's. Each cause knows its row in the table of known failures
-(docs/doctor.md), what to do, and whether the same job may be tried again.
+The agent explains a trainer's death with them, the trainer its own exceptions, and the doctor what
+it finds in logs and in the kernel's log. Each cause has its row in the table of known failures
+(docs/doctor.md), a fix, and whether the same job may be retried.
 """
 
 import re
@@ -15,14 +15,14 @@ from redkiln.failure import FailureCode, JobFailure
 
 @dataclass(frozen=True)
 class Cause:
-    """A known reason why a process that used a GPU did not come to its end.
+    """A known reason why a process that used a GPU failed.
 
     Attributes:
-        pattern: found in what the process, or the kernel, wrote.
-        row: number in docs/doctor.md; None for what has nothing to do with a GPU.
-        is_retryable: whether another attempt may end otherwise.
-        happened: what it was, as a sentence.
-        fix: what to do, as a sentence.
+        pattern: Pattern in the output of the process, or in the kernel's log.
+        row: Number in docs/doctor.md; None if the cause is unrelated to GPUs.
+        is_retryable: Whether another attempt may succeed.
+        happened: What happened, as a sentence.
+        fix: What to do, as a sentence.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Cause:
 
 
 def recognise(text: str) -> Cause | None:
-    """The cause that a process's last words stand for; None if they are not known."""
+    """Return the cause that a process's last output shows; None if it is unknown."""
     telling = drop_harmless(text)
     return next((cause for cause in CAUSES if cause.pattern.search(telling)), None)
 
 
 def recognise_kernel(lines: Iterable[str]) -> tuple[Cause, list[str]] | None:
-    """The gravest cause in lines of the kernel's log, and the lines that show it."""
+    """Return the most serious cause in lines of the kernel's log, with the lines that show it."""
     listed = list(lines)
     for cause in KERNEL_CAUSES:
         if found := [line for line in listed if cause.pattern.search(line)]:
@@ -50,17 +50,17 @@ def recognise_kernel(lines: Iterable[str]) -> tuple[Cause, list[str]] | None:
 
 
 def find_line(cause: Cause, lines: Iterable[str]) -> str:
-    """The line that tells of a cause; empty where it takes several to tell."""
+    """Return the line that shows a cause; empty if it takes several lines."""
     return next((line.strip()[:300] for line in lines if cause.pattern.search(line)), "")
 
 
 def drop_harmless(text: str) -> str:
-    """The text without the lines that look bad and mean nothing."""
+    """Remove the lines that look serious but are harmless."""
     return "\n".join(line for line in text.splitlines() if not HARMLESS.search(line))
 
 
 def about_gpus(lines: Iterable[str], *, pci_addresses: Sequence[str]) -> list[str]:
-    """The kernel's lines without those on GPUs that are not ours; all of them if we name none."""
+    """Remove the kernel's lines about other GPUs; without addresses, keep all lines."""
     if not pci_addresses:
         return list(lines)
     return [
@@ -71,7 +71,7 @@ def about_gpus(lines: Iterable[str], *, pci_addresses: Sequence[str]) -> list[st
 
 
 def to_failure(cause: Cause, **details: Any) -> JobFailure:
-    """The failure of an attempt that died of a cause."""
+    """Return the failure of an attempt that a cause ended."""
     row = {} if cause.row is None else {"doctor_row": cause.row}
     return JobFailure(
         code=cause.code,
@@ -92,7 +92,7 @@ HARMLESS = re.compile(
     r"|expandable_segments not supported"
     r"|resource_tracker: There appear to be \d+ leaked"
 )
-"""Lines that ROCm, MIOpen and torch print on machines where all is well. Source: ROCm/MIOpen#2981,
+"""Harmless lines that ROCm, MIOpen and torch print on intact machines. Source: ROCm/MIOpen#2981,
 ROCm/TheRock#1899, pytorch/pytorch#138067."""
 
 
@@ -116,7 +116,7 @@ CAUSES: tuple[Cause, ...] = (
         r"|hipErrorMemoryAllocation|CUDA error: out of memory",
         16,
         FailureCode.OUT_OF_MEMORY,
-        "The GPU's memory was not enough.",
+        "The GPU did not have enough memory.",
         "Use a smaller batch_size or image size, or accumulation.",
         is_retryable=False,
     ),
@@ -125,7 +125,7 @@ CAUSES: tuple[Cause, ...] = (
         r"LLVM ERROR: Cannot select: .*bf16|LLVM ERROR: .*fdot2\.bf16",
         20,
         FailureCode.BAD_INPUT,
-        "The compiler gave up: this GPU has no bf16 instructions, whatever torch says.",
+        "The compiler failed: this GPU has no bf16 instructions, whatever torch reports.",
         "Set training.precision to fp16 or fp32.",
         is_retryable=False,
     ),
@@ -134,7 +134,7 @@ CAUSES: tuple[Cause, ...] = (
         r"LLVM ERROR",
         20,
         FailureCode.CRASHED,
-        "The GPU's compiler gave up on a kernel and took the process with it.",
+        "The GPU's compiler failed on a kernel and ended the process.",
         "Set training.precision to fp32 and training.compile to false.",
         is_retryable=False,
     ),
@@ -147,7 +147,7 @@ CAUSES: tuple[Cause, ...] = (
         1,
         FailureCode.NO_GPU,
         "This build of torch has no kernels for the GPU's architecture.",
-        "Install the build for it: `redkiln doctor` names the command.",
+        "Install the right build; `redkiln doctor` prints the command.",
         is_retryable=False,
     ),
     _cause(
@@ -155,8 +155,8 @@ CAUSES: tuple[Cause, ...] = (
         r"Torch not compiled with CUDA enabled|Torch not compiled with ROCm",
         2,
         FailureCode.NO_GPU,
-        "This build of torch is for CPUs.",
-        "Install AMD's build: `redkiln doctor` names the command.",
+        "This build of torch is for CPUs only.",
+        "Install AMD's build; `redkiln doctor` prints the command.",
         is_retryable=False,
     ),
     _cause(
@@ -164,8 +164,8 @@ CAUSES: tuple[Cause, ...] = (
         r"(/dev/kfd|/dev/dri/renderD\d+)\b.{0,40}Permission denied",
         4,
         FailureCode.NO_GPU,
-        "The GPU's device node is closed to the worker's user.",
-        "Add the group that owns it by number: `redkiln doctor` prints the line.",
+        "The worker's user may not open the GPU's device node.",
+        "Add the group that owns the node by its number; `redkiln doctor` prints the line.",
         is_retryable=False,
     ),
     _cause(
@@ -173,9 +173,9 @@ CAUSES: tuple[Cause, ...] = (
         r"hsa_init\b.{0,80}OUT_OF_RESOURCES",
         6,
         FailureCode.NO_GPU,
-        "ROCm's runtime did not start: the driver is too old or too new for it, or a "
-        "HSA_OVERRIDE_GFX_VERSION was rejected.",
-        "Unset the override; bring the amdgpu driver to the release of this ROCm.",
+        "ROCm's runtime did not start: the driver is too old or too new for it, or it rejected "
+        "HSA_OVERRIDE_GFX_VERSION.",
+        "Unset the override; update the amdgpu driver to the release of this ROCm.",
         is_retryable=False,
     ),
     _cause(
@@ -183,8 +183,8 @@ CAUSES: tuple[Cause, ...] = (
         r"lib(rocdxg|dxcore)\S*: cannot open shared object",
         22,
         FailureCode.NO_GPU,
-        "A library that ROCm needs under WSL2 is not in this container.",
-        "Mount libdxcore.so and librocdxg.so: compose.wsl.yaml does.",
+        "This container does not contain a library that ROCm needs under WSL2.",
+        "Mount libdxcore.so and librocdxg.so, as compose.wsl.yaml does.",
         is_retryable=False,
     ),
     _cause(
@@ -194,7 +194,7 @@ CAUSES: tuple[Cause, ...] = (
         3,
         FailureCode.NO_GPU,
         "The GPU is not visible to the worker.",
-        "Pass /dev/kfd and its /dev/dri/renderD* node: `redkiln doctor` says which is missing.",
+        "Pass /dev/kfd and its /dev/dri/renderD* node; `redkiln doctor` shows which is missing.",
         is_retryable=True,
     ),
     _cause(
@@ -204,8 +204,8 @@ CAUSES: tuple[Cause, ...] = (
         r"|HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
         9,
         FailureCode.GPU_FAULT,
-        "The GPU touched memory that was not its own; its driver log (dmesg) says more.",
-        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; else a newer ROCm may have the fix.",
+        "The GPU accessed memory outside its own; the driver's log (dmesg) has details.",
+        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; otherwise a newer ROCm may have the fix.",
         is_retryable=True,
     ),
     _cause(
@@ -214,8 +214,8 @@ CAUSES: tuple[Cause, ...] = (
         r"|hipErrorLaunchFailure|HSA_STATUS_ERROR_EXCEPTION|MES.{0,40}REMOVE_QUEUE",
         10,
         FailureCode.GPU_FAULT,
-        "The GPU hung and was reset; its driver log (dmesg) says more.",
-        "If it comes back: newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
+        "The GPU hung and was reset; the driver's log (dmesg) has details.",
+        "If it happens again, use newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
         is_retryable=True,
     ),
     _cause(
@@ -224,7 +224,7 @@ CAUSES: tuple[Cause, ...] = (
         14,
         FailureCode.CRASHED,
         "A database of compiled kernels is damaged: two writers, or a network file system.",
-        "Remove it: `redkiln doctor` names the file; it is built again.",
+        "Remove it; `redkiln doctor` names the file, which is then built again.",
         is_retryable=False,
     ),
     _cause(
@@ -232,8 +232,8 @@ CAUSES: tuple[Cause, ...] = (
         r"(MIOpen|sqlite|kdb|ukdb).{0,200}database is locked",
         14,
         FailureCode.CRASHED,
-        "Another process holds the database of compiled kernels.",
-        "Give each worker a folder of its own (REDKILN_KERNEL_CACHE_DIR).",
+        "Another process locks the database of compiled kernels.",
+        "Set REDKILN_KERNEL_CACHE_DIR to a separate folder for each worker.",
         is_retryable=True,
     ),
     _cause(
@@ -252,7 +252,7 @@ CAUSES: tuple[Cause, ...] = (
         r"|NCCL error|ncclRemoteError",
         21,
         FailureCode.NO_PROGRESS,
-        "The GPUs did not hear of each other in time.",
+        "The GPUs did not receive each other's data in time.",
         "Add iommu=pt to the kernel's command line, or set NCCL_P2P_DISABLE=1.",
         is_retryable=True,
     ),
@@ -262,7 +262,7 @@ CAUSES: tuple[Cause, ...] = (
         None,
         FailureCode.DISK_FULL,
         "The worker's disk is full.",
-        "Make room in its folder (REDKILN_WORKER_DIR).",
+        "Free some space in its folder (REDKILN_WORKER_DIR).",
         is_retryable=True,
     ),
     _cause(
@@ -270,8 +270,8 @@ CAUSES: tuple[Cause, ...] = (
         r"MemoryError|Cannot allocate memory|can't allocate memory|std::bad_alloc",
         None,
         FailureCode.HOST_OUT_OF_MEMORY,
-        "The worker's main memory was not enough for this job.",
-        "Run fewer jobs at once (REDKILN_SLOTS), or a smaller batch_size.",
+        "The worker did not have enough main memory for this job.",
+        "Run fewer jobs at once (REDKILN_SLOTS), or use a smaller batch_size.",
         is_retryable=True,
     ),
     _cause(
@@ -284,9 +284,9 @@ CAUSES: tuple[Cause, ...] = (
         is_retryable=False,
     ),
 )
-"""What processes write, the first that matches counts. Source: texts in issues of ROCm/ROCm (2536,
-4554, 5724), pytorch/pytorch (146809, 147626, 164346), ROCm/MIOpen (1295, 1878), and in the sources
-of torch, rocBLAS and the HSA runtime."""
+"""Causes in the output of processes; the first match counts. Source: texts in issues of ROCm/ROCm
+(2536, 4554, 5724), pytorch/pytorch (146809, 147626, 164346), ROCm/MIOpen (1295, 1878), and in the
+sources of torch, rocBLAS and the HSA runtime."""
 
 KERNEL_CAUSES: tuple[Cause, ...] = (
     _cause(
@@ -298,7 +298,7 @@ KERNEL_CAUSES: tuple[Cause, ...] = (
         10,
         FailureCode.GPU_FAULT,
         "The GPU hung and its driver reset it.",
-        "If it comes back: newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
+        "If it happens again, use newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
         is_retryable=True,
     ),
     _cause(
@@ -307,10 +307,10 @@ KERNEL_CAUSES: tuple[Cause, ...] = (
         r"|amdgpu.*VM_L2_PROTECTION_FAULT_STATUS|amdgpu.*GPU fault detected",
         9,
         FailureCode.GPU_FAULT,
-        "The driver reports that the GPU touched memory that was not its own.",
-        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; else a newer ROCm may have the fix.",
+        "The driver reports that the GPU accessed memory outside its own.",
+        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; otherwise a newer ROCm may have the fix.",
         is_retryable=True,
     ),
 )
-"""What the amdgpu driver writes when a process's work goes wrong, the gravest first. Source:
-drivers/gpu/drm/amd of the Linux kernel; ROCm/ROCm#5590, #5724, #6386."""
+"""Causes in the amdgpu driver's messages, the most serious first. Source: drivers/gpu/drm/amd of
+the Linux kernel; ROCm/ROCm#5590, #5724, #6386."""

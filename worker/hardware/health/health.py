@@ -1,7 +1,7 @@
-"""Whether a GPU can be used now: what its memory holds, and what took it out until when.
+"""Whether a GPU can be used now: the use of its memory, and reasons that exclude it.
 
-A reason that outlasts a job is kept in a file beside the GPU's lock, so that every worker of the
-host leaves the GPU alone until it is well again.
+A reason that outlasts a job is kept in a file next to the GPU's lock, so that no worker of the
+host uses the GPU until it has recovered.
 """
 
 import fcntl
@@ -21,25 +21,25 @@ from worker.hardware.leases import make_shared_dir, open_shared
 GIB = 1024**3
 IDLE_BYTES = GIB // 2
 IDLE_RATIO = 0.03
-"""What driver and firmware may hold on a card that nobody uses; large cards keep more."""
+"""What driver and firmware may hold on an unused card; large cards hold more."""
 DESKTOP_BYTES = 2 * GIB
 DESKTOP_RATIO = 0.25
-"""What a desktop may hold before a job waits: a compositor and a browser do take 1 to 2 GiB."""
+"""What a desktop may hold before a job waits; a compositor and a browser use 1 to 2 GiB."""
 HEADROOM_BYTES = GIB
 HEADROOM_RATIO = 0.1
-"""What a job leaves free on a card with a screen: without it the driver moves the desktop's buffers
-in and out of the card, and the desktop stutters."""
+"""What a job leaves free on a card with a screen. Without it the driver moves the desktop's buffers
+to main memory and back, and the desktop stutters."""
 MEMORY_CHECK_SECONDS = 15.0
 TEST_CHECK_SECONDS = 60.0
 MAX_TEST_CHECK_SECONDS = 3600.0
-"""A self-test uses the GPU for a while, so each that fails doubles the pause to the next."""
+"""A self-test uses the GPU for a while, so each failure doubles the pause before the next one."""
 
 Need = Literal["memory", "self_test"]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """How much of a GPU's memory is in use, by everybody."""
+    """How much of a GPU's memory all programs use."""
 
     used_bytes: int
     total_bytes: int
@@ -47,12 +47,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class Share:
-    """How a GPU's memory is shared with what else runs on the machine.
+    """How a job shares a GPU's memory with other programs on the machine.
 
     Attributes:
-        allowed_bytes: use by others that a job puts up with.
-        headroom_bytes: what a job leaves free beyond that.
-        why: of the headroom, for people; empty where there is none.
+        allowed_bytes: Memory use of other programs that a job tolerates.
+        headroom_bytes: Memory that a job leaves free in addition.
+        why: Reason for the headroom, for people; empty without headroom.
     """
 
     allowed_bytes: int
@@ -61,16 +61,16 @@ class Share:
 
 
 class GpuRecord(BaseModel):
-    """What is remembered of a GPU from one job, and one worker, to the next.
+    """What is recorded about a GPU between jobs and between workers.
 
     Attributes:
-        needs: what ends the exclusion.
-        limit_bytes: use of its memory at which it is given back, where that is what it needs.
-        checked_at: when it was looked at last.
-        num_failed: looks in a row that changed nothing.
-        tested: versions under which it passed its self-test, since it was last in doubt; to each
-            what it computes wrongly beside what it does right: a precision, or `fused_attention`,
-            with the numbers. Jobs do without. Workers of one host may have several versions.
+        needs: What ends the exclusion.
+        limit_bytes: Memory use below which the GPU is included again, if it waits for memory.
+        checked_at: Time of the last check.
+        num_failed: Consecutive checks that changed nothing.
+        tested: Versions with which it has passed its self-test since it was last in doubt. The
+            value lists what it still computes wrongly: a precision, or `fused_attention`, with the
+            numbers; jobs must not use it. Workers of one host may have different versions.
     """
 
     excluded: GpuExclusion | None = None
@@ -83,7 +83,7 @@ class GpuRecord(BaseModel):
     def exclude(
         self, why: GpuExclusion, *, needs: Need, limit_bytes: int | None = None
     ) -> "GpuRecord":
-        """The record of the GPU once it is taken out."""
+        """Return the record of the GPU after it is excluded."""
         is_again = self.excluded is not None and self.needs == needs
         return GpuRecord(
             excluded=why,
@@ -94,11 +94,11 @@ class GpuRecord(BaseModel):
         )
 
     def readmit(self) -> "GpuRecord":
-        """The record of the GPU once it can be used again."""
+        """Return the record of the GPU after it is included again."""
         return GpuRecord(tested=self.tested)
 
     def admit(self, versions: str, *, denied: Mapping[str, str]) -> "GpuRecord":
-        """The record of the GPU once it has passed its self-test under these versions."""
+        """Return the record of the GPU after it has passed its self-test with these versions."""
         return GpuRecord(tested={**self.tested, versions: dict(denied)})
 
 
@@ -110,7 +110,7 @@ class HealthFolder:
         make_shared_dir(root)
 
     def load(self, key: str) -> GpuRecord:
-        """What is remembered of a GPU; nothing, if its file cannot be read."""
+        """Load a GPU's record; empty if its file cannot be read."""
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -123,12 +123,12 @@ class HealthFolder:
                 return GpuRecord()
 
     def save(self, key: str, record: GpuRecord) -> None:
-        """Remember it.
+        """Save a GPU's record.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The file cannot be written.
         """
-        # In place: in a folder with the sticky bit another user's file cannot be replaced.
+        # In place: a folder with the sticky bit does not allow replacing another user's file.
         with os.fdopen(open_shared(self._path(key)), "rb+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(record.model_dump_json(indent=2).encode() + b"\n")
@@ -139,7 +139,7 @@ class HealthFolder:
 
 
 def read_memory(facts: GpuFacts, telemetry: GpuTelemetry | None) -> Memory | None:
-    """A GPU's memory; of an APU what it may take of the host's (GTT), which is approximate."""
+    """Return a GPU's memory; for an APU, approximately, the part of the host's that GTT allows."""
     if telemetry is None:
         return None
     used, total = telemetry.vram_used_bytes, telemetry.vram_total_bytes
@@ -149,12 +149,12 @@ def read_memory(facts: GpuFacts, telemetry: GpuTelemetry | None) -> Memory | Non
 
 
 def plan_share(memory: Memory, *, drives_display: bool, is_apu: bool) -> Share:
-    """How a job shares a GPU's memory with a desktop, if there is one.
+    """Plan how a job shares a GPU's memory with a desktop, if there is one.
 
     Args:
-        memory: of the GPU.
-        drives_display: whether a screen is connected to it.
-        is_apu: whether its memory is the host's, which others always use.
+        memory: Memory of the GPU.
+        drives_display: Whether a screen is connected to it.
+        is_apu: Whether its memory is the host's, which other programs always use.
     """
     total = memory.total_bytes
     if not drives_display and not is_apu:
@@ -169,23 +169,23 @@ def plan_share(memory: Memory, *, drives_display: bool, is_apu: bool) -> Share:
 
 
 def limit_of(memory: Memory, share: Share) -> int | None:
-    """What a job may take; None where nothing needs to stay free."""
+    """Return how much a job may use; None if nothing needs to stay free."""
     if not share.headroom_bytes:
         return None
     return max(0, memory.total_bytes - memory.used_bytes - share.headroom_bytes)
 
 
 def is_held(memory: Memory | None, *, limit_bytes: int | None) -> bool:
-    """Whether more of the memory is in use than may be; False where it cannot be known."""
+    """Return whether more memory is in use than allowed; False if unknown."""
     return memory is not None and limit_bytes is not None and memory.used_bytes > limit_bytes
 
 
 def exclude_held(before: Memory | None, now: Memory, *, limit_bytes: int) -> GpuExclusion:
-    """The reason of a GPU whose memory is in use; `before` its job, if it had one."""
+    """Return the exclusion of a GPU whose memory is in use; `before` is the use before its job."""
     text = f"{format_bytes(now.used_bytes)} of {format_bytes(now.total_bytes)} are in use"
     if before is not None:
-        text += f" after a job, {format_bytes(before.used_bytes)} were before it"
-    wanted = f"it is used again at {format_bytes(limit_bytes)} or less"
+        text += f" after a job; before it, {format_bytes(before.used_bytes)} were"
+    wanted = f"the GPU is used again at {format_bytes(limit_bytes)} or less"
     return GpuExclusion(
         code="memory_held",
         message=f"{text}; {wanted}. End the programs that hold it (fuser -v /dev/dri/renderD*).",
@@ -193,9 +193,9 @@ def exclude_held(before: Memory | None, now: Memory, *, limit_bytes: int) -> Gpu
 
 
 def exclude_after(code: FailureCode | None) -> GpuExclusion | None:
-    """Why a GPU is taken out after a training that ended like this."""
+    """Return why a GPU is excluded after a training run that ended like this; None if it is not."""
     if code == FailureCode.GPU_FAULT:
-        text = "It faulted or hung under a job; the driver's log (dmesg) says more."
+        text = "It faulted or hung during a job; the driver's log (dmesg) has details."
         return GpuExclusion(code="faulted", message=f"{text} It is used again after a self-test.")
     if code == FailureCode.NO_PROGRESS:
         text = "A job on it made no progress and was killed."
@@ -204,7 +204,7 @@ def exclude_after(code: FailureCode | None) -> GpuExclusion | None:
 
 
 def is_due(record: GpuRecord, *, now: datetime) -> bool:
-    """Whether an excluded GPU should be looked at again."""
+    """Return whether an excluded GPU should be checked again."""
     pause = MEMORY_CHECK_SECONDS
     if record.needs == "self_test":
         pause = min(TEST_CHECK_SECONDS * 2**record.num_failed, MAX_TEST_CHECK_SECONDS)
@@ -212,10 +212,10 @@ def is_due(record: GpuRecord, *, now: datetime) -> bool:
 
 
 def format_bytes(count: int) -> str:
-    """As people write it: `1.5 GiB`."""
+    """Format a size for people: `1.5 GiB`."""
     return f"{count / GIB:.1f} GiB"
 
 
 def name_versions(*parts: str | None) -> str:
-    """Under what a self-test counts: torch's, ROCm's and the driver's version."""
+    """Name the versions for which a self-test is valid: torch's, ROCm's and the driver's."""
     return " ".join(part or "none" for part in parts)

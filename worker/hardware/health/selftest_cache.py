@@ -1,4 +1,4 @@
-"""Reports of self-tests that were run before: a GPU is tested again when anything of it changes."""
+"""Stores self-test reports; a GPU is tested again when anything that affects it changes."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from redkiln.views.hardware import Precision, SelfTestReport
 from worker.hardware.facts.targets import find_target
 
 FORMAT = 1
-"""Raised when the test itself changes, so that older results are not believed."""
+"""Increased when the test itself changes, so that older results are ignored."""
 SETTINGS_PREFIXES = (
     "HSA_OVERRIDE_GFX_VERSION",
     "TORCH_BLAS_PREFER_",
@@ -28,18 +28,18 @@ SETTINGS_PREFIXES = (
     "GPU_ENABLE_",
     "HSA_ENABLE_SDMA",
 )
-"""Variables that decide which kernels run; the others do not change a number."""
+"""Variables that decide which kernels run; other variables do not change any number."""
 
 
 @dataclass(frozen=True)
 class SelfTestKey:
-    """All that a result depends on.
+    """Everything that a result depends on.
 
     Attributes:
-        gfx: target, as torch has it: with an override it is another one.
-        gpu: unique id or PCI address; cards of one kind break one by one.
-        settings: see `select_settings`.
-        is_quick: a quick result does not answer for a full test.
+        gfx: Target as torch reports it; an override changes it.
+        gpu: Unique id or PCI address, because single cards of a kind can be defective.
+        settings: See `select_settings`.
+        is_quick: Whether the test was quick; a quick result does not replace a full test.
     """
 
     gfx: str | None
@@ -52,26 +52,26 @@ class SelfTestKey:
 
     @property
     def digest(self) -> str:
-        """A name for files."""
+        """Digest for file names."""
         text = json.dumps({**asdict(self), "format": FORMAT}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class CachedReports:
-    """A folder of reports, one file a key."""
+    """A folder of reports, with one file for each key."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, key: SelfTestKey) -> SelfTestReport | None:
-        """The report under a key; None when there is none, or it cannot be read."""
+        """Find the report for a key; None if there is none or it cannot be read."""
         try:
             return SelfTestReport.model_validate_json(self._path(key).read_bytes())
         except (OSError, ValidationError):
             return None
 
     def load_all(self) -> list[SelfTestReport]:
-        """Every readable report, in the order of their time."""
+        """Load every readable report, ordered by time."""
         found = []
         for path in sorted(self._folder.glob("selftest-*.json")):
             try:
@@ -81,10 +81,10 @@ class CachedReports:
         return sorted(found, key=lambda report: report.at)
 
     def save(self, key: SelfTestKey, report: SelfTestReport) -> None:
-        """Keep a report; it is there whole or not at all.
+        """Store a report atomically.
 
         Raises:
-            OSError: the folder cannot be written.
+            OSError: The folder cannot be written.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(key)
@@ -93,7 +93,7 @@ class CachedReports:
         partial.replace(path)
 
     def drop(self, key: SelfTestKey) -> None:
-        """Forget a report, so that the GPU is tested again."""
+        """Delete a report, so that the GPU is tested again."""
         self._path(key).unlink(missing_ok=True)
 
     def _path(self, key: SelfTestKey) -> Path:
@@ -101,7 +101,7 @@ class CachedReports:
 
 
 def key_of_report(report: SelfTestReport) -> SelfTestKey:
-    """The key under which a report answers."""
+    """Return the key under which a report is stored."""
     versions = report.versions
     return SelfTestKey(
         gfx=report.gfx,
@@ -115,17 +115,17 @@ def key_of_report(report: SelfTestReport) -> SelfTestKey:
 
 
 def select_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of an environment that decide which kernels run."""
+    """Return the variables of an environment that decide which kernels run."""
     return {name: value for name, value in environ.items() if name.startswith(SETTINGS_PREFIXES)}
 
 
 def choose_precisions(kind: str, *, gfx: str | None) -> tuple[Precision, ...]:
-    """The types that a device is tested, and trained, in.
+    """Choose the types in which a device is tested and trained.
 
     Args:
-        kind: torch's device type.
-        gfx: its target; of one that is not in the table fp32 alone is known to be right. bf16 is
-            never tried where the table denies it: there the compiler ends the process.
+        kind: Torch's device type.
+        gfx: The device's target. For an unknown target only fp32 is known to be right. bf16 is
+            never tried if the table excludes it, because the compiler would abort the process.
     """
     if kind == "cpu":
         return ("fp32",)

@@ -1,13 +1,13 @@
-"""A result of the self-test in words, for tables, reasons and logs."""
+"""Self-test results in words, for tables, reasons and logs."""
 
 from redkiln.views.hardware import SelfTestResult
 
 MANY_ZEROS = 0.5
-"""Right results have hardly any; more than this share is worth telling."""
+"""Right results contain hardly any zeros; a larger share than this is reported."""
 
 
 def describe_result(result: SelfTestResult) -> str:
-    """One result in words, with its numbers: what a person needs who is told that it is wrong."""
+    """Describe one result with the numbers that show why it is wrong."""
     via = f" by {result.library}" if result.library else ""
     what = f"{result.area.replace('_', ' ')} in {result.precision}{via}, {result.shape}"
     if result.verdict == "error":
@@ -21,7 +21,7 @@ def describe_result(result: SelfTestResult) -> str:
 
 
 def share_of_allowed(result: SelfTestResult) -> float:
-    """How much of what is allowed an error takes; infinite where there is no number."""
+    """Return an error as a share of the allowed one; infinite if there is no number."""
     if result.max_rel_error is None:
         return float("inf")
     return result.max_rel_error / result.tolerance

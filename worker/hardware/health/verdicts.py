@@ -1,9 +1,9 @@
-"""What follows from a self-test: use the GPU, use it otherwise, or leave it alone, and why.
+"""Decisions from a self-test: use the GPU, use it with restrictions, or exclude it, and why.
 
-The order of the decisions: a GPU that could not be tested is left alone; one whose BLAS library is
-wrong gets the other library, and is tested again with it; attention that is wrong in a fused kernel
-alone is not fused; anything else that is wrong in float32 takes the GPU out, because every job
-needs float32; a narrower type that is wrong is not used.
+The order of the decisions: a GPU that could not be tested is excluded. A GPU with one wrong BLAS
+library gets the other one and is tested again. If only fused attention is wrong, attention is not
+fused. Anything else that is wrong in float32 excludes the GPU, because every job needs float32. A
+narrower type that is wrong is not used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ AVOID_HIPBLASLT: Mapping[str, str] = {
     "TORCH_BLAS_PREFER_HIPBLASLT": "0",
     "DISABLE_ADDMM_CUDA_LT": "1",
 }
-"""The second is for linear layers with a bias, which take the library whatever is preferred.
+"""The second variable is for linear layers with a bias, which ignore the preferred library.
 
 Source: pytorch/pytorch#150016, #189375; ROCm/rocm-libraries#5706.
 """
@@ -39,13 +39,15 @@ class SelfTestVerdict:
     """A decision on one GPU.
 
     Attributes:
-        action: `restrict` uses it without some types or kernels; `switch_blas` wants the test to be
-            repeated with `environment`, and jobs to run with it, before the GPU is used.
-        reason: what was wrong, with numbers; empty when nothing was.
-        environment: variables that every process on this GPU gets.
-        blocked_precisions: types that nothing is trained in here.
-        has_plain_attention: fused attention is wrong here; only the plain one is used.
-        code: of the exclusion.
+        action: `restrict` uses the GPU without some types or kernels. `switch_blas` requires that
+            the test is repeated with `environment`, and that jobs run with it, before the GPU is
+            used.
+        reason: What was wrong, with numbers; empty if nothing was.
+        environment: Variables for every process on this GPU.
+        blocked_precisions: Types that are not used for training here.
+        has_plain_attention: Whether fused attention is wrong here, so that only plain attention is
+            used.
+        code: Code of the exclusion.
     """
 
     action: Action
@@ -57,7 +59,7 @@ class SelfTestVerdict:
 
     @property
     def denied(self) -> dict[str, str]:
-        """What jobs have to do without, each with the reason."""
+        """What jobs must not use, each with the reason."""
         names = [
             *self.blocked_precisions,
             *(["fused_attention"] if self.has_plain_attention else []),
@@ -66,7 +68,7 @@ class SelfTestVerdict:
 
     @property
     def exclusion(self) -> GpuExclusion | None:
-        """Why the GPU is left alone; None when it is used."""
+        """Why the GPU is excluded; None if it is used."""
         if self.action == "exclude":
             return GpuExclusion(code=self.code, message=self.reason)
         if self.action == "switch_blas":
@@ -78,10 +80,10 @@ class SelfTestVerdict:
 
 
 def judge_report(report: SelfTestReport) -> SelfTestVerdict:
-    """The decision that a report leads to.
+    """Decide from a report.
 
-    A report of a test that ran under the variables of `switch_blas` decides for good: the library
-    that is avoided was tested by itself all the same, and what it does counts no more.
+    A report of a test with the variables of `switch_blas` is final: results of the avoided library
+    do not count, although it was tested too.
     """
     if report.status == "error":
         return refuse_untested(report.cause)
@@ -115,10 +117,10 @@ def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
 
 
 def can_switch_blas(report: SelfTestReport) -> bool:
-    """Whether products are wrong by the -Lt library, and right by the other.
+    """Return whether products are wrong with the -Lt library but right with the other one.
 
-    Linear layers and training do not count for the other one: with a bias torch may take -Lt for
-    them whatever is preferred, so only a repeated test can tell.
+    Linear layers and training do not count for the other one: with a bias torch may use -Lt for
+    them in any case, so only a repeated test can show it.
     """
     wrong = [r for r in report.bad if r.area in BLAS_AREAS]
     plain = [r for r in report.results if r.area in PRODUCTS and r.library not in LT_LIBRARIES]
@@ -127,21 +129,21 @@ def can_switch_blas(report: SelfTestReport) -> bool:
 
 
 def avoids_hipblaslt(settings: Mapping[str, str]) -> bool:
-    """Whether a process under these variables keeps away from the -Lt library."""
+    """Return whether a process with these variables avoids the -Lt library."""
     return all(settings.get(name) == value for name, value in AVOID_HIPBLASLT.items())
 
 
 def refuse_untested(cause: str) -> SelfTestVerdict:
-    """The decision on a GPU whose test did not come to an end.
+    """Return the decision on a GPU whose test did not finish.
 
     Args:
-        cause: what was seen: the words of an exception, or how the process died and in what.
+        cause: An exception's message, or how the process died and during which test.
     """
     return SelfTestVerdict("exclude", f"the self-test could not run: {cause}", code=BROKEN_CODE)
 
 
 FIX = (
-    "Update ROCm and torch; if the same numbers come again the card or its driver is faulty. "
+    "Update ROCm and torch; if the same numbers appear again, the card or its driver is faulty. "
     "`python -m worker.hardware.selftest` repeats the test."
 )
 
@@ -152,10 +154,10 @@ def _only_fused_attention(wrong: Sequence[SelfTestResult]) -> list[SelfTestResul
 
 
 def _list_worst(results: Sequence[SelfTestResult]) -> str:
-    """The worst result of each area and type, a few of them, each with its numbers."""
+    """Describe the worst result of each area and type, up to a limit, with its numbers."""
     worst: dict[tuple[str, str], SelfTestResult] = {}
     for result in sorted(results, key=share_of_allowed, reverse=True):
         worst.setdefault((result.area, result.precision), result)
-    told = [describe_result(result) for result in list(worst.values())[:MAX_EXAMPLES]]
-    more = len(results) - len(told)
-    return "; ".join(told) + (f" (and {more} more)" if more > 0 else "")
+    shown = [describe_result(result) for result in list(worst.values())[:MAX_EXAMPLES]]
+    more = len(results) - len(shown)
+    return "; ".join(shown) + (f" (and {more} more)" if more > 0 else "")

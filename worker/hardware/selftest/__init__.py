@@ -1,5 +1,5 @@
-"""Whether a device computes right numbers: the same operations in float64 on the CPU, compared.
+"""Checks whether a device computes right numbers, by comparing with float64 on the CPU.
 
-The only part of `worker/hardware` beside the benchmark that imports torch; it runs as a child,
-`python -m worker.hardware.selftest`.
+Apart from the benchmark, this is the only part of `worker/hardware` that imports torch; it runs as
+a child, `python -m worker.hardware.selftest`.
 """

@@ -1,8 +1,8 @@
-"""`python -m worker.hardware.selftest`: whether a device computes right numbers.
+"""`python -m worker.hardware.selftest`: check whether a device computes right numbers.
 
-Exit status: 0 when all numbers are right, 1 when some are wrong (the report names them), 2 when the
-test could not run (the report's `cause` says why). With `--json` the report is all of stdout, and
-stderr names each test before it runs, so that a process that dies has said in what.
+Exit status: 0 if all numbers are right, 1 if some are wrong (the report names them), 2 if the test
+could not run (the report's `cause` says why). With `--json` stdout contains only the report, and
+stderr names each test before it runs, so that a crash shows which test caused it.
 """
 
 import argparse
@@ -37,11 +37,11 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16")
 def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
     """Test the device that the arguments name, and print the report."""
     options = _parse(arguments)
-    # The sums are small: threads would wait for each other longer than they compute.
+    # The sums are small: with several threads, waiting would take longer than computing.
     torch.set_num_threads(1)
     try:
         report = _find_or_run(options, _open(options, environ))
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with a GPU
+    except (RuntimeError, AssertionError) as error:  # a CPU build of torch raises AssertionError
         report = _blank(options.device, options, environ, _explain(error, environ))
     if options.json:
         sys.stdout.write(report.model_dump_json(indent=1) + "\n")
@@ -53,16 +53,16 @@ def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m worker.hardware.selftest", description=__doc__)
     default = "cuda:0" if torch.cuda.is_available() else "cpu"
-    parser.add_argument("--device", default=default, help=f"torch's name of it; here {default}")
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
-    parser.add_argument("--quick", action="store_true", help="a few small shapes only")
+    parser.add_argument("--device", default=default, help=f"torch device (default: {default})")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--quick", action="store_true", help="test only a few small shapes")
     parser.add_argument(
-        "--precisions", help="like fp32,fp16; by default all that the device's target has"
+        "--precisions", help="such as fp32,fp16 (default: all that the device supports)"
     )
     parser.add_argument(
-        "--cache-dir", type=Path, help="keep reports here; print one of this GPU and these versions"
+        "--cache-dir", type=Path, help="folder of reports; reuse one of this GPU and these versions"
     )
-    parser.add_argument("--again", action="store_true", help="test, whatever was found before")
+    parser.add_argument("--again", action="store_true", help="ignore reports of earlier tests")
     options = parser.parse_args(arguments)
     if options.precisions is not None:
         options.precisions = options.precisions.split(",")
@@ -72,7 +72,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _open(options: argparse.Namespace, environ: Mapping[str, str]) -> SelfTestReport:
-    """Touch the device; what is known of it before any test."""
+    """Open the device, and return a report with its description."""
     device = torch.device(options.device)
     if device.type == "cuda":
         torch.zeros(1, device=device)
@@ -80,17 +80,17 @@ def _open(options: argparse.Namespace, environ: Mapping[str, str]) -> SelfTestRe
 
 
 def _explain(error: Exception, environ: Mapping[str, str]) -> str:
-    said = f"{type(error).__name__}: {error}"[:1000]
+    text = f"{type(error).__name__}: {error}"[:1000]
     if torch.cuda.is_available():
-        return said
-    told = Torch(
-        torch.__version__, torch.version.hip, torch.version.cuda, num_devices=0, error=said
+        return text
+    facts = Torch(
+        torch.__version__, torch.version.hip, torch.version.cuda, num_devices=0, error=text
     )
-    return str(explain_no_gpu(gather(SystemPaths(), environment=environ, torch=told)))
+    return str(explain_no_gpu(gather(SystemPaths(), environment=environ, torch=facts)))
 
 
 def _find_or_run(options: argparse.Namespace, blank: SelfTestReport) -> SelfTestReport:
-    # Without an address one card's report would answer for all of its kind.
+    # Without an address one card's report would be used for all cards of its kind.
     is_known = blank.device == "cpu" or blank.pci_address is not None
     if options.cache_dir is None or not is_known:
         return _run(options, blank)

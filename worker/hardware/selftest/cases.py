@@ -1,8 +1,8 @@
-"""The operations of the self-test: how each makes its inputs and what it computes of them.
+"""The operations of the self-test: the inputs of each, and what it computes from them.
 
 A case's `compute` runs twice on the same numbers: on the device in the tested type, and on the CPU
-in float64. Backward passes get their output's gradient as an input, so nothing is drawn on a
-device.
+in float64. Backward passes receive the gradient of their output as an input, so no random numbers
+are drawn on a device.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +28,12 @@ from worker.hardware.selftest.shapes import (
 Results = dict[SelfTestArea, Sequence[torch.Tensor]]
 ONE_BY_ONE_OPERATIONS = 1
 FEW_OPERATIONS = 8
-"""Roundings in a row within a norm: its statistics, then what is made with them."""
+"""Consecutive roundings within a norm: first its statistics, then the normalised values."""
 ATTENTION_OPERATIONS = 16
 """Two products with a softmax between them, and back through all three."""
 WINOGRAD_OPERATIONS = 64
-"""Convolutions by Winograd's transforms round more than direct ones, the more the larger their
-tiles; this leaves them a factor of 8.
+"""Convolutions by Winograd's transforms have larger rounding errors than direct ones, which grow
+with the tiles; this allows for a factor of 8.
 
 Source: B. Barabasz et al., Error Analysis and Improving the Accuracy of Winograd Convolution for
 Deep Neural Networks, ACM Trans. Math. Softw. 46(4), 2020, for the effect; the factor is a margin.
@@ -45,11 +45,11 @@ class Case:
     """One operation on one shape.
 
     Attributes:
-        sizes: of each input, drawn from a normal distribution.
-        parameters: sizes of inputs that stay in float32 whatever is tested, as autocast leaves
-            weights of norms.
-        reduction_lengths: of each area that it tests.
-        chosen_by: which kind of library can be told to compute it.
+        sizes: Size of each input, drawn from a normal distribution.
+        parameters: Sizes of inputs that always stay in float32, as autocast keeps the weights of
+            norms.
+        reduction_lengths: Length of the longest sum in each area that it tests.
+        chosen_by: Kind of library that can be selected for it.
     """
 
     shape: str
@@ -62,7 +62,7 @@ class Case:
 
 
 def build_cases(*, is_quick: bool) -> Iterator[Case]:
-    """All cases but the training run; the quick ones are a subset."""
+    """Yield all cases except the training run; the quick ones are a subset."""
     yield from (gemm_case(s) for s in GEMMS if s.is_quick or not is_quick)
     yield from (linear_case(s) for s in LINEARS if s.is_quick or not is_quick)
     yield from (convolution_case(s) for s in CONVOLUTIONS if s.is_quick or not is_quick)
@@ -71,7 +71,7 @@ def build_cases(*, is_quick: bool) -> Iterator[Case]:
 
 
 def gemm_case(shape: GemmShape) -> Case:
-    """A product, its factors handed over as they lie in memory."""
+    """Build a matrix product whose factors are passed as they are stored in memory."""
     area: SelfTestArea = "gemm_tall_skinny" if shape.is_tall_skinny else "gemm"
     left = (shape.k, shape.m) if shape.layout == "tn" else (shape.m, shape.k)
     right = (shape.n, shape.k) if shape.layout == "nt" else (shape.k, shape.n)
@@ -86,7 +86,7 @@ def gemm_case(shape: GemmShape) -> Case:
 
 
 def linear_case(shape: GemmShape) -> Case:
-    """A linear layer with its bias, forward and all gradients (torch has its own path for it)."""
+    """Build a linear layer with bias, forward and all gradients; torch has its own path for it."""
 
     def compute(inputs: Sequence[torch.Tensor]) -> Results:
         x, weight, bias, grad = inputs
@@ -101,7 +101,7 @@ def linear_case(shape: GemmShape) -> Case:
 
 
 def convolution_case(shape: ConvolutionShape) -> Case:
-    """A convolution, and its gradients by image and by weight."""
+    """Build a convolution with its gradients by image and by weight."""
     layout = torch.channels_last if shape.is_channels_last else torch.contiguous_format
     taps = shape.kernel**2
 
@@ -136,7 +136,7 @@ def convolution_case(shape: ConvolutionShape) -> Case:
 
 
 def attention_case(shape: AttentionShape) -> Case:
-    """Scaled dot-product attention and its gradients."""
+    """Build scaled dot-product attention with its gradients."""
     size = (shape.batch, shape.heads, shape.length, shape.width)
 
     def compute(inputs: Sequence[torch.Tensor]) -> Results:
@@ -157,7 +157,7 @@ def attention_case(shape: AttentionShape) -> Case:
 
 
 def normalization_case(shape: NormalizationShape) -> Case:
-    """Layer or batch norm in training, and its gradients."""
+    """Build layer or batch norm in training mode, with its gradients."""
     is_layer = shape.kind == "layer_norm"
     width = shape.size[-1] if is_layer else shape.size[1]
     length = width if is_layer else shape.size[0] * shape.size[2] * shape.size[3]

@@ -1,4 +1,4 @@
-"""A device's numbers against the right ones."""
+"""Compares a device's numbers with the right ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import torch
 
 @dataclass(frozen=True)
 class Difference:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
-        max_abs: None when a number of the device's is not finite.
-        max_rel: relative to the root mean square of what is right.
-        zeros_ratio: share of the device's numbers that are exactly 0.
-        nan_count: NaN and infinite numbers of the device's.
+        max_abs: Largest absolute difference; None if one of the device's numbers is not finite.
+        max_rel: The same, relative to the root mean square of the right numbers.
+        zeros_ratio: Share of the device's numbers that are exactly 0.
+        nan_count: Count of the device's numbers that are NaN or infinite.
     """
 
     max_abs: float | None
@@ -24,7 +24,7 @@ class Difference:
 
 
 def compare(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> Difference:
-    """Compare a device's results with float64 of the same shapes on the CPU: the worst of each."""
+    """Compare a device's results with the CPU's in float64; return the worst of each measure."""
     found = [_compare_one(mine, right) for mine, right in zip(got, want, strict=True)]
     zeros_ratio = max(d.zeros_ratio for d in found)
     nan_count = sum(d.nan_count for d in found)

@@ -1,10 +1,10 @@
-"""One of the processes that try how GPUs exchange data: `... worker.hardware.selftest.peer_rank`.
+"""A process that tries the exchange of data between GPUs: `... worker.hardware.selftest.peer_rank`.
 
-All of them add up numbers that are known, in a small and in a large buffer, and each compares every
-sum. Whole numbers below 2^24 are exact in float32, in whatever order they are added.
+All processes add up known numbers, in a small and in a large buffer, and each checks every sum.
+Integers below 2^24 are exact in float32, in any order of addition.
 
-The process ends itself when an exchange takes too long: a hang sits in a kernel or in native code,
-which nothing but a thread of its own gets past.
+The process ends itself if an exchange takes too long: a hang is in a kernel or native code, which
+only a separate thread can end.
 """
 
 import argparse
@@ -20,22 +20,22 @@ import torch
 from torch import distributed
 
 SIZES_BYTES = (4096, 32 * 2**20)
-"""One that takes the path of short messages, one that takes that of long ones."""
+"""One size for the path of short messages, and one for that of long ones."""
 ROUNDS = 3
 HIGHEST = 4096
-"""Values of the first rank are below it; times 64 * 65 / 2 ranks it stays below 2^24."""
+"""Values of the first rank are below this; times 64 * 65 / 2 for 64 ranks they stay below 2^24."""
 MEETING_SECONDS = 240.0
-"""A cold import of a ROCm build from a slow disk takes over a minute, and not on all at once."""
+"""A cold import of a ROCm build from a slow disk takes over a minute, and differs between ranks."""
 EXIT_WRONG = 4
 
 
 def expected_sum(values: torch.Tensor, *, num_ranks: int) -> torch.Tensor:
-    """What the ranks' buffers add up to, where rank r (from 0) has r + 1 times the values."""
+    """Return the sum of the ranks' buffers, where rank r (from 0) has r + 1 times the values."""
     return values * (num_ranks * (num_ranks + 1) // 2)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one process; the first prints the rate as JSON."""
+    """Run one process; the first one prints the rate as JSON."""
     parser = argparse.ArgumentParser(prog="python -m worker.hardware.selftest.peer_rank")
     parser.add_argument("--device-type", required=True)
     parser.add_argument("--rank", type=int, required=True)
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         timeout=timedelta(seconds=MEETING_SECONDS),
     )
     distributed.barrier()
-    # From here on every process is there, and what takes long is the exchange.
+    # All processes are running now, so only the exchange can take long from here on.
     faulthandler.dump_traceback_later(options.seconds, exit=True)
     group = distributed.new_group(backend="nccl" if is_gpu else "gloo")
     rates = []

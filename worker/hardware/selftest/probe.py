@@ -1,8 +1,8 @@
-"""`python -m worker.hardware.selftest.probe`: does this GPU run at all, and with right numbers?
+"""`python -m worker.hardware.selftest.probe`: check whether this GPU works at all.
 
-The child that an override has to pass (worker.hardware.override): one product, one convolution
-with its gradients, compared with float64 on the CPU. It prints a `ProbeOutput`; where the kernels
-are wrong for the GPU it may die instead, which is an answer too.
+This is the child that an override has to pass (worker.hardware.override): it computes one product
+and one convolution with its gradients, compares them with float64 on the CPU, and prints a
+`ProbeOutput`. If the kernels do not fit the GPU it may crash instead, which is also an answer.
 """
 
 import argparse
@@ -16,9 +16,9 @@ from worker.hardware.override import ProbeOutput
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compute and print; 0 whatever the numbers are."""
+    """Compute and print; return 0 whatever the numbers are."""
     parser = argparse.ArgumentParser(prog="python -m worker.hardware.selftest.probe")
-    parser.add_argument("--device", default="cuda:0", help="torch's name of it")
+    parser.add_argument("--device", default="cuda:0", help="torch device")
     device = torch.device(parser.parse_args(arguments).device)
     sys.stdout.write(probe(device).model_dump_json() + "\n")
     return 0
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def probe(device: torch.device) -> ProbeOutput:
     """Compare a device's numbers with the CPU's."""
     if device.type == "cuda" and not torch.cuda.is_available():
-        return ProbeOutput(error="torch opens no GPU under it")
+        return ProbeOutput(error="torch opens no GPU with the override")
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.randn(256, 256, generator=generator) for _ in range(2))
     images = torch.randn(4, 8, 16, 16, generator=generator)
@@ -46,7 +46,7 @@ def probe(device: torch.device) -> ProbeOutput:
 
 
 def _convolve(images: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """A convolution and both of its gradients, as one row of numbers."""
+    """Return a convolution and both of its gradients, as one row of numbers."""
     images.requires_grad_()
     weight.requires_grad_()
     out = functional.conv2d(images, weight, padding=1)

@@ -1,4 +1,4 @@
-"""The self-test of one device: every case in every precision, by every library that can be chosen.
+"""The self-test of one device: every case in every precision, with every selectable library.
 
 Numbers are drawn on the CPU from a fixed seed, rounded to the tested type, and computed twice.
 """
@@ -21,17 +21,17 @@ from worker.hardware.selftest.tolerance import allowed_error
 
 SEED = 20
 SGD_LAYERS = 9
-"""Of the small network: roundings in a row up to a loss; over all steps, up to the weights."""
+"""Layers of the small network: consecutive roundings up to a loss; times STEPS, up to weights."""
 BLAS_NAMES = {True: ("rocblas", "hipblaslt"), False: ("cublas", "cublaslt")}
 BLAS_CHOICES = ("cublas", "cublaslt")
-"""What torch calls its two libraries, on ROCm too."""
+"""Torch's names for its two libraries, on ROCm too."""
 ATTENTION_BACKENDS = {
     "math": SDPBackend.MATH,
     "flash": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
 NOT_OFFERED = ("No available kernel", "No viable backend")
-"""What torch says where a fused attention was not built for this device, type or shape."""
+"""Torch's messages if fused attention does not exist for this device, type or shape."""
 
 Say = Callable[[str], None]
 
@@ -42,23 +42,23 @@ def run_self_test(
     """Test a device that torch can open.
 
     Args:
-        blank: which device, and whether the test is quick; the CPU too can be tested.
-        precisions: what is tested.
-        say: told the name of each test before it runs, so that a death names its place.
+        blank: Report that names the device and whether the test is quick; may be the CPU.
+        precisions: Types to test.
+        say: Receives the name of each test before it runs, so that a crash shows which one it was.
 
     Returns:
-        The report, filled in.
+        The completed report.
 
     Raises:
-        torch.OutOfMemoryError: somebody else holds the device's memory.
+        torch.OutOfMemoryError: Another program uses the device's memory.
     """
     began = time.perf_counter()
     results: list[SelfTestResult] = []
     try:
         for result in _run_all(blank, precisions, say):
-            results.append(result)  # noqa: PERF402  what was found before a loss of the device stays
+            results.append(result)  # noqa: PERF402  # keeps earlier results if the device is lost
     except torch.AcceleratorError:
-        say("the device is lost; what would follow is left out")
+        say("the device is lost; the remaining tests are skipped")
     is_good = all(result.verdict == "passed" for result in results)
     return blank.model_copy(
         update={
@@ -72,7 +72,7 @@ def run_self_test(
 
 
 def describe_device(device: torch.device) -> dict[str, str | None]:
-    """Name, target and address of a device, as torch tells them."""
+    """Return name, target and address of a device, as torch reports them."""
     if device.type != "cuda":
         return {"name": "CPU"}
     properties = torch.cuda.get_device_properties(device)
@@ -114,7 +114,7 @@ def _run_case(
             got = case.compute([t.clone().to(device) for t in inputs])
             found = {area: compare(got[area], want[area]) for area in want}
     except torch.OutOfMemoryError:
-        raise  # it says nothing of the numbers
+        raise  # it says nothing about the numbers
     except RuntimeError as error:
         if not any(words in str(error) for words in NOT_OFFERED):
             yield from _broken(case, library, precision, error)
@@ -202,7 +202,7 @@ def _draw_inputs(case: Case, precision: Precision) -> list[torch.Tensor]:
 
 
 def list_libraries(case: Case, device: torch.device, *, has_lt: bool) -> list[str | None]:
-    """By what a case is computed; a library that every process here avoids is not tested."""
+    """List the libraries that can compute a case, except one that every process here avoids."""
     if case.chosen_by == "attention":
         return list(ATTENTION_BACKENDS)
     if case.chosen_by == "blas" and device.type == "cuda":
@@ -213,12 +213,12 @@ def list_libraries(case: Case, device: torch.device, *, has_lt: bool) -> list[st
 
 
 def _takes(choice: str) -> bool:
-    """Whether torch keeps a choice of BLAS: it falls back from what the GPU is not supported by."""
+    """Return whether torch keeps a choice of BLAS; it falls back if the GPU is not supported."""
     try:
         with _blas(choice):
             kept = str(torch.backends.cuda.preferred_blas_library())
     except RuntimeError:
-        return False  # this build has no such library at all
+        return False  # this build does not contain the library
     return kept.rpartition(".")[2].lower() == choice
 
 
@@ -237,7 +237,7 @@ def _choose(case: Case, library: str | None) -> Iterator[None]:
 def _blas(choice: str) -> Iterator[None]:
     before = torch.backends.cuda.preferred_blas_library()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it falls back is asked for, not read from words
+        warnings.simplefilter("ignore")  # a fallback is detected by asking, not by warnings
         torch.backends.cuda.preferred_blas_library(choice)
         try:
             yield
@@ -247,7 +247,7 @@ def _blas(choice: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _exact_float32() -> Iterator[None]:
-    """TF32 would be judged by float32's rounding."""
+    """Disable TF32, which float32's tolerance would reject."""
     matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, convolution.allow_tf32
     matmul.allow_tf32 = convolution.allow_tf32 = False

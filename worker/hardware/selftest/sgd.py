@@ -1,7 +1,7 @@
-"""A short training run, the sum of all that was tested: 20 steps against the CPU in float64.
+"""A short training run that combines everything tested: 20 steps, compared with float64 on the CPU.
 
-Wrong gradients, NaN and broken updates show here whatever kernel they come from, also those that no
-single operation of the test meets.
+Wrong gradients, NaN and broken updates show here whichever kernel causes them, even one that no
+single test uses.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NUM_CLASSES = 4
 BATCH, CHANNELS, SIDE = 32, 3, 12
 RATE, MOMENTUM = 0.02, 0.9
 LOSS_SCALE = 256.0
-"""Keeps small gradients of float16 above its smallest numbers; a power of two rounds nothing."""
+"""Keeps small float16 gradients from underflowing; scaling by a power of two is exact."""
 DTYPES: dict[Precision, torch.dtype] = {
     "fp32": torch.float32,
     "fp16": torch.float16,
@@ -27,7 +27,7 @@ DTYPES: dict[Precision, torch.dtype] = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run leaves: the loss of each step, and the weights after the last one."""
+    """Results of a run: the loss of each step, and the weights after the last one."""
 
     losses: torch.Tensor
     weights: list[torch.Tensor]
@@ -37,10 +37,10 @@ def train(device: torch.device, *, dtype: torch.dtype, precision: Precision, see
     """Train a small convolutional network for a few steps.
 
     Args:
-        device: where.
-        dtype: of weights; float64 for what is right.
-        precision: of the forward pass, as autocast makes it.
-        seed: of weights and images, which are drawn on the CPU.
+        device: Device to train on.
+        dtype: Type of the weights; float64 for the reference.
+        precision: Type of the forward pass under autocast.
+        seed: Seed of weights and images, which are drawn on the CPU.
     """
     images, labels = (t.to(device) for t in _draw_data(seed, dtype=dtype))
     model = _build_model(seed).to(device=device, dtype=dtype)
@@ -82,7 +82,7 @@ def _build_model(seed: int) -> nn.Sequential:
         nn.Flatten(),
         nn.Linear(128, NUM_CLASSES),
     )
-    # Not by torch's own initialisation, which draws from the global generator.
+    # Not torch's own initialisation, which draws from the global generator.
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,8 +1,8 @@
-"""What is computed: shapes as data, each row with the reason why it is there.
+"""The shapes that are tested, as data, each with its reason.
 
 Legend: M, K, N of a product (M, K) x (K, N); images are (batch, channels, side, side).
 
-Source: tall-skinny products came back with 93 % zeros from hipBLASLt on gfx1201
+Source: hipBLASLt returned tall and skinny products with 93 % zeros on gfx1201
 (ROCm/rocm-libraries#5706, pytorch/pytorch#189375); gradients of convolutions were wrong on gfx1033
 (unslothai/unsloth#8412).
 """
@@ -18,8 +18,8 @@ class GemmShape:
     """A matrix product.
 
     Attributes:
-        layout: which factor is handed over transposed, as weights and gradients are.
-        is_quick: also part of the quick test.
+        layout: Which factor is passed transposed, as weights and gradients are.
+        is_quick: Whether it is part of the quick test.
     """
 
     m: int
@@ -53,7 +53,7 @@ class ConvolutionShape:
 
     @property
     def out_side(self) -> int:
-        """Pixels of a side of what comes out."""
+        """Side of the output in pixels."""
         return (self.side - 1) // self.stride + 1
 
     def __str__(self) -> str:
@@ -96,8 +96,8 @@ class NormalizationShape:
 GEMMS = (
     GemmShape(256, 256, 256, is_quick=True),
     GemmShape(512, 1024, 256, "nt"),
-    GemmShape(500, 333, 129, "tn"),  # no side a multiple of a tile's
-    # Tall and skinny, as classifier heads, small batches and their gradients are.
+    GemmShape(500, 333, 129, "tn"),  # no side is a multiple of a tile's
+    # Tall and skinny, like classifier heads, small batches and their gradients.
     GemmShape(16384, 64, 8, is_quick=True),
     GemmShape(8192, 256, 16, "nt"),
     GemmShape(32768, 32, 10),

@@ -1,4 +1,4 @@
-"""The report of a self-test as a person reads it: a line an area, type and library."""
+"""The report of a self-test for people: one line for each area, type and library."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -16,7 +16,7 @@ STYLES = {"passed": "green", "failed": "bold red", "error": "bold red"}
 
 
 def render_report(report: SelfTestReport) -> RenderableType:
-    """The report for the terminal: the worst result of each group, what is wrong, the verdict."""
+    """Render the report for the terminal: each group's worst result, the faults, the verdict."""
     table = Table(
         title=_title(report), title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False
     )
@@ -63,5 +63,5 @@ def _verdict(report: SelfTestReport) -> Text:
     num = len(report.results)
     text = f"{num - len(report.bad)} of {num} passed in {report.seconds:.1f} s"
     if report.device == "cpu":
-        text += "; no GPU was tested: this is the CPU, against its own float64"
+        text += "; no GPU was tested: this compares the CPU with its own float64"
     return Text(text, style=STYLES[report.status])

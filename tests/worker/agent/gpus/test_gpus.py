@@ -187,7 +187,10 @@ def test_a_gpu_that_keeps_a_dead_jobs_memory_is_excluded_until_it_is_freed(servi
     bench.start()
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
     (state,) = bench.agent.gpu_states()
-    assert "12.0 GiB of 24.0 GiB are in use after a job, 0.3 GiB were" in state.excluded.message
+    assert (
+        "12.0 GiB of 24.0 GiB are in use after a job; before it, 0.3 GiB were"
+        in state.excluded.message
+    )
     waiting = service.add_job(steps=3)
     bench.use_memory(0, 0.3)
     assert service.wait_for_finish(waiting).outcome == "succeeded"

@@ -122,7 +122,7 @@ def compared(*ratios, name="patches", spread=0.01, agrees=True, gap=1e-4):
         (
             [measured("copies/pinned", 25.0), measured("copies/unpinned", 8.3)],
             "pin_memory",
-            "host-to-device copies unpinned are 3.0x slower (8.3 against 25.0 GB/s)",
+            "unpinned host-to-device copies are 3.0x slower (8.3 against 25.0 GB/s)",
         ),
         (
             [measured("matmul/4096/fp16", 30.0, peak=100.0)],
@@ -135,7 +135,7 @@ def compared(*ratios, name="patches", spread=0.01, agrees=True, gap=1e-4):
                 measured("allreduce/46800000", 12.0, seconds=0.004),
             ],
             "allreduce",
-            "takes 4.0 ms, 20% of a step (20.0 ms): several GPUs pay",
+            "takes 4.0 ms, 20% of a step (20.0 ms): several GPUs are worthwhile",
         ),
         (
             [

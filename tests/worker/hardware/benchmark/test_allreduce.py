@@ -26,12 +26,12 @@ def test_two_ranks_sum_in_processes_of_their_own():
 def test_ranks_that_fail_say_why():
     (found,) = measure(sizes={"less than nothing": -4})
     assert found.rate is None
-    assert "rank 0 ended with status 1: [rank0]: RuntimeError" in found.skipped
+    assert "rank 0 exited with status 1: [rank0]: RuntimeError" in found.skipped
 
 
 def test_ranks_that_hang_are_ended():
     found = measure(timeout_seconds=0.05)
-    assert all("did not end within 0 s" in m.skipped for m in found)
+    assert all("did not finish within 0 s" in m.skipped for m in found)
 
 
 def test_it_is_listed_where_it_is_not_made():

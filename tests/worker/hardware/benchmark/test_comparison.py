@@ -64,7 +64,7 @@ def test_both_sides_are_measured_by_turns_in_their_own_environment(fake_side):
 def test_a_side_that_dies_leaves_its_last_words_and_no_numbers(fake_side):
     made = run_contest(contest("1.0", "2.0", "die"), [PRODUCT], rounds=5, seconds=60)
     assert made.pairs == []
-    assert "ended with status 1: the GPU is gone" in made.skipped
+    assert "exited with status 1: the GPU is gone" in made.skipped
 
 
 def test_no_round_begins_when_the_time_is_over_but_three_are_made(fake_side):

@@ -89,7 +89,7 @@ def test_the_report_says_what_follows_and_lists_every_number(make_session, liste
     result = run_session(make_session(contests=[skipped], notes=["a note"]), listener)
     card = render_card(result, title="bench-1")
     assert card.startswith("# bench-1\n\na CPU, measured 2")
-    assert card.index("## What follows") < card.index("## Matrix products")
+    assert card.index("## Recommendations") < card.index("## Matrix products")
     for words in (
         "a note",
         "| matrix product 32, fp32 | ",

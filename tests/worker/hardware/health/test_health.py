@@ -77,7 +77,7 @@ def test_memory_is_held_above_its_limit_and_where_it_can_be_known():
 
 def test_held_memory_is_told_with_its_numbers():
     text = exclude_held(Memory(GIB, 24 * GIB), Memory(9 * GIB, 24 * GIB), limit_bytes=2 * GIB)
-    for words in ("9.0 GiB of 24.0 GiB", "1.0 GiB were before", "2.0 GiB or less"):
+    for words in ("9.0 GiB of 24.0 GiB", "before it, 1.0 GiB were", "2.0 GiB or less"):
         assert words in text.message
     assert "before" not in exclude_held(None, Memory(9, 24), limit_bytes=2).message
 
