@@ -1,1 +1,1 @@
-"""What is measured on this machine before a job trains."""
+"""Measurements on this machine before a job trains."""

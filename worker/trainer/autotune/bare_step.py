@@ -1,7 +1,7 @@
-"""The bare step: forward, backward and update on one batch that lies ready, and nothing else.
+"""The bare step: forward pass, backward pass and update on one resident batch, and nothing else.
 
-What a training reaches of it is what its data, its bookkeeping and its host leave. It is measured
-behind the last step, on the job's own model: nothing depends on its weights any more.
+Its speed shows what a training loses to data, bookkeeping and host. It is measured after the last
+step, on the job's own model, whose weights are no longer needed.
 """
 
 import statistics
@@ -13,24 +13,24 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 COST_RATIO = 0.01
-"""Share of the training that measuring may take."""
+"""Largest share of the training time that measuring may take."""
 MAX_SECONDS = 2.0
-"""Where a few steps do not take longer than that."""
+"""Longest time for measuring, unless a few steps take longer."""
 MIN_STEPS = 3
 NUM_CHUNKS = 5
 WARM_UP_STEPS = 2
 WARM_UP_COST = 3.0
-"""What these take, in steps: in the first one each operator is looked at."""
+"""Time of the warm-up in steps: the first one records each operator."""
 
 
 @dataclass(frozen=True)
 class BareStep:
-    """What was measured.
+    """A measurement.
 
     Attributes:
-        seconds: of one step, the median of some chunks' means.
-        num_steps: that were made.
-        flops: floating-point operations of one step; None when they could not be counted.
+        seconds: Time of one step: the median of several chunks' means.
+        num_steps: Number of steps measured.
+        flops: Floating-point operations of one step; None if they could not be counted.
     """
 
     seconds: float
@@ -39,7 +39,7 @@ class BareStep:
 
 
 def plan_steps(*, step_seconds: float, training_seconds: float) -> int:
-    """How many steps the budget allows; 0 when that is too few."""
+    """Return how many steps the budget allows; 0 if that is too few."""
     num = int(COST_RATIO * training_seconds / step_seconds - WARM_UP_COST)
     if num < MIN_STEPS:
         return 0
@@ -53,13 +53,13 @@ def measure(
     synchronize: Callable[[], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> BareStep:
-    """Make steps and time them, a chunk at a time; the device is waited for between chunks.
+    """Run steps and time them in chunks, waiting for the device between chunks.
 
     Args:
-        step: makes one.
-        num_steps: in all, about.
-        synchronize: waits for the device.
-        clock: seconds.
+        step: Runs one step.
+        num_steps: Approximate number of steps.
+        synchronize: Waits for the device.
+        clock: Returns seconds.
     """
     flops = count_flops(step)
     for _ in range(WARM_UP_STEPS - 1):
@@ -78,10 +78,10 @@ def measure(
 
 
 def count_flops(step: Callable[[], object]) -> int | None:
-    """Multiplications and additions of one step, those of matrix products and convolutions.
+    """Count the multiplications and additions of one step's matrix products and convolutions.
 
     Returns:
-        None when the operators cannot be looked at, as in a compiled graph.
+        None if the operators cannot be recorded, as in a compiled graph.
     """
     try:
         with FlopCounterMode(display=False) as counter:

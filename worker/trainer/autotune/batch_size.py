@@ -1,4 +1,4 @@
-"""Which batch size `auto` becomes, and the learning rate that goes with it: pure decisions."""
+"""Decides what batch size `auto` becomes, and the learning rate for it; pure functions."""
 
 import math
 import statistics
@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 WITHIN = 0.95
-"""Of the fastest rate: what a larger batch gains beyond that is not worth fewer updates."""
+"""Share of the fastest rate that is enough: a larger batch would cost updates for little gain."""
 SMALLEST = 8
 LARGEST = 1024
 BATCHES_AN_EPOCH = 50
-"""At least: fewer updates an epoch cost accuracy, however fast they are."""
+"""Least batches per epoch: fewer updates per epoch cost accuracy, however fast they are."""
 HEADROOM = 0.7
-"""Share of the free memory that a step may take by what it takes at the smallest batch."""
+"""Share of the free memory that a step may take, extrapolated from the smallest batch."""
 
 MOST_DOUBT = 0.02
-"""However unsteady the machine is: what is 7 % slower than the fastest is never taken. On a CPU
-whose single timings differed by 12 %, more chose no more steadily."""
+"""Largest uncertainty considered, so that a batch 7 % slower than the fastest is never chosen. On a
+CPU whose single timings differed by 12 %, a larger limit did not make the choice steadier."""
 ERROR_OF_A_MEDIAN = (math.pi / 2) ** 0.5
-"""Over the error of a mean, of many normal deviates."""
+"""Standard error of a median over that of a mean, for many normally distributed values."""
 
 REFERENCE_BATCHES_AN_EPOCH = 100
 REFERENCE_SIZES = (8, 128)
@@ -26,29 +26,29 @@ REFERENCE_SIZES = (8, 128)
 
 @dataclass(frozen=True)
 class Speeds:
-    """How fast a model trains.
+    """Training speeds of a model.
 
     Attributes:
-        rates: samples per second by batch size; at least one.
-        doubt: standard error of the ratio of two of the fastest rates; 0 where each was taken once.
+        rates: Samples per second by batch size; at least one.
+        doubt: Standard error of the ratio of two of the fastest rates; 0 if each was timed once.
     """
 
     rates: dict[int, float]
     doubt: float = 0.0
 
     def up_to(self, largest: int) -> "Speeds":
-        """Those of the batches that are no larger."""
+        """Return the speeds of batches up to a size."""
         rates = {size: rate for size, rate in self.rates.items() if size <= largest}
         return Speeds(rates, self.doubt)
 
 
 def list_candidates(num_train: int, *, bytes_a_sample: int = 0, free_bytes: int = 0) -> list[int]:
-    """The batch sizes to measure: powers of two, from 8 to what data and memory allow.
+    """Return the batch sizes to measure: powers of two from 8 up to what data and memory allow.
 
     Args:
-        num_train: samples in the training split.
-        bytes_a_sample: that a step takes for each; 0 while it is not known.
-        free_bytes: of the device.
+        num_train: Samples in the training split.
+        bytes_a_sample: Memory that a step takes per sample; 0 if unknown.
+        free_bytes: Free memory of the device.
     """
     largest = min(LARGEST, max(SMALLEST, num_train // BATCHES_AN_EPOCH))
     if bytes_a_sample:
@@ -62,13 +62,14 @@ def list_candidates(num_train: int, *, bytes_a_sample: int = 0, free_bytes: int 
 
 
 def compare_turns(turns: Sequence[Mapping[int, float]]) -> Speeds:
-    """What sizes that were timed by turns say together.
+    """Combine the timings of several turns, each of which timed every size.
 
-    A machine that others use, too, is slow for seconds at a time: the sizes are compared within a
-    turn, and the median of the turns counts.
+    A machine with other users is slow for seconds at a time, so sizes are compared within a turn,
+    and the median over turns counts.
+
 
     Args:
-        turns: samples per second by batch size, of the same sizes each time; at least one turn.
+        turns: Samples per second by batch size, for the same sizes each; at least one turn.
     """
     means = [statistics.mean(turn.values()) for turn in turns]
     usual = statistics.median(means)
@@ -85,29 +86,29 @@ def compare_turns(turns: Sequence[Mapping[int, float]]) -> Speeds:
 
 
 def choose_batch_size(speeds: Speeds) -> int:
-    """The smallest batch within 5 % of the fastest, as far as they can be told apart.
+    """Return the smallest batch within 5 % of the fastest, allowing for timing uncertainty.
 
-    What lies on the edge is chosen by chance on a machine that others use, too: the doubt speaks
-    for the smaller batch, which makes more updates.
+    A size close to the 5 % limit would be chosen by chance on a machine with other users, so the
+    uncertainty favours the smaller batch, which makes more updates.
     """
     enough = (WITHIN - speeds.doubt) * max(speeds.rates.values())
     return min(size for size, rate in speeds.rates.items() if rate >= enough)
 
 
 def spread_over_ranks(batch_size: int, *, num_ranks: int, num_train: int) -> int:
-    """The batch that several devices share: for each what one is fast with, as far as data allow.
+    """Return the batch that several devices share: each device's fast size, if data allow it.
 
     Args:
-        batch_size: that one device is fast with.
-        num_ranks: devices.
-        num_train: samples in the training split.
+        batch_size: Size that is fast on one device.
+        num_ranks: Number of devices.
+        num_train: Samples in the training split.
     """
     largest = list_candidates(num_train)[-1]
     return max(num_ranks, min(batch_size * num_ranks, largest))
 
 
 def is_flat(rates: Mapping[int, float]) -> bool:
-    """Whether two doublings in a row have gained nothing: a third one would not either."""
+    """Return whether two doublings in a row gained nothing, so a third would not either."""
     sizes = sorted(rates)
     if len(sizes) < 3:
         return False
@@ -115,9 +116,9 @@ def is_flat(rates: Mapping[int, float]) -> bool:
 
 
 def reference_batch_size(num_train: int) -> int:
-    """The batch that the default learning rates are meant for.
+    """Return the batch size that the default learning rates are meant for.
 
-    The largest power of two that makes 100 batches an epoch, from 8 to 128.
+    This is the largest power of two with 100 batches per epoch, from 8 to 128.
     """
     smallest, largest = REFERENCE_SIZES
     wanted = max(1, num_train // REFERENCE_BATCHES_AN_EPOCH)
@@ -125,9 +126,9 @@ def reference_batch_size(num_train: int) -> int:
 
 
 def scale_rate(lr: float, *, batch_size: int, reference: int) -> float:
-    """The learning rate for another batch: it goes with the square root of the batch.
+    """Return the learning rate for another batch size: it grows with the square root.
 
     Source: Malladi et al., On the SDEs and Scaling Rules for Adaptive Gradient Algorithms,
-    arXiv:2205.10287 (Adam); for SGD, where a linear rule is common, it is the careful choice.
+    arXiv:2205.10287 (Adam); for SGD, where a linear rule is common, this is the cautious choice.
     """
     return float(f"{lr * (batch_size / reference) ** 0.5:.3g}")

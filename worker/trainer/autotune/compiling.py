@@ -1,7 +1,7 @@
-"""Whether training goes through torch.compile: measured against plain steps, where it can pay.
+"""Decides whether training uses torch.compile, by measuring it against plain steps if it can pay.
 
-Only the forward pass of training is compiled, around the model: its state keeps its names, and
-evaluation and export, whose batches have other shapes, use the model as it is.
+Only the forward pass of training is compiled, around the model. Its state keeps its names, and
+evaluation and export, whose batches have other shapes, use the plain model.
 """
 
 import os
@@ -33,25 +33,25 @@ from worker.trainer.autotune.step_trials import (
 from worker.trainer.setup import TrainingSetup
 
 COMPILE_SECONDS = {"cpu": 120.0, "cuda": 60.0}
-"""What compiling takes, at a guess: half a minute for a few layers, minutes for a deep network."""
+"""Estimated time to compile: half a minute for a few layers, minutes for a deep network."""
 MIN_GAIN = 0.05
-"""Of a step's time, measured: less is not worth another set of kernels."""
+"""Least gain in a step's time for which compiling is worth another set of kernels."""
 PASSING = (torch.OutOfMemoryError, OSError)
-"""Failures that say nothing about the next time: memory or a disk is short."""
+"""Failures that may not recur: memory or disk space was short."""
 STEPS = 5
 TRIAL_STEPS = 2 + 2 * (1 + STEPS)
-"""Plain and compiled ones that are made before it is known whether compiling pays."""
+"""Plain and compiled steps run before it is known whether compiling pays."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A plain and a compiled step, side by side.
+    """A comparison of plain and compiled steps.
 
     Attributes:
-        plain_seconds: of the fastest plain step, without the update.
-        compiled_seconds: of the fastest compiled one.
-        difference: of losses and gradients' norms, relative; the larger one.
-        compile_seconds: that the first compiled step took.
+        plain_seconds: Time of the fastest plain step, without the update.
+        compiled_seconds: Time of the fastest compiled step.
+        difference: Relative difference of losses or of gradient norms, whichever is larger.
+        compile_seconds: Time of the first compiled step.
     """
 
     plain_seconds: float
@@ -61,7 +61,7 @@ class Trial:
 
 
 def can_pay(kind: str, *, steps: int, step_seconds: float) -> bool:
-    """Whether training is so long that a trial is a small part of it, however it ends."""
+    """Return whether training is so long that a trial is a small part of it in any case."""
     return may_be_tried(
         steps=steps,
         step_seconds=step_seconds,
@@ -71,13 +71,13 @@ def can_pay(kind: str, *, steps: int, step_seconds: float) -> bool:
 
 
 def is_worth_it(trial: Trial, *, precision: str) -> bool:
-    """Whether compiled steps are faster and make the same numbers."""
+    """Return whether compiled steps are faster and compute the same numbers."""
     is_faster = trial.compiled_seconds <= (1 - MIN_GAIN) * trial.plain_seconds
     return is_faster and trial.difference <= TOLERANCES[precision]
 
 
 def find_obstacle(kind: str, environ: Mapping[str, str]) -> str | None:
-    """Why nothing can be compiled here; None where it can."""
+    """Return why nothing can be compiled on this worker; None if it can."""
     compilers = [environ["CXX"]] if environ.get("CXX") else ["g++", "clang++", "c++"]
     if kind == "cpu":
         if not any(map(shutil.which, compilers)):
@@ -101,19 +101,19 @@ def tune_compile(
 ) -> Forward | None:
     """Decide `training.compile` of a resolved spec, which becomes `off` or `default`.
 
-    What was tried once is not tried again: a run that goes on is compiled as it was before, and
-    `auto` leaves alone what failed to compile.
+    A trial is not repeated: a resumed run is compiled as before, and `auto` does not retry a model
+    that failed to compile.
 
     Args:
-        setup: prepared; its model is as before afterwards.
-        device: that it runs on.
-        remembered: of this host and device.
-        event_log: told what is measured and what came of it.
-        steps_made: before a run that goes on.
-        compiler: makes a compiled function; torch's if None.
+        setup: The prepared job; its model is unchanged afterwards.
+        device: Device that it runs on.
+        remembered: Earlier measurements on this host and device.
+        event_log: Receives messages about measurements and decisions.
+        steps_made: Steps done before a resumed run.
+        compiler: Compiles a function. None: torch's compiler.
 
     Returns:
-        What training calls instead of the model; None for the model itself.
+        The function that training calls instead of the model; None for the model itself.
     """
     training = setup.spec.training
     asked = training.compile
@@ -121,9 +121,9 @@ def tune_compile(
     if asked == "off":
         return None
     if training.gradient_checkpointing == "on":
-        # A compiled forward pass decides for itself what it keeps.
+        # A compiled forward pass chooses itself which activations to keep.
         if asked == "default":
-            event_log.message("the model is not compiled: gradient_checkpointing is on")
+            event_log.message("the model is not compiled because gradient_checkpointing is on")
         return None
     steps = setup.plan.steps - steps_made
     if asked == "auto" and not _is_promising(
@@ -145,20 +145,18 @@ def tune_compile(
     with warming(event_log):
         try:
             if trial is not None:
-                event_log.message("compiling the model, which was measured to be faster before")
+                event_log.message("compiling the model, which was faster in an earlier measurement")
                 _warm_up(setup, forward, device=device)
                 return _choose(training, forward)
-            event_log.message(
-                "compiling the model: the first job of this kind takes a minute or more"
-            )
+            event_log.message("compiling the model; a first job of its kind takes a minute or more")
             trial = _try(setup, forward, device=device)
-        except Exception as error:  # noqa: BLE001 - a compiler fails in as many ways as it has parts
+        except Exception as error:  # noqa: BLE001 - each part of a compiler has its own errors
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
             event_log.warning(
-                "not_compiled", f"compiling failed, so training goes on without: {reason}"
+                "not_compiled", f"compiling failed, so training continues without it: {reason}"
             )
             if not isinstance(error, PASSING):
-                text = f"compiling it failed before on this worker ({reason})"
+                text = f"compiling it failed earlier on this worker ({reason})"
                 remembered.save("compile_failure", key_of(setup), text)
             return None
     remembered.save("compile_trial", key_of(setup), asdict(trial))
@@ -168,11 +166,11 @@ def tune_compile(
 
 
 def describe_trial(trial: Trial, *, is_chosen: bool) -> str:
-    """What was measured and what follows, for people."""
+    """Describe the measurement and the decision, as a message to the user."""
     verdict = "the model is compiled" if is_chosen else "the model is not compiled"
     return (
         f"{verdict}: a compiled step takes {1000 * trial.compiled_seconds:.1f} ms, a plain one "
-        f"{1000 * trial.plain_seconds:.1f} ms; their numbers differ by {trial.difference:.1e}; "
+        f"{1000 * trial.plain_seconds:.1f} ms; their results differ by {trial.difference:.1e}; "
         f"compiling took {trial.compile_seconds:.0f} s"
     )
 
@@ -181,7 +179,7 @@ def _choose(training: Training, forward: Forward) -> Forward:
     chosen: Literal["default"] = "default"
     training.compile = chosen
     if "torch._dynamo" in sys.modules:
-        # A shape that comes up later and cannot be compiled is trained as it is.
+        # Train a later shape that cannot be compiled without compiling it.
         torch._dynamo.config.suppress_errors = True
     return forward
 
@@ -189,9 +187,9 @@ def _choose(training: Training, forward: Forward) -> Forward:
 def _compile(forward: Forward) -> Forward:
     import torch._inductor.config
 
-    # Processes of its own would outlive a stopped trainer, and share its few cores.
+    # Worker processes would outlive a stopped trainer, and share its few cores.
     torch._inductor.config.compile_threads = 1
-    # torch's own random numbers, so that dropout draws as it does without.
+    # Use torch's own random numbers, so that dropout draws the same values as without compiling.
     return torch.compile(forward, options={"fallback_random": True})
 
 
@@ -213,20 +211,20 @@ def _is_promising(
         event_log=event_log,
         why="whether compiling the model can pay",
     )
-    # A batch that does not fit at once: training finds out what does.
+    # None: the batch does not fit at once; training will find what does.
     return seconds is not None and can_pay(device.type, steps=steps, step_seconds=seconds)
 
 
 def _warm_up(setup: TrainingSetup, forward: Forward, *, device: torch.device) -> None:
-    """Compile before the first step of training, whose time would be taken for training's."""
+    """Compile before the first step of training, whose time would otherwise include compiling."""
     with undisturbed(setup, device):
         time_step(setup, forward, device=device)
 
 
 def _try(setup: TrainingSetup, forward: Forward, *, device: torch.device) -> Trial:
-    """Both ways from the same state, then in turns."""
+    """Run both ways from the same state, then alternately."""
     with undisturbed(setup, device):
-        # Dropout draws the same both times, on the device as well.
+        # Dropout draws the same values both times, on the device too.
         with drawing_apart(device):
             _, plain = time_step(setup, setup.model, device=device)
         compile_seconds, compiled = time_step(setup, forward, device=device)

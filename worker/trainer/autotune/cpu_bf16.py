@@ -1,10 +1,9 @@
-"""Whether `precision: auto` is bf16 on a CPU that multiplies it: tried for a moment.
+"""Decides whether `precision: auto` is bf16 on a CPU with bf16 instructions, by a short trial.
 
-That a CPU has the instructions does not say that they are faster: it depends on the CPU, on how
-wide the network is, on what it is given and on how many cores share it. A step in bf16 took 0.60 of
-its time in fp32 on an EPYC with AVX-512's dot product, and 1.3 to 1.6 times as long on a Xeon whose
-AMX was hidden from its virtual machine (resnet18, batch 32, torch 2.13, two cores each, November
-2026).
+Such instructions are not always faster: it depends on the CPU, the width of the network, its inputs
+and how many cores share the CPU. A bf16 step took 0.60 of the time of an fp32 step on an EPYC with
+AVX-512's dot product, and 1.3 to 1.6 times as long on a Xeon whose AMX was hidden from its virtual
+machine (resnet18, batch 32, torch 2.13, two cores each, November 2026).
 """
 
 from collections.abc import Mapping
@@ -21,13 +20,14 @@ from worker.trainer.autotune.step_trials import MAX_SHARE
 from worker.trainer.plan import count_samples
 
 WORTH = 1.1
-"""Times the rate in fp32 that bf16 must reach: below that rounding is not worth it."""
+"""Least speed of bf16 relative to fp32 for which its rounding is worth it."""
 LARGEST_TRIED = 32
-"""Samples of a step: larger ones take longer to say the same."""
+"""Most samples per step in the trial: larger steps take longer with the same result."""
 TURNS: tuple[Precision, ...] = ("bf16", "fp32", "fp32", "bf16", "bf16", "fp32")
-"""The best of each counts: a machine that others use too may be half as fast in the next second."""
+"""Order of measurements. The best of each counts, because a machine with other users may be half as
+fast a second later."""
 SLOW_STEPS = 2 * len(TURNS)
-"""That a trial makes where they take long; of short ones it makes more, which is a moment."""
+"""Number of steps in a trial if they are slow; if they are fast it runs more, in little time."""
 
 
 def tune_cpu_bf16(
@@ -38,16 +38,16 @@ def tune_cpu_bf16(
     remembered: Remembered,
     event_log: EventLog,
 ) -> None:
-    """Settle the precision on a CPU that has bf16, where a spec leaves it open.
+    """Choose the precision on a CPU that has bf16, if the spec leaves it open.
 
-    What was measured before is followed; else it is tried where that is a small part of training.
+    An earlier measurement is used; otherwise there is a trial if it is a small part of training.
 
     Args:
-        probe: the model as it would train in bf16; its training is changed in place.
-        num_train: samples in the training split.
-        key: what the speed depends on beside the device, as JSON.
-        remembered: of this host and device.
-        event_log: told what is measured and what came of it.
+        probe: The model as it would train in bf16; its training section is changed in place.
+        num_train: Samples in the training split.
+        key: Facts besides the device that the speed depends on, as JSON.
+        remembered: Earlier measurements on this host and device.
+        event_log: Receives messages about measurements and decisions.
     """
     training, asked = probe.training, probe.training.batch_size
     usual = reference_batch_size(num_train) if asked == "auto" else min(asked, num_train)
@@ -67,7 +67,7 @@ def tune_cpu_bf16(
         event_log.enter(Phase.PREPARING)
     training.precision = "bf16" if gain >= WORTH else "fp32"
     event_log.message(
-        f"precision auto is {training.precision}: in bf16 this CPU trains {gain:.2f} times as fast "
+        f"precision auto is {training.precision}: this CPU trains {gain:.2f} times as fast in bf16 "
         "as in fp32"
     )
 

@@ -1,8 +1,8 @@
-"""How images and convolutions lie in memory: measured where that is a small part of a training.
+"""Chooses the memory layout of images and convolutions, measured if that is worthwhile.
 
-Which layout is faster depends on the model, the batch and the device's kernels; numbers differ by
-rounding alone. Elsewhere the rule of the device stands (`resolve.choose_memory_format`), so that a
-short job's first step waits for nothing.
+Which layout is faster depends on the model, the batch and the device's kernels; results differ only
+by rounding. For short jobs the device's rule applies (`resolve.choose_memory_format`), so that
+their first step waits for nothing.
 """
 
 from collections.abc import Mapping
@@ -36,10 +36,9 @@ OTHER: dict[MemoryFormat, MemoryFormat] = {
     "channels_last": "contiguous",
 }
 KERNEL_SECONDS = {"cpu": 1.0, "cuda": 20.0, "hip": 120.0}
-"""What finding kernels for another layout takes, at a guess; MIOpen times every one that there is.
-"""
+"""Estimated time to find kernels for another layout; MIOpen times every kernel."""
 MIN_GAIN = 0.05
-"""Of a step's time: less is not worth leaving the rule."""
+"""Least gain in a step's time for which the rule is overridden."""
 ROUNDS, STEPS = 2, 3
 TRIAL_STEPS = 2 + ROUNDS * len(FORMATS) * (1 + STEPS)
 
@@ -53,15 +52,15 @@ def tune_layout(
     event_log: EventLog,
     steps_made: int = 0,
 ) -> None:
-    """Keep the layout that a prepared job has, or change to the other one where that was faster.
+    """Keep a prepared job's layout, or change to the other one if it is faster.
 
     Args:
-        setup: prepared, in the layout that its resolved spec has.
-        asked: by the spec, which is followed; None where it left the layout open.
-        device: that it runs on.
-        remembered: of this host and device.
-        event_log: told what is measured and what came of it.
-        steps_made: before a run that goes on.
+        setup: The prepared job, in the layout of its resolved spec.
+        asked: Layout that the spec sets, which is kept; None if the spec leaves it open.
+        device: Device that it runs on.
+        remembered: Earlier measurements on this host and device.
+        event_log: Receives messages about measurements and decisions.
+        steps_made: Steps done before a resumed run.
     """
     training = setup.spec.training
     if asked is not None or setup.lay_out is None or not isinstance(training, ImageTraining):
@@ -77,7 +76,7 @@ def tune_layout(
         ):
             return
         with warming(event_log):
-            event_log.message("measuring both layouts of images in memory")
+            event_log.message("measuring both memory layouts of images")
             times = _measure(setup, rule, device=device)
         if times is None:
             torch.cuda.empty_cache()
@@ -90,7 +89,7 @@ def tune_layout(
 
 
 def asked_layout(spec: JobSpec) -> MemoryFormat | None:
-    """What a spec says of the layout; None where it leaves it open."""
+    """Return the layout that a spec sets; None if it leaves it open."""
     training = getattr(spec, "training", None)
     if not isinstance(training, ImageTraining) or training.memory_format == "auto":
         return None
@@ -98,15 +97,15 @@ def asked_layout(spec: JobSpec) -> MemoryFormat | None:
 
 
 def choose_layout(times: Mapping[str, float], *, rule: MemoryFormat) -> MemoryFormat:
-    """The layout of the rule, unless the other one's steps are clearly shorter."""
+    """Return the rule's layout, unless steps in the other one are clearly shorter."""
     other = OTHER[rule]
     return other if times[other] <= (1 - MIN_GAIN) * times[rule] else rule
 
 
 def describe_layouts(times: Mapping[str, float], *, chosen: MemoryFormat) -> str:
-    """What was measured and what follows, for people."""
-    told = ", ".join(f"{1000 * seconds:.1f} ms in {name}" for name, seconds in times.items())
-    return f"images lie in memory as {chosen}: a step takes {told}"
+    """Describe the measurement and the decision, as a message to the user."""
+    measured = ", ".join(f"{1000 * seconds:.1f} ms in {name}" for name, seconds in times.items())
+    return f"the memory layout of images is {chosen}: a step takes {measured}"
 
 
 def _is_promising(
@@ -124,7 +123,7 @@ def _is_promising(
         device=device,
         remembered=remembered,
         event_log=event_log,
-        why="what may be measured further",
+        why="which measurements are worthwhile",
     )
     kind = "hip" if device.type == "cuda" and torch.version.hip else device.type
     return seconds is not None and may_be_tried(
@@ -138,9 +137,9 @@ def _is_promising(
 def _measure(
     setup: TrainingSetup, rule: MemoryFormat, *, device: torch.device
 ) -> dict[str, float] | None:
-    """Seconds of a step in each layout; None where they cannot be compared.
+    """Return the seconds of a step in each layout; None if they cannot be compared.
 
-    The job has the layout of the rule afterwards.
+    Afterwards the job has the rule's layout again.
     """
     assert setup.lay_out is not None
     times: dict[str, list[float]] = {name: [] for name in FORMATS}
@@ -150,7 +149,7 @@ def _measure(
             for name, memory_format in FORMATS.items():
                 setup.lay_out(memory_format)
                 with undisturbed(setup, device):
-                    # The first one finds its kernels.
+                    # The first step finds its kernels.
                     _, numbers[name] = time_step(setup, setup.model, device=device)
                     times[name] += [
                         time_step(setup, setup.model, device=device)[0] for _ in range(STEPS)

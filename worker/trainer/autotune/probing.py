@@ -1,7 +1,7 @@
-"""How fast a model trains at each batch size, by a few real steps on made-up batches.
+"""Measures how fast a model trains at each batch size, with a few real steps on generated batches.
 
-The model itself is not touched: a copy is trained and thrown away, and whatever is drawn meanwhile
-is not drawn from the job's generators.
+The model itself is not changed: a copy is trained and discarded, and random numbers drawn here are
+not drawn from the job's generators.
 """
 
 import copy
@@ -25,25 +25,25 @@ from worker.trainer.optim.recompute import recompute_activations
 
 BUDGET_SECONDS = (5.0, 60.0)
 BUDGET_SHARE = 0.01
-"""Of one probing, beside the first size, whose first step may be a process's very first: a
-hundredth of the training, but not less and not more than these."""
+"""Time for one search, after the first size, whose first step may be the first of the process: a
+hundredth of the training, within these limits."""
 REPEATS = 5
 ENOUGH_SECONDS = 0.25
-"""Of steps of one size: then their number is enough."""
+"""Total time of steps at one size after which no more are timed."""
 NEAR = 0.75
-"""Of the fastest rate: sizes above that are timed again, by turns."""
+"""Share of the fastest rate above which sizes are timed again, alternately."""
 MOST_TURNS = 8
-"""Their median is then known to half the spread of one."""
+"""Their median is then known to half the spread of a single timing."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What is measured.
+    """A model to measure.
 
     Attributes:
-        loss: of outputs and targets.
-        make_batch: a made-up batch of so many samples, on the device.
-        training: precision, optimiser, accumulation and gradient checkpointing are taken from it.
+        loss: Loss of outputs and targets.
+        make_batch: Returns a generated batch of a number of samples, on the device.
+        training: Section that sets precision, optimiser, accumulation and gradient checkpointing.
     """
 
     model: nn.Module
@@ -54,7 +54,7 @@ class Probe:
 
 
 def count_saved_bytes(probe: Probe, batch_size: int) -> int:
-    """Memory of the activations that a step keeps for its backward pass."""
+    """Return the memory of the activations that a step keeps for its backward pass."""
     weights = {p.untyped_storage().data_ptr() for p in probe.model.parameters()}
     seen: dict[int, int] = {}
 
@@ -69,7 +69,7 @@ def count_saved_bytes(probe: Probe, batch_size: int) -> int:
         torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept),
     ):
         model = _copy_model(probe)
-        # The copy's weights are kept for the backward pass too, and are there anyway.
+        # The backward pass also keeps the copy's weights, which take no further memory.
         weights |= {p.untyped_storage().data_ptr() for p in model.parameters()}
         _forward(probe, model, probe.make_batch(batch_size))
     return sum(seen.values())
@@ -82,20 +82,20 @@ def measure_speeds(
     is_enough: Callable[[dict[int, float]], bool],
     num_samples: int = 0,
 ) -> Speeds:
-    """How fast training is at each of these rising batch sizes.
+    """Measure how fast training is at each of these increasing batch sizes.
 
-    It ends before a size that would take too long, and at one that does not fit the memory. With
-    the time that is left the fastest sizes are timed again by turns: on a machine that others use
-    one slow moment would decide otherwise.
+    The search ends before a size that would take too long, and at one that does not fit into
+    memory. In the time left, the fastest sizes are timed again alternately, because on a machine
+    with other users a single slow moment could decide otherwise.
 
     Args:
-        probe: what is measured.
-        sizes: of batches.
-        is_enough: by the rates so far.
-        num_samples: that training will see: a long one is worth a longer search.
+        probe: The model to measure.
+        sizes: Batch sizes.
+        is_enough: Whether the search can end, from the rates so far.
+        num_samples: Samples that training will process; a long training gets a longer search.
 
     Raises:
-        torch.OutOfMemoryError: not even the first size fits.
+        torch.OutOfMemoryError: even the first size does not fit.
     """
     rates: dict[int, float] = {}
     ends_at = None
@@ -112,7 +112,7 @@ def measure_speeds(
             rates[size] = size / seconds
             if ends_at is None:
                 ends_at = time.perf_counter() + find_budget(num_samples / rates[size])
-            # The next size takes about twice as long, once to warm up and once more at least.
+            # The next size takes about twice as long per step, once to warm up and once measured.
             if is_enough(rates) or time.perf_counter() + 4 * seconds > ends_at:
                 break
         assert ends_at is not None
@@ -127,31 +127,31 @@ def measure_speeds(
 def _take_turns(
     time_steps: Callable[[int], float], rates: dict[int, float], *, ends_at: float
 ) -> Speeds:
-    """Time the fastest sizes again by turns, as often as time allows: what all turns say."""
+    """Time the fastest sizes again alternately while time allows, and combine all turns."""
     near = [size for size, rate in rates.items() if rate >= NEAR * max(rates.values())]
     if len(near) < 2:
         return Speeds(rates)
     turns = [{size: rates[size] for size in near}]
     while len(turns) < MOST_TURNS:
-        # Each once to warm up and once more, as fast as before at best.
+        # Each size runs once to warm up and once measured, at best as fast as before.
         if time.perf_counter() + sum(2 * size / rates[size] for size in near) > ends_at:
             break
         try:
             turns.append({size: size / time_steps(size) for size in near[::-1]})
         except torch.OutOfMemoryError:
-            break  # somebody else took memory meanwhile: what was found stands
+            break  # another process took memory meanwhile; use the results so far
     compared = compare_turns(turns)
     return Speeds(rates | compared.rates, compared.doubt)
 
 
 def find_budget(training_seconds: float) -> float:
-    """Seconds that one probing may take, by what training takes at the smallest batch."""
+    """Return the seconds that one search may take, from training time at the smallest batch."""
     least, most = BUDGET_SECONDS
     return min(most, max(least, BUDGET_SHARE * training_seconds))
 
 
 def free_bytes(device: torch.device, *, root: Path = Path("/")) -> int:
-    """Memory that a process may still take: of the GPU, or of the host and its control group."""
+    """Return the memory a process may still take: of the GPU, or of the host and control group."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     meminfo = (root / "proc/meminfo").read_text().splitlines()
@@ -171,7 +171,7 @@ def _copy_model(probe: Probe) -> nn.Module:
 
 
 def _time_steps(probe: Probe, model: nn.Module, optimizer: AnyOptimizer, size: int) -> float:
-    """Seconds of the fastest step of this size."""
+    """Return the seconds of the fastest step of this size."""
     batch = probe.make_batch(max(1, size // probe.training.accumulation))
     _step(probe, model, optimizer, batch)
     times: list[float] = []

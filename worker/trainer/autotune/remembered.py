@@ -1,4 +1,4 @@
-"""What was measured on this host: kept in the cache, found again by all that it depends on."""
+"""Measurements on this host, kept in the cache and found again by everything they depend on."""
 
 import contextlib
 import hashlib
@@ -16,11 +16,11 @@ FOLDER = "measured"
 
 
 class Remembered:
-    """Small JSON values by the facts that they follow from.
+    """Small JSON values, each stored under the facts that it depends on.
 
     Args:
-        cache_dir: the worker's; the values lie in a folder of their own below it.
-        facts: true of every value: releases, device, threads.
+        cache_dir: The worker's cache; the values have their own folder in it.
+        facts: Facts common to all values: releases, device, threads.
     """
 
     def __init__(self, cache_dir: Path, facts: Mapping[str, Any]) -> None:
@@ -29,7 +29,7 @@ class Remembered:
 
     @classmethod
     def on(cls, device: torch.device, cache_dir: Path) -> "Remembered":
-        """What was measured on this device with this torch and as many threads."""
+        """Open the measurements for this device, this torch and this number of threads."""
         facts = {
             "torch": torch.__version__,
             "device": device_name(device),
@@ -39,14 +39,14 @@ class Remembered:
         return cls(cache_dir, facts)
 
     def find(self, what: str, key: Mapping[str, Any]) -> Any | None:
-        """The value; None if there is none, or its file cannot be read."""
+        """Return the value; None if there is none or its file cannot be read."""
         try:
             return json.loads(self._path(what, key).read_bytes())["value"]
         except (OSError, ValueError, LookupError):
             return None
 
     def save(self, what: str, key: Mapping[str, Any], value: Any) -> None:
-        """Keep a value; where the cache cannot be written, the next job measures again."""
+        """Save a value; if the cache is not writable, the next job measures again."""
         path = self._path(what, key)
         content = {"what": what, "key": dict(key), **self._facts, "value": value}
         with contextlib.suppress(OSError):

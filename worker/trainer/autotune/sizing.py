@@ -1,4 +1,4 @@
-"""Settles `batch_size: auto`: measures, or remembers what was measured, and applies the choice."""
+"""Resolves `batch_size: auto`: measures, or reuses earlier measurements, and applies the choice."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -32,7 +32,7 @@ from worker.trainer.inputs import Batch
 from worker.trainer.plan import count_samples
 
 BYTES_A_SAVED_BYTE = 2.0
-"""Memory of a step over that of the activations it keeps: their gradients come on top."""
+"""Memory of a step divided by that of its activations: their gradients take as much again."""
 
 
 def tune_batch_size(
@@ -49,23 +49,23 @@ def tune_batch_size(
     reference: int | None = None,
     num_ranks: int = 1,
 ) -> None:
-    """Give a resolved spec the batch size and, where it was left alone, the rate that goes with it.
+    """Set a resolved spec's batch size and, if it is the default, the learning rate that suits it.
 
-    A batch that the spec names is only kept below the training split's size.
+    A batch size from the spec is only limited to the size of the training split.
 
     Args:
-        training: changed in place; its precision is resolved.
-        model: on the device; a copy of it is trained for a moment.
-        loss: of outputs and targets.
-        make_batch: a made-up batch of so many samples, on the device.
-        num_train: samples in the training split.
-        key: model and input shape, as JSON: what the speed depends on, beside device and precision.
-            Not the number of classes, or every new data set would be measured for.
-        device: that it runs on.
-        remembered: of this host and device.
-        event_log: told what is measured and what came of it.
-        reference: batch that the default rate is meant for; by the number of samples if None.
-        num_ranks: devices that share a batch.
+        training: Training section, changed in place; its precision is resolved.
+        model: The model on the device; a copy of it is trained briefly.
+        loss: Loss of outputs and targets.
+        make_batch: Returns a generated batch of a number of samples, on the device.
+        num_train: Samples in the training split.
+        key: Model and input shape as JSON: what the speed depends on besides device and precision.
+            Without the number of classes, or every new data set would need a measurement.
+        device: Device that it runs on.
+        remembered: Earlier measurements on this host and device.
+        event_log: Receives messages about measurements and decisions.
+        reference: Batch size that the default rate is meant for. None: by the number of samples.
+        num_ranks: Devices that share a batch.
     """
     if training.batch_size == "auto":
         probe = Probe(model, loss, make_batch, training, device)
@@ -85,9 +85,9 @@ def tune_batch_size(
 
 
 def describe_choice(batch_size: int, speeds: Speeds, *, lr: float) -> str:
-    """What was chosen and why, for people."""
+    """Describe the choice and its reason, as a message to the user."""
     measured = ", ".join(f"{size}: {rate:,.0f}" for size, rate in sorted(speeds.rates.items()))
-    doubt = f"; told apart to {speeds.doubt:.1%}" if speeds.doubt else ""
+    doubt = f"; timing uncertainty {speeds.doubt:.1%}" if speeds.doubt else ""
     why = f" (samples/s by batch: {measured}{doubt})" if len(speeds.rates) > 1 else ""
     return f"batch_size auto is {batch_size}{why}; lr {lr:g}"
 
@@ -95,15 +95,15 @@ def describe_choice(batch_size: int, speeds: Speeds, *, lr: float) -> str:
 def covers(
     rates: Mapping[int, float], *, tried: int, largest: int, is_thorough: bool = True
 ) -> bool:
-    """Whether rates that were measured once are all that is needed up to a size.
+    """Return whether earlier measurements include all that is needed up to a size.
 
     Args:
-        rates: by batch size, from the smallest on.
-        tried: the largest batch that was to be measured then.
-        largest: batch that the data at hand allow.
-        is_thorough: as much time was given to the search as the training at hand is worth.
+        rates: Samples per second by batch size, from the smallest size on.
+        tried: Largest batch that was to be measured then.
+        largest: Largest batch that the data at hand allow.
+        is_thorough: Whether the search then had as much time as this training justifies.
     """
-    # What ended before its largest size was flat, slow or too large for the memory.
+    # A search that ended before its largest size was flat, slow or short of memory.
     has_ended = max(rates) < min(tried, largest)
     if has_ended and not is_thorough and not is_flat(dict(rates)):
         return False
@@ -133,14 +133,14 @@ def _find_speeds(
     known = of.find("rates_by_batch", whole_key)
     if known is not None:
         rates = {int(size): rate for size, rate in known["rates"].items()}
-        # Earlier releases do not say: they searched for the shortest time.
+        # Earlier releases do not record it: they searched for the shortest time.
         is_thorough = known.get("seconds", BUDGET_SECONDS[0]) >= find_budget(
             num_samples / rates[min(rates)]
         )
         if covers(rates, tried=known["tried"], largest=sizes[-1], is_thorough=is_thorough):
             return Speeds(rates, known.get("doubt", 0.0)).up_to(sizes[-1])
     event_log.enter(Phase.WARMING)
-    event_log.message("finding the batch size: the first job of this kind on this device")
+    event_log.message("measuring batch sizes, because this is the first such job on this device")
     speeds = _measure(probe, sizes[0], num_train=num_train, num_samples=num_samples)
     if speeds is not None:
         found = {
@@ -151,14 +151,16 @@ def _find_speeds(
         }
         of.save("rates_by_batch", whole_key, found)
     else:
-        text = f"not even {sizes[0]} samples fit the device's memory beside a copy of the model: "
-        event_log.message(text + "training begins with them, and splits them where it has to")
+        event_log.message(
+            f"not even {sizes[0]} samples fit into the device's memory next to a copy of the "
+            "model; training starts with them and splits them if necessary"
+        )
     event_log.enter(Phase.PREPARING)
     return speeds or Speeds({sizes[0]: 1.0})
 
 
 def _measure(probe: Probe, smallest: int, *, num_train: int, num_samples: int) -> Speeds | None:
-    """How fast training is by batch size; None where memory is short from the start."""
+    """Return the speed by batch size; None if memory is short from the start."""
     try:
         bytes_a_sample = int(BYTES_A_SAVED_BYTE * count_saved_bytes(probe, smallest) / smallest)
         fitting = list_candidates(
@@ -168,6 +170,6 @@ def _measure(probe: Probe, smallest: int, *, num_train: int, num_samples: int) -
     except torch.OutOfMemoryError:
         speeds = None
     if speeds is None and probe.device.type == "cuda":
-        # Behind the handler of the error, which keeps every tensor of the step alive.
+        # Outside the handler of the error, which keeps every tensor of the step alive.
         torch.cuda.empty_cache()
     return speeds

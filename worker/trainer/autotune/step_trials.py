@@ -1,4 +1,4 @@
-"""Steps that are made before training, to see how long they take: they leave no trace in it."""
+"""Steps that are run before training to measure their time, without any effect on it."""
 
 import contextlib
 import time
@@ -19,22 +19,22 @@ from worker.trainer.setup import TrainingSetup
 Forward = Callable[..., Any]
 
 MAX_SHARE = 0.05
-"""Of a training's time that a trial may take: it is lost where nothing better is found."""
+"""Largest share of the training time for a trial, which is lost if nothing better is found."""
 TOLERANCES = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 3e-2}
-"""Allowed difference of the losses and of the gradients' norms, relative."""
+"""Allowed relative difference of losses and of gradient norms."""
 
 Numbers = tuple[float, float]
-"""Of a step: its loss, and its gradients' norm."""
+"""A step's loss and the norm of its gradients."""
 
 
 def may_be_tried(*, steps: int, step_seconds: float, fixed_seconds: float, num_steps: int) -> bool:
-    """Whether training is so long that a trial is a small part of it, however it ends.
+    """Return whether training is so long that a trial is a small part of it, whatever its result.
 
     Args:
-        steps: of training, that are left.
-        step_seconds: of one of them.
-        fixed_seconds: that the trial takes beside its steps.
-        num_steps: that it makes.
+        steps: Training steps left.
+        step_seconds: Time of one step.
+        fixed_seconds: Time of the trial in addition to its steps.
+        num_steps: Number of steps in the trial.
     """
     return fixed_seconds + num_steps * step_seconds <= MAX_SHARE * steps * step_seconds
 
@@ -47,29 +47,29 @@ def find_step_seconds(
     event_log: EventLog,
     why: str,
 ) -> float | None:
-    """Seconds of a plain step, measured once; None where memory is not enough for it.
+    """Return the seconds of a plain step, measured once; None if memory is insufficient.
 
     Args:
-        setup: prepared.
-        device: that it runs on.
-        remembered: of this host and device.
-        event_log: told what is measured.
-        why: it is measured, for people.
+        setup: The prepared job.
+        device: Device that it runs on.
+        remembered: Earlier measurements on this host and device.
+        event_log: Receives a message about the measurement.
+        why: Decision that the measurement is for, used in that message.
     """
     known: float | None = remembered.find("warm_step_seconds", key_of(setup))
     if known is not None:
         return known
     with warming(event_log):
-        event_log.message(f"measuring a step, which tells {why}")
+        event_log.message(f"measuring a step to decide {why}")
         try:
             with undisturbed(setup, device):
-                # The first step of a process says nothing: it also sets up what all others use.
+                # The first step of a process is not typical: it sets up what all others use.
                 time_step(setup, setup.model, device=device)
                 seconds, _ = time_step(setup, setup.model, device=device)
         except torch.OutOfMemoryError:
             seconds = None
     if seconds is None:
-        # Behind the handler of the error, which keeps every tensor of the step alive.
+        # Outside the handler of the error, which keeps every tensor of the step alive.
         torch.cuda.empty_cache()
         return None
     remembered.save("warm_step_seconds", key_of(setup), seconds)
@@ -79,7 +79,7 @@ def find_step_seconds(
 def time_step(
     setup: TrainingSetup, forward: Forward, *, device: torch.device
 ) -> tuple[float, Numbers]:
-    """Seconds of a step without its update, and its numbers."""
+    """Return the seconds of a step without its update, and its loss and gradient norm."""
     inputs, targets = setup.batches.get(0, 0)
     parts = setup.spec.training.accumulation
     inputs = tuple(part.tensor_split(parts)[0] for part in as_parts(inputs))
@@ -98,12 +98,12 @@ def time_step(
 
 
 def difference_of(one: Numbers, other: Numbers) -> float:
-    """The larger one of the two relative differences."""
+    """Return the larger of the two relative differences."""
     return max(abs(a - b) / max(abs(a), 1e-12) for a, b in zip(one, other, strict=True))
 
 
 def key_of(setup: TrainingSetup) -> dict[str, Any]:
-    """What the time of a step follows from, beside the device, as the spec now is."""
+    """Return everything besides the device that a step's time depends on, from the current spec."""
     spec, training = setup.spec, setup.spec.training
     return {
         "task": spec.task,
@@ -115,11 +115,11 @@ def key_of(setup: TrainingSetup) -> dict[str, Any]:
 
 
 def settings_of(training: Training) -> dict[str, Any]:
-    """Those that the time of a step of any batch follows from, whatever the model."""
+    """Return the settings that a step's time depends on, whatever the model and batch size."""
     return {
         "accumulation": training.accumulation,
         "precision": training.precision,
-        # `auto` begins without, too.
+        # `auto` starts without it, too.
         "gradient_checkpointing": training.gradient_checkpointing == "on",
         "memory_format": getattr(training, "memory_format", None),
     }
@@ -127,7 +127,7 @@ def settings_of(training: Training) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def warming(event_log: EventLog) -> Iterator[None]:
-    """Within it the run is in the phase of what is done once before its first step."""
+    """Put the run into the phase of one-time work before its first step, inside the block."""
     event_log.enter(Phase.WARMING)
     try:
         yield
@@ -136,14 +136,14 @@ def warming(event_log: EventLog) -> Iterator[None]:
 
 
 def drawing_apart(device: torch.device) -> AbstractContextManager[None]:
-    """Within it other numbers may be drawn: behind it the next ones are those it began with."""
+    """Keep random numbers drawn inside the block from changing those drawn after it."""
     devices = [device] if device.type == "cuda" else []
     return torch.random.fork_rng(devices=devices)
 
 
 @contextlib.contextmanager
 def undisturbed(setup: TrainingSetup, device: torch.device) -> Iterator[None]:
-    """Within it steps are made that leave no trace: buffers, gradients, generators come back."""
+    """Restore buffers, gradients and generators after steps inside the block."""
     model = setup.model
     was_training = model.training
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}

@@ -1,1 +1,1 @@
-"""The guard of a run on a GPU: nothing trains on a CPU unnoticed."""
+"""The guard of a run on a GPU: detects work that falls back to the CPU."""

@@ -1,12 +1,12 @@
-"""What the operators of a training step do that makes a GPU wait: large work on the CPU, and reads.
+"""Finds operators of a training step that make a GPU wait: large work on the CPU, and reads.
 
-A dispatch mode sees every operator below autograd, forward and backward. It runs each one as it is
-and looks at its arguments, so it changes no number. It is on for a few steps only, in which an
-operator takes up to 0.1 ms longer (188 operators a step, 2 busy cores, torch 2.13, medians of 200
-interleaved steps, November 2026).
+A dispatch mode sees every operator below autograd, forward and backward. It runs each one unchanged
+and inspects its arguments, so it does not change results. It is on for only a few steps, in which
+an operator takes up to 0.1 ms longer (188 operators per step, 2 busy cores, torch 2.13, medians of
+200 interleaved steps, November 2026).
 
-What it cannot see: waits inside a kernel's own code (`torch.cuda.synchronize`, a library's), and
-what a compiled function does inside.
+It cannot see waits inside a kernel's own code (`torch.cuda.synchronize`, or a library's), nor what
+a compiled function does inside.
 """
 
 import sys
@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from worker.results.findings import BACKWARD, Finding, Kind
 
 LARGE_BYTES = 1 << 20
-"""A tensor on the CPU from this size on is worth telling: below it, a GPU would not be faster."""
+"""Least size of a CPU tensor to report: a GPU would not be faster on smaller ones."""
 WAITING_READS = frozenset(
     {
         "_local_scalar_dense",
@@ -36,15 +36,15 @@ WAITING_READS = frozenset(
         "bincount",
     }
 )
-"""Operators whose result, or its size, the host must know before it goes on.
+"""Operators whose result, or its size, the host needs before it can continue.
 
 Source: pytorch aten/src/ATen/native/cuda (each copies to the host and synchronises).
 """
 INDEXING = frozenset({"index", "index_put", "index_put_", "_index_put_impl_"})
-"""They call `nonzero` when they are given a mask."""
+"""Operators that call `nonzero` when given a mask."""
 COPIES = frozenset({"_to_copy", "copy_", "copy"})
 SELECTIONS = frozenset({"index_select", "index", "gather", "embedding"})
-"""What they read is the size of their result, however large their source is."""
+"""Operators that read only as much as their result, however large their source is."""
 NO_WORK = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 
 SOURCE_DIR = Path(__file__).resolve().parents[3]
@@ -52,12 +52,12 @@ TORCH_DIR = str(Path(torch.__file__).parent)
 
 
 class OperatorAudit:
-    """Looks at the operators of some steps.
+    """Inspects the operators of some steps.
 
     Attributes:
-        steps: how many were looked at.
-        device_operators: with a result on the device.
-        cpu_operators: with a result on the CPU.
+        steps: Number of steps inspected.
+        device_operators: Number of operators with a result on the device.
+        cpu_operators: Number of operators with a result on the CPU.
     """
 
     def __init__(self, device: torch.device, *, large_bytes: int = LARGE_BYTES) -> None:
@@ -82,16 +82,16 @@ class OperatorAudit:
         trace: TracebackType | None,
     ) -> None:
         """End a step."""
-        assert self._mode is not None, "it was entered"
+        assert self._mode is not None, "the audit was not entered"
         self._mode.__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         self.steps += 1
 
     def findings(self) -> list[Finding]:
-        """What was found, the most frequent first."""
+        """Return the findings, most frequent first."""
         return sorted(self._found.values(), key=lambda f: (-f.count, -f.bytes, f.where))
 
     def look(self, name: str, inputs: Sequence[torch.Tensor], outputs: Any, options: Any) -> None:
-        """Judge one operator that has run."""
+        """Inspect one operator that has run."""
         results = list(_tensors(outputs))
         if any(self._is_there(tensor) for tensor in results):
             self.device_operators += 1
@@ -168,7 +168,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _is_non_blocking(args: Sequence[Any], options: dict[str, Any]) -> bool:
-    # copy_(self, src, non_blocking) takes it in the third place, _to_copy by name.
+    # copy_(self, src, non_blocking) takes it as the third argument, _to_copy by name.
     return bool(options.get("non_blocking", args[2] if len(args) > 2 else False) is True)
 
 
@@ -185,7 +185,7 @@ def _num_bytes(tensor: torch.Tensor) -> int:
 
 
 def _find_line() -> str:
-    """The innermost line outside torch and this file; the device's own thread has none."""
+    """Return the innermost line outside torch and this file; autograd's own threads have none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename

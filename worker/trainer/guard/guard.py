@@ -1,8 +1,8 @@
-"""The guard of a run on a GPU: nothing trains on a CPU unnoticed.
+"""The guard of a run on a GPU: detects work that falls back to the CPU.
 
-Before the first step everything must lie on the device; after it the optimiser's state too. The
-operators of the next steps are looked at, and when the first few are made there must be evidence
-that the device did the work. Then the guard is gone: it costs one wait for the device, once.
+Before the first step everything must be on the device, and after it the optimiser's state too. The
+operators of the next steps are inspected, and after the first few steps there must be evidence that
+the device did the work. Then the guard is done; it costs one wait for the device.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from worker.trainer.inputs import Inputs
 from worker.trainer.optim.optimizer import AnyOptimizer
 
 WATCHED_STEPS = 3
-"""The first builds caches and state, the others are as all that follow."""
+"""The first step builds caches and state; the others are like all that follow."""
 MAX_TOLD = 5
 EFFECTS: dict[Kind, tuple[str, str]] = {
     "cpu_operation": (
@@ -33,7 +33,7 @@ EFFECTS: dict[Kind, tuple[str, str]] = {
     ),
     "host_synchronisation": (
         "host_synchronisations",
-        "operators made the host wait for the GPU, which then has nothing queued",
+        "operators made the host wait for the GPU, which then runs out of queued work",
     ),
 }
 
@@ -42,7 +42,7 @@ class Guard:
     """Watches the first steps of a process on a device.
 
     Attributes:
-        found: after the last watched step; None before.
+        found: The findings, after the last watched step; None before.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Guard:
 
     @contextlib.contextmanager
     def step(self, optimizer: AnyOptimizer, *, is_last: bool) -> Iterator[None]:
-        """Within it a step is made: its batch, forward, backward and update.
+        """Watch one step inside the block: its batch, forward and backward pass, and update.
 
         Raises:
-            TrainingFailed: something lies elsewhere, or the device did nothing.
+            TrainingFailed: a tensor is on another device, or the device did nothing.
         """
         if self.found is not None:
             yield
@@ -85,10 +85,10 @@ class Guard:
             self._end()
 
     def check_batch(self, inputs: Inputs, targets: torch.Tensor) -> None:
-        """A batch of a watched step has to lie on the device.
+        """Check that a watched step's batch is on the device.
 
         Raises:
-            TrainingFailed: it lies elsewhere.
+            TrainingFailed: the batch is on another device.
         """
         if self.found is None:
             placement.check_batch(inputs, targets, self._layer.device)
@@ -137,13 +137,13 @@ class Guard:
             return
         code, effect = EFFECTS[kind]
         total = sum(finding.count for finding in findings)
-        told = "; ".join(map(describe_finding, findings[:MAX_TOLD]))
+        listed = "; ".join(map(describe_finding, findings[:MAX_TOLD]))
         more = f"; and {len(findings) - MAX_TOLD} more" if len(findings) > MAX_TOLD else ""
-        self._event_log.warning(code, f"{total} {effect}: {told}{more}")
+        self._event_log.warning(code, f"{total} {effect}: {listed}{more}")
 
 
 def build_guard(device: torch.device, *, model: nn.Module, event_log: EventLog) -> Guard | None:
-    """The guard of a run on a GPU; None on a CPU, which cannot fall back to anything."""
+    """Build the guard of a run on a GPU; None on a CPU, which has nothing to fall back to."""
     if device.type == "cpu":
         return None
     return Guard(TorchDevice(device), model=model, event_log=event_log)
@@ -151,8 +151,8 @@ def build_guard(device: torch.device, *, model: nn.Module, event_log: EventLog) 
 
 def _idle(work: DeviceWork, why: str) -> TrainingFailed:
     message = (
-        f"the job should train on {work.device}, and the GPU did nothing in the first "
+        f"the job should train on {work.device}, but the GPU did nothing in the first "
         f"{work.steps} steps: {why}. Run `redkiln doctor` on the worker; "
-        "`python -m worker.hardware.selftest` tells whether the GPU computes at all."
+        "`python -m worker.hardware.selftest` shows whether the GPU computes at all."
     )
     return TrainingFailed(FailureCode.CPU_FALLBACK, message, evidence=work.model_dump())

@@ -1,4 +1,4 @@
-"""Whether everything that training touches lies on the device that it should."""
+"""Checks that all tensors of a training are on the right device."""
 
 from collections.abc import Iterable
 
@@ -14,20 +14,20 @@ MAX_NAMED = 3
 
 
 def check_model(model: nn.Module, device: torch.device) -> None:
-    """Every parameter and buffer.
+    """Check every parameter and buffer.
 
     Raises:
-        TrainingFailed: one lies elsewhere.
+        TrainingFailed: one is on another device.
     """
     named = [*model.named_parameters(), *model.named_buffers()]
     _refuse(find_misplaced(named, device), device, "the model's ")
 
 
 def check_batch(inputs: Inputs, targets: torch.Tensor, device: torch.device) -> None:
-    """A batch, where the model gets it; several inputs are named by their place.
+    """Check a batch as the model receives it; several inputs are named by their position.
 
     Raises:
-        TrainingFailed: a part of it lies elsewhere.
+        TrainingFailed: a part of it is on another device.
     """
     parts = as_parts(inputs)
     names = ["inputs"] if len(parts) == 1 else [f"inputs[{place}]" for place in range(len(parts))]
@@ -36,10 +36,10 @@ def check_batch(inputs: Inputs, targets: torch.Tensor, device: torch.device) -> 
 
 
 def check_optimizer(model: nn.Module, optimizer: AnyOptimizer, device: torch.device) -> None:
-    """Every moment of the optimiser; a count of steps may be a number on the host.
+    """Check every moment of the optimiser; a step count may be a number on the host.
 
     Raises:
-        TrainingFailed: one lies elsewhere.
+        TrainingFailed: one is on another device.
     """
     moments = [(n, t) for n, t in optimizer_tensors(model, optimizer).items() if t.dim() > 0]
     _refuse(find_misplaced(moments, device), device, "the optimiser's ")
@@ -48,12 +48,12 @@ def check_optimizer(model: nn.Module, optimizer: AnyOptimizer, device: torch.dev
 def find_misplaced(
     named: Iterable[tuple[str, torch.Tensor]], device: torch.device
 ) -> dict[str, torch.device]:
-    """Names of tensors that lie elsewhere, and where."""
+    """Return the names and devices of tensors on another device."""
     return {name: tensor.device for name, tensor in named if not _is_on(tensor.device, device)}
 
 
 def _is_on(found: torch.device, wanted: torch.device) -> bool:
-    # `cuda` without a number is the current device, which open_device has set.
+    # `cuda` without an index is the current device, which open_device has set.
     return found.type == wanted.type and (found.index or 0) == (wanted.index or 0)
 
 
@@ -64,8 +64,8 @@ def _refuse(misplaced: dict[str, torch.device], device: torch.device, whose: str
     more = len(misplaced) - len(named)
     listed = ", ".join(named) + (f" and {more} more" if more else "")
     message = (
-        f"the job should train on {device}, but {whose}{listed} would be worked on there. "
-        "This is a fault of the task's code, which has to move them; nothing was trained."
+        f"the job should train on {device}, but {whose}{listed} would be processed there. This is "
+        "a bug in the task's code, which must move them; nothing was trained."
     )
     raise TrainingFailed(
         FailureCode.CPU_FALLBACK,

@@ -56,7 +56,7 @@ class _Group:
 
 
 class TrainBatches:
-    """Shuffled, augmented batches of the train split, each a function of (seed, epoch, place).
+    """Shuffled, augmented batches of the training split, each a function of (seed, epoch, place).
 
     Samples that do not fill a last batch are left out of the epoch; another epoch's order leaves
     out other samples.

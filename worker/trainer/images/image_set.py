@@ -50,7 +50,7 @@ class ImageSet:
     Args:
         decoded: The pixels.
         index: Labels and splits.
-        validation_fraction: Share of the train split used for validation, from the spec.
+        validation_fraction: Share of the training split used for validation, from the spec.
         device: Device that batches are used on.
         memory_format: Memory format of batches.
         budget_bytes: Host memory for pixels. None: a share of what is free now.
@@ -60,7 +60,7 @@ class ImageSet:
         memory_format: Memory format of batches; may be changed between them.
         classes: Names by label.
         rows: Rows of each split, on the host.
-        home: Where pixels are read from.
+        home: Place that pixels are read from.
     """
 
     def __init__(

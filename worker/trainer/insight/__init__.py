@@ -1,1 +1,1 @@
-"""What a run says of itself while it trains, and of its efficiency in the end."""
+"""Reports about a run while it trains, and about its efficiency at the end."""

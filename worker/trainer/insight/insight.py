@@ -1,8 +1,8 @@
-"""What a run says of itself while it trains: one object that the loop tells where it stands.
+"""Reports about a run while it trains: one object that the loop informs of its progress.
 
-It sees the first steps through, looks into a few when that is asked for, reads memory and waiting
-whenever progress is said, shows sample predictions after evaluations, and judges in the end how
-well the machine was used. None of it changes a number of the training.
+It guides the first steps, profiles a few steps on request, reads memory and waiting times for each
+progress report, shows sample predictions after evaluations, and judges at the end how well the
+machine was used. None of this changes any result of the training.
 """
 
 import contextlib
@@ -44,11 +44,11 @@ class Insight:
     """Follows one process's part of a training.
 
     Args:
-        setup: what is trained.
-        job_dir: where previews and profiles are left.
-        order: of the job.
-        event_log: where it is said.
-        device: that trains.
+        setup: The job in training.
+        job_dir: Job directory, for previews and profiles.
+        order: Order of the job.
+        event_log: Event log of the run.
+        device: Device that trains.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Insight:
             )
 
     def step(self, number: int, speed: Speed) -> AbstractContextManager[None]:
-        """What a step is made within; nothing for all but a few.
+        """Return the context for a step, which does nothing for all but a few steps.
 
         Args:
-            number: of the step, counted from 1.
-            speed: told of steps that say nothing of it.
+            number: Number of the step, counted from 1.
+            speed: Speed from which untypical steps are excluded.
         """
         if self._before is None:
             self._begin()
@@ -104,10 +104,10 @@ class Insight:
         return _NOTHING
 
     def leave_steps(self, speed: Speed) -> None:
-        """Something else comes between two steps, which belongs in no profile of them.
+        """End a profile's window, because something other than a step comes next.
 
         Args:
-            speed: told of time that says nothing of it.
+            speed: Speed from which the time of this call is excluded.
         """
         if self._profiler is not None and self._profiler.is_open:
             with self._profiling(self._profiler, speed, num_steps=0):
@@ -115,15 +115,15 @@ class Insight:
 
     @contextlib.contextmanager
     def checkpointing(self) -> Iterator[None]:
-        """Within it a checkpoint is made."""
+        """Measure the time of the checkpoint written inside the block."""
         began = self._training_seconds()
         yield
         self._saving_seconds += self._training_seconds() - began
 
     def complete(self, progress: Progress) -> Progress:
-        """Progress with what is read of the run now.
+        """Return progress completed with current measurements of the run.
 
-        It becomes points of series too where there was training since the last time.
+        If there was training since the last call, they also become points of series.
         """
         seconds = self._training_seconds()
         waited = self._meter.read(seconds - self._metered_seconds)
@@ -150,31 +150,31 @@ class Insight:
         return self._previewer.newest
 
     def is_preview_due(self) -> bool:
-        """Whether sample predictions are to be shown now."""
+        """Return whether sample predictions should be shown now."""
         return self._previewer.is_due()
 
     def show_samples(self, step: int) -> None:
-        """Show sample predictions; the model is as it is scored. What fails here fails no job."""
+        """Show sample predictions with the model as scored; a failure does not fail the job."""
         try:
             with self._event_log.apart():
                 self._previewer.make(step)
-        except Exception as error:  # noqa: BLE001 - a picture less is better than a job less
+        except Exception as error:  # noqa: BLE001 - a missing picture must not fail the job
             self._previewer = Previewer(None, Path())
             first = str(error).partition("\n")[0]
-            self._event_log.warning("no_preview", f"sample predictions are not shown: {first}")
+            self._event_log.warning("no_preview", f"sample predictions cannot be shown: {first}")
 
     def close(self) -> None:
-        """Training ends."""
+        """Finish at the end of training."""
         if self._profiler is not None and self._before is not None:
             self._profiler.close()
         self._profiler = None
 
     def judge(self, make_bare: Callable[[], BareStep]) -> Efficiency | None:
-        """How well this process used its machine; None when it made no step.
+        """Judge how well this process used its machine; None if it did no step.
 
         Args:
-            make_bare: makes what makes a bare step, on a batch that lies ready; the weights are
-                changed by it.
+            make_bare: Returns a function that runs a bare step on a resident batch; the step
+                changes the weights.
         """
         if self._before is None:
             return None
@@ -184,8 +184,8 @@ class Insight:
         return judge(facts.model_copy(update=self._measure_bare(facts, make_bare)))
 
     def _begin(self) -> None:
-        """The first step comes next: all that was done before it was getting ready."""
-        # By the clock, for the phases' seconds are by now those of earlier processes as well.
+        """Start the measurements before the first step; the time until now was preparation."""
+        # By the clock, because the phases' seconds now include those of earlier processes.
         self._start_seconds += time.perf_counter() - self._built_at
         self._before = dict(self._event_log.settle())
         self._saving_seconds = 0.0
@@ -251,7 +251,7 @@ class Insight:
         except torch.OutOfMemoryError:
             return {"why_not_bare": "memory ran out"}
         except (RuntimeError, OSError, TrainingFailed) as error:
-            # Every step is made and saved; what was trained is not lost for want of a figure.
+            # All steps are done and saved; the job must not fail because of a missing measurement.
             first = str(error).partition("\n")[0]
             return {"why_not_bare": f"it could not be measured: {first}"}
         return {"bare_step_seconds": bare.seconds, "flops_per_step": bare.flops}

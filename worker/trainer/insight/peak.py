@@ -1,4 +1,4 @@
-"""What the device of a run could compute at most, where that is known."""
+"""The peak performance of a run's device, if it is known."""
 
 import torch
 
@@ -6,14 +6,14 @@ from worker.hardware.benchmark.device import find_gpus
 
 
 def find_peak_tflops(device: torch.device, precision: str) -> tuple[float | None, str | None]:
-    """Its peak in 10^12 floating-point operations a second, or why it is not known.
+    """Return the peak in 10^12 floating-point operations per second, or why it is unknown.
 
     Args:
-        device: that trains.
-        precision: that it computes in (`fp32`, `bf16`, `fp16`).
+        device: Device that trains.
+        precision: Precision of training (`fp32`, `bf16`, `fp16`).
     """
     if device.type != "cuda":
-        return None, "the peak of a CPU is not known"
+        return None, "the peak of a CPU is unknown"
     index = device.index or 0
     gpu = find_gpus(device, num_gpus=index + 1)[index]
     peak = gpu.peak_tflops.get(precision)

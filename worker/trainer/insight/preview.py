@@ -1,8 +1,8 @@
-"""Sample predictions, shown from time to time while a job trains, at a bounded cost.
+"""Sample predictions, shown from time to time while a job trains, at a limited cost.
 
-A task says what its samples are and what the model makes of them; here it is decided when they are
-looked at, and they become a small picture, or a table where samples are no images. All of it comes
-behind an evaluation, never within a step.
+A task provides its samples and the model's predictions. This module decides when to show them, and
+writes a small picture, or a table if samples are not images. This happens only after evaluations,
+never within a step.
 """
 
 import time
@@ -15,22 +15,22 @@ from worker.trainer.insight.preview_picture import draw_grid
 from worker.trainer.insight.shown import NUM_SHOWN, Shown
 
 COST_RATIO = 0.01
-"""Share of the time since the start that previews may take, all of them together."""
+"""Largest share of the time since the start that all previews together may take."""
 FIRST_COST_SECONDS = 0.05
-"""Taken for the first one's: two dozen small images on one core."""
+"""Assumed cost of the first preview: two dozen small images on one core."""
 LEAST_PAUSE_SECONDS = 20.0
 MAX_CELL = 160
 
 ShowSamples = Callable[[], Sequence[Shown]]
-"""What the model, in evaluation mode as it is now, makes of a few samples; always the same ones."""
+"""Predicts a few samples, always the same ones, with the current model in evaluation mode."""
 
 
 @dataclass
 class PreviewBudget:
-    """What previews have cost, and what they may.
+    """Limits the time for previews.
 
     Attributes:
-        spent_seconds: on all of them.
+        spent_seconds: Time spent on all previews.
     """
 
     spent_seconds: float = 0.0
@@ -38,24 +38,24 @@ class PreviewBudget:
     _last_at: float | None = None
 
     def allows(self, *, elapsed_seconds: float) -> bool:
-        """Whether one more is within the budget of a run of this age."""
+        """Return whether a run of this age may have another preview."""
         if self._last_at is not None and elapsed_seconds < self._last_at + LEAST_PAUSE_SECONDS:
             return False
         return self.spent_seconds + self._last_seconds <= COST_RATIO * elapsed_seconds
 
     def note(self, cost_seconds: float, *, elapsed_seconds: float) -> None:
-        """One more was made."""
+        """Record the cost of a preview."""
         self.spent_seconds += cost_seconds
         self._last_seconds = cost_seconds
         self._last_at = elapsed_seconds
 
 
 class Previewer:
-    """Makes previews of one run.
+    """Writes the previews of one run.
 
     Attributes:
-        newest: what the newest one is; None before the first.
-        budget: what they cost.
+        newest: The newest preview; None before the first.
+        budget: Time spent on previews.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class Previewer:
         self._began = clock()
 
     def is_due(self) -> bool:
-        """Whether it is time for another, and it can be afforded."""
+        """Return whether it is time for another preview within the budget."""
         if self._show is None:
             return False
         return self.budget.allows(elapsed_seconds=self._clock() - self._began)
 
     def make(self, step: int) -> PreviewNote | None:
-        """Look at the samples, and leave what is seen in the folder.
+        """Predict the samples and write a preview to the folder.
 
         Args:
-            step: that the model is at.
+            step: Step of the model.
 
         Raises:
             OSError: the disk is full.
@@ -99,7 +99,7 @@ class Previewer:
 
 
 def write_preview(shown: Sequence[Shown], folder: Path, *, step: int) -> PreviewNote:
-    """Write a preview beside the ones before it, of which the last is kept.
+    """Write a preview to the folder, and keep only the newest one before it.
 
     Raises:
         OSError: the disk is full.
@@ -126,7 +126,7 @@ def write_preview(shown: Sequence[Shown], folder: Path, *, step: int) -> Preview
 
 
 def render_table(shown: Sequence[Shown], *, step: int) -> str:
-    """Samples that are no images, as a Markdown table."""
+    """Return samples that are not images as a Markdown table."""
     has_confidence = any(sample.confidence is not None for sample in shown)
     has_verdict = any(sample.is_right is not None for sample in shown)
     head = ["sample", "true", "predicted"]
@@ -148,7 +148,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Users' own words, which must not become markup, on one line."""
+    """Return a user's text on one line, escaped so that it cannot become markup."""
     if text in ("yes", "**no**"):
         return text
     line = " ".join(text.split())

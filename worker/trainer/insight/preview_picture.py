@@ -1,8 +1,8 @@
-"""Sample predictions as one picture: a grid of images with what is true and what is predicted.
+"""Sample predictions as one picture: a grid of images with truth and prediction.
 
-Right and wrong differ in colour and in shape, so that nobody needs to tell green from red. Pillow
-alone draws it: two dozen tiles take some 20 ms of one core, where importing matplotlib takes half a
-second.
+Right and wrong predictions differ in colour and in shape, for readers who cannot distinguish green
+from red. Only Pillow is used: two dozen tiles take some 20 ms of one core, while importing
+matplotlib takes half a second.
 """
 
 import io
@@ -16,7 +16,7 @@ from worker.trainer.insight.shown import Shown
 
 COLUMNS = 6
 SIDE = 120
-"""Of a tile's image, in pixels; smaller ones are enlarged without smoothing."""
+"""Side of a tile's image in pixels; smaller images are enlarged without smoothing."""
 MARGIN = 8
 LINE = 15
 RIGHT, WRONG, NEUTRAL = (22, 120, 60), (190, 30, 45), (90, 90, 90)
@@ -25,7 +25,7 @@ FONT_SIZE = 12
 
 
 def draw_grid(shown: Sequence[Shown]) -> bytes:
-    """A PNG of the samples' images, in their order."""
+    """Draw a PNG of the samples' images in order."""
     columns = min(COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
     width, height = SIDE + 2 * MARGIN, SIDE + 2 * MARGIN + 2 * LINE
@@ -65,7 +65,7 @@ def _draw_tile(
 
 
 def _fit(pixels: NDArray[np.uint8]) -> Image.Image:
-    """An image as a square of the tile's side, its proportions kept."""
+    """Fit an image into a square of the tile's side without changing its proportions."""
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).convert("RGB")
     scale = SIDE / max(picture.size)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
@@ -78,7 +78,7 @@ def _fit(pixels: NDArray[np.uint8]) -> Image.Image:
 def _draw_mark(
     draw: ImageDraw.ImageDraw, is_right: bool, colour: tuple[int, int, int], *, right: int, top: int
 ) -> None:
-    """A tick or a cross on a disc, in the image's upper right corner."""
+    """Draw a tick or a cross on a disc in the image's upper right corner."""
     x, y = right - 20, top + 2
     draw.ellipse((x, y, x + 17, y + 17), fill=colour, outline=PAPER)
     if is_right:
@@ -94,7 +94,7 @@ def _shorten(
     text: str,
     end: str,
 ) -> str:
-    """As much of a text as fits a tile's width, with its end."""
+    """Return as much of a text as fits a tile's width, followed by its end."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     whole = text
     while text and draw.textlength(_joined(text, whole, end), font=font) > SIDE:

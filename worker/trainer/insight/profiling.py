@@ -1,8 +1,8 @@
-"""A look into a few steps: a trace for a browser, and a table of what takes the time.
+"""Profiles a few steps: a trace for a browser, and a table of the operators that take most time.
 
-`training.profile` asks for it. The steps are ordinary ones of the job, a little after its first,
-but slower by what recording costs, and so they count in no figure of its speed. All of them are of
-one epoch: an evaluation or a checkpoint between two of them would be taken for a part of a step.
+`training.profile` turns it on. The steps are ordinary steps of the job, soon after its first, but
+recording slows them down, so they do not count towards its speed. They all belong to one epoch,
+because an evaluation or checkpoint between two of them would look like part of a step.
 """
 
 import contextlib
@@ -21,28 +21,29 @@ from worker.trainer.plan import Plan
 
 TRACE, TABLE = "trace.json.gz", "profile.md"
 WAIT_STEPS = 5
-"""Steps of the process before the window: the first ones are like no others."""
+"""Steps of the process before the window, because the first ones are not typical."""
 WARM_UP_STEPS = 2
-"""Recorded and thrown away: the first recorded ones pay for the profiler's own start."""
+"""Steps recorded and discarded, because the first include the profiler's own start."""
 ACTIVE_STEPS = 4
 MAX_WINDOWS = 3
-"""That a checkpoint may end in their warm-up: their steps count in no figure of the job's speed."""
+"""Most windows that a checkpoint may interrupt during warm-up, because none of their steps count
+towards the job's speed."""
 MAX_TRACE_BYTES = 256 * 1024**2
-"""Of the trace before it is packed; a browser does not open larger ones."""
+"""Largest trace before compression; a browser cannot open larger ones."""
 NUM_ROWS = 25
 TOO_SHORT = (
     f"nothing was profiled: after the first {WAIT_STEPS} steps no epoch had more than "
-    f"{WARM_UP_STEPS} in a row, which the profiler needs to warm up; smaller batches "
-    "(training.batch_size) or more epochs (training.epochs) make more steps"
+    f"{WARM_UP_STEPS} steps in a row, which the profiler needs to warm up; smaller batches "
+    "(training.batch_size) or more epochs (training.epochs) give more steps"
 )
 CUT_SHORT = (
     f"nothing was profiled: checkpoints left no more than {WARM_UP_STEPS} steps in a row, which "
-    "the profiler needs to warm up; a larger training.checkpoint_seconds makes fewer of them"
+    "the profiler needs to warm up; raise training.checkpoint_seconds to write fewer"
 )
 
 
 def is_time(step: int, plan: Plan) -> bool:
-    """Whether a window that begins with this step is as long as any that could begin later."""
+    """Return whether a window that starts here is as long as any that could start later."""
     ends = min(plan.steps, -(-step // plan.steps_per_epoch) * plan.steps_per_epoch)
     now, later = ends - step + 1, min(plan.steps_per_epoch, plan.steps - ends)
     return now > WARM_UP_STEPS and now >= min(later, WARM_UP_STEPS + ACTIVE_STEPS)
@@ -50,11 +51,11 @@ def is_time(step: int, plan: Plan) -> bool:
 
 @dataclass(frozen=True)
 class Operation:
-    """All calls of an operator, or of a kernel, within the window.
+    """All calls of an operator or kernel within the window.
 
     Attributes:
-        cpu_ms: of the host, in it alone and not in what it calls.
-        device_ms: of the device, likewise; 0 without one.
+        cpu_ms: Host time in the operator itself, without what it calls.
+        device_ms: Device time likewise; 0 without a device.
     """
 
     name: str
@@ -67,14 +68,14 @@ class StepProfiler:
     """Profiles a window of a run's steps.
 
     Attributes:
-        is_over: the window is behind, or none is tried any more.
-        num_steps: made within it so far, those of its warm-up too.
+        is_over: Whether the window is done, or no further one is tried.
+        num_steps: Steps in the window so far, including its warm-up.
 
     Args:
-        folder: that the files are left in.
-        plan: of the run.
-        device: that trains.
-        say: told what was left, or why nothing was.
+        folder: Folder for the files.
+        plan: Steps and epochs of the run.
+        device: Device that trains.
+        say: Called with a message about the result, or why there is none.
     """
 
     def __init__(
@@ -92,22 +93,22 @@ class StepProfiler:
 
     @property
     def is_open(self) -> bool:
-        """Whether the window has begun and not ended."""
+        """Whether the window has started but not ended."""
         return self._profile is not None
 
     def takes(self, step: int) -> bool:
-        """Whether this step, counted from 1, is one of the window."""
+        """Return whether this step, counted from 1, belongs to the window."""
         if self.is_open:
             return True
         return self._waited >= WAIT_STEPS and is_time(step, self._plan)
 
     def skip(self) -> None:
-        """A step outside the window is made."""
+        """Count a step outside the window."""
         self._waited += 1
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Within it a step of the window is made."""
+        """Record the step that is run inside the block."""
         if self._profile is None:
             self._start()
         with record_function("step"):
@@ -119,9 +120,9 @@ class StepProfiler:
             self._profile.step()
 
     def end_window(self) -> None:
-        """Something that is no step comes next: what was recorded is written.
+        """End the window because no step comes next, and write what was recorded.
 
-        A window in which nothing was is forgotten, and another one may begin, a few times.
+        If nothing was recorded, another window may start, a limited number of times.
         """
         if self._profile is None:
             return
@@ -135,16 +136,16 @@ class StepProfiler:
             if steps:
                 self._write(recorded, steps)
         except (OSError, RuntimeError) as error:
-            # The steps themselves were made: a training does not end for want of a look into it.
+            # The job must not fail because of a missing profile.
             first = str(error).partition("\n")[0]
-            self._say(f"the profile is left out: {first}")
+            self._say(f"the profile could not be written: {first}")
         if not steps:
             self._num_cut += 1
             if self._num_cut == MAX_WINDOWS:
                 self._give_up()
 
     def close(self) -> None:
-        """No more steps are made: where nothing was recorded, say why."""
+        """Finish after the last step; if nothing was recorded, say why."""
         self.end_window()
         if not self.is_over:
             self._give_up()
@@ -167,13 +168,13 @@ class StepProfiler:
         has_trace = self._write_trace(recorded)
         text = render_table(operations, steps=steps, device=str(self._device), has_trace=has_trace)
         (self._folder / TABLE).write_text(text)
-        self._say(f"{steps} steps were profiled: {TABLE}" + (f", {TRACE}" if has_trace else ""))
+        self._say(f"profiled {steps} steps: {TABLE}" + (f", {TRACE}" if has_trace else ""))
 
     def _start(self) -> None:
         activities = [ProfilerActivity.CPU]
         if self._device.type == "cuda":
             activities.append(ProfilerActivity.CUDA)
-        # Over all of the window with no schedule of the profiler's own where it has no warm-up.
+        # acc_events keeps the whole window, because the schedule has a warm-up.
         schedule = torch.profiler.schedule(
             wait=0, warmup=WARM_UP_STEPS, active=ACTIVE_STEPS, repeat=1
         )
@@ -181,12 +182,12 @@ class StepProfiler:
         self._profile.start()
 
     def _write_trace(self, recorded: Any) -> bool:
-        """Pack the trace; False for one that is too large to be of use."""
+        """Compress the trace; return False if it is too large to be useful."""
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             plain = Path(folder) / "trace.json"
             recorded.export_chrome_trace(str(plain))
             if plain.stat().st_size > MAX_TRACE_BYTES:
-                self._say("the trace was too large for any viewer and is left out")
+                self._say("the trace is omitted because it is too large for any viewer")
                 return False
             packed = Path(folder) / TRACE
             with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=6) as target:
@@ -198,7 +199,7 @@ class StepProfiler:
 def render_table(
     operations: Sequence[Operation], *, steps: int, device: str, has_trace: bool
 ) -> str:
-    """`profile.md`: the operators that took most of the time, those of the device first."""
+    """Render `profile.md`: the operators that took most time, those of the device first."""
     known = [o for o in operations if not _is_bracket(o.name)]
     has_device = any(o.device_ms for o in known)
     ordered = sorted(known, key=lambda o: (o.device_ms, o.cpu_ms), reverse=True)[:NUM_ROWS]
@@ -207,9 +208,9 @@ def render_table(
     busy = f"; {device_ms / steps:.2f} ms of {device}" if has_device else ""
     head = (
         f"# Profile of {steps} training steps on {device}\n\n"
-        f"A step took {cpu_ms / steps:.2f} ms of the CPU's threads that issue it{busy}, recording "
-        "included, which makes steps slower. Times are of each operator alone, without those that "
-        "it calls.\n\n"
+        f"A step took {cpu_ms / steps:.2f} ms of CPU time in the threads that launch it{busy}. "
+        "This includes recording, which makes steps slower. Times are of each operator itself, "
+        "without the operators that it calls.\n\n"
     )
     if has_trace:
         head += f'`{TRACE}` opens in https://ui.perfetto.dev ("Open trace file").\n\n'
@@ -222,7 +223,7 @@ def render_table(
         for o in ordered
     )
     left = len(known) - len(ordered)
-    more = f"\n{left} more are left out; the trace has all of them.\n" if left > 0 else ""
+    more = f"\n{left} more are not shown; the trace has all of them.\n" if left > 0 else ""
     return (
         f"{head}| operation | calls/step | CPU ms/step |{column} share |\n"
         f"|---|---:|---:|{rule}---:|\n{rows}{more}"
@@ -230,7 +231,7 @@ def render_table(
 
 
 def _is_bracket(name: str) -> bool:
-    """Marks around whole steps, which are no operators."""
+    """Return whether a name marks whole steps instead of an operator."""
     return name.startswith("ProfilerStep") or name == "step"
 
 

@@ -1,4 +1,4 @@
-"""A sample as a preview shows it."""
+"""A sample as shown in a preview."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_SHOWN = 24
-"""Samples of a preview: a grid of six by four."""
+"""Samples in a preview: a grid of six by four."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a model made of one sample.
+    """A model's prediction for one sample.
 
     Attributes:
-        confidence: probability of what is predicted; None where there is none.
-        is_right: None where a prediction is neither right nor wrong.
-        image: (H, W, C) uint8, C 1 or 3; None for samples that are no images.
-        text: of those: the sample in a few words.
+        confidence: Probability of the prediction; None if there is none.
+        is_right: Whether the prediction is right; None if it is neither right nor wrong.
+        image: (H, W, C) uint8, C 1 or 3; None if the sample is not an image.
+        text: The sample in a few words, if it is not an image.
     """
 
     truth: str
@@ -30,7 +30,7 @@ class Shown:
 
 
 def spread_rows(rows: Sequence[int], num: int = NUM_SHOWN) -> list[int]:
-    """Up to so many of some rows, evenly apart, so that every class of a sorted split has some."""
+    """Return up to `num` evenly spaced rows, so that every class of a sorted split has some."""
     if len(rows) <= num:
         return list(rows)
     places = np.linspace(0, len(rows) - 1, num).round().astype(int)

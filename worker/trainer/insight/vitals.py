@@ -1,4 +1,4 @@
-"""What is read of a run whenever it says how far it is: waiting for data, and memory."""
+"""Measurements for each progress report: waiting for data, and memory."""
 
 import contextlib
 from collections.abc import Callable
@@ -15,10 +15,10 @@ MEMORY_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/proc/meminfo"))
 
 @dataclass(frozen=True)
 class Memory:
-    """Of the device that trains: on a GPU by torch's allocator, on a CPU of this process.
+    """Memory of the device that trains: from torch's allocator on a GPU, this process's on a CPU.
 
     Attributes:
-        total_bytes: what there is, or what the process may take; None when nobody says.
+        total_bytes: Memory that exists or that the process may use; None if unknown.
     """
 
     used_bytes: int
@@ -27,7 +27,7 @@ class Memory:
 
 
 class WaitMeter:
-    """The share of the time between two readings in which steps waited for their batches."""
+    """Measures the share of time between two readings in which steps waited for their batches."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -35,10 +35,10 @@ class WaitMeter:
         self._waiting = pace.waiting_seconds
 
     def read(self, seconds: float) -> float | None:
-        """Since the last reading.
+        """Return the share since the last reading; None if there was no training.
 
         Args:
-            seconds: of training meanwhile; None comes back for none.
+            seconds: Training time since the last reading.
         """
         making = self._pace.making_seconds - self._making
         waiting = self._pace.waiting_seconds - self._waiting
@@ -49,14 +49,14 @@ class WaitMeter:
 
 
 def share_waited(*, making: float, waiting: float, seconds: float) -> float:
-    """How much of some seconds steps waited for their batches.
+    """Return the share of some time in which steps waited for their batches.
 
-    A host that waits for the device has made its batches while that computed.
+    If the host waited for the device, it prepared its batches while the device computed.
 
     Args:
-        making: seconds that the host spent on batches.
-        waiting: seconds that it waited for the device.
-        seconds: all of them.
+        making: Seconds that the host spent preparing batches.
+        waiting: Seconds that the host waited for the device.
+        seconds: Total seconds.
     """
     if waiting > WAITS * seconds:
         return 0.0
@@ -64,11 +64,11 @@ def share_waited(*, making: float, waiting: float, seconds: float) -> float:
 
 
 def read_memory(device: torch.device, *, limit_bytes: int | None = None) -> Memory | None:
-    """What training takes now; None where it cannot be told.
+    """Return the memory in use by training; None if it cannot be read.
 
     Args:
-        device: that trains.
-        limit_bytes: what the job may take of a GPU.
+        device: Device that trains.
+        limit_bytes: GPU memory that the job may use; None for all of it.
     """
     if device.type == "cuda":
         total_bytes = int(torch.cuda.get_device_properties(device).total_memory)
@@ -84,7 +84,7 @@ def read_memory(device: torch.device, *, limit_bytes: int | None = None) -> Memo
 
 
 def read_host_peak_bytes(path: Path = PROC_STATUS) -> int | None:
-    """Most resident memory that this process has had so far; None where it cannot be told."""
+    """Return this process's peak resident memory; None if it cannot be read."""
     try:
         memory = read_process_memory(path.read_text(), total_bytes=None)
     except (OSError, ValueError):
@@ -93,7 +93,7 @@ def read_host_peak_bytes(path: Path = PROC_STATUS) -> int | None:
 
 
 def read_process_memory(status: str, *, total_bytes: int | None) -> Memory | None:
-    """From `/proc/<pid>/status`. Source: proc_pid_status(5)."""
+    """Parse `/proc/<pid>/status`. Source: proc_pid_status(5)."""
     sizes = {
         name: int(value.split()[0]) * 1024
         for name, _, value in (line.partition(":") for line in status.splitlines())
@@ -107,10 +107,10 @@ def read_process_memory(status: str, *, total_bytes: int | None) -> Memory | Non
 def find_total_bytes(
     read: Callable[[Path], str] = Path.read_text, *, files: tuple[Path, Path] = MEMORY_FILES
 ) -> int | None:
-    """The host's memory, or what a container leaves this process of it."""
+    """Return the host's memory, or a container's limit if that is lower."""
     group, host = files
     sizes = []
-    # There is no container, or one without a limit (`max`).
+    # The file is missing without a container, and says `max` without a limit.
     with contextlib.suppress(OSError, ValueError):
         sizes.append(int(read(group)))
     with contextlib.suppress(OSError, ValueError):

@@ -1,9 +1,9 @@
-"""The networks of image tasks: each takes (B, C, S, S) float32 and gives (B, classes) logits.
+"""The networks of image tasks: each maps (B, C, S, S) float32 to (B, classes) logits.
 
-A resolved spec says all that a network is built from, so that an export needs neither the hub nor
-the files that training began with.
+A resolved spec contains everything that a network is built from, so an export needs neither the hub
+nor the files of the initial weights.
 
-Legend of shapes: B batch, C channels, S side of the square image in pixels.
+Shapes: B batch, C channels, S side of the square image in pixels.
 """
 
 from typing import Any
@@ -18,10 +18,10 @@ from worker.trainer.models.resnet18 import ResNet18
 
 
 def build_model(model: Model, *, num_classes: int) -> nn.Module:
-    """A fresh network of a resolved spec; its weights follow torch's global generator.
+    """Build a new network from a resolved spec; its weights follow torch's global generator.
 
     Raises:
-        TrainingFailed: the library it comes from cannot build it.
+        TrainingFailed: the library that it comes from cannot build it.
     """
     match model.source:
         case "transformers":
@@ -39,7 +39,7 @@ def build_model(model: Model, *, num_classes: int) -> nn.Module:
 
 
 def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
-    """What decides a network's graph, as JSON."""
+    """Return everything that decides a network's graph, as JSON."""
     return {
         "source": model.source,
         "name": model.name,
@@ -64,4 +64,4 @@ def _build_builtin(model: Model, *, num_classes: int) -> nn.Module:
         case "resnet18":
             return ResNet18(**shape, num_classes=num_classes)
         case _:
-            raise ValueError(f"no built-in model is called {model.name!r}")
+            raise ValueError(f"there is no built-in model {model.name!r}")

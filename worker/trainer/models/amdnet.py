@@ -1,4 +1,7 @@
-"""amdnet: two convolutions and one linear layer, small enough to show what a loop costs."""
+"""amdnet: two convolutions and one linear layer, small enough to show what a loop costs.
+
+Shapes: B batch, C channels, S side in pixels.
+"""
 
 import torch
 from torch import nn

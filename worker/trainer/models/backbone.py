@@ -1,9 +1,9 @@
-"""The two parts of a network: the head, which tells the classes apart, and the backbone.
+"""The two parts of a network: the head, which distinguishes the classes, and the backbone.
 
-A backbone that is frozen keeps its weights, the statistics of its batch norms and its dropout's
-rest; what is trained is the head alone. Frozen parameters have no gradient, so optimisers pass them
-over and begin their state when they thaw: which step that is follows from the step's number alone,
-so a resumed run is the same.
+A frozen backbone keeps its weights and the statistics of its batch norms, and its dropout is off;
+only the head is trained. Frozen parameters have no gradient, so optimisers skip them and create
+their state when they thaw. The step number alone decides when that is, so a resumed run computes
+the same.
 """
 
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from torch import nn
 
 
 def find_head(network: nn.Module) -> nn.Module:
-    """The layer that tells the classes apart.
+    """Return the layers that distinguish the classes.
 
-    A network either has it as `head`, or says what its `backbone` is, beside which all is head. Of
-    one that calls all of itself the backbone it is the last part with weights.
+    A network either has a `head`, or a `backbone` outside of which everything is the head. If it
+    calls all of itself the backbone, the head is its last part with weights.
     """
     head = getattr(network, "head", None)
     if isinstance(head, nn.Module):
         return head
     backbone = getattr(network, "backbone", None)
-    assert isinstance(backbone, nn.Module), "a network has a head or a backbone"
+    assert isinstance(backbone, nn.Module), "the network has neither a head nor a backbone"
     inside = {id(module) for module in backbone.modules()}
     inner = getattr(network, "network", network)
-    beside = nn.ModuleList(child for child in inner.children() if id(child) not in inside)
-    if _has_weights(beside):
-        return beside
+    outside = nn.ModuleList(child for child in inner.children() if id(child) not in inside)
+    if _has_weights(outside):
+        return outside
     return [child for child in backbone.children() if _has_weights(child)][-1]
 
 
@@ -37,10 +37,10 @@ def _has_weights(module: nn.Module) -> bool:
 def build_freezer(
     network: nn.Module, *, epochs: int, say: Callable[[str], None]
 ) -> "Freezer | None":
-    """What freezes a network's backbone in the first epochs; None where there are no such."""
+    """Build the freezer of a network's backbone in the first epochs; None if there are none."""
     if not epochs:
         return None
-    say(f"in the first {epochs} epochs the model's head alone is trained")
+    say(f"for the first {epochs} epochs only the model's head is trained")
     return Freezer(network, epochs=epochs)
 
 
@@ -61,16 +61,17 @@ class Freezer:
         self._modules: list[nn.Module] = []
 
     def apply(self, epoch: int) -> None:
-        """Bring the network into the state of an epoch, counted from 0; before each of its steps.
+        """Freeze or thaw the backbone for an epoch, counted from 0; call it before each step.
 
-        An evaluation in between brings all of a network back to training.
+        It is needed at each step because an evaluation puts the whole network back into training
+        mode.
         """
         wanted = epoch < self._epochs
         if wanted != self._is_frozen:
             for parameter in self._parameters:
                 parameter.requires_grad_(not wanted)
             self._is_frozen = wanted
-            # As they are now: batch norms are replaced where several ranks share the work.
+            # List the current modules: batch norms are replaced when several ranks share the work.
             self._modules = self._list_modules()
             for module in self._modules:
                 module.training = True
@@ -79,6 +80,6 @@ class Freezer:
                 module.training = False
 
     def _list_modules(self) -> list[nn.Module]:
-        """All that hold no part of the head."""
+        """Return all modules that contain no part of the head."""
         head = set(find_head(self._network).modules())
         return [module for module in self._network.modules() if not head & set(module.modules())]

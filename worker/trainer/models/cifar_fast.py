@@ -1,15 +1,15 @@
-"""cifar-fast: a small residual net behind a whitening layer, for good accuracy in few epochs.
+"""cifar-fast: a small residual network after a whitening layer, accurate after few epochs.
 
-The first layer takes 2x2 patches of the training images apart into uncorrelated parts of equal
-size, each with both signs. It is computed from the data once and never trained. What follows are
-three groups that halve the side, with a residual convolution each, GELU, and a largest value over
-all places; the logits are small at first, which suits high learning rates and label smoothing.
+The first layer splits 2x2 patches of the training images into uncorrelated components of equal
+variance, each with both signs. It is computed from the data once and never trained. Three groups
+follow that halve the side, with one residual convolution each, GELU, and a maximum over all
+positions. The logits are small at first, which suits high learning rates and label smoothing.
 
-Legend of shapes: B batch, C channels, S side in pixels, P = C * 2 * 2 values of a patch.
+Shapes: B batch, C channels, S side in pixels, P = C * 2 * 2 values of a patch.
 
-Source: D. Page, How to train your ResNet (2018), which whitens, pools early and scales the logits;
-K. Jordan, 94% on CIFAR-10 in 3.29 seconds (arXiv:2404.00498), which takes patches of 2x2, both
-signs, GELU and these widths. Neither's code is used.
+Source: D. Page, How to train your ResNet (2018), for whitening, early pooling and scaled logits;
+K. Jordan, 94% on CIFAR-10 in 3.29 seconds (arXiv:2404.00498), for patches of 2x2, both signs, GELU
+and these widths. No code of either is used.
 """
 
 import torch
@@ -21,9 +21,9 @@ PATCH = 2
 WIDTHS = (32, 128, 256)
 LOGIT_SCALE = 1 / 8
 MIN_VARIANCE = 5e-4
-"""Added to each part's variance, so that directions of mere noise are not blown up."""
+"""Added to each component's variance, so that mere noise is not amplified."""
 FIT_PIXELS = 1_000_000
-"""Pixels of all images that the whitening is computed from; 64 images at least."""
+"""Most pixels of all images that the whitening is computed from, but at least 64 images."""
 
 
 class CifarFast(nn.Module):
@@ -36,14 +36,14 @@ class CifarFast(nn.Module):
         inputs = self.whitening.num_outputs
         side = image_size - PATCH + 1
         for outputs in WIDTHS:
-            # The last of three poolings has nothing to halve in an image of 8 pixels.
+            # An image of 8 pixels has nothing left to halve in the last of three poolings.
             groups.append(Group(inputs, outputs, is_pooled=side > 1))
             inputs, side = outputs, max(1, side // 2)
         self.groups = nn.Sequential(*groups)
         self.head = nn.Linear(inputs, num_classes, bias=False)
 
     def fit(self, images: torch.Tensor) -> None:
-        """Compute what the data decides, before training: the whitening."""
+        """Compute the whitening from training images, before training."""
         self.whitening.fit(images)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -54,13 +54,13 @@ class CifarFast(nn.Module):
 
 
 def spread(rows: torch.Tensor, *, image_size: int) -> torch.Tensor:
-    """Rows at equal distances, so that all classes are among them, as many as `fit` looks at."""
+    """Return evenly spaced rows, as many as `fit` needs, so that all classes are among them."""
     num = min(len(rows), max(64, FIT_PIXELS // image_size**2))
     return rows[torch.linspace(0, len(rows) - 1, num, device=rows.device).round().long()]
 
 
 class Whitening(nn.Module):
-    """Patches as their principal parts, each divided by its deviation, with both signs."""
+    """Patches as principal components, each divided by its standard deviation, with both signs."""
 
     weight: torch.Tensor
 
@@ -68,18 +68,18 @@ class Whitening(nn.Module):
         super().__init__()
         num_values = channels * PATCH**2
         self.num_outputs = 2 * num_values
-        # Until it is fitted it hands every value of a patch through.
+        # Until it is fitted it passes every value of a patch through.
         unit = torch.eye(num_values).view(num_values, channels, PATCH, PATCH)
         self.register_buffer("weight", torch.cat([unit, -unit]))
 
     def fit(self, images: torch.Tensor) -> None:
-        """Take the principal parts from (N, C, S, S) float32 images as the network gets them."""
-        patches = functional.unfold(images.float().contiguous(), PATCH)  # (N, P, places)
-        values = patches.transpose(0, 1).flatten(1)  # (P, N * places)
+        """Compute the components from (N, C, S, S) float32 images as the network receives them."""
+        patches = functional.unfold(images.float().contiguous(), PATCH)  # (N, P, positions)
+        values = patches.transpose(0, 1).flatten(1)  # (P, N * positions)
         centred = values - values.mean(dim=1, keepdim=True)
         covariance = centred @ centred.T / centred.shape[1]
         variances, parts = torch.linalg.eigh(covariance.double())
-        scaled = (parts / (variances.clamp(min=0) + MIN_VARIANCE).sqrt()).T  # a part a row
+        scaled = (parts / (variances.clamp(min=0) + MIN_VARIANCE).sqrt()).T  # one component a row
         kernels = scaled.float().view(-1, *self.weight.shape[1:]).to(self.weight)
         self.weight.copy_(torch.cat([kernels, -kernels]))
 

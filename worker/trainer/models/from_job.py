@@ -1,8 +1,8 @@
-"""What another job left to start from: its `checkpoint.safetensors`.
+"""Another job's `checkpoint.safetensors` as initial weights.
 
-Its metadata say what belongs to the weights: `task`, `model` (the resolved spec's) and `reading`,
-which is how samples become the network's inputs where that does not follow from the model alone: a
-text's tokenizer, a table's columns with their categories and scales.
+Its metadata belong to the weights: `task`, `model` (from the resolved spec) and `reading`, which is
+how samples become the network's inputs if the model alone does not say: a text's tokenizer, or a
+table's columns with their categories and scales.
 """
 
 from collections.abc import Mapping
@@ -33,13 +33,13 @@ class JobCheckpoint:
     metadata: Mapping[str, str]
 
     def find_origin(self, pinned: str | None) -> str:
-        """What a resolved spec has as `model.initial_weights`.
+        """Return the value of `model.initial_weights` in a resolved spec.
 
         Args:
-            pinned: what it has before it is resolved.
+            pinned: The value in the spec before it is resolved.
 
         Raises:
-            TrainingFailed: that names other weights.
+            TrainingFailed: `pinned` names other weights.
         """
         origin = f"sha256 {hash_files((self.path,))}"
         check_pinned(pinned, origin, name=f"the checkpoint of {self.job_id}")
@@ -47,42 +47,45 @@ class JobCheckpoint:
 
     @property
     def reading(self) -> str:
-        """How samples become the network's inputs, as the task wrote it down.
+        """How samples become the network's inputs, as the task stored it.
 
         Raises:
-            TrainingFailed: it is of a release that did not.
+            TrainingFailed: the checkpoint does not contain it.
         """
         if "reading" not in self.metadata:
             message = (
-                f"the checkpoint of {self.job_id} does not say how its samples are read: it was "
-                "made by an earlier release (train that job again with this one, and start from "
-                "the new one), or that was too large (a warning of the job says so)"
+                f"the checkpoint of {self.job_id} does not say how its samples are read. Either it "
+                "is from an earlier release, then train that job again; or the description was "
+                "too large, then that job has a warning about it"
             )
             raise refuse_start(message)
         return self.metadata["reading"]
 
     def parse_model(self, model_class: type[M]) -> M:
-        """The model that was trained.
+        """Return the model that was trained.
 
         Raises:
-            TrainingFailed: it is none of this class.
+            TrainingFailed: the checkpoint is of another kind of model.
         """
         try:
             return model_class.model_validate_json(self.metadata["model"])
         except (KeyError, ValidationError) as error:
-            message = f"the checkpoint of {self.job_id} is of a model that is not known: {error}"
+            message = f"the checkpoint of {self.job_id} is of an unknown model: {error}"
             raise refuse_start(message) from error
 
 
 def open_job_checkpoint(pretrained: str, order: Order) -> JobCheckpoint:
-    """Open what `job:<id>` names; the agent has brought it along.
+    """Open the checkpoint that `job:<id>` names; the agent has downloaded it.
 
     Raises:
-        TrainingFailed: it is gone, broken, or another task's.
+        TrainingFailed: it no longer exists, is broken, or is of another task.
     """
     job_id = pretrained.removeprefix(JOB_PREFIX)
     if order.initial is None:
-        message = f"the checkpoint of {job_id} is not there any more; its job was deleted"
+        message = (
+            f"the checkpoint of {job_id} no longer exists because its job was deleted; choose "
+            "another model.pretrained"
+        )
         raise refuse_start(message)
     path = Path(order.initial)
     try:
@@ -92,7 +95,7 @@ def open_job_checkpoint(pretrained: str, order: Order) -> JobCheckpoint:
         message = f"the checkpoint of {job_id} cannot be read: {error}"
         raise refuse_start(message) from error
     wanted = order.spec["task"]
-    # Checkpoints of earlier releases do not say.
+    # Checkpoints of earlier releases do not name their task.
     if metadata.get("task", wanted) != wanted:
         raise refuse_start(f"{job_id} trained for {metadata['task']}, not for {wanted}")
     return JobCheckpoint(job_id, path, metadata)
@@ -107,21 +110,21 @@ def take_weights(
     remedy: str,
     pointer: str,
 ) -> list[str]:
-    """Take a job's weights over, all but those of a head that is for something else.
+    """Load a job's weights, except those of a head for something else.
 
     Args:
-        network: that takes them.
-        checkpoint: that has them.
-        head: part of the network that may have another shape; None where there is none.
-        is_head_new: the head stays as it is even where its shape is the same.
-        remedy: what to do where the rest does not fit.
-        pointer: to the place in the spec that is then at fault.
+        network: Network that receives the weights.
+        checkpoint: The other job's checkpoint.
+        head: Part of the network that may have another shape; None if there is none.
+        is_head_new: Whether to keep the network's own head even if the shapes match.
+        remedy: Advice in case other weights do not fit.
+        pointer: Place in the spec that is wrong in that case.
 
     Returns:
-        Names of the tensors that were not taken.
+        Names of the tensors that were not loaded.
 
     Raises:
-        TrainingFailed: the rest of them does not fit.
+        TrainingFailed: weights outside the head do not fit.
     """
     theirs = safetensors.torch.load_file(checkpoint.path)
     own = network.state_dict()
@@ -131,8 +134,8 @@ def take_weights(
     wrong = [name for name in misfits if name not in in_head]
     if wrong:
         message = (
-            f"the weights of {checkpoint.job_id} do not fit in {len(wrong)} places, {wrong[0]} the "
-            f"first; {remedy}"
+            f"{len(wrong)} weights of {checkpoint.job_id} do not fit the model, the first is "
+            f"{wrong[0]}; {remedy}"
         )
         raise refuse_start(message, pointer)
     network.load_state_dict({**own, **{name: theirs[name] for name in own if name not in new}})
@@ -140,13 +143,13 @@ def take_weights(
 
 
 def tell_start(pretrained: str | None, new: list[str]) -> str:
-    """What the job's owner is told: where training starts, and which tensors do not."""
-    what_is_new = f"; new are {', '.join(sorted(new))}" if new else ""
+    """Return the message that says where training starts from, and which tensors are new."""
+    what_is_new = f"; new weights: {', '.join(sorted(new))}" if new else ""
     return f"training starts from {pretrained}{what_is_new}"
 
 
 def refuse_start(message: str, pointer: str = POINTER) -> TrainingFailed:
-    """The failure of a job that cannot start from what it names."""
+    """Return the failure of a job that cannot start from the weights it names."""
     return TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
 
 

@@ -1,6 +1,6 @@
-"""Image classifiers of the library timm, which needs torchvision beside it.
+"""Image classifiers from the library timm, which also needs torchvision.
 
-They are built by name, so that the resolved spec has all that an export needs.
+They are built by name, so the resolved spec has everything that an export needs.
 """
 
 import importlib
@@ -26,11 +26,11 @@ OWN_ARGUMENTS = {
     "pretrained_cfg",
     "pretrained_cfg_overlay",
 }
-"""Arguments of create_model that follow from the data set and from `pretrained`."""
+"""Arguments of create_model that Redkiln sets from the data set and `pretrained`."""
 
 
 class TimmClassifier(nn.Module):
-    """A model of timm."""
+    """A model from timm."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class TimmClassifier(nn.Module):
 
     @property
     def head(self) -> nn.Module:
-        """The last layer."""
+        """The last layer of the network."""
         head: nn.Module = self.network.get_classifier()
         return head
 
@@ -51,21 +51,21 @@ class TimmClassifier(nn.Module):
 def build_from_timm(
     model: Model, *, num_classes: int, weights: PretrainedFiles | None = None
 ) -> nn.Module:
-    """A network of a resolved spec, with random weights or with pretrained ones.
+    """Build a network from a resolved spec, with random or pretrained weights.
 
-    With pretrained ones a head of another class count is random, and a first layer is adapted to
-    other channels.
+    With pretrained weights, a head for another number of classes is random, and the first layer is
+    adapted to another number of channels.
 
     Raises:
-        TrainingFailed: timm or torchvision is not there, or it does not know such a model.
+        TrainingFailed: timm or torchvision is missing, or timm has no such model.
     """
     timm = _import_timm()
     start: dict[str, Any] = {}
     if weights is not None:
         if len(weights.weights) > 1:
-            message = "timm reads weights of one file; these are in parts"
+            message = "timm reads weights from a single file, but these are in several parts"
             raise _refused(message, "/model/pretrained")
-        # By the file, or it would ask the hub for weights of its own.
+        # Pass the file, or timm would download weights from the hub.
         overlay = {"file": str(weights.weights[0]), "hf_hub_id": None, "url": ""}
         overlay |= load_config(weights).get("pretrained_cfg", {}) | {"file": overlay["file"]}
         start = {"pretrained": True, "pretrained_cfg_overlay": overlay}
@@ -83,17 +83,17 @@ def build_from_timm(
 
 
 def complete_arguments(model: Model, *, image_size: int) -> dict[str, Any]:
-    """The arguments of timm's `create_model` for these images, beside channels and classes.
+    """Return the arguments of timm's `create_model` for these images, except channels and classes.
 
     Raises:
-        TrainingFailed: timm or torchvision is not there, or it does not know such a model.
+        TrainingFailed: timm or torchvision is missing, or timm has no such model.
     """
     timm = _import_timm()
     if not timm.is_model(model.name):
         hint = find_nearest(model.name, timm.list_models()) or "; timm.list_models() lists them"
         raise _refused(f"timm has no model {model.name!r}{hint}", "/model/name")
     if wrong := sorted(OWN_ARGUMENTS & set(model.config)):
-        message = f"{wrong[0]} is Redkiln's to say; name first weights in model.pretrained"
+        message = f"Redkiln sets {wrong[0]} itself; set initial weights with model.pretrained"
         raise _refused(message, f"/model/config/{wrong[0]}")
     if "img_size" in model.config:
         return model.config
@@ -102,7 +102,7 @@ def complete_arguments(model: Model, *, image_size: int) -> dict[str, Any]:
         with torch.device("meta"):
             timm.create_model(model.name, num_classes=0, **sized)
     except (TypeError, NotImplementedError):
-        return model.config  # convolutional ones take any size and do not know the argument
+        return model.config  # a convolutional model takes any size and has no such argument
     except (RuntimeError, ValueError, AssertionError) as error:
         message = f"{model.name} cannot be built for images of {image_size} pixels: {error}"
         raise _refused(message, "/model/options/image_size") from error
@@ -110,23 +110,27 @@ def complete_arguments(model: Model, *, image_size: int) -> dict[str, Any]:
 
 
 def load_config(files: PretrainedFiles) -> dict[str, Any]:
-    """The `config.json` of a repository of timm."""
+    """Read the `config.json` of a timm repository."""
     config: dict[str, Any] = json.loads((files.folder / CONFIG).read_bytes())
     return config
 
 
 def name_of(config: Mapping[str, Any], *, wanted: str) -> str:
-    """The architecture that pretrained weights belong to.
+    """Return the architecture that pretrained weights belong to.
 
     Raises:
-        TrainingFailed: they are not timm's, or not of the wanted architecture.
+        TrainingFailed: the weights are not timm's, or not of the wanted architecture.
     """
     name = config.get("architecture")
     if not isinstance(name, str):
-        message = "its config.json names no architecture of timm"
+        message = "its config.json does not name a timm architecture"
         raise _refused(message, "/model/pretrained")
     if wanted not in ("auto", name):
-        raise _refused(f"the pretrained weights are of a {name}, not {wanted}", "/model/name")
+        message = (
+            f"the pretrained weights are of a {name}, not of a {wanted}; remove model.name, or "
+            f"set it to {name}"
+        )
+        raise _refused(message, "/model/name")
     return name
 
 
@@ -135,8 +139,8 @@ def _import_timm() -> Any:
         return importlib.import_module("timm")
     except (ImportError, RuntimeError) as error:
         message = (
-            f"models of timm need the packages timm and torchvision on the worker ({error}); "
-            "install them beside torch (docs/models.md), or take a model of transformers"
+            f"models from timm need the packages timm and torchvision on the worker ({error}); "
+            "install them (docs/models.md), or use a model from transformers"
         )
         raise _refused(message, "/model/source") from error
 

@@ -1,6 +1,6 @@
-"""Image classifiers of the library transformers: from a configuration, or with weights as well.
+"""Image classifiers from the library transformers: from a configuration, or with weights too.
 
-Only the library's own classes are built, by their type's name; code of a repository never runs.
+Only the library's own classes are built, by their type's name; a repository's code never runs.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from worker.trainer.models.hub import PretrainedFiles
 NOT_ARCHITECTURE = frozenset(
     {"_name_or_path", "architectures", "dtype", "id2label", "label2id", "transformers_version"}
 )
-"""Fields of a configuration that decide nothing about a network of ours."""
+"""Configuration fields that do not affect a network here."""
 VISION = "vision_config"
-"""Where a model of images and texts says what its images are."""
+"""Field in which a model of images and texts describes its images."""
 
 
 class ImageClassifier(nn.Module):
-    """A model of transformers that is called with images and gives logits."""
+    """A model from transformers that is called with images and returns logits."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class ImageClassifier(nn.Module):
 
     @property
     def backbone(self) -> nn.Module:
-        """All but the head."""
+        """All of the network except its head."""
         backbone: nn.Module = self.network.base_model
         return backbone
 
@@ -43,29 +43,30 @@ class ImageClassifier(nn.Module):
 
 
 def build_from_transformers(model: Model, *, num_classes: int) -> nn.Module:
-    """The network of a whole configuration, with random weights."""
+    """Build the network of a whole configuration, with random weights."""
     from transformers import AutoModelForImageClassification
 
     config = _load_config(model.config["model_type"], model.config, num_classes=num_classes)
-    # Of the classes that some types have transformers takes the first, if it may look for names.
+    # With names here, transformers would choose among several classes of a type by name.
     config.architectures = []
     try:
         network = AutoModelForImageClassification.from_config(config)  # type: ignore[no-untyped-call]
-    # Whatever a wrong value leads to in the code of so many architectures.
+    # A wrong value can cause any error in the code of so many architectures.
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise _refused(f"transformers cannot build it ({reason})", "/model/config") from error
+        message = f"transformers cannot build {model.name} ({reason}); check model.config"
+        raise _refused(message, "/model/config") from error
     return ImageClassifier(network)
 
 
 def load_into_transformers(network: nn.Module, files: PretrainedFiles) -> list[str]:
-    """Replace a network's weights by pretrained ones; a head of another class count stays random.
+    """Load pretrained weights into a network; a head for other classes stays random.
 
     Returns:
         Names of the weights that stay random.
 
     Raises:
-        TrainingFailed: more than the head does not fit.
+        TrainingFailed: weights outside the head do not fit.
     """
     assert isinstance(network, ImageClassifier)
     try:
@@ -87,8 +88,8 @@ def load_into_transformers(network: nn.Module, files: PretrainedFiles) -> list[s
     wrong = [name for name in (*other_shapes, *missing) if name.startswith(prefix)]
     if wrong:
         message = (
-            f"the pretrained weights do not fit the model in {len(wrong)} places, {wrong[0]} the "
-            "first; leave image_size and channels at auto, and change nothing in config"
+            f"{len(wrong)} pretrained weights do not fit the model, the first is {wrong[0]}; set "
+            "image_size and channels to auto, and remove changes from model.config"
         )
         raise _refused(message, "/model/options/image_size")
     network.network = loaded
@@ -103,24 +104,24 @@ def complete_config(
     channels: int,
     num_classes: int,
 ) -> dict[str, Any]:
-    """The whole configuration of a model for these images.
+    """Return a model's whole configuration for these images.
 
     Args:
-        model: of a spec; its `config` holds what differs.
-        pretrained: configuration that belongs to the first weights.
-        image_size: side of the images in pixels.
-        channels: of the images.
-        num_classes: that the head tells apart.
+        model: Model from a spec; its `config` holds changes.
+        pretrained: Configuration that belongs to the pretrained weights; None without any.
+        image_size: Side of the images in pixels.
+        channels: Channels of the images.
+        num_classes: Number of classes.
 
     Raises:
-        TrainingFailed: no such type or field, or the images cannot be cut into its patches.
+        TrainingFailed: there is no such type or field, or the images do not divide into patches.
     """
     model_type = _find_type(model, pretrained)
     known = _load_config(model_type, {}, num_classes=num_classes).to_dict()
     for name in model.config:
         if name not in known:
             hint = suggest(name, known)
-            raise _refused(f"{model_type} has no {name!r}{hint}", f"/model/config/{name}")
+            raise _refused(f"{model_type} has no field {name!r}{hint}", f"/model/config/{name}")
     given: dict[str, Any] = {**(pretrained or {}), **model.config}
     sizes = {"image_size": image_size, "num_channels": channels}
     if isinstance(known.get(VISION), dict):
@@ -129,7 +130,7 @@ def complete_config(
         seen = {k: v for k, v in sizes.items() if k in known[VISION]}
         given[VISION] = {**theirs, **seen, **ours}
     given |= {
-        # A few types want a side for each direction.
+        # A few types need one side per direction.
         k: [v] * len(known[k]) if isinstance(known[k], list | tuple) else v
         for k, v in sizes.items()
         if k in known and k not in model.config
@@ -147,11 +148,14 @@ def _find_type(model: Model, pretrained: Mapping[str, Any] | None) -> str:
     if pretrained is not None:
         model_type = pretrained.get("model_type")
         if not isinstance(model_type, str):
-            message = "its config.json names no model_type; is it a model of timm (source: timm)?"
+            message = "its config.json has no model_type; for a timm model, set model.source: timm"
             raise _refused(message, "/model/pretrained")
         named = TRANSFORMERS.get(model.name, model.name)
         if named not in ("auto", model_type):
-            message = f"the pretrained weights are of a {model_type}, not of a {model.name}"
+            message = (
+                f"the pretrained weights are of a {model_type}, not of a {model.name}; remove "
+                f"model.name, or set it to {model_type}"
+            )
             raise _refused(message, "/model/name")
     elif model.name == "auto":
         model_type = str(model.config["model_type"])
@@ -166,7 +170,7 @@ def _find_type(model: Model, pretrained: Mapping[str, Any] | None) -> str:
 def _vision_of(config: Mapping[str, Any], pointer: str) -> dict[str, Any]:
     seen = config.get(VISION, {})
     if not isinstance(seen, dict):
-        raise _refused(f"{VISION} has to be an object of fields, or is left away", pointer)
+        raise _refused(f"{VISION} must be an object of fields, or absent", pointer)
     return seen
 
 
@@ -176,9 +180,10 @@ def _load_config(model_type: str, fields: Mapping[str, Any], *, num_classes: int
     chosen = {k: v for k, v in fields.items() if k not in NOT_ARCHITECTURE}
     try:
         return CONFIG_MAPPING[model_type].from_dict({**chosen, "num_labels": num_classes})
-    # Its own errors of validation have no class in common but this one.
+    # Its validation errors have only this class in common.
     except Exception as error:
-        raise _refused(f"no configuration of a {model_type}: {error}", "/model/config") from error
+        message = f"the configuration of {model_type} is not valid: {error}"
+        raise _refused(message, "/model/config") from error
 
 
 def _check_patches(config: Any, *, image_size: int) -> None:
@@ -188,7 +193,7 @@ def _check_patches(config: Any, *, image_size: int) -> None:
     fitting = [size for size in range(1, image_size + 1) if image_size % size == 0][-6:]
     smaller = max(patch, image_size // patch * patch)
     message = (
-        f"images of {image_size} pixels cannot be cut into patches of {patch}: set "
+        f"images of {image_size} pixels do not divide into patches of {patch} pixels; set "
         f"model.options.image_size to {smaller} or {image_size // patch * patch + patch}, or "
         f"model.config.patch_size to one of {', '.join(map(str, fitting))}"
     )
@@ -196,7 +201,7 @@ def _check_patches(config: Any, *, image_size: int) -> None:
 
 
 def _names(items: Any) -> set[str]:
-    """Names of weights; those of another shape come with the shapes."""
+    """Return names of weights; those of another shape are listed with their shapes."""
     return {item if isinstance(item, str) else item[0] for item in items}
 
 

@@ -1,10 +1,10 @@
-"""From the name of a pretrained model to its files on this host.
+"""Finds the files of a pretrained model on this host, given its name.
 
-A name is `org/name`, perhaps with `@revision`, or a folder's. It is looked for below the worker's
-folder of models first; what is not there is fetched from the hub into the worker's cache, where
-the next job finds it without a network. Only configurations, tokenisers and safetensors are taken:
-neither pickles nor code. Nobody but the trainer does this; an export is built from what the trainer
-wrote down.
+A name is `org/name`, possibly with `@revision`, or that of a folder. The worker's models folder is
+searched first. A model that is not there is downloaded from the hub into the worker's cache, where
+later jobs find it without a network. Only configurations, tokenisers and safetensors are used,
+neither pickles nor code. Only the trainer does this; an export is built from what the trainer
+stored.
 """
 
 import hashlib
@@ -38,11 +38,11 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class Reference:
-    """A model of the hub.
+    """A model on the hub.
 
     Attributes:
-        repository: `org/name`, or a name alone as the hub's oldest have it.
-        revision: branch, tag or commit; None is the newest.
+        repository: `org/name`, or just a name for the hub's oldest models.
+        revision: Branch, tag or commit. None: the newest.
     """
 
     repository: str
@@ -54,9 +54,9 @@ class PretrainedFiles:
     """A pretrained model on this host.
 
     Attributes:
-        folder: holds `config.json`, the weights and, where there is one, the tokeniser.
-        weights: its safetensors files, all of which make up the model.
-        revision: commit that was fetched; None for a folder that somebody put there.
+        folder: Contains `config.json`, the weights and, if there is one, the tokeniser.
+        weights: Its safetensors files, which together form the model.
+        revision: Commit that was downloaded; None for a folder that a user provided.
     """
 
     folder: Path
@@ -65,7 +65,7 @@ class PretrainedFiles:
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """One digest of all these files."""
+    """Return one digest of all these files."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -74,17 +74,17 @@ def hash_files(paths: Iterable[Path]) -> str:
 
 
 def parse_reference(name: str) -> Reference:
-    """Read `org/name` or `org/name@revision`.
+    """Parse `org/name` or `org/name@revision`.
 
     Raises:
-        TrainingFailed: it is neither.
+        TrainingFailed: the name has neither form.
     """
     repository, at, revision = name.partition("@")
     is_whole = _HUB_NAME.fullmatch(repository) and (not at or _REVISION.fullmatch(revision))
     if not is_whole or ".." in name:
         message = (
-            f"{name!r} is no pretrained model: write org/name, org/name@revision, or the name of "
-            "a folder below the worker's folder of models"
+            f"{name!r} is not a pretrained model; use org/name, org/name@revision, or the name of "
+            "a folder in the worker's models folder"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER)
     return Reference(repository, revision or None)
@@ -99,26 +99,26 @@ def fetch_pretrained(
     also: Sequence[str] = (),
     pinned: str | None = None,
 ) -> PretrainedFiles:
-    """The files of a pretrained model: from the folder of models, the cache, or the hub.
+    """Return the files of a pretrained model: from the models folder, the cache, or the hub.
 
     Args:
-        name: what the spec says: `org/name`, `org/name@revision`, or a folder below `models_dir`.
-        models_dir: where users put models; nothing outside it is read by name.
-        cache_dir: the worker's; what is fetched stays below it.
-        say: told before the network is used.
-        also: patterns of further files that are wanted (`TOKENIZER`).
-        pinned: the spec's `initial_weights`; a commit of the hub there wins over the name's
-            revision. Whether the weights are those is for `check_pinned` to say.
+        name: Name in the spec: `org/name`, `org/name@revision`, or a folder below `models_dir`.
+        models_dir: Folder of the user's models; nothing outside it can be read by name.
+        cache_dir: The worker's cache, which downloads go into.
+        say: Called with a message before the network is used.
+        also: Patterns of further files to download (`TOKENIZER`).
+        pinned: `initial_weights` from the spec; a hub commit there overrides the name's revision.
+            `check_pinned` verifies that the files match it.
 
     Raises:
-        TrainingFailed: there is no such model, it has no safetensors, or the hub was not reached;
+        TrainingFailed: there is no such model, it has no safetensors, or the hub is unreachable;
             the message says which files to put where.
     """
     is_commit = pinned is not None and _is_commit(pinned)
     folder = _find_folder(name, models_dir)
     if folder is not None:
         if is_commit:
-            say(f"{name} is taken from {folder}, which does not say whether it is commit {pinned}")
+            say(f"{name} is read from {folder}; whether it is commit {pinned} cannot be checked")
         return _check(folder, name, revision=None)
     reference = parse_reference(name)
     if is_commit:
@@ -128,24 +128,24 @@ def fetch_pretrained(
     folder = _find_cached(reference, wanted, own_cache)
     folder = folder or _find_cached(reference, wanted, shared_cache)
     if folder is None:
-        say(f"fetching {name} from the hub")
+        say(f"downloading {name} from the hub")
         hub_cache = shared_cache if os.access(shared_cache.parent, os.W_OK) else own_cache
         folder = _download(reference, wanted, hub_cache, target=models_dir.resolve() / name)
     return _check(folder, name, revision=folder.name)
 
 
 def check_pinned(pinned: str | None, origin: str, *, name: str) -> None:
-    """Compare weights with those that a spec's `initial_weights` names, if it names some.
+    """Compare weights with those that a spec's `initial_weights` names, if any.
 
-    A folder's sha256 says nothing of a commit of the hub: somebody put its files there.
+    A folder's sha256 cannot be compared with a hub commit, because a user provided its files.
 
     Raises:
-        TrainingFailed: they are others.
+        TrainingFailed: the weights differ.
     """
     if pinned is not None and pinned != origin and _is_commit(pinned) == _is_commit(origin):
         message = (
-            f"the spec wants {name} as it was at {pinned}, and here it is {origin}; leave "
-            "model.initial_weights out to start from that"
+            f"the spec needs {name} at {pinned}, but here it is {origin}; remove "
+            "model.initial_weights to start from that"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=PINNED_POINTER)
 
@@ -159,19 +159,19 @@ def _find_folder(name: str, models_dir: Path) -> Path | None:
     folder = (root / name).resolve()
     if folder == root or not folder.is_relative_to(root):
         if Path(name).is_absolute() or ".." in Path(name).parts:
-            message = f"{name} is not below the worker's folder of models, {root}"
+            message = f"{name} is not in the worker's models folder, {root}"
             raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER)
         return None
     if folder.is_dir():
         return folder
     if Path(name).is_absolute():
-        message = f"there is no folder {folder} on the worker"
+        message = f"folder {folder} does not exist on the worker"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER)
     return None
 
 
 def _shared_cache() -> Path:
-    """What other programs of this user fetch into, too: `hub` below HF_HOME, where that exists."""
+    """Return the cache shared with other programs of this user: `hub` in HF_HOME, if it exists."""
     from huggingface_hub import constants
 
     return Path(constants.HF_HUB_CACHE)
@@ -192,7 +192,7 @@ def _find_cached(reference: Reference, wanted: list[str], hub_cache: Path) -> Pa
     except LocalEntryNotFoundError:
         return None
     folder = Path(found)
-    # A download that was cut short leaves a folder with some of its files.
+    # An interrupted download leaves a folder with only some of the files.
     return folder if (folder / CONFIG).exists() and find_weights(folder) else None
 
 
@@ -214,20 +214,20 @@ def _download(reference: Reference, wanted: list[str], hub_cache: Path, *, targe
             )
         )
     except GatedRepoError as error:
-        message = f"the hub gives {name} only to accounts that were granted it; set HF_TOKEN"
+        message = f"the hub restricts {name} to accounts with access to it; set HF_TOKEN"
         raise _unavailable(message, error) from error
     except RevisionNotFoundError as error:
-        message = f"{name} has no revision {reference.revision!r}"
+        message = f"{name} has no revision {reference.revision!r} on the hub"
         if _is_commit(str(reference.revision)):
             message += (
-                ", which model.initial_weights or model.pretrained names; without it, training "
-                "starts from the newest"
+                "; remove it from model.initial_weights or model.pretrained to start from the "
+                "newest"
             )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER) from error
     except RepositoryNotFoundError as error:
         message = (
-            f"the hub knows no model {name!r}, or shows it to its owner alone (then set "
-            f"HF_TOKEN); {where_to_put(name, target)}"
+            f"the hub has no model {name!r}, or it is private (then set HF_TOKEN); "
+            f"{where_to_put(name, target)}"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER) from error
     except (
@@ -235,30 +235,30 @@ def _download(reference: Reference, wanted: list[str], hub_cache: Path, *, targe
         HfHubHTTPError,
         ConnectionError,
     ) as error:
-        message = f"the hub could not be reached for {name}; {where_to_put(name, target)}"
+        message = f"the hub is unreachable, so {name} was not found; {where_to_put(name, target)}"
         raise _unavailable(message, error) from error
     except Exception as error:
-        # Those of its HTTP library have no class in common with files of another size than said.
+        # Errors of its HTTP library and of wrong file sizes have no common class.
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of this host's disk
+            raise  # an error of this host's disk
         message = (
-            f"the download of {name} broke off; a retry goes on from the files that are there, or "
+            f"the download of {name} was interrupted; retry the job to continue it, or "
             f"{where_to_put(name, target)}"
         )
         raise _unavailable(message, error) from error
 
 
 def where_to_put(name: str, target: Path) -> str:
-    """How a user gives a model to a worker that cannot fetch it."""
+    """Return how a user provides a model to a worker that cannot download it."""
     return (
         f"put its files (config.json, model.safetensors and, for text, tokenizer.json) into "
-        f"{target} on the worker. Where there is a network: hf download {name} "
+        f"{target} on the worker. On a machine with network access: hf download {name} "
         f"--include '*.json' --include '*.safetensors' --include '*.txt' --local-dir {target}"
     )
 
 
 def find_weights(folder: Path) -> tuple[Path, ...]:
-    """The safetensors of a model's folder: one file, or the parts of one; none if it has none."""
+    """Return the safetensors in a model's folder: one file, its parts, or none."""
     whole = folder / WEIGHTS[0]
     if whole.exists():
         return (whole,)
@@ -271,9 +271,9 @@ def _check(folder: Path, name: str, *, revision: str | None) -> PretrainedFiles:
     if not (folder / CONFIG).exists():
         missing = CONFIG
     elif not weights:
-        missing = "model.safetensors (pickled weights are not read: they can hold code)"
+        missing = "model.safetensors (pickled weights are not read because they can contain code)"
     if missing is not None:
-        message = f"the files of {name} in {folder} have no {missing}"
+        message = f"{folder}, the folder of {name}, has no {missing}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER)
     return PretrainedFiles(folder, weights, revision)
 

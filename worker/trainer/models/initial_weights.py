@@ -1,7 +1,7 @@
-"""What training starts from: random weights, a pretrained model's, or another job's.
+"""Initial weights of image models: random, pretrained, or another job's.
 
-First the architecture is settled, which decides how images are read; then the network is built and
-takes the weights over. Heads for another number of classes stay random.
+First the architecture is chosen, which decides how images are read. Then the network is built and
+receives the weights. A head for another number of classes stays random.
 """
 
 import json
@@ -36,19 +36,19 @@ from worker.trainer.models.hub import (
 from worker.trainer.models.trial_pass import Channels, try_images
 
 SIZES = ("image_size", "img_size", "num_channels")
-"""Fields of a complete configuration that follow from the images."""
+"""Fields of a whole configuration that depend on the images."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """First weights, and the architecture that they belong to.
+    """Initial weights, and the architecture that they belong to.
 
     Attributes:
-        model: of the spec, with the weights' own architecture and sizes where the spec leaves them
-            open.
-        config: of a pretrained model, as its `config.json` has it.
-        files: of a pretrained model.
-        job: another job's checkpoint.
+        model: Model from the spec, with the weights' own architecture and sizes where the spec
+            leaves them open.
+        config: Content of a pretrained model's `config.json`.
+        files: Files of a pretrained model.
+        job: Another job's checkpoint.
     """
 
     model: Model
@@ -58,10 +58,10 @@ class Start:
 
 
 def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Start:
-    """Settle where the first weights come from.
+    """Find where the initial weights come from.
 
     Raises:
-        TrainingFailed: they are not to be had, or are of another architecture.
+        TrainingFailed: the weights are not available, or are of another architecture.
     """
     has_weights = order.resume is not None and model.initial_weights is not None
     if model.pretrained is None or has_weights:
@@ -90,10 +90,10 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
 
 
 def complete_model(model: Model, start: Start, *, num_classes: int) -> Model:
-    """The model with its whole configuration, once its sizes are known.
+    """Return the model with its whole configuration, once its sizes are known.
 
     Raises:
-        TrainingFailed: the images do not suit it.
+        TrainingFailed: the images do not suit the model.
     """
     size, channels = model.options.image_size, model.options.channels
     assert size != "auto"
@@ -117,10 +117,10 @@ def complete_model(model: Model, start: Start, *, num_classes: int) -> Model:
 def build_started(
     model: Model, start: Start, *, num_classes: int, say: Callable[[str], None]
 ) -> nn.Module:
-    """The network of a complete model with its first weights, on the CPU.
+    """Build the network of a complete model with its initial weights, on the CPU.
 
     Raises:
-        TrainingFailed: the weights do not fit, or the images do not suit it.
+        TrainingFailed: the weights do not fit, or the images do not suit the model.
     """
     if start.files is not None and model.source == "timm":
         from worker.trainer.models.from_timm import build_from_timm
@@ -138,7 +138,7 @@ def build_started(
             network,
             start.job,
             head=find_head(network),
-            remedy="leave model.options.image_size and channels at auto",
+            remedy="set model.options.image_size and channels to auto",
             pointer="/model/options/image_size",
         )
         say(tell_start(model.pretrained, new))
@@ -166,12 +166,15 @@ def _find_job(model: Model, job: JobCheckpoint) -> Start:
         (source.source, source.name),
         (source.source, "auto"),
     ):
-        message = f"{job.job_id} trained a {source.name}, not a {model.name}"
+        message = (
+            f"{job.job_id} trained a {source.name}, not a {model.name}; remove model.name, or set "
+            f"it to {source.name}"
+        )
         raise _refused(message, "/model/name")
     found = source.model_copy(deep=True)
     found.pretrained = model.pretrained
     found.initial_weights = job.find_origin(model.initial_weights)
-    # What the spec has otherwise is wanted so; a default may not have been written.
+    # The spec overrides the job; a value equal to the default counts as not set.
     found.config = {**(source.config if source.source == "timm" else {}), **model.config}
     own, theirs = model.options, source.options
     usual = type(own)()
@@ -190,16 +193,16 @@ def _read_config(files: PretrainedFiles) -> dict[str, Any]:
         message = f"{files.folder / CONFIG} cannot be read: {error}"
         raise _refused(message, "/model/pretrained") from error
     if not isinstance(config, dict):
-        raise _refused(f"{files.folder / CONFIG} holds no object", "/model/pretrained")
+        raise _refused(f"{files.folder / CONFIG} is not a JSON object", "/model/pretrained")
     return config
 
 
 def _sizes(config: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Side and channels that a pretrained model was made for, as far as its files say."""
+    """Return the side and channels of a pretrained model, as far as its files say."""
     input_size = (config.get("pretrained_cfg") or {}).get("input_size")
     if isinstance(input_size, list) and len(input_size) == 3:
         return int(input_size[2]), int(input_size[0])
-    # Of a model of images and texts, where it says what its images are.
+    # A model of images and texts has them in a separate field.
     seen = config.get("vision_config")
     if not isinstance(seen, dict):
         seen = config

@@ -30,6 +30,6 @@ class MnistCnn(nn.Module):
 
 
 def _block(inputs: int, outputs: int) -> list[nn.Module]:
-    # The bias would be undone by the batch norm that follows.
+    # The batch norm that follows would cancel a bias.
     convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
     return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]

@@ -1,4 +1,6 @@
-"""resnet18 with a stem that follows the image size.
+"""resnet18 with a stem that depends on the image size.
+
+Shapes: B batch, C channels, S side in pixels.
 
 Source: He et al., Deep Residual Learning for Image Recognition, arXiv:1512.03385, table 1; the 3x3
 stem for small images is that of its section 4.2.
@@ -40,7 +42,7 @@ class ResNet18(nn.Module):
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut, which is projected where the shape changes."""
+    """Two 3x3 convolutions with a shortcut, which is a projection if the shape changes."""
 
     def __init__(self, inputs: int, outputs: int, *, stride: int) -> None:
         super().__init__()

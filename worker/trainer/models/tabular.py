@@ -1,8 +1,8 @@
-"""Networks of a table's rows. Each takes prepared numbers, places of categories, or both.
+"""Networks for rows of a table. Each takes prepared numbers, places of categories, or both.
 
-Legend of shapes: B batch, F prepared numbers, K categorical columns. A place is a row of the one
-table of embeddings that all columns share; each column has rows of its own, the first for what is
-missing or unknown.
+Shapes: B batch, F prepared numbers, K categorical columns. A place is a row of the embedding table
+that all columns share; each column has its own rows, the first of which is for missing or unknown
+values.
 """
 
 import math
@@ -21,12 +21,12 @@ MAX_EMBEDDING = 50
 
 @dataclass(frozen=True)
 class TableShape:
-    """What of a table decides its network's shape.
+    """The facts of a table that decide its network's shape.
 
     Attributes:
-        num_numbers: width of the prepared numbers.
-        num_categories: of each categorical column.
-        num_classes: None for a regression, which has one output.
+        num_numbers: Number of prepared numbers.
+        num_categories: Number of categories of each categorical column.
+        num_classes: Number of classes; None for a regression, which has one output.
     """
 
     num_numbers: int
@@ -35,23 +35,23 @@ class TableShape:
 
     @property
     def num_outputs(self) -> int:
-        """Of the network."""
+        """Number of the network's outputs."""
         return 1 if self.num_classes is None else self.num_classes
 
     @property
     def unknown_places(self) -> list[int]:
-        """Of each categorical column, the place for what is missing or unknown: its first."""
+        """Each categorical column's place for missing or unknown values: its first."""
         sizes = [num + 1 for num in self.num_categories]
         return [sum(sizes[:column]) for column in range(len(sizes))]
 
     @property
     def num_places(self) -> int:
-        """Of all categorical columns together."""
+        """Number of places of all categorical columns."""
         return sum(self.num_categories) + len(self.num_categories)
 
 
 class TabularNetwork(nn.Module):
-    """What the networks share: which of their inputs are there, and what a regression gives."""
+    """Shared by the networks: which inputs exist, and the shape of a regression's output."""
 
     def __init__(self, shape: TableShape) -> None:
         super().__init__()
@@ -60,11 +60,11 @@ class TabularNetwork(nn.Module):
         self._is_regression = shape.num_classes is None
 
     def forward(self, first: torch.Tensor, second: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, classes), or values (B,), of numbers (B, F) float32 and places (B, K) int32.
+        """Compute logits (B, classes), or values (B,).
 
         Args:
-            first: the numbers; the places where there are no numbers.
-            second: the places, where there are both.
+            first: Numbers (B, F) float32; places (B, K) int32 if there are no numbers.
+            second: Places (B, K) int32, if there are both.
         """
         numbers = first if self._has_numbers else None
         places = second if self._has_numbers else first
@@ -72,12 +72,12 @@ class TabularNetwork(nn.Module):
         return outputs.squeeze(1) if self._is_regression else outputs
 
     def compute(self, numbers: torch.Tensor | None, places: torch.Tensor | None) -> torch.Tensor:
-        """(B, outputs) of what there is."""
+        """Compute (B, outputs) from the inputs that exist."""
         raise NotImplementedError
 
 
 class Mlp(TabularNetwork):
-    """Numbers beside the embeddings of categories, then hidden layers with dropout."""
+    """Numbers concatenated with embeddings of categories, then hidden layers with dropout."""
 
     def __init__(
         self, shape: TableShape, *, embedding_size: int, hidden: list[int], dropout: float
@@ -93,7 +93,7 @@ class Mlp(TabularNetwork):
         self.head = nn.Linear(widths[-1], shape.num_outputs)
 
     def compute(self, numbers: torch.Tensor | None, places: torch.Tensor | None) -> torch.Tensor:
-        """(B, outputs) of what there is."""
+        """Compute (B, outputs) from the inputs that exist."""
         parts = [] if numbers is None else [numbers]
         if places is not None:
             assert self.embedding is not None
@@ -116,7 +116,7 @@ class Linear(TabularNetwork):
             nn.init.zeros_(self.embedding.weight)
 
     def compute(self, numbers: torch.Tensor | None, places: torch.Tensor | None) -> torch.Tensor:
-        """(B, outputs) of what there is."""
+        """Compute (B, outputs) from the inputs that exist."""
         outputs: torch.Tensor = self.bias
         if numbers is not None:
             outputs = nn.functional.linear(numbers, self.weight, self.bias)
@@ -126,7 +126,7 @@ class Linear(TabularNetwork):
 
 
 def build_tabular_model(model: TabularModel, shape: TableShape) -> TabularNetwork:
-    """A fresh network of a resolved spec; its weights follow torch's global generator."""
+    """Build a new network from a resolved spec; its weights follow torch's global generator."""
     options = model.options
     if model.name == "linear":
         return Linear(shape)
@@ -140,17 +140,17 @@ def build_tabular_model(model: TabularModel, shape: TableShape) -> TabularNetwor
 
 
 def auto_embedding_size(num_categories: list[int]) -> int:
-    """Numbers that stand for a category, by the column with the most of them.
+    """Return the width of an embedding, from the column with the most categories.
 
-    Source: the rule of fastai's tabular models, 1.6 n^0.56, found by trial; capped lower, since
-    one size serves all columns here.
+    Source: the rule of fastai's tabular models, 1.6 n^0.56, found by trial; capped lower, because
+    all columns share one width here.
     """
     largest = max(num_categories, default=0) + 1
     return max(2, min(MAX_EMBEDDING, round(1.6 * math.pow(largest, 0.56))))
 
 
 def tabular_architecture(model: TabularModel, shape: TableShape) -> dict[str, Any]:
-    """What decides a network's graph, as JSON."""
+    """Return everything that decides a network's graph, as JSON."""
     return {"table": asdict(shape), "name": model.name, "options": model.options.model_dump()}
 
 
@@ -158,6 +158,6 @@ def _embedding(shape: TableShape, size: int) -> nn.Embedding:
     embedding = nn.Embedding(shape.num_places, size)
     with torch.no_grad():
         embedding.weight.normal_(std=0.1)
-        # What training never saw is then like nothing in particular, rather than like anything.
+        # Zero means no information; a random vector would be arbitrary, as training never saw it.
         embedding.weight[shape.unknown_places] = 0
     return embedding

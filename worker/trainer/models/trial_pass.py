@@ -1,4 +1,4 @@
-"""Whether a network takes the images that it is to be trained on, tried before training."""
+"""Checks, before training, that a network accepts the images it is to be trained on."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -16,25 +16,25 @@ Channels = Literal[1, 3]
 SAMPLE = 2
 """Images of the trial pass."""
 COMMON_SIZES = (32, 48, 64, 96, 112, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512)
-"""Sides that are tried where an image is too small for a network."""
+"""Sides to try if images are too small for a network."""
 COLOUR: Channels = 3
-"""Channels that are tried where a network does not take grey images."""
+"""Channels to try if a network does not accept grey images."""
 IMAGE_SIZE = "/model/options/image_size"
 
 
 def try_images(
     network: nn.Module, model: Model, *, build_for: Callable[[int, Channels], nn.Module]
 ) -> None:
-    """Hand two black images through, so that what does not fit is known before training.
+    """Pass two black images through a network, so that problems show before training.
 
     Args:
-        network: on the CPU.
-        model: that it is the network of.
-        build_for: the network for images of another side and other channels, to find what would
-            do.
+        network: The network, on the CPU.
+        model: Model that the network was built from.
+        build_for: Builds the network for images of another side and channels, to find which ones
+            it would accept.
 
     Raises:
-        TrainingFailed: the network does not take such images.
+        TrainingFailed: the network does not accept such images.
     """
     size, channels = model.options.image_size, model.options.channels
     assert isinstance(size, int)
@@ -43,12 +43,12 @@ def try_images(
     network.eval()
     try:
         _pass_through(network, SAMPLE, channels=channels, size=size)
-    # Whatever such images lead to in the code of so many architectures.
+    # Unsuitable images can cause any error in the code of so many architectures.
     except Exception as error:
         remedy, pointer = _find_remedy(build_for, channels=channels, size=size)
         plural = "" if channels == 1 else "s"
         message = (
-            f"{model.name} does not take images of {size}x{size} pixels with {channels} "
+            f"{model.name} does not accept images of {size}x{size} pixels with {channels} "
             f"channel{plural} ({type(error).__name__}: {error}); {remedy}"
         )
         raise _refused(message, pointer) from error
@@ -57,10 +57,10 @@ def try_images(
 
 
 def try_one_sample(network: nn.Module, model: Model) -> None:
-    """Hand one black image through a copy that trains: batch norm may have one pixel of it left.
+    """Pass one black image through a copy in training mode: batch norm may get a single value.
 
     Raises:
-        TrainingFailed: what is left cannot be normalised.
+        TrainingFailed: a single value per channel cannot be normalised.
     """
     size, channels = model.options.image_size, model.options.channels
     assert isinstance(size, int)
@@ -78,16 +78,16 @@ def try_one_sample(network: nn.Module, model: Model) -> None:
 def _find_remedy(
     build_for: Callable[[int, Channels], nn.Module], *, channels: Channels, size: int
 ) -> tuple[str, str]:
-    """What to change for a network that would take the images, and the place of it in the spec."""
+    """Return what to change so that the network accepts the images, and its place in the spec."""
     larger = [side for side in COMMON_SIZES if side > size]
     fitting = _find_size(build_for, larger, channels=channels)
     if fitting is not None:
         return f"set model.options.image_size to {fitting}", IMAGE_SIZE
-    # Some architectures are made for colour alone, whatever their configuration says.
+    # Some architectures accept only colour, whatever their configuration says.
     if channels != COLOUR:
         fitting = _find_size(build_for, [size, *larger], channels=COLOUR)
     if fitting is None:
-        return "look at model.config", IMAGE_SIZE
+        return "check model.config", IMAGE_SIZE
     also = "" if fitting == size else f" and model.options.image_size to {fitting}"
     return f"set model.options.channels to {COLOUR}{also}", "/model/options/channels"
 
@@ -100,7 +100,7 @@ def _find_size(
             with torch.device("meta"):
                 network = build_for(size, channels).eval()
                 _pass_through(network, SAMPLE, channels=channels, size=size)
-        except Exception:  # noqa: BLE001, S112 - that one neither
+        except Exception:  # noqa: BLE001, S112 - this size does not work either
             continue
         return size
     return None

@@ -1,10 +1,10 @@
-"""Gradients of one batch, whose parts lie on several ranks, made one.
+"""Averages the gradients of one batch over the ranks that share it.
 
-The first steps of a process are made one thing after another: every rank makes its gradients, all
-say whether they had the memory for it, and then they are averaged. So a batch that does not fit is
-split on all ranks at once. After that torch's DistributedDataParallel averages a layer's gradients
-while those of the next are made; a rank that runs out of memory there takes the attempt along,
-which goes on from its last checkpoint, with the first steps again.
+The first steps of a process work sequentially: every rank computes its gradients, all report
+whether they had enough memory, and then the gradients are averaged. So a batch that does not fit is
+split on all ranks at once. After that, torch's DistributedDataParallel averages a layer's gradients
+while those of the next one are computed. A rank that runs out of memory then ends the whole
+attempt, and the job resumes from its last checkpoint, again with sequential first steps.
 """
 
 from collections.abc import Callable
@@ -22,16 +22,17 @@ from worker.trainer.ranks.distributed import Ranks
 from worker.trainer.setup import TrainingSetup
 
 CAREFUL_STEPS = 3
-"""The first builds the optimiser's state, the second is the first that has it; and one to spare."""
+"""The first step creates the optimiser's state, the second is the first to use it; one more to be
+safe."""
 
 
 class Averaging:
-    """Averages over ranks what a model's backward passes leave; nothing for a job in one process.
+    """Averages over ranks what a model's backward passes compute; does nothing in a single process.
 
     Args:
-        model: whose parameters are trained.
-        ranks: that share its batches.
-        device: that it lies on.
+        model: Model whose parameters are trained.
+        ranks: Ranks that share its batches.
+        device: Device of the model.
     """
 
     def __init__(self, model: nn.Module, ranks: Ranks, *, device: torch.device) -> None:
@@ -50,10 +51,10 @@ class Averaging:
         return not self._ranks.is_alone and self._parallel is None
 
     def begin(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """What a batch's micro steps have to call.
+        """Return the function that a batch's micro steps must call.
 
         Args:
-            forward: the model, or what stands for it (a compiler's version of it).
+            forward: The model, or its compiled version.
         """
         if self._ranks.is_alone:
             return forward
@@ -67,24 +68,24 @@ class Averaging:
         return self._parallel
 
     def start_over(self) -> None:
-        """Be careful again: memory is used in another way from now on."""
+        """Work sequentially again, because memory is used differently from now on."""
         self._parallel = None
         self._num_careful = 0
 
     def micro_step(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Within it a micro step is made: gradients are exchanged in the last one of a batch."""
+        """Return the context of a micro step: only the last one of a batch exchanges gradients."""
         if self._parallel is None or is_last:
             return nullcontext()
         held: AbstractContextManager[None] = self._parallel.no_sync()
         return held
 
     def finish(self) -> None:
-        """After the last micro step: the gradients are those of the whole batch."""
+        """Average the gradients after the last micro step, so they are those of the whole batch."""
         if not self.is_careful:
             return
         self._num_careful += 1
         trained = self._list_trained()
-        # Which layers take part may differ between ranks, and all must sum the same ones.
+        # Which layers are used may differ between ranks, but all ranks must sum the same ones.
         taking_part = [0.0 if parameter.grad is None else 1.0 for parameter in trained]
         counts = self._ranks.sum(torch.tensor(taking_part, device=self._device)).tolist()
         self._has_unused = self._has_unused or min(counts) < self._ranks.size
@@ -99,7 +100,7 @@ class Averaging:
         return DistributedDataParallel(
             module,
             device_ids=[self._device.index] if self._device.type == "cuda" else None,
-            # Batch norm is synchronised itself on GPUs; the first rank's buffers are the ones kept.
+            # On GPUs batch norm synchronises itself; only the first rank's buffers are kept.
             broadcast_buffers=False,
             gradient_as_bucket_view=True,
             find_unused_parameters=self._has_unused,
@@ -118,10 +119,10 @@ class Averaging:
 def share_work(
     setup: TrainingSetup, ranks: Ranks, *, device: torch.device, event_log: EventLog
 ) -> None:
-    """Have each rank make its part of each batch, and batch norm see the whole of it where it can.
+    """Make each rank compute its part of each batch, with batch norm over all parts on GPUs.
 
     Raises:
-        TrainingFailed: a batch has not a sample for each rank.
+        TrainingFailed: a batch has fewer samples than there are ranks.
     """
     if ranks.is_alone:
         return
@@ -130,7 +131,7 @@ def share_work(
     share = training.batch_size // ranks.size
     if share < 1:
         message = (
-            f"a batch of {training.batch_size} has not a sample for each of {ranks.size} GPUs; "
+            f"a batch of {training.batch_size} has fewer samples than {ranks.size} GPUs; "
             "raise training.batch_size or lower resources.gpus"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/batch_size")
@@ -139,25 +140,25 @@ def share_work(
     text = f"{ranks.size} ranks share each batch of {training.batch_size}"
     if has_batch_norm(setup.model) and device.type == "cuda":
         nn.SyncBatchNorm.convert_sync_batchnorm(setup.model)  # type: ignore[no-untyped-call]
-        text += "; batch norm sees the whole of it, over all ranks"
+        text += "; batch norm uses the whole batch, over all ranks"
     elif has_batch_norm(setup.model):
-        text += "; on a CPU batch norm sees one rank's part of it, so results differ a little"
+        text += "; on a CPU batch norm uses one rank's part, so results differ slightly"
     event_log.message(text)
 
 
 def share_weights(model: nn.Module, ranks: Ranks) -> None:
-    """Have every rank begin with the first one's weights, which alone may have been fetched."""
+    """Copy the first rank's weights to all, because only that rank may have loaded them."""
     if ranks.is_alone:
         return
     with torch.no_grad():
         for tensor in model.state_dict().values():
-            # Other layouts of memory are not sent by every backend.
+            # Not every backend can send other memory layouts.
             packed = tensor.contiguous()
             ranks.copy_first(packed)
             tensor.copy_(packed)
 
 
 def has_batch_norm(model: nn.Module) -> bool:
-    """Whether a layer of the model depends on the other samples of a batch."""
+    """Return whether a layer of the model depends on the other samples of a batch."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
     return any(isinstance(module, kinds) for module in model.modules())

@@ -1,8 +1,8 @@
-"""The gradients of a batch, in as many micro steps as the device's memory asks for.
+"""Computes the gradients of a batch, in as many micro steps as the device's memory requires.
 
-A batch that does not fit is split into twice as many parts and made again; the update that follows
-is that of the whole batch all the same. Only batch norm, which sees one part at a time, differs.
-Where not even the smallest part fits, activations are computed twice from then on.
+A batch that does not fit is split into twice as many parts and computed again; the update remains
+that of the whole batch. Only batch norm differs, because it uses one part at a time. If even the
+smallest part does not fit, activations are recomputed in the backward pass from then on.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ from worker.trainer.setup import TrainingSetup
 
 
 class Gradients:
-    """Makes gradients, batch after batch.
+    """Computes gradients, batch after batch.
 
     Args:
-        setup: whose model and loss.
-        training: of its spec; `accumulation` rises when memory runs out.
-        scaling: of the loss.
-        device: that it runs on.
-        on_change: told what was changed when memory ran out.
-        forward: what is called with a micro step's inputs instead of the model.
-        may_recompute: whether gradient checkpointing is allowed as the last resort.
-        ranks: that share each batch.
+        setup: The job whose model and loss are used.
+        training: Training section of its spec; `accumulation` rises when memory runs out.
+        scaling: Scaling of the loss.
+        device: Device that it runs on.
+        on_change: Called with a message about what changed when memory ran out.
+        forward: Called with a micro step's inputs. None: the model.
+        may_recompute: Whether gradient checkpointing is allowed as the last resort.
+        ranks: Ranks that share each batch.
 
     Attributes:
-        forward: what is called with a micro step's inputs: the model, or it through a compiler.
+        forward: Called with a micro step's inputs: the model, possibly compiled.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Gradients:
         self._recomputes = False
 
     def compute(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
-        """Add a batch's gradients to its model's; the mean loss, still on the device.
+        """Add a batch's gradients to the model's and return the mean loss, still on the device.
 
-        Of several ranks each gives its share of the batch, and gets its part of the mean loss: all
-        parts together are it. The gradients are those of the whole batch on all of them.
+        Each of several ranks passes its share of the batch and gets its part of the mean loss; the
+        parts add up to it. The gradients are those of the whole batch on every rank.
 
         Raises:
-            torch.OutOfMemoryError: not even the smallest micro step fits.
+            torch.OutOfMemoryError: even the smallest micro step does not fit.
         """
         if self._training.gradient_checkpointing == "on" and not self._recomputes:
             self._recompute()
@@ -76,16 +76,16 @@ class Gradients:
             loss = self._try(inputs, targets)
             if loss is not None:
                 return loss
-            # Behind the handler of the error, which keeps every tensor of the step alive.
+            # Outside the handler of the error, which keeps every tensor of the step alive.
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
             self._make_room(self._smallest_share(len(targets)))
 
     def compute_as_it_is(self, inputs: Inputs, targets: torch.Tensor) -> torch.Tensor:
-        """As `compute`, to measure it: where memory runs out nothing is changed.
+        """Do the same as `compute` for measurements: nothing changes if memory runs out.
 
         Raises:
-            torch.OutOfMemoryError: the batch does not fit as it is split now.
+            torch.OutOfMemoryError: the batch does not fit with the current micro steps.
         """
         return self._accumulate(self.forward, inputs, targets)
 
@@ -101,7 +101,7 @@ class Gradients:
             if is_last_word or not (self._ranks.is_alone or self._averaging.is_careful):
                 raise self._give_up(error) from None
         if self._averaging.is_careful and self._ranks.any(loss is None):
-            loss = None  # memory was not enough on some rank, and all go on in the same way
+            loss = None  # some rank ran out of memory, and all must continue in the same way
         if loss is None:
             self._setup.model.zero_grad(set_to_none=True)
             return None
@@ -111,8 +111,8 @@ class Gradients:
     def _give_up(self, error: torch.OutOfMemoryError) -> Exception:
         if self._ranks.is_alone:
             return error
-        # The other ranks wait for gradients that will not come. From the last checkpoint on, the
-        # first steps find out again what fits.
+        # The other ranks wait for gradients that will not come. After resuming from the last
+        # checkpoint, the first steps find again what fits.
         failure = of_exception(error, device=f"{self._device} (rank {self._ranks.rank})")
         is_worth_it = not self._averaging.is_careful
         return TrainingFailed.from_failure(failure.model_copy(update={"retryable": is_worth_it}))
@@ -143,7 +143,7 @@ class Gradients:
         return num_samples if self._ranks.is_alone or batch_size == "auto" else batch_size
 
     def _smallest_share(self, num_samples: int) -> int:
-        """Of the batch; every rank comes to the same decision by it."""
+        """Return the size of the smallest share of a batch, which is the same on every rank."""
         return self._num_global(num_samples) // self._ranks.size
 
     def _can_split(self, batch_size: int) -> bool:
@@ -156,15 +156,15 @@ class Gradients:
         self._training.gradient_checkpointing = "on"
         how = self._recompute()
         self._on_change(
-            "the device's memory was not enough for the smallest micro step: activations are now "
-            f"computed a second time instead of being kept ({how}), which takes a third longer"
+            "the device ran out of memory with the smallest micro step; activations are now "
+            f"recomputed instead of kept ({how}), which takes a third longer"
         )
 
     def _recompute(self) -> str:
         self._may_recompute = False
         self._recomputes = True
         self._averaging.start_over()
-        # A compiled forward pass decides for itself what it keeps.
+        # A compiled forward pass chooses itself which activations to keep.
         self.forward = self._setup.model
         self._training.compile = "off"
         return recompute_activations(self._setup.model)
@@ -174,12 +174,12 @@ class Gradients:
         self._training.accumulation *= 2
         parts = self._training.accumulation
         text = (
-            f"the device's memory was not enough: a step is now made of {parts} micro steps of "
-            f"{-(-batch_size // parts)} samples{self._on_each()}, and its batch is "
-            f"{self._num_global(batch_size)} as before"
+            f"the device ran out of memory; a step is now made of {parts} micro steps of "
+            f"{-(-batch_size // parts)} samples{self._on_each()}, and its batch is still "
+            f"{self._num_global(batch_size)}"
         )
         if has_batch_norm(self._setup.model):
-            text += "; batch norm now sees one micro step at a time, so results differ a little"
+            text += "; batch norm now uses one micro step at a time, so results differ slightly"
         self._on_change(text)
 
     def _on_each(self) -> str:

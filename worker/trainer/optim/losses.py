@@ -1,4 +1,4 @@
-"""The loss of a classifier: cross-entropy, smoothed and weighted by class as its spec says."""
+"""The loss of a classifier: cross-entropy, smoothed and weighted by class according to its spec."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,13 +24,13 @@ def build_classifier_loss(
     counts: Sequence[int],
     device: torch.device,
 ) -> Loss:
-    """The mean loss of a batch's logits (B, K) and labels (B,).
+    """Build the function for the mean loss of a batch's logits (B, K) and labels (B,).
 
     Args:
-        training: of the spec.
-        classes: names, by label.
-        counts: training samples of each class.
-        device: that it is computed on.
+        training: Training section of the spec.
+        classes: Names by label.
+        counts: Training samples of each class.
+        device: Device that the loss is computed on.
 
     Raises:
         TrainingFailed: the spec's class weights do not fit the classes.
@@ -47,7 +47,7 @@ def build_classifier_loss(
 
 
 def count_classes(labels: torch.Tensor, *, num_classes: int) -> list[int]:
-    """Samples of each class among labels (N,)."""
+    """Count the samples of each class among labels (N,)."""
     counts: list[int] = torch.bincount(labels, minlength=num_classes).tolist()
     return counts
 
@@ -55,8 +55,8 @@ def count_classes(labels: torch.Tensor, *, num_classes: int) -> list[int]:
 def _weighted(
     logits: torch.Tensor, labels: torch.Tensor, *, weights: torch.Tensor, smoothing: float
 ) -> torch.Tensor:
-    # Over the number of samples, not the weights in the batch: so the parts of a split batch add
-    # up to the whole, and a batch of rare classes counts for more than one without any.
+    # Divide by the number of samples, not by the weights in the batch. The parts of a split batch
+    # then add up to the whole, and a batch with rare classes counts more than one without.
     total = functional.cross_entropy(
         logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing
     )

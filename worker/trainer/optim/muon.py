@@ -1,9 +1,9 @@
-"""Muon for every model: torch's own takes matrices alone, so convolutions are given to it as such.
+"""Muon for every model: torch's own accepts only matrices, so convolutions are passed as matrices.
 
 A convolution's weight (O, I, H, W) is trained as the matrix (O, I*H*W) that shares its memory, in
-whichever order of columns that needs no copy: orthogonal updates do not depend on that order. The
-last linear layer, embeddings and vectors (biases, norms) are AdamW's. In a checkpoint a momentum
-has its weight's shape, which says nothing of the layout.
+whichever order of columns needs no copy, because orthogonal updates do not depend on that order.
+AdamW trains the last linear layer, embeddings and vectors (biases, norms). In a checkpoint a
+momentum has its weight's shape, whatever its memory layout.
 
 Source: Jordan et al., kellerjordan.github.io/posts/muon.
 """
@@ -19,12 +19,12 @@ from redkiln.spec.job_spec import Muon
 
 
 class MuonWithAdamW:
-    """Two optimisers that act as one; what the loop and the checkpoints need of it."""
+    """Two optimisers behind one interface, as the loop and the checkpoints need it."""
 
     def __init__(self, model: nn.Module, settings: Muon) -> None:
         matrices, others = split_parameters(model)
         self._views = {parameter: _share_matrix(parameter) for parameter in matrices}
-        # Torch makes no optimiser of nothing.
+        # Torch cannot build an optimiser without parameters.
         muon = _build_muon(self._views.values(), settings) if matrices else None
         adamw = _build_adamw(others, settings) if others else None
         self._parts = [part for part in (muon, adamw) if part is not None]
@@ -34,11 +34,11 @@ class MuonWithAdamW:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of both."""
+        """The parameter groups of both."""
         return [group for part in self._parts for group in part.param_groups]
 
     def has_matrix_of(self, parameter: nn.Parameter) -> bool:
-        """Whether the state of a parameter is that of its matrix."""
+        """Return whether a parameter's state belongs to its matrix."""
         return parameter in self._views
 
     def step(self) -> None:
@@ -49,7 +49,7 @@ class MuonWithAdamW:
             part.step()
 
     def zero_grad(self, *, set_to_none: bool = True) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         for part in self._parts:
             part.zero_grad(set_to_none=set_to_none)
         for parameter, view in self._views.items():
@@ -58,7 +58,7 @@ class MuonWithAdamW:
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The parameters that Muon trains, and those that AdamW does."""
+    """Return the parameters that Muon trains, and those that AdamW trains."""
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
     embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     left_out = {id(module.weight) for module in (*linears[-1:], *embeddings)}
@@ -71,14 +71,14 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
 
 
 def to_matrix(parameter: nn.Parameter, tensor: torch.Tensor) -> torch.Tensor:
-    """What has a weight's shape as (O, rest), columns as the weight lies in memory."""
+    """Reshape a tensor of a weight's shape to (O, rest), columns in the weight's memory order."""
     if _is_channels_last(parameter):
         tensor = tensor.permute(0, 2, 3, 1)
     return tensor.reshape(len(tensor), -1)
 
 
 def from_matrix(parameter: nn.Parameter, matrix: torch.Tensor) -> torch.Tensor:
-    """What `to_matrix` gave, in the weight's shape again."""
+    """Undo `to_matrix`."""
     if _is_channels_last(parameter):
         shape = parameter.permute(0, 2, 3, 1).shape
         return matrix.reshape(shape).permute(0, 3, 1, 2)
@@ -86,7 +86,7 @@ def from_matrix(parameter: nn.Parameter, matrix: torch.Tensor) -> torch.Tensor:
 
 
 class _States(Mapping[nn.Parameter, Any]):
-    """State by the model's own parameters, whichever optimiser has it."""
+    """State by the model's own parameters, from whichever optimiser has it."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ def _build_adamw(others: Iterable[nn.Parameter], settings: Muon) -> torch.optim.
 
 def _share_matrix(parameter: nn.Parameter) -> nn.Parameter:
     matrix = nn.Parameter(to_matrix(parameter, parameter.detach()))
-    assert matrix.data_ptr() == parameter.data_ptr(), "the matrix shares its weight's memory"
+    assert matrix.data_ptr() == parameter.data_ptr(), "the matrix must share its weight's memory"
     return matrix
 
 

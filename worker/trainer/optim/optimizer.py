@@ -1,4 +1,4 @@
-"""Optimisers of a spec, and their state as named tensors."""
+"""The optimisers of a spec, and their state as named tensors."""
 
 import torch
 from torch import nn
@@ -10,9 +10,9 @@ AnyOptimizer = torch.optim.Optimizer | MuonWithAdamW
 
 
 def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
-    """The spec's optimiser over all parameters that are trained, in fused kernels where there are.
+    """Build the spec's optimiser for all parameters that are trained, with fused kernels.
 
-    A parameter that needs no gradient is left out.
+    Parameters without gradient are left out.
     """
     if isinstance(settings, Muon):
         return MuonWithAdamW(model, settings)
@@ -36,10 +36,10 @@ def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
 
 
 def admit_thawed(optimizer: AnyOptimizer) -> None:
-    """Let parameters join that have gradients for the first time, later than others.
+    """Prepare the optimiser for parameters that have gradients for the first time, after others.
 
-    Torch's fused SGD takes a momentum of every parameter or of none. One of zeros makes the numbers
-    of a first step.
+    Torch's fused SGD requires a momentum for all parameters or for none. A zero momentum gives the
+    result of a first step.
     """
     if not isinstance(optimizer, torch.optim.SGD):
         return
@@ -51,9 +51,9 @@ def admit_thawed(optimizer: AnyOptimizer) -> None:
 
 
 def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, torch.Tensor]:
-    """The optimiser's state as `<parameter>/<key>`; keys without a tensor are left out.
+    """Return the optimiser's state as `<parameter>/<key>`; keys without a tensor are left out.
 
-    Moments have their parameter's shape, however the optimiser keeps them.
+    Moments have their parameter's shape, however the optimiser stores them.
     """
     return {
         f"{name}/{key}": from_matrix(parameter, value)
@@ -68,10 +68,10 @@ def optimizer_tensors(model: nn.Module, optimizer: AnyOptimizer) -> dict[str, to
 def load_optimizer_tensors(
     model: nn.Module, optimizer: AnyOptimizer, tensors: dict[str, torch.Tensor]
 ) -> None:
-    """Put saved state back, laid out in memory as the parameters are; other state is forgotten.
+    """Restore saved state in the parameters' memory layout, and clear other state.
 
     Raises:
-        KeyError: a tensor belongs to no parameter of the model.
+        KeyError: a tensor does not belong to any parameter of the model.
     """
     parameters = dict(model.named_parameters())
     for parameter in parameters.values():
@@ -81,13 +81,13 @@ def load_optimizer_tensors(
         name, _, key = path.rpartition("/")
         parameter = parameters[name]
         if tensor.shape == parameter.shape:
-            # A fused kernel walks through memory: moments must lie as their weights do.
+            # A fused kernel iterates over memory, so moments need their weights' layout.
             value = torch.empty_like(parameter).copy_(tensor)
             if _is_matrix_of(parameter, optimizer):
                 value = to_matrix(parameter, value)
         else:
-            # A number of steps; or a convolution's momentum as earlier releases saved Muon's: as a
-            # matrix, which is right in the layout that it was made in.
+            # A step count; or Muon's momentum of a convolution from an earlier release, which is a
+            # matrix and is valid in the layout that it was created in.
             value = tensor.to(parameter.device)
         optimizer.state[parameter][key] = value
 

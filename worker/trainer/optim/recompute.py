@@ -1,8 +1,8 @@
 """Gradient checkpointing: activations within a block are computed a second time, not kept.
 
-Models of libraries have a switch of their own; of any other model the blocks are wrapped. In the
-second forward pass batch norm must not count the batch again, which torch's own `checkpoint` does
-not see to: its running statistics are held still meanwhile. Dropout draws the same values again.
+Models from libraries have their own switch; in other models the blocks are wrapped. In the second
+forward pass batch norm must not count the batch again, which torch's own `checkpoint` does not
+prevent, so its running statistics are frozen meanwhile. Dropout draws the same values again.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 SWITCHES = ("gradient_checkpointing_enable", "set_grad_checkpointing")
-"""Of transformers and of timm."""
+"""Methods of models from transformers and from timm."""
 
 
 def recompute_activations(model: nn.Module) -> str:
-    """Switch gradient checkpointing on for a model; what was done, in words."""
+    """Turn on gradient checkpointing for a model and return a description of how."""
     for module in model.modules():
         if hasattr(module, SWITCHES[0]) and getattr(
             module, "supports_gradient_checkpointing", True
@@ -36,9 +36,9 @@ def recompute_activations(model: nn.Module) -> str:
 
 
 def find_blocks(model: nn.Module) -> list[nn.Module]:
-    """The parts that are computed again one by one: the longest chain of modules with weights.
+    """Return the parts to recompute one by one: the longest chain of modules with weights.
 
-    A model without such a chain is cut into its direct parts.
+    A model without such a chain is split into its direct parts.
     """
     chains = [m for m in model.modules() if isinstance(m, nn.Sequential | nn.ModuleList)]
     longest = max(chains, key=_count_composed, default=None)

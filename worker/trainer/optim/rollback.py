@@ -1,21 +1,21 @@
-"""Going back after a divergence: whether, and to which rate."""
+"""Decides whether training goes back after diverging, and with which learning rate."""
 
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.spec.job_spec import Training
 
 FACTOR = 0.5
-"""What the learning rate is multiplied by each time."""
+"""Factor for the learning rate at each rollback."""
 MAX_ROLLBACKS = 3
-"""Then the rate is an eighth of what was asked for: a lower one is not what is missing."""
+"""After this many the rate is an eighth of the original, and an even lower one would not help."""
 
 
 def may_roll_back(failure: JobFailure, training: Training, *, num_rollbacks: int) -> bool:
-    """Whether training goes back to its last good checkpoint instead of failing.
+    """Return whether training goes back to its last good checkpoint instead of failing.
 
     Args:
-        failure: that would end the run.
-        training: of its spec.
-        num_rollbacks: that there were before.
+        failure: Failure that would end the run.
+        training: Training section of its spec.
+        num_rollbacks: Number of rollbacks so far.
     """
     return (
         failure.code is FailureCode.DIVERGED
@@ -25,9 +25,8 @@ def may_roll_back(failure: JobFailure, training: Training, *, num_rollbacks: int
 
 
 def describe_rollback(failure: JobFailure, *, step: int, lr: float, num_rollbacks: int) -> str:
-    """What happened and how it goes on, for people."""
+    """Describe the rollback, as a message to the user."""
     return (
-        f"{failure.message} Instead of stopping, training went back to step {step} and goes on "
-        f"from there with half the learning rate, {lr:g} ({num_rollbacks} of at most "
-        f"{MAX_ROLLBACKS} times)"
+        f"{failure.message} Training went back to step {step} and continues from there with half "
+        f"the learning rate, {lr:g} (rollback {num_rollbacks} of at most {MAX_ROLLBACKS})"
     )

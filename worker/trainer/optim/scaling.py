@@ -1,12 +1,12 @@
-"""Scaled losses, so that gradients in fp16 do not vanish, and steps that are skipped for overflow.
+"""Loss scaling, so that fp16 gradients do not vanish, and skipped steps on overflow.
 
-The loss is multiplied by a large power of two before the backward pass and the gradients are
-divided by it before the update. Where a gradient is not finite the update is left out and the scale
-halved; after 2000 good steps it is doubled. One such step now and then is how the scale is found;
+The loss is multiplied by a large power of two before the backward pass, and the gradients are
+divided by it before the update. If a gradient is not finite, the update is skipped and the scale
+halved; after 2000 good steps it is doubled. An occasional skipped step is how the scale is found;
 many in a row mean that no scale helps.
 
-The device is not waited for: the scales lie there until `read_skipped`, and a scale that fell
-tells of a step that was left out.
+The host does not wait for the device: the scales stay there until `read_skipped`, and a scale that
+fell shows that a step was skipped.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,15 +18,15 @@ from torch import nn
 from worker.trainer.optim.optimizer import AnyOptimizer
 
 MAX_SKIPPED_IN_A_ROW = 20
-"""The first scale, 65536, is below a tenth after so many halvings: then it is not the scale."""
+"""The initial scale of 65536 is below a tenth after this many halvings, so it is not the cause."""
 
 
 class LossScaling:
-    """Does nothing at all unless it is on.
+    """Scales losses and skips steps; does nothing if it is off.
 
     Attributes:
-        num_skipped: steps that were left out, as far as they were read.
-        num_in_a_row: of them, up to the newest.
+        num_skipped: Skipped steps read so far.
+        num_in_a_row: Skipped steps in a row up to the newest.
     """
 
     def __init__(self, model: nn.Module, optimizer: AnyOptimizer, *, is_on: bool) -> None:
@@ -46,11 +46,11 @@ class LossScaling:
         return self._scaler.is_enabled()
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
-        """The loss whose backward pass is to be made."""
+        """Return the loss to run the backward pass from."""
         return self._scaler.scale(loss)
 
     def unscale(self) -> None:
-        """Bring the gradients to their own size, for whoever looks at them before the update."""
+        """Divide the gradients by the scale, for code that uses them before the update."""
         self._scaler.unscale_(self._optimizer)
 
     def step(self) -> None:
@@ -58,11 +58,11 @@ class LossScaling:
         self._scaler.step(self._optimizer)
         if self.is_on:
             self._scaler.update()
-            # By multiplication, for reading the scale would wait for the device.
+            # By multiplication, because reading the scale would wait for the device.
             self._unread.append(self._scaler.scale(self._one))
 
     def read_skipped(self, num_steps: int) -> list[bool]:
-        """Whether each step since the last time was left out."""
+        """Return for each step since the last call whether it was skipped."""
         if not self.is_on:
             return [False] * num_steps
         scales = torch.stack(self._unread).tolist() if self._unread else []
@@ -74,13 +74,13 @@ class LossScaling:
         return skipped
 
     def count(self, *, was_skipped: bool) -> bool:
-        """Note one step; whether too many were left out in a row."""
+        """Count one step and return whether too many were skipped in a row."""
         self.num_skipped += was_skipped
         self.num_in_a_row = self.num_in_a_row + 1 if was_skipped else 0
         return self.num_in_a_row >= MAX_SKIPPED_IN_A_ROW
 
     def state(self) -> dict[str, Any]:
-        """All that the next step depends on, once everything is read."""
+        """Return everything that the next step depends on; skipped steps must have been read."""
         return {
             "scaler": self._scaler.state_dict(),
             "num_skipped": self.num_skipped,
@@ -88,7 +88,7 @@ class LossScaling:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Restore the result of `state`."""
         if self.is_on and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])
         self.num_skipped = state["num_skipped"]
@@ -99,14 +99,14 @@ class LossScaling:
 def _as_torch_optimizer(
     optimizer: AnyOptimizer, parameters: Iterable[nn.Parameter]
 ) -> torch.optim.Optimizer:
-    """What torch's scaler looks at of an optimiser: its parameters' gradients, and its step."""
+    """Return what torch's scaler needs of an optimiser: its parameters' gradients, and its step."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
     return _Scaled(parameters, step=optimizer.step)
 
 
 class _Scaled(torch.optim.Optimizer):
-    """Stands for one that holds other views of the parameters and takes gradients in its step."""
+    """Represents an optimiser that has other views of the parameters than the model."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, step: Callable[[], None]) -> None:
         super().__init__(parameters, {})

@@ -1,1 +1,1 @@
-"""One job on several devices: a process for each, and what they agree on."""
+"""One job on several devices: one process per device, and what they agree on."""

@@ -1,11 +1,11 @@
-"""The ranks of a job, as each of them sees the others: what they share, and what they agree on.
+"""The ranks of a job as each of them sees the others: what they share and agree on.
 
-Every rank runs the same loop over the same steps and trains on its share of each batch. What
-follows from numbers is the same everywhere, because losses are added up before they are read, and
-gradients before they are used. What follows from a clock or a signal is put to the vote. The first
-rank alone evaluates, saves and speaks.
+Every rank runs the same loop over the same steps and trains on its share of each batch. Decisions
+that follow from numbers are the same on all ranks, because losses are summed before they are read,
+and gradients before they are used. Decisions that follow from a clock or a signal are put to a
+vote. Only the first rank evaluates, saves and reports.
 
-A job in one process has `ALONE`, for which all of this is nothing.
+A job in one process uses `ALONE`, for which all of this does nothing.
 """
 
 import os
@@ -29,16 +29,17 @@ from worker.trainer.seeds import derive_seed
 T = TypeVar("T")
 
 MEETING_SECONDS = 3600.0
-"""Longer than the agent waits for an event: it is the agent that judges a standstill."""
+"""Longer than the agent waits for an event, because the agent decides whether a job hangs."""
 LOST_SECONDS = 10.0
-"""What whoever leads the ranks is given to end one that has lost another."""
+"""Time for the process that leads the ranks to end a rank that has lost a peer."""
 LOST = re.compile(r"closed by peer|reset by peer|Broken pipe|gloo|NCCL|ProcessGroup|c10d", re.I)
 
 
 class Vote:
-    """Flags that all ranks act upon at the same step, if any of them raised one.
+    """Flags that all ranks act on at the same step if any rank raised one.
 
-    An answer is the one to the call before, so that nobody waits: it has come meanwhile.
+    Each call returns the result of the previous one, which has arrived meanwhile, so that no rank
+    waits.
     """
 
     def __init__(self, group: "distributed.ProcessGroup | None", *, num_ranks: int) -> None:
@@ -48,7 +49,7 @@ class Vote:
         self._setup: distributed.Work | None = None
 
     def __call__(self, *flags: bool) -> tuple[bool, ...]:
-        """Put flags to the vote; what was voted at the last call, and none at the first."""
+        """Submit flags; return the result of the previous call, which is False at first."""
         if self._num_ranks == 1:
             return flags
         decided = self._collect() or (False,) * len(flags)
@@ -69,13 +70,13 @@ class Ranks:
     """The processes of a job.
 
     Args:
-        rank: this process's number, from 0.
-        size: how many there are.
-        control: where they exchange what is no tensor of the training, on the CPU.
+        rank: This process's number, from 0.
+        size: Number of processes.
+        control: Group for exchanging anything except tensors of the training, on the CPU.
 
     Attributes:
-        rank: as above.
-        size: as above.
+        rank: This process's number.
+        size: Number of processes.
     """
 
     def __init__(
@@ -87,16 +88,16 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the rank that evaluates, saves and speaks."""
+        """Whether this is the rank that evaluates, saves and reports."""
         return self.rank == 0
 
     @property
     def is_alone(self) -> bool:
-        """Whether there are no others."""
+        """Whether there are no other ranks."""
         return self.size == 1
 
     def share(self, start: int, stop: int) -> tuple[int, int]:
-        """This rank's part of the places of a batch: all parts together are the batch."""
+        """Return the bounds of this rank's part of a batch; all parts together are the batch."""
         num = stop - start
         return (
             start + num * self.rank // self.size,
@@ -104,31 +105,31 @@ class Ranks:
         )
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The sum over all ranks, in the tensor itself."""
+        """Sum a tensor over all ranks, in place."""
         if not self.is_alone:
             distributed.all_reduce(tensor)
         return tensor
 
     def copy_first(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The first rank's values, in the tensor itself."""
+        """Copy the first rank's values into a tensor, in place."""
         if not self.is_alone:
             distributed.broadcast(tensor, src=0)
         return tensor
 
     def any(self, flag: bool) -> bool:
-        """Whether any rank says so; all wait for each other."""
+        """Return whether any rank has the flag; all ranks wait for each other."""
         if self.is_alone:
             return flag
-        told = torch.tensor(flag, dtype=torch.uint8)
-        distributed.all_reduce(told, distributed.ReduceOp.MAX, group=self._control)
-        return bool(told)
+        flags = torch.tensor(flag, dtype=torch.uint8)
+        distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._control)
+        return bool(flags)
 
     def new_vote(self) -> Vote:
-        """A vote, for flags that are asked for once a step."""
+        """Return a vote for flags that are submitted once per step."""
         return Vote(self._control, num_ranks=self.size)
 
     def tell(self, value: T) -> T:
-        """What the first rank has; what the others give is not looked at."""
+        """Return the first rank's value; the values of other ranks are ignored."""
         if self.is_alone:
             return value
         box = [value]
@@ -136,20 +137,20 @@ class Ranks:
         return box[0]
 
     def wait(self) -> None:
-        """Wait until every rank has come here."""
+        """Wait until every rank has called this."""
         if not self.is_alone:
             distributed.barrier(group=self._control)
 
     def begin_step(self, *, seed: int, step: int) -> None:
-        """Have what a step draws (dropout) follow from its number and this rank.
+        """Make a step's random numbers (dropout) depend only on its number and this rank.
 
-        Nothing of it has to be saved then, and a run goes on with another number of ranks.
+        Nothing about them has to be saved then, and a run can resume with another number of ranks.
         """
         if not self.is_alone:
             torch.manual_seed(derive_seed(seed, f"rank {self.rank}", step))
 
     def close(self) -> None:
-        """Leave together."""
+        """Leave together with the other ranks."""
         if not self.is_alone:
             self.wait()
             distributed.destroy_process_group()
@@ -159,7 +160,7 @@ ALONE = Ranks()
 
 
 def order_of_rank(order: Order, environ: Mapping[str, str]) -> Order:
-    """The order as this rank follows it: on its own GPU, with its share of the threads."""
+    """Return the order for this rank, with its own GPU and its share of the threads."""
     if not is_rank(environ):
         return order
     changes: dict[str, object] = {"threads": threads_of_rank(order)}
@@ -169,15 +170,15 @@ def order_of_rank(order: Order, environ: Mapping[str, str]) -> Order:
 
 
 def rank_number(environ: Mapping[str, str]) -> int:
-    """This process's rank; 0 where there is only one."""
+    """Return this process's rank; 0 if there is only one."""
     return int(environ["RANK"]) if is_rank(environ) else 0
 
 
 def meet(job_dir: JobDir, environ: Mapping[str, str], *, is_gpu: bool) -> Ranks:
-    """Meet the other ranks, if this process is one of several.
+    """Join the other ranks, if this process is one of several.
 
-    They meet at a file in the job's folder, for a port could be another program's by the time that
-    it is used; or where torchrun says.
+    They meet at a file in the job's folder, because another program could take a port before it is
+    used; or where torchrun says.
     """
     if not is_rank(environ):
         return ALONE
@@ -186,7 +187,7 @@ def meet(job_dir: JobDir, environ: Mapping[str, str], *, is_gpu: bool) -> Ranks:
     job_dir.ranks_dir.mkdir(exist_ok=True)
     here = f"file://{job_dir.ranks_dir.resolve()}/meeting"
     distributed.init_process_group(
-        "nccl" if is_gpu else "gloo",  # RCCL answers to the name, too
+        "nccl" if is_gpu else "gloo",  # RCCL uses this name, too
         init_method="env://" if "MASTER_ADDR" in environ else here,
         rank=rank,
         world_size=size,
@@ -197,7 +198,7 @@ def meet(job_dir: JobDir, environ: Mapping[str, str], *, is_gpu: bool) -> Ranks:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error says no more than that another rank is not there any more."""
+    """Return whether an error only says that another rank is gone."""
     kinds = (distributed.DistBackendError, distributed.DistNetworkError, distributed.DistStoreError)
     return isinstance(error, kinds) or (
         isinstance(error, RuntimeError)
@@ -210,16 +211,16 @@ def is_lost(error: BaseException) -> bool:
 def defer_peer_loss(
     should_stop: Callable[[], bool], *, device: str, seconds: float = LOST_SECONDS
 ) -> Iterator[None]:
-    """Within it a rank that has lost another waits to be ended, and says nothing of its own.
+    """Make a rank that has lost a peer wait to be ended, without reporting its own failure.
 
     Args:
-        should_stop: whether all ranks were asked to leave: then it is no loss.
-        device: for the words of a failure.
-        seconds: to wait.
+        should_stop: Whether all ranks were asked to stop; a lost peer is then no failure.
+        device: Device, for the failure's message.
+        seconds: How long to wait.
 
     Raises:
-        Stopped: all ranks were asked to leave.
-        TrainingFailed: nobody ended it.
+        Stopped: all ranks were asked to stop.
+        TrainingFailed: the rank was not ended in that time.
     """
     try:
         yield
@@ -238,7 +239,7 @@ def _describe_loss(error: BaseException, device: str) -> JobFailure:
     failure = of_exception(error, device=device)
     if failure.code == FailureCode.INTERNAL:
         text = str(error).partition("\n")[0][:500]
-        message = f"the processes of the job lost each other (on {device}): {text}"
+        message = f"the job's processes lost their connection (on {device}): {text}"
         failure = JobFailure.of(FailureCode.NO_PROGRESS, message)
     details = {**failure.details, "lost_rank": True, "pid": os.getpid()}
     return failure.model_copy(update={"details": details})

@@ -1,13 +1,14 @@
-"""One job in several processes, a rank each: started together, and ended together.
+"""Runs one job in several processes, one per rank: started together and ended together.
 
-This process trains nothing and imports no torch. It leads the group that the agent knows: it tries
-how the GPUs exchange data, starts `python -m worker.trainer` once a rank with torchrun's variables,
-and waits. When one rank dies the others would wait for it for ever, so they are ended at once, and
-this process leaves the way that rank did: the agent sees one death, and judges it as any other.
+This process does not train and imports no torch. It leads the process group that the agent knows:
+it tests how the GPUs exchange data, starts `python -m worker.trainer` once per rank with torchrun's
+variables, and waits. When one rank dies the others would wait for it forever, so they are ended
+immediately, and this process exits in the same way as that rank: the agent sees one death, and
+judges it like any other.
 
-It is not torchrun itself, which starts ranks in sessions of their own with every descriptor closed:
-the leases of the GPUs would not be theirs, and a killed group would leave them behind.
-docs/decisions/0010-ranks.md says more.
+It does not use torchrun itself, which starts ranks in their own sessions with every descriptor
+closed: they would not hold the GPUs' leases, and would survive if the group were killed. See
+docs/decisions/0010-ranks.md.
 """
 
 import os
@@ -34,16 +35,16 @@ from worker.process.lifetime import StopSignal
 LOOK_SECONDS = 0.1
 COMMAND = (sys.executable, "-m", "worker.trainer")
 LEAVE_SECONDS = 3.0
-"""After the first rank has left as it was told; it alone has anything to save."""
+"""Time for other ranks to exit after the first one has stopped; only the first saves anything."""
 
 
 @dataclass(frozen=True)
 class End:
-    """How a rank ended.
+    """The end of a rank.
 
     Attributes:
-        status: exit status; minus the number of the signal that ended it.
-        failure: what it wrote down before it left, where it is not the first rank.
+        status: Exit status, or minus the number of the signal that ended it.
+        failure: Failure that it wrote to a file; None for the first rank.
     """
 
     rank: int
@@ -52,7 +53,7 @@ class End:
 
 
 def is_rank(environ: Mapping[str, str]) -> bool:
-    """Whether this process is one of several ranks, of ours or of torchrun's."""
+    """Return whether this process is one of several ranks, started here or by torchrun."""
     return "RANK" in environ and int(environ.get("WORLD_SIZE", "1")) > 1
 
 
@@ -62,30 +63,30 @@ def lead_ranks(
     """Run the ranks of a job to their common end.
 
     Args:
-        job_dir: with its order.
-        order: with more than one rank.
-        stop: heard by this process.
-        command: of one rank; it gets the job directory.
+        job_dir: Job directory with the order.
+        order: Order with more than one rank.
+        stop: Stop signal of this process.
+        command: Command of one rank, without the job directory.
 
     Returns:
-        What this process has to leave with: an exit status, or minus the number of the signal that
-        ended a rank (`die_as`).
+        How this process must exit: an exit status, or minus the number of the signal that ended a
+        rank (`die_as`).
 
     Raises:
-        Stopped: SIGTERM came before.
+        Stopped: SIGTERM was received before.
     """
     with stop.deferred():
         job_dir.ranks_dir.mkdir(exist_ok=True)
         for path in job_dir.ranks_dir.iterdir():
-            path.unlink()  # of an earlier run in this folder: a meeting place serves once
+            path.unlink()  # from an earlier run in this folder: a meeting file works only once
         try:
             verdict = _judge_links(order, lambda: stop.requested)
         except TrialStopped:
             return EXIT_STOPPED
         if verdict.has_passed:
-            _tell_verdict(job_dir, verdict)
+            _warn_of_slow_links(job_dir, verdict)
         elif order.spec.get("resources", {}).get("allow_fewer", False):
-            order = _go_on_alone(job_dir, order, describe_failure(verdict))
+            order = _continue_alone(job_dir, order, describe_failure(verdict))
         else:
             return _refuse(job_dir, describe_failure(verdict))
         ends = _run(job_dir, order, stop, verdict.environment, command=command)
@@ -93,20 +94,20 @@ def lead_ranks(
 
 
 def find_cause(ends: Sequence[End]) -> End | None:
-    """The death that took the others along; None when all ended well.
+    """Return the end that caused the others; None if all ranks ended normally.
 
     Args:
-        ends: in the order in which they were seen.
+        ends: Ends in the order in which they were seen.
     """
     bad = [end for end in ends if end.status not in (EXIT_DONE, EXIT_STOPPED)]
-    # Who only lost the others has nothing to say about why.
+    # A rank that only lost its peers does not know the cause.
     return next((end for end in bad if not _is_bystander(end)), bad[0] if bad else None)
 
 
 def build_rank_environment(
     environ: Mapping[str, str], *, rank: int, num_ranks: int, threads: int
 ) -> dict[str, str]:
-    """What a rank runs in: torchrun's names, and everything on this host's own interface."""
+    """Return a rank's environment: torchrun's names, and the loopback network interface."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_ranks}
     return {
         "GLOO_SOCKET_IFNAME": "lo",
@@ -120,15 +121,15 @@ def build_rank_environment(
 
 
 def threads_of_rank(order: Order) -> int:
-    """CPU threads of each rank: a slot has some for each of its GPUs, and a CPU is shared."""
+    """Return the CPU threads of each rank: a slot has some per GPU, but ranks share a CPU."""
     return max(1, order.threads // order.num_ranks) if order.device == "cpu" else order.threads
 
 
 def die_as(status: int) -> int:
-    """End this process by the signal that `status` is minus the number of, else return it."""
+    """End this process by signal `-status` if `status` is negative, else return it."""
     if status >= 0:
         return status
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a second dump of it tells nothing
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a second core dump would be useless
     number = signal.Signals(-status)
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
@@ -147,19 +148,19 @@ def _judge_links(order: Order, should_stop: Callable[[], bool]) -> PeerVerdict:
     )
 
 
-def _tell_verdict(job_dir: JobDir, verdict: PeerVerdict) -> None:
+def _warn_of_slow_links(job_dir: JobDir, verdict: PeerVerdict) -> None:
     if not verdict.environment:
         return
     settings = " ".join(f"{name}={value}" for name, value in verdict.environment.items())
     message = (
-        f"the GPUs exchange data through main memory ({settings}), which is slower: directly, "
-        f"{verdict.problem}; iommu=pt on the kernel's command line is the usual cure"
+        f"the GPUs exchange data through main memory ({settings}), which is slower, because "
+        f"directly {verdict.problem}; adding iommu=pt to the kernel's command line usually fixes it"
     )
     with EventWriter(job_dir.events_path) as events:
         events.write(EventKind.WARNING, code="peer_transfers_off", message=message)
 
 
-def _go_on_alone(job_dir: JobDir, order: Order, why: str) -> Order:
+def _continue_alone(job_dir: JobDir, order: Order, why: str) -> Order:
     alone = order.model_copy(update={"num_ranks": 1})
     job_dir.order_path.write_text(alone.model_dump_json())
     message = f"trains on one GPU instead of {order.num_ranks} (resources.allow_fewer): {why}"
@@ -198,7 +199,7 @@ def _run(
                 [*command, str(job_dir.root)],
                 env=environ,
                 stdin=subprocess.DEVNULL,
-                # All say the same; what goes wrong is said on stderr.
+                # All ranks print the same; errors go to stderr.
                 stdout=subprocess.DEVNULL if rank else None,
                 pass_fds=inherited_leases(os.environ),
             )
@@ -209,7 +210,7 @@ def _wait(
     job_dir: JobDir, children: "dict[int, subprocess.Popen[bytes]]", stop: StopSignal
 ) -> list[End]:
     ends: list[End] = []
-    told = False
+    was_signalled = False
     kill_at = float("inf")
     pidfds = {rank: os.pidfd_open(child.pid) for rank, child in children.items()}
     try:
@@ -222,13 +223,13 @@ def _wait(
             has_left = {end.rank for end in ends if end.status == EXIT_STOPPED}
             if find_cause(ends) is not None:
                 _kill(children)
-            elif (stop.requested or has_left) and not told:
-                told = True
-                _tell(children)
+            elif (stop.requested or has_left) and not was_signalled:
+                was_signalled = True
+                _terminate(children)
             if 0 in has_left and kill_at == float("inf"):
                 kill_at = time.monotonic() + LEAVE_SECONDS
             if time.monotonic() > kill_at:
-                # The state is saved: nobody is asked why the others went.
+                # The state is saved, so it does not matter how the others end.
                 _kill(children)
                 return ends
     finally:
@@ -241,9 +242,9 @@ def _describe_end(job_dir: JobDir, rank: int, child: "subprocess.Popen[bytes]") 
     path, failure = job_dir.rank_failure_path(rank), None
     with suppress(OSError, ValidationError):
         failure = JobFailure.model_validate_json(path.read_bytes())
-    # One that was asked to leave before it could hear it.
-    was_told = child.returncode == -signal.SIGTERM
-    return End(rank, EXIT_STOPPED if was_told else child.returncode, failure)
+    # The rank was asked to stop before it had installed its handler.
+    was_terminated = child.returncode == -signal.SIGTERM
+    return End(rank, EXIT_STOPPED if was_terminated else child.returncode, failure)
 
 
 def _is_bystander(end: End) -> bool:
@@ -255,7 +256,7 @@ def _conclude(job_dir: JobDir, ends: Sequence[End]) -> int:
     if cause is None:
         return EXIT_STOPPED if any(end.status == EXIT_STOPPED for end in ends) else EXIT_DONE
     sys.stderr.write(f"rank {cause.rank} of {len(ends)} ended with status {cause.status}\n")
-    # The first rank has written its failure where all events go; it has died since.
+    # The first rank has already written its failure to the job's events.
     if cause.failure is not None and cause.rank > 0:
         details = {**cause.failure.details, "rank": cause.rank}
         with EventWriter(job_dir.events_path) as events:
@@ -264,7 +265,7 @@ def _conclude(job_dir: JobDir, ends: Sequence[End]) -> int:
     return cause.status
 
 
-def _tell(children: "Mapping[int, subprocess.Popen[bytes]]") -> None:
+def _terminate(children: "Mapping[int, subprocess.Popen[bytes]]") -> None:
     for child in children.values():
         if child.poll() is None:
             child.terminate()

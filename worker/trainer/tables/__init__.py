@@ -1,1 +1,1 @@
-"""The tables of a job: read, made ready, and the batches that are drawn from them."""
+"""The tables of a job: reading and preparing them, and the batches drawn from them."""

@@ -1,4 +1,4 @@
-"""The rows of a job, resident on the device, and the batches that training draws from them."""
+"""The rows of a job, resident on the device, and the training batches drawn from them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from worker.trainer.seeds import build_generator
 from worker.trainer.tables.table import Preparation, Split, Table, prepare_codes, prepare_numbers
 
 RESIDENT_SHARE = 0.6
-"""Of a GPU's free memory that rows may take; larger tables stay in host memory."""
+"""Share of a GPU's free memory that rows may take; larger tables stay in host memory."""
 
 
 class ResidentRows:
     """Prepared rows with their targets and splits.
 
     Attributes:
-        device: where batches are used.
-        rows: of each split, where the values lie.
+        device: Device that batches are used on.
+        rows: Rows of each split, on the device that holds the values.
     """
 
     def __init__(
@@ -53,19 +53,19 @@ class ResidentRows:
 
     @property
     def size_bytes(self) -> int:
-        """Of all prepared rows and their targets."""
+        """Size of all prepared rows and their targets."""
         return sum(tensor.nbytes for tensor in (*self._values, self._targets))
 
     def num(self, split: Split) -> int:
-        """How many rows a split has."""
+        """Return how many rows a split has."""
         return len(self.rows[split])
 
     def targets(self, split: Split) -> torch.Tensor:
-        """Of a split, where they lie."""
+        """Return a split's targets, on the device that holds them."""
         return self._targets[self.rows[split]]
 
     def get_batch(self, rows: torch.Tensor) -> Batch:
-        """Prepared numbers and places of categories, those that the table has, and targets."""
+        """Return prepared numbers and category codes, whichever the table has, and targets."""
         inputs = tuple(
             values.index_select(0, rows).to(self.device, non_blocking=True)
             for values in self._values
@@ -73,7 +73,7 @@ class ResidentRows:
         return inputs, self._targets.index_select(0, rows).to(self.device, non_blocking=True)
 
     def batches(self, split: Split, *, batch_size: int) -> Iterator[Batch]:
-        """All of a split in its own order; the last batch may be smaller."""
+        """Yield all of a split in its own order; the last batch may be smaller."""
         for rows in torch.split(self.rows[split], batch_size):
             yield self.get_batch(rows)
 
@@ -85,13 +85,13 @@ class _Epoch:
 
 
 class TrainRows:
-    """Shuffled batches of the train split, each a function of (seed, epoch, place).
+    """Shuffled batches of the training split, each a function of (seed, epoch, place).
 
-    What does not fill a batch is left out of an epoch; another order leaves others out.
+    Rows that do not fill a last batch are left out of the epoch; another epoch leaves out others.
 
     Attributes:
-        pace: of the host, which makes the batches.
-        ranks: that share each batch.
+        pace: Measures the host's time for preparing batches.
+        ranks: Ranks that share each batch.
     """
 
     def __init__(self, rows: ResidentRows, *, batch_size: int, seed: int) -> None:
@@ -103,7 +103,7 @@ class TrainRows:
         self.batch_size = batch_size
 
     def get(self, epoch: int, place: int) -> Batch:
-        """Batch `place` of epoch `epoch`, both counted from 0."""
+        """Return batch `place` of epoch `epoch`, both counted from 0."""
         first = place * self.batch_size
         start, stop = self.ranks.share(first, first + self.batch_size)
         with self.pace.making():

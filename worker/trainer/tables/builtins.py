@@ -1,4 +1,4 @@
-"""Built-in tables, made once from scikit-learn into the same Parquet file as a validated one."""
+"""Built-in tables, created once from scikit-learn as Parquet files like validated ones."""
 
 import os
 import tempfile
@@ -31,14 +31,14 @@ LOADERS = {
 
 
 def open_builtin_table(name: str, *, cache_dir: Path) -> Path:
-    """The Parquet file of a built-in table, made if it is not there.
+    """Return the Parquet file of a built-in table, creating it if needed.
 
     Raises:
-        TrainingFailed: no such table.
+        TrainingFailed: there is no such table.
     """
     if name not in BUILTIN_TABLES:
         known = ", ".join(BUILTIN_TABLES)
-        message = f"no built-in table {name!r}; known: {known}"
+        message = f"there is no built-in table {name!r}; use one of: {known}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
     path = cache_dir / "builtin" / f"{name}.parquet"
     if not path.exists():
@@ -77,7 +77,7 @@ def _make(facts: BuiltinTable, path: Path) -> None:
 
 
 def _load(facts: BuiltinTable) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    # Importing scikit-learn takes over a second, once per cache.
+    # Importing scikit-learn takes over a second; this happens once per cache.
     from sklearn import datasets
 
     options = {"scaled": False} if facts.name == "diabetes" else {}

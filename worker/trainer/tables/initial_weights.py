@@ -1,4 +1,4 @@
-"""What a model of a table starts from: random weights, or another job's."""
+"""Initial weights of a tabular model: random, or those of another job."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,9 @@ class TableStart:
     """A model of a table before its rows are read.
 
     Attributes:
-        model: of the spec; with another job's options where it starts from one.
-        reading: that rows are to be read by; None where it is learnt from them.
-        job: holds first weights that are still to be taken.
+        model: Model from the spec; with another job's options if it starts from one.
+        reading: How to read rows; None if that is learnt from the table.
+        job: The job whose weights are still to be loaded; None if there is none.
     """
 
     model: TabularModel
@@ -32,20 +32,20 @@ class TableStart:
 
     @property
     def whose(self) -> str:
-        """Whom the reading is of, for people."""
+        """The owner of the reading, for messages."""
         return self.job.job_id if self.job is not None else "this job's checkpoint"
 
 
 def find_table_start(model: TabularModel, order: Order, *, kept: str | None) -> TableStart:
-    """Settle where weights and the reading of rows come from.
+    """Find where weights and the reading of rows come from.
 
     Args:
-        model: of the spec, perhaps resolved already.
-        order: of the job.
-        kept: reading of the checkpoint that a run goes on from, or that is exported.
+        model: Model from the spec, possibly resolved already.
+        order: Order of the job.
+        kept: Reading from the checkpoint that a run resumes from, or that is exported.
 
     Raises:
-        TrainingFailed: the other job's are not to be had, or are of another network.
+        TrainingFailed: the other job's weights are not available or are of another network.
     """
     if kept is not None:
         return TableStart(model, TableReading.model_validate_json(kept))
@@ -54,12 +54,15 @@ def find_table_start(model: TabularModel, order: Order, *, kept: str | None) -> 
     job = open_job_checkpoint(model.pretrained, order)
     theirs = job.parse_model(TabularModel)
     if model.name not in ("auto", theirs.name):
-        message = f"{job.job_id} trained {theirs.name}, not {model.name}; leave model.name away"
+        message = (
+            f"{job.job_id} trained {theirs.name}, not {model.name}; remove model.name, or set it "
+            f"to {theirs.name}"
+        )
         raise refuse_start(message, "/model/name")
     try:
         reading = TableReading.model_validate_json(job.reading)
     except ValidationError as error:
-        message = f"what {job.job_id} says of its columns cannot be read: {error}"
+        message = f"the description of {job.job_id}'s columns cannot be read: {error}"
         raise refuse_start(message) from error
     origin = job.find_origin(model.initial_weights)
     found = theirs.model_copy(
@@ -71,25 +74,25 @@ def find_table_start(model: TabularModel, order: Order, *, kept: str | None) -> 
 def take_table_weights(
     network: TabularNetwork, job: JobCheckpoint, *, is_target_same: bool
 ) -> list[str]:
-    """Take another job's weights over; the names of those that stay random.
+    """Load another job's weights and return the names of those that stay random.
 
     Args:
-        network: that takes them.
-        job: that has them.
-        is_target_same: values of a regression mean the same; its head is new otherwise.
+        network: Network that receives the weights.
+        job: The other job.
+        is_target_same: Whether a regression's values mean the same; otherwise its head is new.
 
     Raises:
-        TrainingFailed: nothing would be left of them.
+        TrainingFailed: none of the weights can be used.
     """
     remedy = (
-        "a linear model has no part that classes do not share; start from a job with as many of "
-        "them, or train from the start"
+        "all weights of a linear model depend on the classes; start from a job with the same "
+        "number of classes, or remove model.pretrained to train from scratch"
     )
     head = network.head if isinstance(network, Mlp) else None
     if head is None and not is_target_same:
         message = (
-            f"{job.job_id} predicts another column, and a linear model has no part that does not "
-            "depend on it; train from the start"
+            f"{job.job_id} predicts another column, and all weights of a linear model depend on "
+            "it; remove model.pretrained to train from scratch"
         )
         raise refuse_start(message)
     return take_weights(

@@ -1,8 +1,9 @@
-"""How a network reads a table's rows, apart from its weights; kept with them.
+"""How a network reads a table's rows, apart from its weights; stored with them.
 
-Its inputs mean what they mean by the means and deviations of the numeric columns, by the places of
-categories, and by which columns it is told the gaps of; a regression's output does by the target's
-scale. A job that goes on with a network's weights reads its own table in the same way.
+The meaning of its inputs depends on the mean and standard deviation of each numeric column, on the
+codes of categories, and on which columns have a flag for missing values. The meaning of a
+regression's output depends on the target's scale. A job that starts from a network's weights reads
+its own table in the same way.
 """
 
 from typing import Self
@@ -17,17 +18,17 @@ from worker.trainer.models.from_job import refuse_start
 from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
 
 FAR_SHARE = 0.01
-"""Of a column's training values; a few odd ones are cut off in any table."""
+"""Share of a column's training values that may be clipped without a warning."""
 
 
 class ColumnReading(BaseModel):
-    """A feature column.
+    """How one feature column is read.
 
     Attributes:
-        categories: of a categorical one, in the order of their places.
-        mean: of a numeric one.
-        std: of the same.
-        is_flagged: the network is told where a number is missing.
+        categories: Categories of a categorical column, in the order of their codes.
+        mean: Mean of a numeric column.
+        std: Standard deviation of a numeric column.
+        is_flagged: Whether the network has an input that flags missing numbers.
     """
 
     name: str
@@ -39,12 +40,12 @@ class ColumnReading(BaseModel):
 
 
 class TableReading(BaseModel):
-    """How a network reads rows and, of a regression, what its output means.
+    """How a network reads rows and, for a regression, what its output means.
 
     Attributes:
-        columns: numeric and categorical ones in the order of the network's inputs.
-        target: name of the target's column.
-        scale: mean and deviation that a regression's targets are standardised by; None for classes.
+        columns: Numeric and categorical columns in the order of the network's inputs.
+        target: Name of the target column.
+        scale: Mean and standard deviation of a regression's targets; None for classes.
     """
 
     columns: list[ColumnReading]
@@ -55,7 +56,7 @@ class TableReading(BaseModel):
     def of(
         cls, table: Table, preparation: Preparation, *, scale: tuple[float, float] | None
     ) -> Self:
-        """What a job learns from its own table."""
+        """Return the reading that a job learns from its own table."""
         flagged = {table.numeric[place].name for place in preparation.flagged}
         columns = [
             ColumnReading(
@@ -72,7 +73,7 @@ class TableReading(BaseModel):
 
     @property
     def preparation(self) -> Preparation:
-        """The same as training and export use it."""
+        """The same in the form that training and export use."""
         numeric = [column for column in self.columns if column.type == "numeric"]
         categorical = [column for column in self.columns if column.type == "categorical"]
         return Preparation(
@@ -84,17 +85,17 @@ class TableReading(BaseModel):
 
 
 def read_as(table: Table, reading: TableReading, *, whose: str) -> Table:
-    """A table with the columns, scales and categories of another one, in their order.
+    """Return a table with the columns, scales and categories of another one, in their order.
 
-    A category that the other one has not is unknown.
+    Categories that the other one lacks count as missing.
 
     Args:
-        table: as it was validated.
-        reading: of the other.
-        whose: the job that it is of.
+        table: The validated table.
+        reading: How the other job reads its table.
+        whose: The other job, for messages.
 
     Raises:
-        TrainingFailed: its columns are not the same.
+        TrainingFailed: the two tables have different columns.
     """
     theirs = {column.name: column.type for column in reading.columns}
     mine: dict[str, str] = {column.name: column.type for column in table.index.columns}
@@ -121,12 +122,12 @@ def read_as(table: Table, reading: TableReading, *, whose: str) -> Table:
 
 
 def warn_of_unlike(table: Table, read: Table, event_log: EventLog) -> None:
-    """Name the columns whose values the other job did not know, or knew quite other ones of.
+    """Warn of columns whose values the other job did not have, or whose scale differs a lot.
 
     Args:
-        table: as it was validated.
-        read: the same by the other job's categories.
-        event_log: told of them.
+        table: The validated table.
+        read: The same table with the other job's categories.
+        event_log: Receives the warnings.
     """
     _warn_of_categories(table, read, event_log)
     _warn_of_numbers(read, event_log)
@@ -142,26 +143,27 @@ def _warn_of_categories(table: Table, read: Table, event_log: EventLog) -> None:
             lost.append(f"{column.name} ({num:,} of {int(before.sum()):,} values)")
     if lost:
         message = (
-            "the job that this one starts from did not know all categories; those count as "
-            f"missing: {', '.join(lost[:5])}"
+            "the job that this one starts from does not have all categories; values of the others "
+            f"count as missing: {', '.join(lost[:5])}"
         )
         event_log.warning("unknown_categories", message)
 
 
 def _warn_of_numbers(read: Table, event_log: EventLog) -> None:
-    """Those that are cut off make a column say the same of all its rows."""
+    """Warn of columns with many clipped values, which all look the same to the network."""
     far = []
     for place, column in enumerate(read.numeric):
         numbers = read.numbers[: read.index.num_train, place].astype(np.float64)
         given = np.count_nonzero(~np.isnan(numbers))
         num = np.count_nonzero(np.abs(numbers - column.mean) > MAX_DEVIATIONS * column.std)
         if num > FAR_SHARE * given:
-            far.append(f"{column.name} ({num / given:.0%} of its values; there {column.mean:g})")
+            share = f"{num / given:.0%} of its values"
+            far.append(f"{column.name} ({share}; the other job's mean is {column.mean:g})")
     if far:
         message = (
-            "numbers are so far from the mean that they had for the job that this one starts from "
-            f"that they are cut off, at {MAX_DEVIATIONS:.0f} deviations: {', '.join(far[:5])}; see "
-            "whether they are in the same unit"
+            f"values more than {MAX_DEVIATIONS:.0f} standard deviations from the mean in the job "
+            f"that this one starts from are clipped: {', '.join(far[:5])}; check that these "
+            "columns have the same unit in both tables"
         )
         event_log.warning("unlike_numbers", message)
 
@@ -178,7 +180,7 @@ def _places(columns: list[Column]) -> dict[str, int]:
 
 def _translate(codes: NDArray[np.int32], own: list[str], theirs: list[str]) -> NDArray[np.int32]:
     places = {category: place for place, category in enumerate(theirs)}
-    # The last one is found by -1: what is missing stays so.
+    # The last entry is found by -1, so missing values stay missing.
     lookup = np.array([*(places.get(category, -1) for category in own), -1], np.int32)
     translated: NDArray[np.int32] = lookup[codes]
     return translated

@@ -1,7 +1,7 @@
-"""A table as tensors: read once from its Parquet file, made ready, and resident on the device.
+"""A table as arrays: read from its Parquet file and prepared as inputs of a network.
 
-Legend of shapes: N rows, B batch, F numeric columns, K categorical columns, M numeric columns with
-gaps in the training split.
+Shapes: N rows, F numeric columns, K categorical columns, M numeric columns with gaps in the
+training split.
 """
 
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 Split = Literal["train", "validation", "test"]
 
 MAX_DEVIATIONS = 30.0
-"""A number further from its column's mean, in standard deviations, counts as this far: one odd row
-would otherwise decide a whole step."""
+"""Numbers further from their column's mean, in standard deviations, are clipped to this: otherwise
+a single outlier could dominate a whole step."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it was validated.
+    """A validated table.
 
     Attributes:
-        numbers: (N, F) float32, NaN where missing.
-        codes: (N, K) int32, place in the column's categories, -1 where missing or unknown.
+        numbers: (N, F) float32, NaN if missing.
+        codes: (N, K) int32, position in the column's categories, -1 if missing or unknown.
         targets: (N,) int64 labels, or float64 values.
-        ranks: (N,) int32, place in the frozen order of the row's class and split.
+        ranks: (N,) int32, position in the frozen order of the row's class and split.
     """
 
     index: TableIndex
@@ -45,16 +45,16 @@ class Table:
 
     @property
     def numeric(self) -> list[Column]:
-        """The numeric columns, in their order."""
+        """The numeric columns in order."""
         return [column for column in self.index.columns if column.type == "numeric"]
 
     @property
     def categorical(self) -> list[Column]:
-        """The categorical columns, in their order."""
+        """The categorical columns in order."""
         return [column for column in self.index.columns if column.type == "categorical"]
 
     def split(self, *, validation_fraction: float) -> dict[Split, NDArray[np.int64]]:
-        """The rows of each split, as `redkiln.tables.split_table` has them."""
+        """Return the rows of each split, as defined by `redkiln.tables.split_table`."""
         num = self.index.num_train
         is_regression = self.targets.dtype.kind == "f"
         labels = np.zeros(num, np.int64) if is_regression else self.targets[:num].astype(np.int64)
@@ -68,13 +68,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a row becomes what the network takes, learnt from the training split.
+    """How a row becomes inputs of the network, learnt from the training split.
 
     Attributes:
-        mean: (F,) of each numeric column.
-        std: (F,) of the same.
-        flagged: numeric columns with gaps in the training split: the network is told where.
-        num_categories: of each categorical column.
+        mean: (F,) mean of each numeric column.
+        std: (F,) standard deviation of each numeric column.
+        flagged: Indices of numeric columns with gaps in the training split, which get a flag.
+        num_categories: Number of categories of each categorical column.
     """
 
     mean: NDArray[np.float64]
@@ -92,9 +92,9 @@ def load_table(path: Path) -> Table:
     """Read a table's Parquet file.
 
     Raises:
-        TrainingFailed: it is not there, or not what a validated table is.
+        TrainingFailed: the file is missing or is not a validated table.
     """
-    # Importing takes a while, and only tables pay for it.
+    # Imported here because it takes a while and only tables need it.
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -109,9 +109,9 @@ def load_table(path: Path) -> Table:
 
 
 def learn_preparation(table: Table) -> Preparation:
-    """What the training split says of the columns."""
+    """Return the preparation that follows from the training split."""
     missing = np.isnan(table.numbers[: table.index.num_train])
-    # A column without a single value says nothing, and neither would its flag.
+    # A column without any value carries no information, and neither would its flag.
     some = missing.any(axis=0) & ~missing.all(axis=0)
     return Preparation(
         mean=np.array([column.mean for column in table.numeric], dtype=np.float64),
@@ -122,10 +122,10 @@ def learn_preparation(table: Table) -> Preparation:
 
 
 def prepare_numbers(numbers: NDArray[np.float32], by: Preparation) -> NDArray[np.float32]:
-    """Raw numbers (N, F), NaN where missing -> standardised ones and flags (N, F + M)."""
+    """Turn raw numbers (N, F), NaN if missing, into standardised ones and flags (N, F + M)."""
     prepared = np.empty((len(numbers), by.num_numbers), np.float32)
     for place, (mean, std) in enumerate(zip(by.mean, by.std, strict=True)):
-        # Column by column: the whole table in float64 would be twice its size.
+        # Column by column, because the whole table in float64 would take twice its size.
         standard = (numbers[:, place].astype(np.float64) - mean) / std
         np.clip(standard, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=standard)
         prepared[:, place] = np.where(np.isnan(standard), 0.0, standard)
@@ -134,14 +134,14 @@ def prepare_numbers(numbers: NDArray[np.float32], by: Preparation) -> NDArray[np
 
 
 def prepare_codes(codes: NDArray[np.int32], *, unknown_places: list[int]) -> NDArray[np.int32]:
-    """Codes (N, K), -1 where missing -> places in the one table of all categories (N, K)."""
+    """Turn codes (N, K), -1 if missing, into positions in the joint table of categories (N, K)."""
     return codes + np.array(unknown_places, np.int32) + np.int32(1)
 
 
 def _read(file: "ParquetFile", index: TableIndex) -> Table:
     num = file.metadata.num_rows
     if num != index.num_train + index.num_test:
-        raise ValueError(f"it has {num} rows, and its index tells of others")
+        raise ValueError(f"it has {num} rows but its index has {index.num_train + index.num_test}")
     numeric = [column for column in index.columns if column.type == "numeric"]
     categorical = [column for column in index.columns if column.type == "categorical"]
     numbers = np.empty((num, len(numeric)), np.float32)
@@ -163,7 +163,7 @@ def _read(file: "ParquetFile", index: TableIndex) -> Table:
 
 
 def _column(file: "ParquetFile", name: str, *, null: int | None = None) -> NDArray[Any]:
-    # By its name again: `a` also reads what is called `a.b`.
+    # Select by name again, because reading `a` also reads a column called `a.b`.
     column = file.read(columns=[name]).column(name)
     filled = column if null is None else column.fill_null(null)
     values: NDArray[Any] = filled.to_numpy()
@@ -173,7 +173,7 @@ def _column(file: "ParquetFile", name: str, *, null: int | None = None) -> NDArr
 def _hold_out(
     labels: NDArray[np.int64], ranks: NDArray[np.int32], *, fraction: float
 ) -> NDArray[np.bool_]:
-    """`redkiln.datasets.take_fraction` for many rows at once."""
+    """Do the same as `redkiln.datasets.take_fraction` for many rows at once."""
     sizes = np.bincount(labels, minlength=1).tolist()
     limits = np.array([count_taken(size, fraction=fraction) for size in sizes], np.int64)
     held: NDArray[np.bool_] = ranks < limits[labels]

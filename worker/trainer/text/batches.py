@@ -1,6 +1,6 @@
-"""Texts on a device, and batches of about equal length.
+"""Texts on a device, and batches of texts of similar length.
 
-Legend of shapes: N texts, B batch, T tokens of a batch's longest text, rounded up.
+Shapes: N texts, B batch, T tokens of a batch's longest text, rounded up.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,13 +20,14 @@ from worker.trainer.text.tokens import Tokens
 Batch = tuple[tuple[torch.Tensor, ...], torch.Tensor]
 
 RESIDENT_SHARE = 0.3
-"""Of a GPU's free memory that tokens may take; more stay in host memory."""
+"""Share of a GPU's free memory that tokens may take; larger sets stay in host memory."""
 POOL_BATCHES = 50
-"""Batches whose texts are sorted by length together: enough that a batch's texts are about equally
-long, few enough that an epoch's batches stay mixed."""
+"""Batches whose texts are sorted by length together: enough that the texts of a batch are about
+equally long, few enough that an epoch's batches stay mixed."""
 
 GPU_MULTIPLE = 8
-"""Of tokens: matrix units work in such blocks, and few shapes need few kernels."""
+"""Batch lengths are rounded up to this: matrix units work in such blocks, and fewer shapes need
+fewer kernels."""
 CPU_MULTIPLE = 1
 
 
@@ -34,10 +35,10 @@ class ResidentTexts:
     """Tokens, labels and splits on a device.
 
     Attributes:
-        device: where batches are made and used.
-        rows: of each split.
-        tokenizer_path: of what made the tokens.
-        lengths: (N,) tokens of each text, on the host, which decides shapes by them.
+        device: Device that batches are used on.
+        rows: Rows of each split.
+        tokenizer_path: Tokenizer that made the tokens.
+        lengths: (N,) tokens of each text, on the host, where batch shapes are decided.
     """
 
     def __init__(
@@ -50,15 +51,15 @@ class ResidentTexts:
         multiple: int,
         is_mask_prepared: bool,
     ) -> None:
-        """Put the texts where batches are made of them.
+        """Move the texts to the device that batches are made on.
 
         Args:
-            tokens: of all rows.
+            tokens: Tokens of all rows.
             labels: (N,) class of each row.
-            rows: of each split.
-            device: of the model.
-            multiple: lengths of batches are rounded up to it.
-            is_mask_prepared: whether masks are (B, 1, 1, T) bool, ready for attention, rather than
+            rows: Rows of each split.
+            device: The model's device.
+            multiple: Number that batch lengths are rounded up to.
+            is_mask_prepared: Whether masks are (B, 1, 1, T) bool, ready for attention, instead of
                 (B, T) int64.
         """
         self.device = device
@@ -80,35 +81,35 @@ class ResidentTexts:
 
     @property
     def size_bytes(self) -> int:
-        """Of all tokens."""
+        """Size of all tokens."""
         return self._ids.nbytes
 
     def num(self, split: Split) -> int:
-        """How many texts a split has."""
+        """Return how many texts a split has."""
         return len(self.rows[split])
 
     def tokens_of(self, row: int) -> list[int]:
-        """A text's tokens, without padding."""
+        """Return a text's tokens without padding."""
         start, length = int(self._starts[row]), int(self.lengths[row])
         tokens: list[int] = self._ids[start : start + length].tolist()
         return tokens
 
     def label_of(self, row: int) -> int:
-        """A text's class."""
+        """Return a text's class."""
         return int(self._labels[row])
 
     @property
     def usual_length(self) -> int:
-        """Tokens of a text of the training split, padding included, as most batches have it."""
+        """Median length of training texts in tokens, including padding."""
         return self.padded_length(int(np.median(self.lengths[self.rows["train"]])))
 
     def make_up(self, num: int, *, length: int, vocabulary: int) -> Batch:
-        """A batch of made-up texts on the model's device.
+        """Return a batch of generated texts on the model's device.
 
         Args:
-            num: of texts.
-            length: tokens of each.
-            vocabulary: that tokens are taken from.
+            num: Number of texts.
+            length: Tokens per text.
+            vocabulary: Size of the vocabulary that tokens are taken from.
         """
         ids = make_up_ids(num, length=length, vocabulary=vocabulary)
         ids = end_texts(ids, end=self._end_id, vocabulary=vocabulary)
@@ -116,21 +117,21 @@ class ResidentTexts:
 
     @property
     def home(self) -> torch.device:
-        """Where the tokens lie."""
+        """Device that holds the tokens."""
         return self._ids.device
 
     def get_batch(self, rows: torch.Tensor, *, longest: int, is_padded: bool) -> Batch:
-        """Tokens, their mask where any row is shorter than the batch, and labels.
+        """Return tokens, their mask if any row is shorter than the batch, and labels.
 
         Args:
-            rows: (B,) int64, where the tokens lie.
-            longest: tokens of the longest of these rows.
-            is_padded: whether any of them is shorter than `longest`, rounded up.
+            rows: (B,) int64, on the device that holds the tokens.
+            longest: Tokens of the longest of these rows.
+            is_padded: Whether any of them is shorter than `longest`, rounded up.
         """
         return self.move(self.select(rows, longest=longest, is_padded=is_padded))
 
     def select(self, rows: torch.Tensor, *, longest: int, is_padded: bool) -> Batch:
-        """`get_batch`, where the tokens lie."""
+        """Return the same as `get_batch`, on the device that holds the tokens."""
         places = self._places[: self.padded_length(longest)]
         index = self._starts[rows].unsqueeze(1) + places
         labels = self._labels[rows]
@@ -142,17 +143,17 @@ class ResidentTexts:
         return (ids, mask[:, None, None, :] if self._is_mask_prepared else mask.long()), labels
 
     def move(self, batch: Batch) -> Batch:
-        """A selected batch on the model's device."""
+        """Move a selected batch to the model's device."""
         inputs, labels = batch
         moved = tuple(part.to(self.device, non_blocking=True) for part in inputs)
         return moved, labels.to(self.device, non_blocking=True)
 
     def padded_length(self, longest: int) -> int:
-        """Tokens of each row of a batch."""
+        """Return the number of tokens per row in a batch."""
         return _round_up(longest, self._multiple)
 
     def batches(self, split: Split, *, batch_size: int) -> Iterator[Batch]:
-        """All of a split by length, shortest first; the last batch may be smaller."""
+        """Yield all of a split by length, shortest first; the last batch may be smaller."""
         rows = self.rows[split]
         rows = rows[np.argsort(self.lengths[rows], kind="stable")]
         for start in range(0, len(rows), batch_size):
@@ -163,7 +164,7 @@ class ResidentTexts:
             )
 
     def shape_of(self, rows: NDArray[np.int64]) -> tuple[int, bool]:
-        """The longest of some rows, and whether any of them is padded."""
+        """Return the length of the longest of some rows, and whether any of them is padded."""
         lengths = self.lengths[rows]
         longest = int(lengths.max())
         return longest, int(lengths.min()) < self.padded_length(longest)
@@ -174,9 +175,9 @@ class _Epoch:
     """One epoch's batches.
 
     Attributes:
-        rows: (batches, B), where the tokens lie.
-        longest: tokens of each batch's longest text.
-        is_padded: whether any of a batch's rows is shorter than the batch.
+        rows: (batches, B), on the device that holds the tokens.
+        longest: Tokens of each batch's longest text.
+        is_padded: Whether any row of a batch is shorter than the batch.
     """
 
     number: int
@@ -186,16 +187,16 @@ class _Epoch:
 
 
 class LengthBatches:
-    """Shuffled batches of the train split, each a function of (seed, epoch, place).
+    """Shuffled batches of the training split, each a function of (seed, epoch, place).
 
-    The texts are shuffled, and sorted by length within pools of many batches; the batches are then
-    shuffled again. The longest comes first, so that memory that is too small shows at once. What
-    does not fill a batch is left out of an epoch; another order leaves others out.
+    The texts are shuffled, then sorted by length within pools of many batches, and the batches are
+    shuffled again. The longest batch comes first, so that insufficient memory shows immediately.
+    Texts that do not fill a last batch are left out of the epoch; another epoch leaves out others.
 
     Attributes:
-        pace: of the host, which makes the batches.
-        ranks: that share each batch.
-        texts: that they are made of.
+        pace: Measures the host's time for preparing batches.
+        ranks: Ranks that share each batch.
+        texts: The job's texts.
     """
 
     def __init__(self, texts: ResidentTexts, *, batch_size: int, seed: int) -> None:
@@ -208,13 +209,13 @@ class LengthBatches:
         self.num_batches = texts.num("train") // batch_size
 
     def get(self, epoch: int, place: int) -> Batch:
-        """Batch `place` of epoch `epoch`, both counted from 0."""
+        """Return batch `place` of epoch `epoch`, both counted from 0."""
         with self.pace.making():
             if self._epoch is None or self._epoch.number != epoch:
                 self._epoch = self._draw(epoch)
             drawn = self._epoch
             start, stop = self.ranks.share(0, self.batch_size)
-            # All ranks pad to the longest of the whole batch, so that they take about as long.
+            # All ranks pad to the longest text of the whole batch, so that they take equally long.
             selected = self.texts.select(
                 drawn.rows[place, start:stop],
                 longest=drawn.longest[place],
@@ -224,7 +225,7 @@ class LengthBatches:
             return self.texts.move(selected)
 
     def count_tokens(self, places: Iterable[tuple[int, int]]) -> int:
-        """Tokens in some batches, each (epoch, place), without padding."""
+        """Count the tokens in some batches, each (epoch, place), without padding."""
         wanted: dict[int, list[int]] = {}
         for epoch, place in places:
             wanted.setdefault(epoch, []).append(place)
@@ -262,16 +263,16 @@ def arrange(
     batch_size: int,
     generator: torch.Generator,
 ) -> NDArray[np.int64]:
-    """One epoch's order.
+    """Return one epoch's order of rows in batches.
 
     Args:
-        rows: (N,) of the split.
-        lengths: of all rows of the data set.
-        batch_size: texts in each batch.
-        generator: draws the order; nothing else decides it.
+        rows: (N,) rows of the split.
+        lengths: Tokens of every row of the data set.
+        batch_size: Texts per batch.
+        generator: Draws the order, which depends on nothing else.
 
     Returns:
-        (batches, batch_size) rows.
+        Rows (batches, batch_size).
     """
     num_batches = len(rows) // batch_size
     order = torch.randperm(len(rows), generator=generator).numpy()[: num_batches * batch_size]
@@ -287,7 +288,7 @@ def arrange(
 
 
 def padding_multiple(device_type: str) -> int:
-    """What batches' lengths are rounded up to on a kind of device."""
+    """Return the number that batch lengths are rounded up to on a kind of device."""
     return CPU_MULTIPLE if device_type == "cpu" else GPU_MULTIPLE
 
 

@@ -1,7 +1,7 @@
-"""What a text model starts from: its tokenizer, the data set's tokens, and its first weights.
+"""Start of a text model: its tokenizer, the data set's tokens, and its initial weights.
 
-The tokenizer comes first, because the network's vocabulary follows from it; the network is built
-when the tokens are there.
+The tokenizer comes first, because it determines the network's vocabulary. The network is built once
+the tokens exist.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 LARGEST_AUTO_LENGTH = 256
 AUTO_NAME = "distilbert"
 LARGEST_TRAINED_ON = 200_000
-"""Texts that a tokenizer is trained on; of more it would learn the same words."""
+"""Most texts to train a tokenizer on; more would give the same vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class TextStart:
     """A text model before its network is built.
 
     Attributes:
-        model: of the spec, with nothing left at `auto` and its whole configuration.
-        tokens: of the data set.
-        folder: holds pretrained weights that are still to be loaded.
-        job: holds another job's, likewise.
+        model: Resolved model from the spec, without `auto`, with its whole configuration.
+        tokens: The data set's tokens.
+        folder: Folder of pretrained weights that are still to be loaded; None if there are none.
+        job: Job whose weights are still to be loaded; None if there is none.
     """
 
     model: Model
@@ -78,11 +78,11 @@ class TextStart:
 
     @property
     def reading(self) -> str:
-        """The tokenizer, as its file has it (`Work.reading`)."""
+        """The tokenizer as the content of its file (`Work.reading`)."""
         return self.tokens.tokenizer_path.read_text(encoding="utf-8")
 
     def build(self, *, say: Callable[[str], None]) -> TextClassifier:
-        """The network with its first weights, on the CPU; random ones follow the generator.
+        """Build the network with its initial weights on the CPU; random ones follow the generator.
 
         Raises:
             TrainingFailed: configuration and weights contradict each other.
@@ -95,7 +95,7 @@ class TextStart:
                 network,
                 self.job,
                 head=find_head(network),
-                remedy="leave the sizes of the network out of model.config",
+                remedy="remove the sizes of the network from model.config",
                 pointer="/model/config",
             )
             say(tell_start(self.model.pretrained, new))
@@ -110,29 +110,29 @@ def open_start(
     event_log: EventLog,
     reading: str | None = None,
 ) -> TextStart:
-    """Settle the architecture, and tokenise the data set unless that was done before.
+    """Decide on the architecture and tokenise the data set, unless its tokens are cached.
 
     Args:
-        spec: perhaps resolved already, on the way to an export or in a resumed run.
-        table: of the texts.
-        order: of the job.
-        event_log: told what takes time.
-        reading: of the checkpoint that a run goes on from, or that is exported.
+        spec: The job's spec; already resolved for an export or in a resumed run.
+        table: The texts.
+        order: Order of the job.
+        event_log: Receives messages about what takes time.
+        reading: Reading from the checkpoint that a run resumes from, or that is exported.
 
     Raises:
-        TrainingFailed: the model is not to be had, or its parts contradict each other.
+        TrainingFailed: the model is not available, or its parts contradict each other.
     """
     model, num_classes = spec.model.model_copy(deep=True), len(table.index.classes)
     if model.pretrained is None:
-        return _start_afresh(spec, table, order, event_log=event_log, reading=reading)
+        return _start_from_scratch(spec, table, order, event_log=event_log, reading=reading)
     if reading is None and is_job(model.pretrained):
         job = open_job_checkpoint(model.pretrained, order)
-        model = _succeed(model, job, num_classes=num_classes)
+        model = _derive_from_job(model, job, num_classes=num_classes)
         tokens = _open_given_tokens(
             model, table, order, lambda: _parse(job.reading, model), event_log=event_log
         )
         return TextStart(model, tokens, job=job)
-    # A resolved spec that is submitted again takes the weights again.
+    # A resolved spec that is submitted again loads the weights again.
     is_settled = reading is not None or (order.resume is not None and bool(model.initial_weights))
     files = None if is_settled else _fetch(model, order, event_log)
     if files is not None:
@@ -155,7 +155,7 @@ def open_start(
     return TextStart(model, tokens, folder=files.folder if files else None)
 
 
-def _start_afresh(
+def _start_from_scratch(
     spec: TextClassificationSpec,
     table: TextTable,
     order: Order,
@@ -180,11 +180,14 @@ def _start_afresh(
     return TextStart(model, replace(tokens, end_id=find_end(model.config)))
 
 
-def _succeed(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
-    """The other job's model, with what the spec has otherwise and a head for these classes."""
+def _derive_from_job(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
+    """Return the other job's model with the spec's changes and a head for these classes."""
     theirs = job.parse_model(Model)
     if model.name not in ("auto", theirs.name):
-        message = f"{job.job_id} trained a {theirs.name}, not a {model.name}; leave model.name away"
+        message = (
+            f"{job.job_id} trained a {theirs.name}, not a {model.name}; remove model.name, or set "
+            f"it to {theirs.name}"
+        )
         raise refuse_start(message, "/model/name")
     found = theirs.model_copy(deep=True)
     found.pretrained = model.pretrained
@@ -214,7 +217,7 @@ def _open_own_tokens(
 
     def build() -> "Tokenizer":
         if reading is not None:
-            # Training it again would give the same.
+            # Training it again would give the same tokenizer.
             return parse_tokenizer(reading, max_length=settings["max_length"], pad_id=PAD_ID)
         event_log.message("training a tokenizer on the training texts")
         train = table.rows["train"]
@@ -233,7 +236,7 @@ def _open_given_tokens(
     *,
     event_log: EventLog,
 ) -> Tokens:
-    """The tokens of a tokenizer that comes with first weights."""
+    """Open the tokens of a tokenizer that belongs to pretrained weights."""
     max_length = _max_length(model)
     description = {
         "pretrained": model.pretrained,
@@ -245,7 +248,7 @@ def _open_given_tokens(
     known, needed = model.config["vocab_size"], tokens.facts.vocabulary_size
     if len(tokens.ids) and int(tokens.ids.max()) >= known:
         message = (
-            f"the tokenizer of {model.pretrained} has {needed:,} tokens and its network knows "
+            f"the tokenizer of {model.pretrained} has {needed:,} tokens but its network only "
             f"{known:,}; they do not belong together"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
@@ -280,8 +283,8 @@ def _open(
     facts = tokens.facts
     if was_made:
         event_log.message(
-            f"tokenised {facts.num_rows:,} texts: {facts.num_tokens:,} tokens of a vocabulary of "
-            f"{facts.vocabulary_size:,}"
+            f"tokenised {facts.num_rows:,} texts into {facts.num_tokens:,} tokens; the vocabulary "
+            f"has {facts.vocabulary_size:,}"
         )
     return tokens
 

@@ -1,6 +1,6 @@
-"""Made-up texts, on which a network is tried before it reads one of the data set.
+"""Generated texts on which a network is tried before it reads the data set.
 
-Legend of shapes: B batch, T tokens.
+Shapes: B batch, T tokens.
 """
 
 from typing import Any
@@ -9,32 +9,32 @@ import torch
 
 
 def find_end(config: dict[str, Any]) -> int | None:
-    """The token that a network may look for at a text's end; None where it knows of none.
+    """Return the token that a network may require at a text's end, or None.
 
     Args:
-        config: of the network, whole.
+        config: The network's whole configuration.
     """
     end = config.get("eos_token_id")
     return end if isinstance(end, int) else None
 
 
 def make_up_ids(num: int, *, length: int, vocabulary: int) -> torch.Tensor:
-    """(num, length) int64, any tokens of a vocabulary."""
+    """Return arbitrary tokens of a vocabulary, (num, length) int64."""
     return torch.arange(num * length).mul_(7).remainder_(vocabulary).view(num, length)
 
 
 def end_texts(
     ids: torch.Tensor, *, end: int | None, vocabulary: int, mask: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The same texts with the token at their end, and there alone, that some networks look for.
+    """Return the texts with the end token at their end, and nowhere else.
 
-    bart and t5 read the state at it, and refuse a batch whose texts have it not or not equally
-    often.
+    bart and t5 read the state at this token, and refuse a batch whose texts do not all contain it
+    equally often.
 
     Args:
         ids: (B, T) int64.
-        end: `find_end`; without one nothing changes.
-        vocabulary: of the network.
+        end: Result of `find_end`; if None, the texts are returned unchanged.
+        vocabulary: Size of the network's vocabulary.
         mask: (B, T) int64, 0 where a row is padded.
     """
     if end is None:

@@ -1,6 +1,6 @@
-"""The networks of transformers that classify texts: from a configuration, or pretrained.
+"""Text classifiers from transformers: built from a configuration, or pretrained.
 
-Legend of shapes: B batch, T tokens, C classes.
+Shapes: B batch, T tokens, C classes.
 """
 
 import json
@@ -33,20 +33,21 @@ DROPOUTS = (
     "embd_pdrop",
     "attn_pdrop",
 )
-"""What transformers calls them, architecture by architecture."""
+"""Names of dropout fields in transformers' various architectures."""
 INNER_FACTOR = 4
 SPARE_POSITIONS = 8
-"""Beyond the longest text: some architectures begin to count behind the padding token."""
+"""Positions in addition to those of the longest text, because some architectures start counting
+after the padding token."""
 NAMES_ONLY = frozenset(
     {"id2label", "label2id", "architectures", "_name_or_path", "problem_type", "dtype"}
 )
-"""Fields of a configuration that decide nothing about a network of ours."""
+"""Configuration fields that do not affect a network here."""
 OF_TOKENIZER = {"vocab_size", "pad_token_id"}
 NOT_ARCHITECTURE = NAMES_ONLY | {"model_type", "transformers_version"}
 
 
 class TextClassifier(nn.Module):
-    """A network of transformers, called with tokens and, where any row is padded, their mask."""
+    """A network from transformers, called with tokens and, if any row is padded, their mask."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -54,22 +55,22 @@ class TextClassifier(nn.Module):
 
     @property
     def backbone(self) -> nn.Module:
-        """All but the head."""
+        """All of the network except its head."""
         backbone: nn.Module = self.network.base_model
         return backbone
 
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Logits.
+        """Compute logits.
 
         Args:
             input_ids: (B, T) int64.
             attention_mask: (B, T) int64, 0 where a row is padded; or (B, 1, 1, T) bool for a
-                network that takes it prepared (`takes_prepared_mask`).
+                network that accepts a prepared one (`takes_prepared_mask`).
 
         Returns:
-            (B, C).
+            Logits (B, C).
         """
         outputs = self.network(input_ids=input_ids, attention_mask=attention_mask)
         logits: torch.Tensor = outputs.logits
@@ -79,10 +80,10 @@ class TextClassifier(nn.Module):
 def describe_network(
     model: Model, *, max_length: int, num_classes: int, vocabulary_size: int
 ) -> dict[str, Any]:
-    """The whole configuration of a network that is trained from scratch, as JSON.
+    """Return the whole configuration of a network to be trained from scratch, as JSON.
 
     Raises:
-        TrainingFailed: transformers knows no such architecture, or no such field of it.
+        TrainingFailed: transformers has no such architecture, or it has no such field.
     """
     from transformers import AutoConfig
 
@@ -91,7 +92,7 @@ def describe_network(
     config = AutoConfig.for_model(name)
     started = {}
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
-        # t5 takes it, and has it as a field only when it is given.
+        # t5 requires it, but has the field only if it is passed.
         started["decoder_start_token_id"] = PAD_ID
         config = AutoConfig.for_model(name, **started)
     given = {key: value for key, value in model.config.items() if key not in NOT_ARCHITECTURE}
@@ -119,22 +120,25 @@ def describe_network(
 
 
 def describe_pretrained(folder: Path, model: Model, *, num_classes: int) -> dict[str, Any]:
-    """The whole configuration of a pretrained network with a head for these classes, as JSON.
+    """Return the whole configuration of a pretrained network with a new head, as JSON.
 
     Raises:
-        TrainingFailed: transformers cannot read it, or does not classify texts with it.
+        TrainingFailed: transformers cannot read it or cannot classify texts with it.
     """
     from transformers import AutoConfig
 
     given = {key: value for key, value in model.config.items() if key not in NOT_ARCHITECTURE}
     try:
-        # Without the spec's fields: among those that transformers takes here is leave to run code.
+        # Not with the spec's fields, because they could allow transformers to run code.
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise _refused(str(folder), error) from error
     _check_architecture(config.model_type)
     if model.name not in ("auto", config.model_type):
-        message = f"the pretrained weights are of a {config.model_type}, not of a {model.name}"
+        message = (
+            f"the pretrained weights are of a {config.model_type}, not of a {model.name}; remove "
+            f"model.name, or set it to {config.model_type}"
+        )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
     _check_fields(given, config)
     try:
@@ -150,15 +154,15 @@ def describe_pretrained(folder: Path, model: Model, *, num_classes: int) -> dict
 def describe_successor(
     theirs: dict[str, Any], given: dict[str, Any], *, num_classes: int
 ) -> dict[str, Any]:
-    """The whole configuration of another job's network with a head for these classes, as JSON.
+    """Return the whole configuration of another job's network with a new head, as JSON.
 
     Args:
-        theirs: the other job's whole configuration.
-        given: what the spec has otherwise; dropout, say.
-        num_classes: of this job.
+        theirs: The other job's whole configuration.
+        given: Fields that the spec changes, such as dropout.
+        num_classes: Number of this job's classes.
 
     Raises:
-        TrainingFailed: transformers knows no such field of it, or the fields contradict each other.
+        TrainingFailed: there is no such field, or the fields contradict each other.
     """
     fixed = NOT_ARCHITECTURE | OF_TOKENIZER
     changed = {key: value for key, value in given.items() if key not in fixed}
@@ -172,10 +176,10 @@ def describe_successor(
 
 
 def build_network(config: dict[str, Any]) -> TextClassifier:
-    """A fresh network of a whole configuration; its weights follow torch's global generator.
+    """Build a new network; its weights follow torch's global generator.
 
     Raises:
-        TrainingFailed: the configuration contradicts itself.
+        TrainingFailed: the configuration is contradictory.
     """
     from transformers import AutoModelForSequenceClassification
 
@@ -190,7 +194,7 @@ def build_network(config: dict[str, Any]) -> TextClassifier:
 
 
 def load_network(config: dict[str, Any], folder: Path) -> TextClassifier:
-    """A network with pretrained weights; its head is fresh where theirs is for other classes.
+    """Load a network with pretrained weights; its head is new if theirs has other classes.
 
     Raises:
         TrainingFailed: the weights do not fit the configuration.
@@ -214,23 +218,23 @@ def load_network(config: dict[str, Any], folder: Path) -> TextClassifier:
 
 
 def _takes(config: Any, name: str, value: Any) -> bool:
-    """Whether an architecture has such a field, and has it set."""
+    """Return whether an architecture has a field and accepts a value for it."""
     if not hasattr(config, name):
         return False
     try:
         setattr(config, name, value)
-    # Some follow from others, which each of the architectures says in its own way.
+    # Some fields are derived from others, and each architecture reports that with its own error.
     except Exception:  # noqa: BLE001
         return False
     return True
 
 
 def _check_fields(given: dict[str, Any], config: Any) -> None:
-    # What can be called is a method, and no more a field than what is missing.
+    # A callable is a method, which is not a field either.
     unknown = [key for key in given if callable(getattr(config, key, len))]
     if unknown:
         hint = suggest(unknown[0], config.to_dict())
-        message = f"{config.model_type} has no {unknown[0]!r}{hint}"
+        message = f"{config.model_type} has no field {unknown[0]!r}{hint}"
         pointer = f"/model/config/{unknown[0]}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
 
@@ -242,7 +246,7 @@ def _check_architecture(name: str) -> None:
 
     if name in KNOWN:
         return
-    message = f"transformers has no {name!r} that classifies texts{suggest(name, sorted(KNOWN))}"
+    message = f"transformers has no text classifier {name!r}{suggest(name, sorted(KNOWN))}"
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
 
 
@@ -263,7 +267,7 @@ def _config_of(config: dict[str, Any]) -> Any:
 
 def _as_json(config: Any, *, num_classes: int) -> dict[str, Any]:
     fields: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
-    # Names of classes stand in the data set; here they would only be LABEL_0 and so on.
+    # The data set has the class names; here they would only be LABEL_0 and so on.
     fields = {key: value for key, value in fields.items() if key not in NAMES_ONLY}
     fields["num_labels"] = num_classes
     if "use_cache" in fields:
@@ -272,7 +276,7 @@ def _as_json(config: Any, *, num_classes: int) -> dict[str, Any]:
 
 
 def _be_quiet() -> None:
-    """Of what is loaded the trainer tells itself."""
+    """Silence transformers, because the trainer reports what it loads itself."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -281,5 +285,5 @@ def _be_quiet() -> None:
 
 def _refused(name: str, error: Exception) -> TrainingFailed:
     reason = " ".join(str(error).split())[:300]
-    message = f"transformers cannot build {name}: {reason}"
+    message = f"transformers cannot build {name}: {reason}; check model and model.config"
     return TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model")

@@ -1,6 +1,6 @@
-"""A validated table of texts on this host: its labels and splits; the texts are read when needed.
+"""A validated table of texts on this host: its labels and splits. Texts are read when needed.
 
-N is the number of rows, those of the training split first.
+Shapes: N rows, those of the training split first.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ from worker.trainer.text.tokens import iter_texts
 
 @dataclass(frozen=True)
 class TextTable:
-    """Texts with a label each.
+    """Texts with one label each.
 
     Attributes:
-        column: that holds the texts.
+        column: Name of the column of texts.
         labels: (N,) class of each row.
-        rows: of each split.
+        rows: Rows of each split.
     """
 
     path: Path
@@ -36,11 +36,11 @@ class TextTable:
     rows: dict[Split, NDArray[np.int64]]
 
     def iter_blocks(self) -> Iterator[list[str]]:
-        """All texts, some at a time."""
+        """Yield all texts in blocks."""
         return iter_texts(self.path, self.column)
 
     def iter_some(self, rows: NDArray[np.int64]) -> Iterator[str]:
-        """The texts of some rows, in the file's order."""
+        """Yield the texts of some rows, in the file's order."""
         wanted = np.zeros(len(self.labels), dtype=bool)
         wanted[rows] = True
         start = 0
@@ -51,13 +51,13 @@ class TextTable:
 
 
 def open_text_table(dataset: LocalDataset, *, validation_fraction: float) -> TextTable:
-    """Read all of a table but its texts.
+    """Read a table except for its texts.
 
     Raises:
-        TrainingFailed: it is not there, or is no table of texts that can be trained on.
+        TrainingFailed: the table is missing or cannot be used to train a text classifier.
     """
     if dataset.index_path is None:
-        message = f"data set {dataset.name} is no table; text-classification reads texts from one"
+        message = f"data set {dataset.name} is not a table; text-classification needs one"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
     path = Path(dataset.index_path)
     table = load_table(path)
@@ -65,15 +65,15 @@ def open_text_table(dataset: LocalDataset, *, validation_fraction: float) -> Tex
     texts = [column.name for column in index.columns if column.type == "text"]
     if len(texts) != 1 or len(index.classes) < 2:
         message = (
-            f"data set {dataset.name} has {len(texts)} columns of text and {len(index.classes)} "
-            "classes; text-classification needs one column and at least two classes"
+            f"data set {dataset.name} has {len(texts)} text columns and {len(index.classes)} "
+            "classes; text-classification needs exactly one text column and at least two classes"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
     rows = table.split(validation_fraction=validation_fraction)
     if not len(rows["train"]) or not len(rows["test"]):
         message = (
-            f"data set {dataset.name} has {len(rows['train'])} texts to learn from and "
-            f"{len(rows['test'])} to score the model on; training needs both"
+            f"data set {dataset.name} has {len(rows['train'])} training texts and "
+            f"{len(rows['test'])} test texts; training needs both"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
     return TextTable(

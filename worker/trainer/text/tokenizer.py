@@ -1,7 +1,7 @@
-"""What turns a text into tokens: trained on a job's own texts, or that of a pretrained model.
+"""The tokenizer of a text model: trained on a job's own texts, or from a pretrained model.
 
-Either is one `tokenizers.Tokenizer`, which cuts at the model's length and pads to the longest of a
-batch, so that its `tokenizer.json` alone is what a user of the exported model needs.
+Both are a `tokenizers.Tokenizer` that truncates to the model's length and pads to the longest text
+of a batch, so its `tokenizer.json` is all that a user of the exported model needs.
 """
 
 import json
@@ -18,31 +18,30 @@ if TYPE_CHECKING:
 PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, START, END)
 PAD_ID = SPECIAL.index(PAD)
-"""Of a tokenizer that was trained here."""
+"""Padding token of a tokenizer trained here."""
 FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "tokenizer.model")
-"""Files of tokenizers from before there was one file for all."""
+"""Files of older tokenizers, before `tokenizer.json`."""
 KIND = "byte-level BPE"
 
 
 def train_tokenizer(
     texts: Iterable[str], *, vocabulary_size: int, max_length: int, lowercase: bool
 ) -> "Tokenizer":
-    """A vocabulary of pairs of bytes of these texts; the same texts always make the same one.
+    """Train a vocabulary of byte pairs; the same texts always give the same vocabulary.
 
-    Not WordPiece: `tokenizers` numbers the letters within words as it comes upon them, in the order
-    of a hash table, and so makes another vocabulary in every process (0.23.3). Bytes have numbers.
-
-    What a text says never becomes a special token, neither here nor by the tokenizer's file: a text
-    with `[SEP]` in it would have two ends.
+    Not WordPiece, because `tokenizers` numbers the letters within words in the order of a hash
+    table and so builds another vocabulary in every process (0.23.3). Bytes have fixed numbers. Text
+    never becomes a special token, neither here nor when the tokenizer's file is used: a text that
+    contains `[SEP]` would otherwise have two ends.
 
     Args:
-        texts: of the training split alone.
-        vocabulary_size: largest number of tokens.
-        max_length: tokens after which a text is cut, with the first and the last special one.
-        lowercase: also strips accents.
+        texts: Texts of the training split only.
+        vocabulary_size: Largest number of tokens.
+        max_length: Tokens after which a text is truncated, including the special ones around it.
+        lowercase: Whether to ignore case and strip accents.
     """
-    # Importing takes a while, and only texts pay for it.
+    # Imported here because it takes a while and only texts need it.
     from tokenizers import Tokenizer
     from tokenizers.decoders import ByteLevel as ByteLevelDecoder
     from tokenizers.models import BPE
@@ -71,19 +70,19 @@ def train_tokenizer(
 
 
 def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer":
-    """The tokenizer of a pretrained model's folder.
+    """Load the tokenizer in a pretrained model's folder.
 
-    It finds its special tokens in texts, as its makers meant it to: what would keep it from that
-    (`encode_special_tokens`) is not a part of its file (0.23.3), so that whoever uses the exported
-    model would have other tokens than the training had.
+    It recognises special tokens in texts, as its authors intended. The option against this
+    (`encode_special_tokens`) is not stored in its file (0.23.3), so users of the exported model
+    would get other tokens than training did.
 
     Args:
-        folder: with `tokenizer.json`, or the older files that transformers makes one of.
-        max_length: tokens after which a text is cut.
-        pad_id: of the model.
+        folder: Folder with `tokenizer.json`, or with older files that transformers can convert.
+        max_length: Tokens after which a text is truncated.
+        pad_id: The model's padding token.
 
     Raises:
-        TrainingFailed: the folder holds none.
+        TrainingFailed: the folder has no usable tokenizer.
     """
     from tokenizers import Tokenizer
 
@@ -93,30 +92,30 @@ def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer"
     except Exception as error:
         reason = str(error).strip().partition("\n")[0][:300]
         message = (
-            f"the pretrained model in {folder} has no tokenizer that can be read ({reason}); put "
-            f"its {FILE} beside config.json"
+            f"the pretrained model in {folder} has no usable tokenizer ({reason}); put its {FILE} "
+            "next to config.json"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained") from error
     return fit_tokenizer(tokenizer, max_length=max_length, pad_id=pad_id)
 
 
 def parse_tokenizer(content: str, *, max_length: int, pad_id: int) -> "Tokenizer":
-    """The tokenizer of a `tokenizer.json`'s text, with the cut and the padding that a model wants.
+    """Parse the content of a `tokenizer.json` and set the truncation and padding of a model.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the content is not a tokenizer.
     """
     from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_str(content)
-    except Exception as error:  # the library's own are all of this one class
+    except Exception as error:  # the library raises only this class
         raise ValueError(str(error).strip().partition("\n")[0][:300]) from error
     return fit_tokenizer(tokenizer, max_length=max_length, pad_id=pad_id)
 
 
 def fit_tokenizer(tokenizer: "Tokenizer", *, max_length: int, pad_id: int) -> "Tokenizer":
-    """The same tokenizer with the cut and the padding that a model wants."""
+    """Set the truncation and padding of a model on a tokenizer and return it."""
     tokenizer.enable_truncation(max_length)
     pad_token = tokenizer.id_to_token(pad_id) or PAD
     tokenizer.enable_padding(pad_id=pad_id, pad_token=pad_token)
@@ -124,10 +123,10 @@ def fit_tokenizer(tokenizer: "Tokenizer", *, max_length: int, pad_id: int) -> "T
 
 
 def _look_for_none(tokenizer: "Tokenizer") -> "Tokenizer":
-    """The same tokenizer, which looks for no special token in a text.
+    """Return the same tokenizer without recognition of special tokens in texts.
 
-    They stay in the vocabulary, where the template, the padding and the stand-in find them. No pair
-    of bytes makes one: letters and brackets are parted before.
+    They stay in the vocabulary for the template, padding and unknown words. No byte pair becomes
+    one, because letters and brackets are split before pairs are formed.
     """
     from tokenizers import Tokenizer
 
@@ -140,11 +139,11 @@ def _convert(folder: Path) -> "Tokenizer":
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
-    # Without any of them transformers makes up a tokenizer that knows no word.
+    # Without any of these files transformers would create a tokenizer that knows no words.
     if not any((folder / name).exists() for name in VOCABULARIES):
-        raise FileNotFoundError(f"there is none of {', '.join((FILE, *VOCABULARIES))}")
+        raise FileNotFoundError(f"it contains none of {', '.join((FILE, *VOCABULARIES))}")
     converted = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     tokenizer = getattr(converted, "backend_tokenizer", None)
     if tokenizer is None:
-        raise ValueError(f"it is of a kind without a fast form: {type(converted).__name__}")
+        raise ValueError(f"its {type(converted).__name__} cannot be converted to {FILE}")
     return Tokenizer.from_str(tokenizer.to_str())

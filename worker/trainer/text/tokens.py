@@ -1,14 +1,16 @@
-"""The tokens of a data set: made once by all cores, and memory-mapped by every job.
+"""The tokens of a data set: created once on all cores and memory-mapped by every job.
 
     <cache>/tokens/<key>/ids.bin         int32: the tokens of all rows, one after the other
-    <cache>/tokens/<key>/offsets.npy     (N + 1,) int64: where each row begins, and the end
-    <cache>/tokens/<key>/tokenizer.json  what made them
+    <cache>/tokens/<key>/offsets.npy     (N + 1,) int64: start of each row, and the end
+    <cache>/tokens/<key>/tokenizer.json  the tokenizer that made them
     <cache>/tokens/<key>/facts.json      TokenFacts
 
-The key is a digest of the data set's fingerprint and of all that decides the tokens. A folder
-appears by one rename, so two jobs may make the same one at once and one result stays; removing a
-folder never hurts a job that has it open. `tokenizers` shares each block of texts out among the
-cores by itself.
+The key is a digest of the data set's fingerprint and everything else that determines the tokens. A
+folder appears by one rename, so two jobs may create the same one at once and one result stays.
+Removing a folder does not affect a job that has it open. `tokenizers` itself divides each block of
+texts among the cores.
+
+Shapes: N rows, T tokens of all rows.
 """
 
 import hashlib
@@ -31,23 +33,23 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 VERSION = 2
-"""Part of the key; rises whenever the same text would become other tokens."""
+"""Part of the key; increase it when the same text would become other tokens."""
 BLOCK_ROWS = 8192
 """Texts in memory at a time."""
 BUDGET_BYTES = 10 * 2**30
-"""Tokens kept on a worker; the least recently used go first."""
+"""Size of all tokens kept on a worker; the least recently used are removed first."""
 IDS, OFFSETS, FACTS = "ids.bin", "offsets.npy", "facts.json"
 
 
 class TokenFacts(BaseModel):
-    """What is known of a data set's tokens beside them.
+    """Facts about a data set's tokens.
 
     Attributes:
-        num_truncated: texts that were longer than the model reads.
-        num_empty: texts without any token of their own; they are one unknown or padding token.
-        longest: tokens of the longest text, after the cut.
-        pad_id: token that fills a batch's shorter rows.
-        vocabulary_size: of the tokenizer.
+        num_truncated: Texts longer than the model reads.
+        num_empty: Texts without any token; each is read as one unknown or padding token.
+        longest: Tokens of the longest text, after truncation.
+        pad_id: Token that fills a batch's shorter rows.
+        vocabulary_size: Size of the tokenizer's vocabulary.
     """
 
     num_rows: int
@@ -61,13 +63,13 @@ class TokenFacts(BaseModel):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens of all rows; memory-mapped copy-on-write.
+    """The tokens of all rows, memory-mapped copy-on-write.
 
     Attributes:
         ids: (T,) int32.
         offsets: (N + 1,) int64.
-        tokenizer_path: of the `tokenizer.json` that made them.
-        end_id: what the network that reads them may look for at a text's end.
+        tokenizer_path: The `tokenizer.json` that made them.
+        end_id: Token that the network may require at a text's end, if any.
     """
 
     ids: NDArray[np.int32]
@@ -86,15 +88,15 @@ def open_tokens(
     cache_dir: Path,
     on_progress: Callable[[int], None],
 ) -> Tokens:
-    """Map a data set's tokens, making them first if they are not in the cache.
+    """Map a data set's tokens, creating them first if they are not in the cache.
 
     Args:
-        texts: opens all rows' texts, in blocks.
-        fingerprint: of the data set.
-        description: of all else that decides the tokens, as JSON.
-        build_tokenizer: trains it or loads it; not called when the tokens are there.
-        cache_dir: of the worker.
-        on_progress: told how many rows are done.
+        texts: Opens the texts of all rows, in blocks.
+        fingerprint: Fingerprint of the data set.
+        description: Everything else that determines the tokens, as JSON.
+        build_tokenizer: Trains or loads the tokenizer; not called if the tokens are cached.
+        cache_dir: The worker's cache.
+        on_progress: Called with the number of rows done.
 
     Raises:
         OSError: the disk is full.
@@ -118,7 +120,7 @@ def open_tokens(
 
 
 def iter_texts(path: Path, column: str) -> Iterator[list[str]]:
-    """The texts of a Parquet file's column, block by block."""
+    """Yield the texts of a Parquet file's column in blocks."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -133,7 +135,7 @@ def _write(
     on_progress: Callable[[int], None],
 ) -> None:
     padding = tokenizer.padding
-    assert padding is not None, "the tokenizer knows its padding"
+    assert padding is not None, "the tokenizer has no padding"
     tokenizer.save(str(staging / FILE))
     tokenizer.no_padding()
     stand_in = _stand_in(tokenizer, pad_id=padding["pad_id"])
@@ -164,7 +166,7 @@ def _write(
 
 
 def _stand_in(tokenizer: "Tokenizer", *, pad_id: int) -> int:
-    """The token that a text without one is read as: a model needs something to look at."""
+    """Return the token that replaces an empty text, because a model needs at least one."""
     unknown = getattr(tokenizer.model, "unk_token", None)
     place = tokenizer.token_to_id(unknown) if unknown else None
     return pad_id if place is None else place
@@ -172,7 +174,7 @@ def _stand_in(tokenizer: "Tokenizer", *, pad_id: int) -> int:
 
 def _load(folder: Path) -> Tokens:
     facts = TokenFacts.model_validate_json((folder / FACTS).read_bytes())
-    # Copy-on-write, because torch wants memory that it could write to.
+    # Copy-on-write, because torch expects writable memory.
     ids = np.memmap(folder / IDS, dtype=np.int32, mode="c")
     offsets = np.load(folder / OFFSETS)
     os.utime(folder)
@@ -188,7 +190,7 @@ def _publish(staging: Path, folder: Path) -> None:
 
 
 def _prune(parent: Path, *, keep: Path) -> None:
-    """Remove the least recently used above the budget; open ones stay readable."""
+    """Remove the least recently used folders above the budget; open files stay readable."""
     folders = [path for path in parent.iterdir() if not path.name.startswith(".")]
     sizes = {path: sum(file.stat().st_size for file in path.iterdir()) for path in folders}
     total = sum(sizes.values())

@@ -1,6 +1,6 @@
-"""Whether a network reads the texts that it is to be trained on, tried before training.
+"""Checks, before training, that a network can read the texts it is to be trained on.
 
-Legend of shapes: B batch, T tokens.
+Shapes: B batch, T tokens.
 """
 
 import contextlib
@@ -18,28 +18,28 @@ from worker.trainer.text.table import TextTable
 from worker.trainer.text.tokens import Tokens
 
 SHORT_TEXT = 4
-"""Tokens of a text that every network can read."""
+"""Length in tokens that every network can read."""
 PADDED_TEXT = 16
-"""Tokens of a text beside which a shorter one is padded, unless texts are shorter."""
+"""Length in tokens next to which a shorter text is padded, unless texts are shorter."""
 SAME_PADDED = 0.05
 """Largest difference that padding may make, relative to the largest output.
 
-Source: fresh networks of 1 to 4 blocks, 7 tokens beside 16, n=12 each (transformers 5.23, CPU,
-2026-11-22): xlnet 0.4 to 2.5, fnet 0.09 to 1.6, funnel 0.02 to 1.8, none of which could be
-delivered; nystromformer up to 0.007 and convbert up to 0.0003, which are; nearly all others 1e-6.
+Source: fresh networks of 1 to 4 blocks, 7 tokens next to 16, n=12 each (transformers 5.23, CPU,
+2026-11-22): xlnet 0.4 to 2.5, fnet 0.09 to 1.6, funnel 0.02 to 1.8, none of which can be exported
+faithfully; nystromformer up to 0.007 and convbert up to 0.0003, which can; nearly all others 1e-6.
 """
 SAME_OUTPUTS = 1e-4
-"""Largest difference of two ways to compute the same, relative to the largest output."""
+"""Largest difference of two ways to compute the same result, relative to the largest output."""
 SHOWN = 80
-"""Letters of a text in a message."""
+"""Characters of a text shown in a message."""
 
 
 def check_reading(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> None:
-    """Have a fresh network on the CPU read one longest text, and a short one beside another.
+    """Let a new network on the CPU read a text of full length, and a short one next to another.
 
     Raises:
-        TrainingFailed: it cannot read so many tokens, or so many different ones, or takes padding
-            for a part of the text.
+        TrainingFailed: it cannot read that many tokens or this vocabulary, or padding changes its
+            output.
     """
     ids = _end(network, _texts_of(max_length, vocabulary_size)[:1])
     failed = _fail_to_read(network, ids)
@@ -56,7 +56,7 @@ def check_reading(network: TextClassifier, *, max_length: int, vocabulary_size: 
     else:
         kind = network.network.config.model_type
         message = (
-            f"a {kind} of this configuration cannot read texts ({reason}); look at model.config, "
+            f"a {kind} with this configuration cannot read texts ({reason}); check model.config, "
             "or choose another model.name"
         )
         pointer = "/model/config"
@@ -64,12 +64,12 @@ def check_reading(network: TextClassifier, *, max_length: int, vocabulary_size: 
 
 
 def check_ends(network: TextClassifier, tokens: Tokens, table: TextTable) -> None:
-    """Have a network that looks for a token at a text's end read texts that have it equally often.
+    """Check that all texts contain the end token equally often, if the network requires that.
 
-    A pretrained tokenizer makes that token of a text that names it.
+    A pretrained tokenizer turns the name of that token in a text into the token.
 
     Raises:
-        TrainingFailed: some texts have more of them than the others, and the network minds.
+        TrainingFailed: some texts contain it more often, and the network cannot read them.
     """
     if tokens.end_id is None or not len(tokens.ids):
         return
@@ -86,19 +86,19 @@ def check_ends(network: TextClassifier, tokens: Tokens, table: TextTable) -> Non
     (text,) = table.iter_some(others[:1])
     name = _name_of(tokens.end_id, tokens)
     message = (
-        f"a {config.model_type} tells a text's end by the token {name}, and not all texts have it "
-        f"equally often ({len(others)} of {len(counts)} differ, first {text[:SHOWN]!r}); take "
-        f"{name} out of these, or choose another model"
+        f"a {config.model_type} finds the end of a text by the token {name}, so all texts must "
+        f"contain it equally often; {len(others)} of {len(counts)} differ, the first is "
+        f"{text[:SHOWN]!r}. Remove {name} from these texts, or choose another model"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
 
 
 def takes_prepared_mask(network: TextClassifier, *, max_length: int, vocabulary_size: int) -> bool:
-    """Whether a mask that is ready for attention gives what the plain one does.
+    """Return whether a mask prepared for attention gives the same output as a plain one.
 
-    Making it from the plain one, transformers looks at the mask's numbers, and so waits for the
-    device at every step. Some architectures add to it (causal ones, those that look at a window of
-    tokens), so it is tried on two longest texts; the network is a fresh one on the CPU.
+    When transformers prepares a mask it reads the mask's values, and so waits for the device at
+    every step. Some architectures add to the mask (causal ones, and those with a window of tokens),
+    so this is tried on two texts of full length, with a new network on the CPU.
     """
     if any(getattr(module, "is_causal", False) for module in network.modules()):
         return False
@@ -110,7 +110,7 @@ def takes_prepared_mask(network: TextClassifier, *, max_length: int, vocabulary_
         with _reading(network):
             plain = network(ids, mask)
             prepared = network(ids, mask.bool()[:, None, None, :])
-    # As in `_fail_to_read`; xlm and flaubert assert that a mask is a plain one.
+    # As in `_fail_to_read`; xlm and flaubert assert that a mask is plain.
     except Exception:  # noqa: BLE001
         return False
     difference, largest = (plain - prepared).abs().max(), plain.abs().max()
@@ -121,17 +121,17 @@ def _fail_to_read(network: TextClassifier, ids: torch.Tensor) -> Exception | Non
     try:
         with _reading(network):
             network(ids)
-    # Whatever a wrong value leads to in the code of so many architectures.
-    except Exception as error:  # noqa: BLE001 - it is told by the caller
+    # A wrong value can cause any error in the code of so many architectures.
+    except Exception as error:  # noqa: BLE001 - the caller reports it
         return error
     return None
 
 
 def _check_padding(network: TextClassifier, *, length: int, vocabulary: int) -> None:
-    """Have it read a short text alone, and the same one padded beside one of this length.
+    """Compare a short text read alone with the same text padded next to one of this length.
 
-    Batches differ between training, scoring and whoever uses the model, so that none of them would
-    see what another one saw.
+    Batches differ between training, scoring and use of the exported model, so padding must not
+    matter.
     """
     short = max(SHORT_TEXT - 1, length // 2 - 1)
     ids = _texts_of(length, vocabulary)
@@ -146,15 +146,16 @@ def _check_padding(network: TextClassifier, *, length: int, vocabulary: int) -> 
     # As in `_fail_to_read`.
     except Exception as error:
         message = (
-            f"a {kind} cannot read a short text beside a longer one ({_reason_of(error)}); "
+            f"a {kind} cannot read a short text next to a longer one ({_reason_of(error)}); "
             "choose another model.name"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name") from error
     difference, largest = (padded - alone).abs().max(), alone.abs().max()
     if difference > SAME_PADDED * largest:
         message = (
-            f"what a {kind} says of a text depends on the padding behind it (here by "
-            f"{difference / largest:.0%}), and so on the texts beside it; choose another model.name"
+            f"the output of a {kind} for a text depends on its padding (here by "
+            f"{difference / largest:.0%}), and so on other texts in the batch; choose another "
+            "model.name"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
 
@@ -188,5 +189,5 @@ def _reading(network: nn.Module) -> Iterator[None]:
 
 
 def _texts_of(length: int, vocabulary: int) -> torch.Tensor:
-    """(2, length) int64."""
+    """Return two texts, (2, length) int64."""
     return torch.arange(2 * length).remainder_(vocabulary).flip(0).view(2, length)

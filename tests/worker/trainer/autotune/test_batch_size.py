@@ -16,9 +16,7 @@ from worker.trainer.autotune.batch_size import (
     ("num_ranks", "num_train", "batch_size"),
     [(2, 50_000, 256), (4, 50_000, 512), (16, 50_000, 512), (4, 300, 8), (9, 300, 9)],
 )
-def test_each_device_gets_what_one_is_fast_with_as_far_as_data_allow(
-    num_ranks, num_train, batch_size
-):
+def test_each_device_gets_its_fast_batch_size_if_data_allow(num_ranks, num_train, batch_size):
     found = spread_over_ranks(128, num_ranks=num_ranks, num_train=num_train)
     assert found == batch_size
 
@@ -56,7 +54,7 @@ def test_the_smallest_batch_within_5_percent_of_the_fastest_is_chosen(rates, cho
 
 
 @pytest.mark.parametrize(("doubt", "chosen"), [(0.0, 32), (0.01, 32), (0.02, 16), (0.05, 16)])
-def test_doubt_speaks_for_the_smaller_batch(doubt, chosen):
+def test_timing_uncertainty_favours_the_smaller_batch(doubt, chosen):
     assert choose_batch_size(Speeds({8: 100.0, 16: 375.0, 32: 400.0}, doubt)) == chosen
 
 
@@ -67,7 +65,7 @@ def test_sizes_are_compared_within_a_turn_however_the_machine_slows_down():
     assert compared.doubt == pytest.approx(0.0, abs=1e-9)
 
 
-def test_one_odd_turn_changes_nothing_but_the_doubt():
+def test_one_odd_turn_changes_only_the_uncertainty():
     steady = [{16: 360.0, 32: 400.0}] * 6
     odd = compare_turns([*steady, {16: 360.0, 32: 320.0}])
     assert odd.rates == pytest.approx(compare_turns(steady).rates)
@@ -75,7 +73,7 @@ def test_one_odd_turn_changes_nothing_but_the_doubt():
     assert 0 < odd.doubt <= 0.02
 
 
-def test_more_turns_leave_less_doubt():
+def test_more_turns_reduce_the_uncertainty():
     turns = [{16: 372.0, 32: 400.0}, {16: 384.0, 32: 400.0}, {16: 376.0, 32: 400.0}]
     assert 0.0 < compare_turns(5 * turns).doubt < 0.6 * compare_turns(turns).doubt
     assert compare_turns(turns[:1]) == Speeds(pytest.approx(turns[0]), 0.0)
@@ -91,7 +89,7 @@ def test_more_turns_leave_less_doubt():
         ({8: 50.0, 16: 100.0, 32: 99.0, 64: 110.0}, False),
     ],
 )
-def test_measuring_ends_after_two_doublings_without_a_gain(rates, flat):
+def test_measuring_stops_after_two_doublings_without_a_gain(rates, flat):
     assert is_flat(rates) is flat
 
 
@@ -106,5 +104,5 @@ def test_default_rates_are_meant_for_about_a_hundred_batches_an_epoch(num_train,
 @pytest.mark.parametrize(
     ("batch_size", "lr"), [(64, 2e-3), (256, 4e-3), (16, 1e-3), (128, 2.83e-3)]
 )
-def test_the_rate_goes_with_the_square_root_of_the_batch(batch_size, lr):
+def test_the_learning_rate_grows_with_the_square_root_of_the_batch(batch_size, lr):
     assert scale_rate(2e-3, batch_size=batch_size, reference=64) == lr

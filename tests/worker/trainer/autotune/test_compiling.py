@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:Deprec
         ("cuda", 300, 100.0, True),
     ],
 )
-def test_a_trial_takes_a_twentieth_of_the_training_at_most(kind, steps, step_seconds, pays):
+def test_a_trial_takes_at_most_a_twentieth_of_the_training(kind, steps, step_seconds, pays):
     assert can_pay(kind, steps=steps, step_seconds=step_seconds) is pays
     lost_seconds = COMPILE_SECONDS[kind] + TRIAL_STEPS * step_seconds
     assert (lost_seconds <= 0.05 * steps * step_seconds) is pays
@@ -54,11 +54,13 @@ def test_a_trial_takes_a_twentieth_of_the_training_at_most(kind, steps, step_sec
         (0.5, float("nan"), "fp32", False),
     ],
 )
-def test_what_is_faster_with_equal_numbers_is_kept(compiled, difference, precision, worth):
+def test_a_faster_compiled_step_with_equal_results_is_chosen(
+    compiled, difference, precision, worth
+):
     assert is_worth_it(Trial(1.0, compiled, difference, 30.0), precision=precision) is worth
 
 
-def test_missing_compilers_are_named(monkeypatch):
+def test_messages_name_missing_compilers(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert "g++" in find_obstacle("cpu", {})
     monkeypatch.setattr(compiling, "find_spec", lambda _name: None)
@@ -148,7 +150,7 @@ def test_a_few_steps_are_not_even_measured(settle, monkeypatch):
     assert len(made) == 2
 
 
-def test_the_first_step_of_a_process_is_never_taken_for_all_others(settle, monkeypatch):
+def test_the_first_step_of_a_process_is_not_measured(settle, monkeypatch):
     made = step_times(monkeypatch, 1.0, 0.01)
     compiler = Compiler()
     # At a second each, the second job's steps would be enough for a trial.
@@ -157,7 +159,7 @@ def test_the_first_step_of_a_process_is_never_taken_for_all_others(settle, monke
     assert made == [1.0, 0.01]
 
 
-def test_a_batch_that_the_memory_cannot_hold_at_once_is_left_to_training(settle, long):
+def test_a_batch_that_does_not_fit_into_memory_is_left_to_training(settle, long):
     def shrink(setup):
         def forward(images):
             raise torch.OutOfMemoryError(f"HIP out of memory with {len(images)} samples")
@@ -171,7 +173,7 @@ def test_a_batch_that_the_memory_cannot_hold_at_once_is_left_to_training(settle,
 
 
 @pytest.mark.parametrize("asked", ["auto", "default"])
-def test_activations_that_are_computed_twice_are_not_compiled(settle, long, asked):
+def test_recomputed_activations_are_not_compiled(settle, long, asked):
     def recompute(setup):
         setup.spec.training.gradient_checkpointing = "on"
 
@@ -181,7 +183,7 @@ def test_activations_that_are_computed_twice_are_not_compiled(settle, long, aske
     assert ("gradient_checkpointing is on" in settle.text()) is (asked == "default")
 
 
-def test_what_wins_is_kept_and_remembered_and_leaves_no_trace(settle, long, monkeypatch):
+def test_a_trial_is_remembered_and_has_no_other_effect(settle, long, monkeypatch):
     monkeypatch.setattr(compiling, "MIN_GAIN", -100.0)
     compiler = Compiler()
     _, before = settle(None, asked="off")
@@ -204,15 +206,15 @@ def test_what_wins_is_kept_and_remembered_and_leaves_no_trace(settle, long, monk
         seconds = settle.event_log.seconds[Phase.WARMING]
 
 
-def test_a_known_choice_that_cannot_be_compiled_any_more_is_no_failure(settle, long, monkeypatch):
+def test_a_remembered_choice_that_no_longer_compiles_is_not_a_failure(settle, long, monkeypatch):
     monkeypatch.setattr(compiling, "MIN_GAIN", -100.0)
     assert settle(Compiler())[0] is not None
     forward, setup = settle(Compiler(error=RuntimeError("no room")))
     assert (forward, setup.spec.training.compile) == (None, "off")
-    assert "training goes on without: RuntimeError: no room" in settle.text()
+    assert "training continues without it: RuntimeError: no room" in settle.text()
 
 
-def test_what_is_no_faster_is_dropped_and_not_tried_again(settle, long, monkeypatch):
+def test_a_compiled_step_that_is_not_faster_is_not_tried_again(settle, long, monkeypatch):
     monkeypatch.setattr(compiling, "MIN_GAIN", 1.0)
     compiler = Compiler()
     assert settle(compiler)[0] is None
@@ -223,41 +225,39 @@ def test_what_is_no_faster_is_dropped_and_not_tried_again(settle, long, monkeypa
 
 
 @pytest.mark.parametrize("asked", ["auto", "default"])
-def test_other_numbers_are_never_kept(settle, long, asked):
+def test_a_choice_with_different_results_is_never_kept(settle, long, asked):
     forward, setup = settle(Compiler(factor=1.5), asked=asked)
     assert forward is None
     assert setup.spec.training.compile == "off"
 
 
 @pytest.mark.parametrize("asked", ["auto", "default"])
-def test_a_compiler_that_fails_leaves_the_model_as_it_is_with_a_warning(settle, long, asked):
+def test_a_compiler_failure_gives_a_warning_and_the_plain_model(settle, long, asked):
     forward, setup = settle(Compiler(error=RuntimeError("no kernel\nfor this")), asked=asked)
     assert forward is None
     assert setup.spec.training.compile == "off"
-    assert "training goes on without: RuntimeError: no kernel" in settle.text()
+    assert "training continues without it: RuntimeError: no kernel" in settle.text()
 
 
-def test_a_failed_compile_is_tried_again_only_where_it_is_asked_for(settle, long):
+def test_a_failed_compile_is_retried_only_on_request(settle, long):
     assert settle(Compiler(error=RuntimeError("no kernel")))[0] is None
     again = Compiler(error=RuntimeError("no kernel"))
     assert settle(again)[0] is None
     assert again.calls == 0
-    assert "failed before on this worker (RuntimeError: no kernel)" in settle.text()
+    assert "failed earlier on this worker (RuntimeError: no kernel)" in settle.text()
     assert settle(again, asked="default")[0] is None
     assert again.calls == 1
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), OSError("disk")])
-def test_a_compile_that_something_was_short_for_is_tried_again(settle, long, error):
+def test_a_compile_that_lacked_memory_or_disk_is_retried(settle, long, error):
     compiler = Compiler(error=error)
     for _ in range(2):
         assert settle(compiler)[0] is None
     assert compiler.calls == 2
 
 
-def test_dropout_draws_the_same_for_both_ways_from_the_devices_generator_too(
-    make_job, start, monkeypatch
-):
+def test_dropout_draws_the_same_values_plain_and_compiled(make_job, start, monkeypatch):
     drawn = {"cpu": 0, "cuda": 0}
 
     @contextlib.contextmanager
@@ -291,7 +291,7 @@ def test_dropout_draws_the_same_for_both_ways_from_the_devices_generator_too(
         {"batch_size": 4},
     ],
 )
-def test_a_step_that_is_made_otherwise_is_measured_for_itself(make_job, start, changes):
+def test_a_step_with_other_settings_is_measured_separately(make_job, start, changes):
     _, setup = start(make_job())
     before = step_trials.key_of(setup)
     assert before == step_trials.key_of(setup)
@@ -301,14 +301,14 @@ def test_a_step_that_is_made_otherwise_is_measured_for_itself(make_job, start, c
     assert step_trials.key_of(setup) != before
 
 
-def test_the_step_that_is_measured_has_a_phase_and_words_of_its_own(settle):
+def test_measuring_a_step_has_its_own_phase_and_message(settle):
     assert Phase.WARMING not in settle.event_log.seconds
     assert settle(Compiler(), num_steps=300)[0] is None
     assert settle.event_log.seconds[Phase.WARMING] > 0
     assert "whether compiling the model can pay" in settle.text()
 
 
-def test_a_compiled_run_is_the_plain_one_with_the_same_names(make_job, start, losses):
+def test_a_compiled_run_equals_the_plain_one_with_the_same_names(make_job, start, losses):
     if find_obstacle("cpu", {}) is not None:
         pytest.fail("this test needs g++, as CI has it")
     curves = []
@@ -324,9 +324,7 @@ def test_a_compiled_run_is_the_plain_one_with_the_same_names(make_job, start, lo
     assert curves[0] == pytest.approx(curves[1], rel=1e-3)
 
 
-def test_a_table_job_that_drops_values_is_compiled_where_it_asks_for_it(
-    make_table_job, start, losses
-):
+def test_a_table_job_with_dropout_is_compiled_on_request(make_table_job, start, losses):
     if find_obstacle("cpu", {}) is not None:
         pytest.fail("this test needs g++, as CI has it")
     curves = []

@@ -45,23 +45,23 @@ def test_one_slow_moment_does_not_decide(settle):
     assert settle(lambda: next(moments))[0] == "fp32"
 
 
-def test_a_cpu_takes_bf16_where_it_was_measured_to_be_faster(settle):
+def test_a_cpu_uses_bf16_if_it_was_measured_to_be_faster(settle):
     precision, measured = settle(1.5)
     assert precision == "bf16"
     assert {name: measured.count((name, 8)) for name in ("bf16", "fp32")} == {"bf16": 3, "fp32": 3}
 
 
 @pytest.mark.parametrize("gain", [1.05, 0.7])
-def test_a_cpu_stays_with_fp32_where_bf16_gains_little(settle, gain):
+def test_a_cpu_uses_fp32_if_bf16_gains_little(settle, gain):
     assert settle(gain)[0] == "fp32"
 
 
-def test_a_micro_step_is_tried_and_not_more_of_it_than_it_takes(settle):
+def test_a_trial_uses_one_micro_step_of_limited_size(settle):
     assert settle(1.5, batch_size=64, accumulation=4)[1][0] == ("bf16", 16)
     assert settle(1.5, batch_size=512)[1][-1] == ("fp32", 32)
 
 
-def test_a_short_training_follows_what_was_measured_before_or_takes_bf16(settle):
+def test_a_short_training_uses_an_earlier_measurement_or_bf16(settle):
     assert settle(0.5, steps=10) == ("bf16", [])
     assert settle(0.5)[0] == "fp32"
     precision, measured = settle(0.5, steps=10)

@@ -30,14 +30,15 @@ LONG = TRIAL_STEPS * 20
         ({"contiguous": 0.9, "channels_last": 1.0}, "channels_last", "contiguous"),
     ],
 )
-def test_the_rule_is_left_for_what_is_clearly_faster(times, rule, chosen):
+def test_the_rule_is_overridden_only_by_a_clearly_faster_layout(times, rule, chosen):
     assert choose_layout(times, rule=rule) == chosen
 
 
-def test_what_was_measured_is_told():
+def test_the_message_contains_the_measurements():
     text = describe_layouts({"contiguous": 0.0125, "channels_last": 0.01}, chosen="channels_last")
     assert text == (
-        "images lie in memory as channels_last: a step takes 12.5 ms in contiguous, 10.0 ms in "
+        "the memory layout of images is channels_last: "
+        "a step takes 12.5 ms in contiguous, 10.0 ms in "
         "channels_last"
     )
 
@@ -95,7 +96,7 @@ def test_a_short_training_follows_the_rule_and_measures_nothing(settle):
     assert settle.made == []
 
 
-def test_finding_kernels_for_another_layout_has_to_be_worth_it(settle, monkeypatch):
+def test_measuring_layouts_must_be_worth_finding_kernels(settle, monkeypatch):
     monkeypatch.setattr(layout, "KERNEL_SECONDS", {"cpu": 1.0})
     setup = settle(seconds=FASTER, num_steps=800)
     # Two steps, which told that 800 of them take 16 s.
@@ -105,29 +106,29 @@ def test_finding_kernels_for_another_layout_has_to_be_worth_it(settle, monkeypat
     assert setup.spec.training.memory_format == "contiguous"
 
 
-def test_what_is_faster_is_kept_and_remembered(settle):
+def test_the_faster_layout_is_used_and_remembered(settle):
     for _ in range(2):
         setup = settle(seconds=FASTER)
         assert setup.spec.training.memory_format == "contiguous"
         assert not is_channels_last(setup)
         tried = len(settle.made)
     assert len(settle.made) == tried == TRIAL_STEPS
-    assert "images lie in memory as contiguous: a step takes 10.0 ms" in settle.text()
+    assert "the memory layout of images is contiguous: a step takes 10.0 ms" in settle.text()
 
 
-def test_other_numbers_are_never_kept(settle):
+def test_a_choice_with_different_results_is_never_kept(settle):
     setup = settle(seconds=FASTER, difference=0.5)
     assert setup.spec.training.memory_format == "channels_last"
     assert is_channels_last(setup)
 
 
-def test_what_the_spec_says_is_followed(settle):
+def test_the_layout_in_the_spec_is_used(settle):
     setup = settle(seconds=FASTER, asked="channels_last")
     assert settle.made == []
     assert is_channels_last(setup)
 
 
-def test_memory_that_does_not_hold_the_other_layout_leaves_the_rule(settle, monkeypatch):
+def test_the_rule_applies_if_the_other_layout_does_not_fit_into_memory(settle, monkeypatch):
     def run_out(setup, _forward, *, device):
         if is_channels_last(setup):
             return 1.0, (1.0, 1.0)
@@ -140,7 +141,7 @@ def test_memory_that_does_not_hold_the_other_layout_leaves_the_rule(settle, monk
     assert is_channels_last(setup)
 
 
-def test_real_steps_in_both_layouts_agree_and_leave_no_trace(settle, start, make_job):
+def test_real_steps_in_both_layouts_agree_and_have_no_effect(settle, start, make_job):
     _, before = start(make_job(model={"name": "amdnet"}))
     setup = settle()
     assert "a step takes" in settle.text()
@@ -151,7 +152,7 @@ def test_real_steps_in_both_layouts_agree_and_leave_no_trace(settle, start, make
 
 
 @pytest.mark.parametrize("memory_format", FORMATS)
-def test_a_job_trains_in_the_layout_that_it_asks_for_and_so_does_its_resumption(
+def test_a_job_and_its_resumption_train_in_the_requested_layout(
     make_job, start, losses, memory_format
 ):
     training = {"memory_format": memory_format}

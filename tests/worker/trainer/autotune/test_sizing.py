@@ -79,7 +79,7 @@ def training(**fields):
     return Training(precision="fp32", **fields)
 
 
-def test_the_choice_comes_with_its_rate_and_is_said(settle, measured):
+def test_the_choice_is_reported_with_its_learning_rate(settle, measured):
     settled = settle(training())
     assert settled.batch_size == 32
     # 100 batches of 100 samples would be 64 by powers of two.
@@ -90,7 +90,7 @@ def test_the_choice_comes_with_its_rate_and_is_said(settle, measured):
     assert said[-1]["text"].startswith("batch_size auto is 32 (samples/s by batch: 8: 800, ")
 
 
-def test_what_was_measured_once_is_remembered(settle, measured):
+def test_measured_rates_are_remembered(settle, measured):
     assert settle(training()).batch_size == settle(training()).batch_size == 32
     assert len(measured) == 1
     settle(training(optimizer="sgd"))
@@ -102,7 +102,7 @@ def test_what_was_measured_once_is_remembered(settle, measured):
     assert len(measured) == 4
 
 
-def test_what_was_measured_for_more_samples_holds_for_fewer(settle, measured):
+def test_a_measurement_for_more_samples_holds_for_fewer(settle, measured):
     settle(training(), num_train=2_000)
     assert measured == [[8, 16, 32]]
     assert settle(training(), num_train=800).batch_size == 16
@@ -123,7 +123,7 @@ def test_what_was_measured_for_more_samples_holds_for_fewer(settle, measured):
         ([8, 16], 32, 1024, True),
     ],
 )
-def test_larger_batches_are_measured_where_nothing_spoke_against_them(
+def test_larger_batches_are_measured_if_the_last_search_did_not_exclude_them(
     sizes, tried, largest, is_enough
 ):
     assert covers(dict.fromkeys(sizes, 1.0), tried=tried, largest=largest) is is_enough
@@ -137,17 +137,17 @@ def test_larger_batches_are_measured_where_nothing_spoke_against_them(
         ({8: 30.0, 16: 40.0, 32: 45.0, 64: 50.0}, True),  # it came to its end
     ],
 )
-def test_a_search_that_ran_out_of_time_does_not_do_for_a_longer_training(rates, is_enough):
+def test_a_search_that_ran_out_of_time_is_repeated_for_a_longer_training(rates, is_enough):
     assert covers(rates, tried=64, largest=64)
     assert covers(rates, tried=64, largest=64, is_thorough=False) is is_enough
 
 
-def test_doubt_is_said_and_remembered(settle, monkeypatch):
+def test_the_timing_uncertainty_is_reported_and_remembered(settle, monkeypatch):
     speeds = Speeds({8: 100.0, 16: 375.0, 32: 400.0}, doubt=0.03)
     monkeypatch.setattr(sizing, "measure_speeds", lambda *_args, **_options: speeds)
     assert [settle(training(), num_train=2_000).batch_size for _ in range(2)] == [16, 16]
     texts = [event["data"].get("text", "") for event in settle.events()]
-    assert sum("16: 375, 32: 400; told apart to 3.0%)" in text for text in texts) == 2
+    assert sum("16: 375, 32: 400; timing uncertainty 3.0%)" in text for text in texts) == 2
 
 
 def test_a_longer_training_searches_again_once(settle, monkeypatch):
@@ -163,9 +163,7 @@ def test_a_longer_training_searches_again_once(settle, monkeypatch):
     assert len(searched) == 2
 
 
-def test_a_cache_that_cannot_be_written_costs_another_measuring_and_nothing_else(
-    settle, measured, tmp_path
-):
+def test_an_unwritable_cache_only_means_measuring_again(settle, measured, tmp_path):
     (tmp_path / "cache").write_text("no folder")
     assert settle(training()).batch_size == settle(training()).batch_size == 32
     assert len(measured) == 2
@@ -180,7 +178,7 @@ def test_values_set_by_the_user_are_kept(settle, measured):
 
 
 @pytest.mark.parametrize(("num_train", "batch_size"), [(5, 5), (300, 8)])
-def test_small_data_are_not_measured_for(settle, measured, num_train, batch_size):
+def test_small_data_sets_need_no_measurement(settle, measured, num_train, batch_size):
     settled = settle(training(accumulation=16), num_train=num_train)
     assert (settled.batch_size, settled.accumulation) == (batch_size, batch_size)
     assert measured == []
@@ -190,11 +188,11 @@ def test_a_batch_is_never_larger_than_the_training_split(settle):
     assert settle(training(batch_size=64, accumulation=32), num_train=20).accumulation == 20
 
 
-def test_a_reference_of_the_task_counts_instead_of_the_general_one(settle, measured):
+def test_a_tasks_reference_replaces_the_general_one(settle, measured):
     assert settle(training(), reference=32).optimizer.lr == AdamW().lr
 
 
-def test_measuring_leaves_model_and_random_numbers_as_they_were(settle):
+def test_measuring_does_not_change_the_model_or_random_numbers(settle):
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
@@ -211,7 +209,7 @@ def test_measuring_leaves_model_and_random_numbers_as_they_were(settle):
     assert all(p.grad is None for p in probe.model.parameters())
 
 
-def test_a_size_that_does_not_fit_ends_the_measuring():
+def test_a_size_that_does_not_fit_ends_the_search():
     def limited(num):
         if num > 16:
             raise torch.OutOfMemoryError("HIP out of memory")
@@ -223,9 +221,7 @@ def test_a_size_that_does_not_fit_ends_the_measuring():
         measure_speeds(probe, [32], is_enough=lambda _: False)
 
 
-def test_a_model_whose_smallest_batch_does_not_fit_begins_with_it_and_is_searched_for_again(
-    settle, monkeypatch
-):
+def test_a_model_whose_smallest_batch_does_not_fit_starts_with_it(settle, monkeypatch):
     def short(*_args, **_options):
         raise torch.OutOfMemoryError("HIP out of memory")
 
@@ -237,7 +233,7 @@ def test_a_model_whose_smallest_batch_does_not_fit_begins_with_it_and_is_searche
     assert "samples/s by batch" in settle.events()[-1]["data"]["text"]
 
 
-def test_what_training_computes_again_is_not_counted():
+def test_recomputed_activations_are_not_counted():
     wide = [nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 6)) for _ in range(4)]
     deep = nn.Sequential(*wide)
     counts = {}
@@ -266,7 +262,7 @@ def test_a_slow_moment_does_not_decide_between_sizes(monkeypatch):
     assert speeds.doubt == 0.02
 
 
-def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
+def test_running_out_of_memory_in_a_later_turn_keeps_earlier_results(monkeypatch):
     calls = []
 
     def time_steps(_probe, _model, _optimizer, size):
@@ -282,7 +278,7 @@ def test_memory_that_runs_out_at_a_second_look_takes_nothing_back(monkeypatch):
     assert calls == [8, 16, 16]
 
 
-def test_measuring_ends_when_its_time_is_up(monkeypatch):
+def test_measuring_stops_when_its_time_is_up(monkeypatch):
     probe = Probe(network(), nn.functional.cross_entropy, make_batch, training(), CPU)
     monkeypatch.setattr(probing, "BUDGET_SECONDS", (0.0, 60.0))
     rates = measure_speeds(probe, [8, 16], is_enough=lambda _: False).rates
@@ -291,7 +287,7 @@ def test_measuring_ends_when_its_time_is_up(monkeypatch):
     assert rates.keys() == {8, 16}
 
 
-def test_its_time_is_a_hundredth_of_the_training_within_bounds():
+def test_its_budget_is_a_hundredth_of_the_training_within_limits():
     assert [find_budget(seconds) for seconds in (0, 60, 2000, 10**6)] == [5, 5, 20, 60]
 
 
@@ -315,7 +311,7 @@ def test_free_memory_is_that_of_the_host_or_of_its_control_group(tmp_path):
     assert free_bytes(CPU, root=tmp_path) == 2000
 
 
-def test_a_file_that_cannot_be_read_is_nothing_remembered(tmp_path):
+def test_an_unreadable_file_is_treated_as_missing(tmp_path):
     remembered = Remembered(tmp_path, {"device": "cpu"})
     remembered.save("rates", {"model": "m"}, {"8": 1.0})
     assert remembered.find("rates", {"model": "m"}) == {"8": 1.0}

@@ -28,7 +28,7 @@ def told(found):
     return [(f.kind, f.what) for f in found.findings()]
 
 
-def test_work_on_the_device_is_counted_and_not_complained_of():
+def test_work_on_the_device_is_counted_without_findings():
     def body():
         x = torch.ones(MANY, device=META, requires_grad=True)
         (x * 2).sum().backward()
@@ -54,7 +54,7 @@ def test_large_work_on_the_cpu_is_found_with_its_line_and_size():
     assert "# here" in Path(__file__).read_text().splitlines()[line - 1]
 
 
-def test_small_work_views_and_empty_tensors_on_the_cpu_are_not_worth_telling():
+def test_small_work_views_and_empty_tensors_on_the_cpu_are_not_reported():
     images = torch.ones(MANY)
 
     def body():
@@ -65,7 +65,7 @@ def test_small_work_views_and_empty_tensors_on_the_cpu_are_not_worth_telling():
     assert audit(body).findings() == []
 
 
-def test_a_selection_is_as_large_as_what_it_selects():
+def test_a_selection_counts_by_the_size_of_its_result():
     images = torch.ones(1000, MANY // 1000)
     few, many = torch.tensor([1, 2]), torch.arange(1000)
     assert audit(lambda: images.index_select(0, few)).findings() == []
@@ -83,7 +83,7 @@ def test_a_batch_from_pageable_memory_is_a_wait():
     ]
 
 
-def test_copies_that_stay_on_one_side_are_no_waits():
+def test_copies_within_one_device_are_not_waits():
     there, here = torch.ones(10, device=META), torch.ones(10)
     assert audit(lambda: (there.clone(), there.half(), here.double())).findings() == []
 
@@ -103,14 +103,16 @@ def test_copies_that_stay_on_one_side_are_no_waits():
         ("mm", [META, META], [META], False, None),
     ],
 )
-def test_what_makes_the_host_wait(name, inputs, outputs, is_non_blocking, expected):
+def test_operators_that_make_the_host_wait_are_found(
+    name, inputs, outputs, is_non_blocking, expected
+):
     found = OperatorAudit(META)
     tensors = [[torch.ones(4, device=device) for device in side] for side in (inputs, outputs)]
     found.look(name, *tensors, is_non_blocking)
     assert [f.what for f in found.findings()] == ([expected] if expected else [])
 
 
-def test_a_mask_is_a_hidden_read_and_an_index_is_not():
+def test_indexing_by_a_mask_waits_and_by_an_index_does_not():
     values = torch.ones(8, device=META)
     mask, places = torch.ones(8, dtype=torch.bool), torch.zeros(3, dtype=torch.int64)
     found = OperatorAudit(META)
@@ -120,7 +122,7 @@ def test_a_mask_is_a_hidden_read_and_an_index_is_not():
     assert told(found) == [("host_synchronisation", "index by a mask")]
 
 
-def test_item_is_found_where_it_was_written():
+def test_item_is_found_with_its_line():
     # On the CPU as the device, since `meta` has no numbers to read.
     loss = torch.ones(1)
 
@@ -132,7 +134,7 @@ def test_item_is_found_where_it_was_written():
     assert finding.where.endswith("in body")
 
 
-def test_the_backward_pass_is_looked_at_too():
+def test_the_backward_pass_is_inspected_too():
     weight = torch.ones(600, 600, requires_grad=True)
 
     def body():
@@ -142,7 +144,7 @@ def test_the_backward_pass_is_looked_at_too():
     assert kinds["mm"].count == 3
 
 
-def test_an_audit_changes_no_number():
+def test_an_audit_does_not_change_results():
     def train(watch):
         torch.manual_seed(0)
         model = nn.Sequential(

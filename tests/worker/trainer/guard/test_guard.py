@@ -77,7 +77,7 @@ def test_three_steps_on_the_device_leave_evidence_and_no_warning(start, said):
     assert layer.waits == 2
 
 
-def test_after_the_first_steps_the_guard_does_nothing_more(start, said):
+def test_after_the_first_steps_the_guard_does_nothing(start, said):
     training, layer = start()
     for _ in range(3):
         training.step()
@@ -90,7 +90,7 @@ def test_after_the_first_steps_the_guard_does_nothing_more(start, said):
     assert len(said("message")) == 1
 
 
-def test_a_model_on_the_cpu_trains_not_one_step(start):
+def test_a_model_on_the_cpu_fails_before_the_first_step(start):
     training, _ = start(model=build("cpu"))
     with pytest.raises(TrainingFailed, match="on cpu") as caught:
         training.step()
@@ -98,7 +98,7 @@ def test_a_model_on_the_cpu_trains_not_one_step(start):
     assert training.optimizer.state == {}
 
 
-def test_a_batch_on_the_cpu_trains_not_one_step(start):
+def test_a_batch_on_the_cpu_fails_before_its_step(start):
     training, _ = start(device=torch.device("cpu"))
     with pytest.raises(TrainingFailed, match="the batch's inputs on cpu"):
         training.step()
@@ -121,11 +121,11 @@ def test_moments_on_the_cpu_are_found_after_the_first_step(start):
     ("changes", "words"),
     [
         ({"bytes_a_mark": 0, "peak": 0}, "0 bytes were allocated"),
-        ({"seconds": 0.0}, "its clock tells of 0.0 s"),
-        ({"bytes_a_mark": None, "used": 0}, "its driver tells of 0 bytes"),
+        ({"seconds": 0.0}, "its clock measured 0.0 s"),
+        ({"bytes_a_mark": None, "used": 0}, "its driver reports 0 bytes"),
     ],
 )
-def test_a_device_that_did_nothing_ends_the_run(start, fake_device, changes, words):
+def test_a_device_that_did_nothing_fails_the_run(start, fake_device, changes, words):
     training, _ = start(layer=fake_device(**changes))
     training.step()
     training.step()
@@ -137,7 +137,7 @@ def test_a_device_that_did_nothing_ends_the_run(start, fake_device, changes, wor
     assert "redkiln doctor" in failure.message
 
 
-def test_operators_that_all_ran_on_the_cpu_end_the_run_whatever_memory_says(start, fake_device):
+def test_operators_that_all_ran_on_the_cpu_fail_the_run(start, fake_device):
     # The device is `meta`, and so is the model; the work is done elsewhere.
     training, _ = start()
     with training.guard.step(training.optimizer, is_last=False):
@@ -156,7 +156,7 @@ def test_a_run_of_one_step_is_judged_after_it(start):
     assert (found.work.steps, found.audited_steps, found.work.device_operators) == (1, 0, None)
 
 
-def test_slow_work_and_waits_are_warned_of_with_their_lines(start, said):
+def test_warnings_name_the_lines_of_slow_work_and_waits(start, said):
     images = torch.ones(10**6)
 
     def spoil():
@@ -205,7 +205,7 @@ def run_job(job_dir, make_event_log, name):
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_a_guarded_run_makes_the_same_numbers(
+def test_a_guarded_run_has_the_same_results(
     make_job, losses, make_event_log, run_guarded, optimizer
 ):
     plain, _, weights = run_job(

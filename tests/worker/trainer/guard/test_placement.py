@@ -14,12 +14,12 @@ def build(device):
     return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).to(device)
 
 
-def test_a_model_that_lies_where_it_should_is_let_through():
+def test_a_model_on_the_right_device_passes():
     check_model(build(META), META)
     check_model(build(CPU), CPU)
 
 
-def test_a_parameter_that_was_never_moved_is_named():
+def test_an_error_names_a_parameter_that_was_never_moved():
     model = build(META)
     model[0].weight = nn.Parameter(torch.zeros(3, 4))
     with pytest.raises(TrainingFailed, match=r"0\.weight on cpu") as caught:
@@ -29,27 +29,27 @@ def test_a_parameter_that_was_never_moved_is_named():
     assert failure.details["misplaced"] == {"0.weight": "cpu"}
 
 
-def test_a_buffer_counts_as_a_parameter_does():
+def test_a_buffer_counts_like_a_parameter():
     model = build(META)
     model[1].running_mean = torch.zeros(3)
     with pytest.raises(TrainingFailed, match="running_mean on cpu"):
         check_model(model, META)
 
 
-def test_of_many_a_few_are_named_and_all_are_counted():
+def test_an_error_names_a_few_tensors_and_counts_all():
     with pytest.raises(TrainingFailed, match="and 4 more"):
         check_model(build(CPU), META)
 
 
 @pytest.mark.parametrize(("inputs", "targets"), [(CPU, META), (META, CPU)])
-def test_both_parts_of_a_batch_must_be_there(inputs, targets):
+def test_both_parts_of_a_batch_must_be_on_the_device(inputs, targets):
     check_batch(torch.zeros(2, device=META), torch.zeros(2, device=META), META)
     with pytest.raises(TrainingFailed, match="the batch's"):
         check_batch(torch.zeros(2, device=inputs), torch.zeros(2, device=targets), META)
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_an_optimizer_that_has_made_a_step_is_let_through(fused):
+def test_an_optimizer_after_a_step_passes(fused):
     # Unfused, its count of steps is one number on the host.
     model = build(CPU)
     optimizer = torch.optim.AdamW(model.parameters(), fused=fused)

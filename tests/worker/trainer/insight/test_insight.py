@@ -44,7 +44,7 @@ def final_weights(job_dir):
     return store.load(store.manifests()[-1].name).tensors_of("model")
 
 
-def test_progress_tells_memory_and_waiting_and_they_become_series(make_job, start, events):
+def test_progress_reports_memory_and_waiting_as_series_too(make_job, start, events):
     job_dir = make_job()
     loop, _ = start(job_dir)
     loop.run()
@@ -64,7 +64,7 @@ def test_progress_tells_memory_and_waiting_and_they_become_series(make_job, star
 @pytest.mark.usefixtures("_always_show")
 @pytest.mark.parametrize("validation_fraction", [0.1, 0.0])
 @pytest.mark.parametrize("ema", [None, 0.9])
-def test_sample_predictions_change_no_number(
+def test_sample_predictions_do_not_change_the_training(
     make_job, start, losses, validation_fraction, ema, monkeypatch
 ):
     training = {"validation_fraction": validation_fraction, "ema": ema}
@@ -107,11 +107,11 @@ def test_a_preview_that_fails_is_a_warning_once(make_job, start, events):
     (warning,) = [
         e["data"] for e in events(job_dir, "warning") if e["data"]["code"] == "no_preview"
     ]
-    assert "sample predictions are not shown" in warning["message"]
+    assert "sample predictions cannot be shown" in warning["message"]
 
 
 @pytest.mark.usefixtures("_always_show")
-def test_samples_that_cannot_be_read_end_no_job(make_job, start, events):
+def test_unreadable_samples_do_not_fail_the_job(make_job, start, events):
     job_dir = make_job()
     loop, setup = start(job_dir)
 
@@ -122,7 +122,7 @@ def test_samples_that_cannot_be_read_end_no_job(make_job, start, events):
     loop.run()
     assert loop.step == setup.plan.steps
     said = [e["data"]["message"] for e in events(job_dir, "warning")]
-    assert "sample predictions are not shown: an image is not one any more" in said
+    assert "sample predictions cannot be shown: an image is not one any more" in said
 
 
 @pytest.mark.usefixtures("_always_measure")
@@ -137,7 +137,7 @@ def test_a_finished_job_is_judged(make_job):
     assert found.facts.flops_per_step > 10**6
     assert 0 < found.bare_share < 2
     assert found.peak_share is None
-    assert found.facts.why_no_peak == "the peak of a CPU is not known"
+    assert found.facts.why_no_peak == "the peak of a CPU is unknown"
     assert {"start", "steps", "checkpoints", "evaluation"} <= set(found.facts.seconds)
     assert "## Efficiency" in render_efficiency(found)
 
@@ -154,7 +154,7 @@ def pass_time(monkeypatch):
     return call
 
 
-def test_all_that_comes_before_the_first_step_is_getting_ready(make_job, start, pass_time):
+def test_all_time_before_the_first_step_counts_as_start(make_job, start, pass_time):
     began = time.perf_counter()
     loop, setup = start(make_job())
     # What trials make of batches is none of training's either.
@@ -163,13 +163,13 @@ def test_all_that_comes_before_the_first_step_is_getting_ready(make_job, start, 
     pass_time(100.0)
     loop.run()
     found = loop.efficiency
-    assert found.verdict == "100% of the time went into getting ready to train"
+    assert found.verdict == "100% of the time went into preparation before training"
     seconds = found.facts.seconds
     assert sum(seconds.values()) == pytest.approx(time.perf_counter() - began, abs=0.2)
     assert seconds["steps"] > 0
 
 
-def test_a_run_that_goes_on_accounts_for_its_own_time_alone(make_job, start, pass_time):
+def test_a_resumed_run_accounts_only_for_its_own_time(make_job, start, pass_time):
     first, _ = start(make_job(training={"on_divergence": "rollback"}))
     first._event_log.enter(Phase.REHEARSING)
     pass_time(100.0)
@@ -184,7 +184,7 @@ def test_a_run_that_goes_on_accounts_for_its_own_time_alone(make_job, start, pas
     assert 10 < seconds["start"] < 11
 
 
-def test_measuring_changes_nothing_that_is_exported(make_job, monkeypatch):
+def test_measuring_does_not_change_the_exported_model(make_job, monkeypatch):
     plain = make_job("plain")
     run_job(plain, Never())
     monkeypatch.setattr(bare_step, "plan_steps", lambda **_: 2 * NUM_CHUNKS)
@@ -203,7 +203,7 @@ def test_measuring_changes_nothing_that_is_exported(make_job, monkeypatch):
         RuntimeError("the disk is away"),
     ],
 )
-def test_a_finished_training_is_not_lost_by_measuring(make_job, monkeypatch, error):
+def test_a_failed_measurement_does_not_lose_a_finished_training(make_job, monkeypatch, error):
     def fail(*_, **__):
         raise error
 
@@ -215,7 +215,7 @@ def test_a_finished_training_is_not_lost_by_measuring(make_job, monkeypatch, err
 
 
 @pytest.mark.usefixtures("_always_measure")
-def test_memory_that_runs_out_while_measuring_leaves_the_measurement_out_and_changes_nothing(
+def test_running_out_of_memory_while_measuring_only_omits_the_measurement(
     make_job, start, events, run_out_of_memory
 ):
     job_dir = make_job()
@@ -236,7 +236,7 @@ def test_a_short_job_is_not_measured_and_says_so(make_job):
     assert "too short" in trained.efficiency.facts.why_not_bare
 
 
-def test_a_job_whose_steps_were_all_made_before_is_not_judged(make_job):
+def test_a_job_without_steps_in_this_attempt_is_not_judged(make_job):
     job_dir = make_job()
     run_job(job_dir, Never())
     last = Trained.model_validate_json(job_dir.trained_path.read_bytes()).last

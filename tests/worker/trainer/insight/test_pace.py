@@ -26,7 +26,12 @@ def test_both_parts_of_the_hosts_time_are_summed():
 @pytest.mark.parametrize(
     ("making", "waiting", "steps", "words"),
     [
-        (4.3, 0.0, 100, "loader-bound: making batches takes 43% of a step (43.0 of 100.0 ms): "),
+        (
+            4.3,
+            0.0,
+            100,
+            "loader-bound: preparing batches takes 43% of a step (43.0 of 100.0 ms); what helps: ",
+        ),
         (4.3, 0.4, 100, "loader-bound: "),
         (4.3, 0.6, 100, None),  # the device is what is waited for
         (1.9, 0.0, 100, None),
@@ -34,7 +39,7 @@ def test_both_parts_of_the_hosts_time_are_summed():
         (0.0, 0.0, 0, None),
     ],
 )
-def test_training_whose_batches_are_slow_is_called_loader_bound(making, waiting, steps, words):
+def test_training_with_slow_batches_is_reported_as_loader_bound(making, waiting, steps, words):
     found = find_slow_loader(pace(making=making, waiting=waiting), steps=steps, seconds=10.0)
     assert found is None if words is None else found.startswith(words)
 

@@ -64,7 +64,7 @@ def test_any_sample_can_be_drawn(sample):
     assert open_png(draw_grid([sample])).format == "PNG"
 
 
-def test_a_picture_is_written_beside_the_last_one(tmp_path):
+def test_a_new_picture_keeps_only_the_previous_one(tmp_path):
     notes = [
         write_preview([picture(is_right=n > 2), picture()], tmp_path / "preview", step=n)
         for n in (1, 2, 3)
@@ -76,7 +76,7 @@ def test_a_picture_is_written_beside_the_last_one(tmp_path):
     assert left == ["step-000000000002.png", "step-000000000003.png"]
 
 
-def test_samples_that_are_no_images_become_a_table(tmp_path):
+def test_samples_that_are_not_images_become_a_table(tmp_path):
     note = write_preview([row("WIN | now\n*free*"), row(is_right=False)], tmp_path, step=1200)
     assert (note.media_type, note.num_right) == ("text/markdown", 1)
     lines = (tmp_path / note.file).read_text().splitlines()
@@ -96,7 +96,7 @@ def test_a_regression_has_no_right_and_wrong(tmp_path):
     assert "| bmi 0.06, age 0.04 | 151 | 148.2 |" in render_table(shown, step=1)
 
 
-def test_a_long_text_is_cut():
+def test_a_long_text_is_shortened():
     line = render_table([row("word " * 1000)], step=1).splitlines()[-1]
     assert len(line) < 250
     assert "..." in line
@@ -118,7 +118,7 @@ def test_previews_never_take_more_than_a_hundredth_of_the_time():
     assert budget.spent_seconds <= 0.01 * elapsed + 0.4
 
 
-def test_a_job_of_a_few_seconds_shows_none_and_a_long_one_is_not_flooded():
+def test_short_jobs_show_no_previews_and_long_ones_only_some():
     budget = PreviewBudget()
     assert not budget.allows(elapsed_seconds=2.0)
     assert budget.allows(elapsed_seconds=60.0)
@@ -127,7 +127,7 @@ def test_a_job_of_a_few_seconds_shows_none_and_a_long_one_is_not_flooded():
     assert budget.allows(elapsed_seconds=81.0)
 
 
-def test_a_previewer_counts_what_looking_and_drawing_cost(tmp_path):
+def test_a_previewer_counts_the_cost_of_predicting_and_drawing(tmp_path):
     clock = Clock()
 
     def look():
@@ -146,7 +146,7 @@ def test_a_previewer_counts_what_looking_and_drawing_cost(tmp_path):
     assert previewer.is_due()
 
 
-def test_a_task_without_previews_is_never_asked(tmp_path):
+def test_a_task_without_previews_shows_none(tmp_path):
     clock = Clock()
     previewer = Previewer(None, tmp_path, clock=clock)
     clock.now = 1e6

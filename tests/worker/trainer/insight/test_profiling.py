@@ -27,7 +27,7 @@ def nothing_said(messages):
     return [text for text in said if "nothing was profiled" in text]
 
 
-def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events, losses):
+def test_a_profile_does_not_change_the_training(make_job, start, events, losses):
     plain = make_job("plain", training={"epochs": 3})
     start(plain)[0].run()
     job_dir = make_job("profiled", training={"epochs": 3, "profile": True})
@@ -66,13 +66,13 @@ def test_a_profile_is_left_beside_an_unchanged_training(make_job, start, events,
         (100, 2, None),
     ],
 )
-def test_a_profile_begins_where_most_of_its_steps_are_of_one_epoch(steps, steps_per_epoch, begins):
+def test_a_profile_starts_where_most_of_its_steps_are_in_one_epoch(steps, steps_per_epoch, begins):
     plan = Plan(steps_per_epoch, steps)
     found = [n for n in range(WAIT_STEPS + 1, steps + 1) if is_time(n, plan)]
     assert (found[0] if found else None) == begins
 
 
-def test_a_profile_is_of_steps_alone(make_job, start):
+def test_a_profile_contains_only_steps(make_job, start):
     # A checkpoint copies and synchronises, an evaluation scores: neither is a part of a step.
     evaluated, undisturbed, saved = (
         make_job(name, training={"profile": True, "epochs": epochs, "steps": steps, **settings})
@@ -97,7 +97,7 @@ def test_a_profile_is_of_steps_alone(make_job, start):
         assert "aten::isfinite" not in names
 
 
-def test_a_job_that_ends_within_the_window_leaves_what_it_has(make_job, start, events):
+def test_a_job_that_ends_within_the_window_writes_a_shorter_profile(make_job, start, events):
     job_dir = make_job(
         training={
             "epochs": None,
@@ -119,7 +119,7 @@ def test_a_job_too_short_for_a_profile_says_so(make_job, start, events, steps):
     assert nothing_said(events(job_dir, "message")) == [TOO_SHORT]
 
 
-def test_a_window_that_ends_in_its_warm_up_begins_anew(make_job, start, events):
+def test_a_window_that_ends_in_its_warm_up_starts_again(make_job, start, events):
     job_dir = make_job(training={"epochs": None, "steps": 18, "batch_size": 2, "profile": True})
     loop, _ = start(job_dir)
     loop.advance(WAIT_STEPS + 1)
@@ -130,7 +130,7 @@ def test_a_window_that_ends_in_its_warm_up_begins_anew(make_job, start, events):
 
 
 @pytest.mark.parametrize(("steps_between", "profiled"), [(1, 3), (2, 5)])
-def test_windows_that_checkpoints_end_are_given_up_and_the_reason_is_told(
+def test_profiling_is_given_up_after_too_many_checkpoints(
     make_job, start, events, steps_between, profiled
 ):
     steps = 40
@@ -147,9 +147,7 @@ def test_windows_that_checkpoints_end_are_given_up_and_the_reason_is_told(
     assert loop.efficiency.facts.num_steps == steps - profiled
 
 
-def test_one_window_that_a_checkpoint_ended_is_the_reason_where_no_other_followed(
-    make_job, start, events
-):
+def test_a_window_ended_by_a_checkpoint_is_reported_as_the_reason(make_job, start, events):
     steps = WAIT_STEPS + WARM_UP_STEPS + 1
     job_dir = make_job(training={"epochs": None, "steps": steps, "batch_size": 2, "profile": True})
     loop, _ = start(job_dir)
@@ -160,7 +158,7 @@ def test_one_window_that_a_checkpoint_ended_is_the_reason_where_no_other_followe
 
 
 @pytest.mark.parametrize("error", [OSError("no space left"), RuntimeError("no trace\nat all")])
-def test_a_profile_that_cannot_be_written_ends_no_job(make_job, start, events, monkeypatch, error):
+def test_an_unwritable_profile_does_not_fail_the_job(make_job, start, events, monkeypatch, error):
     def fail(_self, _recorded):
         raise error
 
@@ -171,4 +169,4 @@ def test_a_profile_that_cannot_be_written_ends_no_job(make_job, start, events, m
     assert loop.step == setup.plan.steps
     said = [e["data"]["text"] for e in events(job_dir, "message")]
     first = str(error).partition("\n")[0]
-    assert f"the profile is left out: {first}" in said
+    assert f"the profile could not be written: {first}" in said

@@ -19,7 +19,7 @@ def test_a_host_that_waits_for_the_device_has_its_batches_in_time(making, waitin
     assert share_waited(making=making, waiting=waiting, seconds=10.0) == share
 
 
-def test_waiting_is_told_of_the_time_since_the_last_look():
+def test_waiting_is_measured_since_the_last_reading():
     pace = Pace()
     meter = WaitMeter(pace)
     assert meter.read(0.0) is None

@@ -33,7 +33,7 @@ def test_a_frozen_backbone_keeps_its_weights_and_statistics():
     assert set(optimizer.state) == set(network.head.parameters())
 
 
-def test_what_thaws_is_trained_again():
+def test_thawed_weights_are_trained_again():
     network = build("mnist-cnn")
     freezer = Freezer(network, epochs=2)
     network.train()
@@ -52,7 +52,7 @@ def test_what_thaws_is_trained_again():
     assert not any(norm.training for norm in norms)
 
 
-def test_batch_norms_that_are_replaced_before_training_are_frozen_too():
+def test_batch_norms_replaced_before_training_are_frozen_too():
     network = build("mnist-cnn")
     freezer = Freezer(network, epochs=1)
     nn.SyncBatchNorm.convert_sync_batchnorm(network)
@@ -65,7 +65,7 @@ def test_batch_norms_that_are_replaced_before_training_are_frozen_too():
     assert all(norm.training for norm in norms)
 
 
-def test_what_was_never_trained_does_not_thaw():
+def test_weights_that_were_never_trained_do_not_thaw():
     network = build("mnist-cnn")
     first = next(network.parameters())
     first.requires_grad_(False)

@@ -19,7 +19,7 @@ def build(name, size, channels, classes=7):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("size", [8, 9, 28, 33, 65, 224])
-def test_every_model_takes_every_size(name, size, channels):
+def test_every_model_accepts_every_size(name, size, channels):
     model = build(name, size, channels).eval()
     with torch.inference_mode():
         logits = model(torch.rand(2, channels, size, size))
@@ -36,7 +36,7 @@ def test_every_weight_gets_a_gradient(name):
     assert all(p.grad is not None and bool(p.grad.any()) for p in model.parameters())
 
 
-def test_the_models_are_those_that_were_promised():
+def test_the_models_match_the_documented_list():
     convolutions = {
         name: [m.out_channels for m in build(name, 32, 3).modules() if is_convolution(m, 3)]
         for name in NAMES
@@ -60,7 +60,7 @@ ALL_BACKBONE = ("clip", "hgnet_v2", "perceiver", "siglip")
 
 
 @pytest.mark.parametrize("name", [*TRANSFORMERS, *ALL_BACKBONE, "hiera"])
-def test_every_promised_name_of_transformers_is_built_with_a_head_for_the_classes(name):
+def test_every_documented_transformers_model_is_built_with_a_head_for_the_classes(name):
     options = {"image_size": 224, "channels": 3}
     model = Model.model_validate({"source": "transformers", "name": name, "options": options})
     with torch.device("meta"):  # neither memory nor time

@@ -11,7 +11,7 @@ def test_images_of_any_side_give_logits(side, channels):
     assert model(torch.rand(3, channels, side, side)).shape == (3, 5)
 
 
-def test_whitened_patches_are_uncorrelated_and_of_one_size():
+def test_whitened_patches_are_uncorrelated_with_equal_variance():
     torch.manual_seed(0)
     smooth = torch.nn.functional.avg_pool2d(torch.randn(200, 3, 20, 20), 3, 1)
     whitening = Whitening(3)
@@ -24,7 +24,7 @@ def test_whitened_patches_are_uncorrelated_and_of_one_size():
     assert torch.allclose(covariance.diagonal(), torch.ones(12), atol=0.05)
 
 
-def test_both_signs_of_each_part_come_out():
+def test_each_component_is_returned_with_both_signs():
     whitening = Whitening(1)
     whitening.fit(torch.randn(50, 1, 9, 9))
     out = whitening(torch.randn(2, 1, 9, 9))
@@ -37,7 +37,7 @@ def test_patches_without_any_variance_stay_finite():
     assert whitening.weight.isfinite().all()
 
 
-def test_the_whitening_is_kept_with_the_weights_and_never_trained():
+def test_the_whitening_is_saved_with_the_weights_and_never_trained():
     model = CifarFast(channels=3, image_size=8, num_classes=2)
     model.fit(torch.randn(64, 3, 8, 8))
     assert "whitening.weight" in model.state_dict()
@@ -47,7 +47,7 @@ def test_the_whitening_is_kept_with_the_weights_and_never_trained():
     assert torch.equal(other.whitening.weight, model.whitening.weight)
 
 
-def test_fitting_looks_at_images_from_all_over_the_split():
+def test_fitting_uses_evenly_spaced_images():
     rows = torch.arange(100, 10_100)
     chosen = spread(rows, image_size=32)
     assert len(chosen) == 976

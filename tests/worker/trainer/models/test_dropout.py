@@ -5,7 +5,7 @@ from worker.trainer.models.dropout import ByteDropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_a_share_is_dropped_and_the_mean_stays(p):
+def test_a_share_is_dropped_and_the_mean_is_kept(p):
     torch.manual_seed(0)
     layer = ByteDropout(p).train()
     found = layer(torch.ones(1000, 300))
@@ -16,14 +16,14 @@ def test_a_share_is_dropped_and_the_mean_stays(p):
     assert by_place.max() - by_place.min() < 0.01
 
 
-def test_what_was_dropped_has_no_gradient():
+def test_dropped_values_have_no_gradient():
     values = torch.ones(64, 7, requires_grad=True)
     found = ByteDropout(0.5).train()(values)
     found.sum().backward()
     assert torch.equal(values.grad, found.detach())
 
 
-def test_it_repeats_with_the_generator_and_does_nothing_in_evaluation():
+def test_dropout_follows_the_generator_and_is_off_in_evaluation():
     layer, values = ByteDropout(0.3), torch.ones(50, 50)
     state = torch.get_rng_state()
     first = layer(values)
@@ -34,7 +34,7 @@ def test_it_repeats_with_the_generator_and_does_nothing_in_evaluation():
     assert ByteDropout(0.0).train()(values) is values
 
 
-def test_compiled_it_drops_the_same_values():
+def test_compiled_dropout_drops_the_same_values():
     torch._dynamo.reset()
     layer, values = ByteDropout(0.3), torch.ones(50, 50)
     state = torch.get_rng_state()
@@ -43,5 +43,5 @@ def test_compiled_it_drops_the_same_values():
     assert torch.equal(torch.compile(layer, backend="aot_eager")(values), expected)
 
 
-def test_a_probability_next_to_one_is_no_division_by_zero():
+def test_a_probability_close_to_one_does_not_divide_by_zero():
     assert torch.isfinite(ByteDropout(0.9999).train()(torch.ones(10, 10))).all()

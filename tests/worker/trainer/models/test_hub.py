@@ -146,7 +146,7 @@ def failure_of(fetch, name):
     return caught.value.failure
 
 
-def test_a_folder_of_models_comes_before_the_hub(fetch, tmp_path, hub):
+def test_the_models_folder_is_searched_before_the_hub(fetch, tmp_path, hub):
     folder = put(tmp_path / "models" / "org" / "tiny")
     found = fetch("org/tiny")
     assert found.folder == folder
@@ -156,49 +156,49 @@ def test_a_folder_of_models_comes_before_the_hub(fetch, tmp_path, hub):
     assert not fetch.said
 
 
-def test_an_absolute_path_is_taken_below_the_folder_of_models_alone(fetch, tmp_path):
+def test_an_absolute_path_must_be_in_the_models_folder(fetch, tmp_path):
     folder = put(tmp_path / "models" / "mine")
     assert fetch(str(folder)).folder == folder
     outside = put(tmp_path / "elsewhere")
     for name in (str(outside), "../elsewhere"):
         failure = failure_of(fetch, name)
         assert failure.code is FailureCode.BAD_INPUT
-        assert "not below the worker's folder of models" in failure.message
+        assert "not in the worker's models folder" in failure.message
         assert failure.details["pointer"] == "/model/pretrained"
 
 
-def test_a_model_is_fetched_once_without_pickles_or_code(fetch, tmp_path, hub):
+def test_a_model_is_downloaded_once_without_pickles_or_code(fetch, tmp_path, hub):
     found = fetch("org/tiny@v1")
     assert found.revision == COMMIT
     assert {path.name for path in found.folder.iterdir()} == {"config.json", "model.safetensors"}
     assert safetensors.torch.load_file(found.weights[0])["weight"].tolist() == [1.0, 1.0, 1.0]
     assert found.folder.is_relative_to(tmp_path / "cache" / "hub")
-    assert fetch.said == ["fetching org/tiny@v1 from the hub"]
+    assert fetch.said == ["downloading org/tiny@v1 from the hub"]
     hub.close()
     assert fetch("org/tiny@v1") == found
     assert len(fetch.said) == 1
 
 
-def test_a_commit_that_a_spec_has_settled_on_is_fetched_again_though_the_branch_moved(fetch, hub):
+def test_a_pinned_commit_is_downloaded_even_if_the_branch_moved(fetch, hub):
     hub.commits |= {"main": NEWER, NEWER: NEWER}
     assert fetch("org/tiny", pinned=COMMIT).revision == COMMIT
     assert fetch("org/tiny").revision == NEWER
     assert fetch("org/tiny@main", pinned=COMMIT).revision == COMMIT
 
 
-def test_a_folder_that_stands_for_a_commit_is_taken_and_told(fetch, tmp_path, hub):
+def test_a_folder_is_used_for_a_pinned_commit_with_a_message(fetch, tmp_path, hub):
     folder = put(tmp_path / "models" / "org" / "tiny")
     assert fetch("org/tiny", pinned=COMMIT).folder == folder
-    assert f"does not say whether it is commit {COMMIT}" in fetch.said[0]
+    assert f"whether it is commit {COMMIT} cannot be checked" in fetch.said[0]
 
 
-def test_a_commit_that_the_hub_does_not_know_is_told_with_where_it_is_named(hub, fetch):
+def test_an_error_says_where_an_unknown_commit_is_named(hub, fetch):
     with pytest.raises(TrainingFailed) as caught:
         fetch("org/tiny", pinned=NEWER)
     assert "model.initial_weights" in caught.value.failure.message
 
 
-def test_other_weights_than_a_spec_has_settled_on_are_refused():
+def test_weights_other_than_the_pinned_ones_are_refused():
     check_pinned(None, "sha256 1", name="mine")
     check_pinned("sha256 1", "sha256 1", name="mine")
     check_pinned(COMMIT, "sha256 1", name="mine")  # a folder says nothing of commits
@@ -206,33 +206,31 @@ def test_other_weights_than_a_spec_has_settled_on_are_refused():
         check_pinned("sha256 1", "sha256 2", name="mine")
     failure = caught.value.failure
     assert failure.details["pointer"] == PINNED_POINTER
-    assert "wants mine as it was at sha256 1, and here it is sha256 2" in failure.message
+    assert "the spec needs mine at sha256 1, but here it is sha256 2" in failure.message
 
 
-def test_a_cache_that_other_programs_share_is_used_where_there_is_one(fetch, tmp_path, hub):
+def test_a_shared_hub_cache_is_used_if_it_exists(fetch, tmp_path, hub):
     (tmp_path / "home").mkdir()
     assert fetch("org/tiny").folder.is_relative_to(tmp_path / "home" / "hub")
 
 
-def test_a_tokeniser_is_fetched_where_it_is_wanted(fetch, hub):
+def test_a_tokeniser_is_downloaded_if_requested(fetch, hub):
     found = fetch("org/tiny", also=TOKENIZER)
     assert (found.folder / "tokenizer.json").exists()
 
 
-def test_a_download_that_breaks_off_is_told_and_can_be_tried_again(
-    fetch, tmp_path, hub, monkeypatch
-):
+def test_an_interrupted_download_is_reported_and_can_be_retried(fetch, tmp_path, hub, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)  # between the library's own tries
     hub.breaks_off_in = "model.safetensors"
     failure = failure_of(fetch, "org/tiny")
     assert failure.code is FailureCode.MODEL_UNAVAILABLE
-    assert "the download of org/tiny broke off" in failure.message
+    assert "the download of org/tiny was interrupted" in failure.message
     assert str(tmp_path / "models" / "org" / "tiny") in failure.message
     hub.breaks_off_in = None
     assert find_weights(fetch("org/tiny").folder)
 
 
-def test_a_hub_that_is_not_reached_is_told_with_the_place_for_the_files(fetch, tmp_path, hub):
+def test_an_unreachable_hub_error_names_the_folder_for_the_files(fetch, tmp_path, hub):
     hub.close()
     failure = failure_of(fetch, "org/tiny")
     assert failure.code is FailureCode.MODEL_UNAVAILABLE
@@ -245,14 +243,14 @@ def test_a_hub_that_is_not_reached_is_told_with_the_place_for_the_files(fetch, t
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("org/unknown", "the hub knows no model 'org/unknown'"),
+        ("org/unknown", "the hub has no model 'org/unknown'"),
         ("org/tiny@v9", "org/tiny has no revision 'v9'"),
         ("org/pickled", "no model.safetensors (pickled weights are not read"),
-        ("a/b/c", "write org/name, org/name@revision"),
-        ("org/tiny@", "write org/name, org/name@revision"),
+        ("a/b/c", "use org/name, org/name@revision"),
+        ("org/tiny@", "use org/name, org/name@revision"),
     ],
 )
-def test_what_cannot_be_had_is_bad_input(fetch, hub, name, message):
+def test_an_unavailable_model_is_bad_input(fetch, hub, name, message):
     failure = failure_of(fetch, name)
     assert failure.code is FailureCode.BAD_INPUT
     assert message in failure.message

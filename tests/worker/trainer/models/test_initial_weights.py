@@ -43,7 +43,7 @@ def test_an_architecture_of_transformers_trains_and_exports_verified(
     assert resolved["config"]["num_channels"] == 3
 
 
-def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, models_dir, events):
+def test_pretrained_weights_are_loaded_except_for_the_head(make_job, start, models_dir, events):
     job_dir = make_job(
         model={"name": "resnet", "pretrained": "mine/resnet"},
         training={"epochs": 1},
@@ -58,10 +58,10 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
     assert resolved.initial_weights.startswith("sha256 ")
     assert resolved.config["hidden_sizes"] == [8, 16]
     said = [event["data"]["text"] for event in events(job_dir, "message")]
-    assert any("classifier.1.weight" in text and "new are" in text for text in said)
+    assert any("classifier.1.weight" in text and "new weights: " in text for text in said)
 
 
-def test_weights_that_are_not_those_of_a_resolved_spec_are_refused(make_job, start, models_dir):
+def test_weights_other_than_those_of_a_resolved_spec_are_refused(make_job, start, models_dir):
     model = {"name": "resnet", "pretrained": "mine/resnet"}
     order = {"models_dir": str(models_dir)}
     _, setup = start(make_job("first", model=model, order=order))
@@ -76,9 +76,7 @@ def test_weights_that_are_not_those_of_a_resolved_spec_are_refused(make_job, sta
     assert caught.value.failure.details["pointer"] == "/model/initial_weights"
 
 
-def test_images_are_brought_to_the_size_that_pretrained_weights_were_made_for(
-    make_job, start, models_dir
-):
+def test_images_are_resized_to_the_size_of_the_pretrained_weights(make_job, start, models_dir):
     job_dir = make_job(
         model={"name": "auto", "pretrained": "mine/vit"},
         training={"epochs": 1},
@@ -88,7 +86,7 @@ def test_images_are_brought_to_the_size_that_pretrained_weights_were_made_for(
     assert (setup.spec.model.name, setup.spec.model.options.image_size) == ("vit", 12)
 
 
-def test_a_part_of_what_a_pretrained_model_says_of_its_images_is_changed_alone(
+def test_one_field_of_a_pretrained_vision_config_can_be_changed(
     make_job, start, models_dir, tiny_configs
 ):
     _, setup = start(
@@ -109,9 +107,7 @@ def test_a_part_of_what_a_pretrained_model_says_of_its_images_is_changed_alone(
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if "classifier" not in k)
 
 
-def test_the_head_of_a_model_that_is_all_backbone_is_trained_alone_while_the_rest_is_frozen(
-    make_job, start, models_dir
-):
+def test_only_the_head_trains_in_a_model_that_is_all_backbone(make_job, start, models_dir):
     job_dir = make_job(
         model={"name": "auto", "pretrained": "mine/siglip"},
         training={"epochs": 1, "freeze_backbone_epochs": 1},
@@ -126,7 +122,7 @@ def test_the_head_of_a_model_that_is_all_backbone_is_trained_alone_while_the_res
     assert changed == {"network.classifier.weight", "network.classifier.bias"}
 
 
-def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
+def test_a_resumed_job_does_not_load_its_pretrained_model_again(
     make_job, start, models_dir, losses, tmp_path
 ):
     spec = {
@@ -173,22 +169,22 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
         (
             {"name": "vit", "config": {"patch_size": 4, "hidden_size": 10}},
             "/model/config",
-            "transformers cannot build it",
+            "transformers cannot build vit",
         ),
         (
             {"name": "vit", "config": {"patch_size": 4, "hidden_act": "relu7"}},
             "/model/config",
-            "transformers cannot build it (KeyError: ",
+            "transformers cannot build vit (KeyError: ",
         ),
         (
             {"name": "convnext", "config": {"hidden_sizes": [8], "depths": [1, 1]}},
             "/model/config",
-            "transformers cannot build it (IndexError: ",
+            "transformers cannot build convnext (IndexError: ",
         ),
         (
             {"name": "vit", "config": {"patch_size": 4, "return_dict": False}},
             "/model/options/image_size",
-            "look at model.config",
+            "check model.config",
         ),
         (
             {"name": "swin", "config": {"embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2]}},
@@ -203,7 +199,7 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
         (
             {"pretrained": "mine/vit", "options": {"image_size": 16}},
             "/model/options/image_size",
-            "leave image_size and channels at auto",
+            "set image_size and channels to auto",
         ),
         (
             {"pretrained": "mine/resnet", "options": {"channels": 1}},
@@ -225,13 +221,13 @@ def test_a_pretrained_model_is_not_asked_for_again_when_its_job_resumes(
             (
                 {"name": "transformers:clip", "config": {"vision_config": wrong}},
                 "/model/config/vision_config",
-                "vision_config has to be an object of fields",
+                "vision_config must be an object of fields",
             )
             for wrong in (5, "x", None, [])
         ),
     ],
 )
-def test_what_cannot_be_built_is_refused_with_its_place(
+def test_a_model_that_cannot_be_built_is_refused_with_a_pointer(
     make_job, start, models_dir, model, pointer, message
 ):
     job_dir = make_job(model={"name": "auto", **model}, order={"models_dir": str(models_dir)})
@@ -262,7 +258,7 @@ def save_checkpoint(folder, *, num_classes):
     return path
 
 
-def test_a_job_starts_from_another_jobs_weights_with_a_head_of_its_own(
+def test_a_job_starts_from_another_jobs_weights_with_a_new_head(
     make_job, start, trained_checkpoint
 ):
     job_dir = make_job(
@@ -281,7 +277,7 @@ def test_a_job_starts_from_another_jobs_weights_with_a_head_of_its_own(
     assert resolved.options.dropout == 0.3
 
 
-def test_a_job_of_as_many_classes_takes_the_head_over_too(make_job, start, events, tmp_path):
+def test_a_job_of_as_many_classes_keeps_the_head(make_job, start, events, tmp_path):
     path = save_checkpoint(tmp_path, num_classes=3)
     job_dir = make_job(model={"name": "job:job_1"}, order={"initial": str(path)})
     _, setup = start(job_dir)
@@ -289,12 +285,10 @@ def test_a_job_of_as_many_classes_takes_the_head_over_too(make_job, start, event
     assert all(torch.equal(mine[name], weights) for name, weights in theirs.items())
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
     (text,) = [text for text in texts if "training starts from" in text]
-    assert "new are" not in text
+    assert "new weights" not in text
 
 
-def test_what_a_spec_says_otherwise_than_the_job_it_starts_from_is_done(
-    make_job, start, trained_checkpoint
-):
+def test_a_spec_overrides_options_of_the_job_it_starts_from(make_job, start, trained_checkpoint):
     options = {"dropout": 0.5, "resize": "crop"}
     order = {"initial": str(trained_checkpoint)}
     _, setup = start(make_job(model={"name": "job:job_1", "options": options}, order=order))
@@ -302,7 +296,9 @@ def test_what_a_spec_says_otherwise_than_the_job_it_starts_from_is_done(
     assert setup.spec.model.options.resize == "crop"
 
 
-def test_a_job_of_transformers_is_started_from_with_another_dropout(make_job, start, tiny_configs):
+def test_a_job_can_start_from_a_transformers_job_with_another_dropout(
+    make_job, start, tiny_configs
+):
     fields = {k: v for k, v in tiny_configs["vit"].items() if k != "image_size"}
     options = {"resize": "pad"}
     model = {"source": "transformers", "name": "vit", "config": fields, "options": options}
@@ -352,18 +348,18 @@ def test_a_job_started_from_another_exports_verified(make_job, events, trained_c
 @pytest.mark.parametrize(
     ("model", "initial", "pointer", "message"),
     [
-        ({"name": "job:job_1"}, None, "/model/pretrained", "not there any more"),
+        ({"name": "job:job_1"}, None, "/model/pretrained", "no longer exists"),
         ({"name": "resnet18", "pretrained": "job:job_1"}, "it", "/model/name", "trained a mnist-c"),
         (
             {"name": "job:job_1", "options": {"image_size": 16}},
             "it",
             "/model/options/image_size",
-            "leave model.options.image_size and channels at auto",
+            "set model.options.image_size and channels to auto",
         ),
         ({"name": "job:job_1"}, "broken", "/model/pretrained", "cannot be read"),
     ],
 )
-def test_weights_of_a_job_that_do_not_suit_are_refused(
+def test_unsuitable_weights_of_another_job_are_refused(
     make_job, start, trained_checkpoint, tmp_path, model, initial, pointer, message
 ):
     (tmp_path / "broken").write_bytes(b"no tensors")
@@ -373,7 +369,7 @@ def test_weights_of_a_job_that_do_not_suit_are_refused(
     assert failure.details["pointer"] == pointer
 
 
-def test_builtin_models_do_not_bring_transformers_along(make_job):
+def test_builtin_models_do_not_import_transformers(make_job):
     import subprocess
     import sys
 

@@ -28,7 +28,7 @@ def inputs_of(shape, num=5):
 
 @pytest.mark.parametrize("name", ["mlp", "linear"])
 @pytest.mark.parametrize("shape", [BOTH, NUMBERS, PLACES])
-def test_every_network_takes_what_a_table_has(name, shape):
+def test_every_network_accepts_every_kind_of_table(name, shape):
     network = build_tabular_model(model_of(name), shape)
     outputs = network(*inputs_of(shape))
     assert outputs.shape == (5, 4)
@@ -37,17 +37,17 @@ def test_every_network_takes_what_a_table_has(name, shape):
 
 
 @pytest.mark.parametrize("name", ["mlp", "linear"])
-def test_a_regression_gives_one_value_a_row(name):
+def test_a_regression_returns_one_value_per_row(name):
     shape = TableShape(num_numbers=3, num_categories=[2], num_classes=None)
     assert build_tabular_model(model_of(name), shape)(*inputs_of(shape)).shape == (5,)
 
 
-def test_columns_have_places_of_their_own():
+def test_each_column_has_its_own_places():
     assert BOTH.unknown_places == [0, 3, 4]
     assert BOTH.num_places == 10
 
 
-def test_what_was_never_seen_is_like_nothing_in_particular():
+def test_the_embedding_of_unknown_values_is_zero():
     network = build_tabular_model(model_of("mlp"), BOTH)
     unknown = network.embedding.weight[BOTH.unknown_places]
     assert (unknown == 0).all()
@@ -61,7 +61,7 @@ def test_embeddings_grow_with_the_largest_column():
     assert auto_embedding_size([10**6]) == 50
 
 
-def test_an_architecture_says_what_decides_the_graph():
+def test_an_architecture_contains_everything_that_decides_the_graph():
     both = tabular_architecture(model_of("mlp"), BOTH)
     assert both != tabular_architecture(model_of("mlp"), NUMBERS)
     assert both != tabular_architecture(model_of("linear"), BOTH)

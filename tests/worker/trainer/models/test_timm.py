@@ -43,7 +43,7 @@ def models_dir(tmp_path_factory):
     return folder.parents[1]
 
 
-def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, models_dir):
+def test_pretrained_weights_are_loaded_except_for_the_head(make_job, start, models_dir):
     job_dir = make_job(
         model={"source": "timm", "name": "auto", "pretrained": "mine/tiny"},
         training={"freeze_backbone_epochs": 1},
@@ -75,16 +75,16 @@ def test_pretrained_weights_are_taken_over_but_for_the_head(make_job, start, mod
         (
             {"name": "timm:test_resnet", "config": {"pretrained": True}},
             "/model/config/pretrained",
-            "name first weights in model.pretrained",
+            "set initial weights with model.pretrained",
         ),
         (
             {"name": "timm:test_vit", "pretrained": "mine/tiny"},
             "/model/name",
-            "the pretrained weights are of a test_resnet, not test_vit",
+            "the pretrained weights are of a test_resnet, not of a test_vit",
         ),
     ],
 )
-def test_what_cannot_be_built_is_refused_with_its_place(
+def test_a_model_that_cannot_be_built_is_refused_with_a_pointer(
     make_job, start, models_dir, model, pointer, message
 ):
     job_dir = make_job(model=model, order={"models_dir": str(models_dir)})

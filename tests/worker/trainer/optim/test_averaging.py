@@ -29,7 +29,7 @@ distributed.destroy_process_group()
 """
 
 
-def test_every_rank_begins_with_the_weights_of_the_first(tmp_path):
+def test_every_rank_starts_with_the_first_ranks_weights(tmp_path):
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", RANK, str(tmp_path / "store"), str(rank)],
@@ -43,14 +43,14 @@ def test_every_rank_begins_with_the_weights_of_the_first(tmp_path):
     assert ours[-1] == 7
 
 
-def test_a_process_of_its_own_keeps_its_weights():
+def test_a_single_process_keeps_its_weights():
     model = nn.Linear(2, 2)
     before = model.weight.clone()
     share_weights(model, ALONE)
     assert model.weight.equal(before)
 
 
-def test_a_job_shares_the_weights_of_its_model(make_job, start, monkeypatch):
+def test_a_job_copies_its_models_weights_to_all_ranks(make_job, start, monkeypatch):
     shared = []
     monkeypatch.setattr(run, "share_weights", lambda model, _ranks: shared.append(model))
     _, setup = start(make_job())

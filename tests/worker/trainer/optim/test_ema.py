@@ -52,7 +52,7 @@ def test_a_model_gets_its_own_weights_back():
     assert all(torch.equal(own[name], tensor) for name, tensor in model.state_dict().items())
 
 
-def test_an_average_goes_on_from_what_was_saved():
+def test_an_average_continues_from_saved_state():
     straight = network()
     whole = Ema(straight, decay=0.9)
     train(straight, whole, 6)

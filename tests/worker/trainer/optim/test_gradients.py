@@ -29,7 +29,7 @@ def run(start, run_out_of_memory):
 
 @pytest.mark.parametrize("from_call", [1, 4])
 @pytest.mark.parametrize(("limit", "parts"), [(4, 2), (2, 4), (1, 8)])
-def test_a_batch_is_split_until_it_fits_and_the_curve_stays(
+def test_a_batch_is_split_until_it_fits_without_changing_the_curve(
     make_job, run, losses, events, limit, parts, from_call
 ):
     model = {"name": "amdnet"}
@@ -48,16 +48,14 @@ def test_a_batch_is_split_until_it_fits_and_the_curve_stays(
     assert warnings[0]["message"].startswith(f"step {from_call}:")
 
 
-def test_where_batch_norm_sees_the_parts_it_is_said(make_job, run, events):
+def test_a_warning_says_when_batch_norm_uses_micro_steps(make_job, run, events):
     job_dir = make_job(model={"name": "mnist-cnn"})
     run(job_dir, limit=4)
     (warning,) = [e["data"] for e in events(job_dir, "warning")]
-    assert "batch norm now sees one micro step" in warning["message"]
+    assert "batch norm now uses one micro step" in warning["message"]
 
 
-def test_activations_that_are_computed_twice_are_not_compiled_any_more(
-    make_job, start, events, run_out_of_memory
-):
+def test_recomputed_activations_turn_compiling_off(make_job, start, events, run_out_of_memory):
     job_dir = make_job(model={"name": "amdnet"})
     loop, setup = start(job_dir)
     setup.spec.training.compile = "default"
@@ -100,7 +98,7 @@ def is_recomputing(model):
 
 
 @pytest.mark.parametrize("from_step", [0, 3])
-def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
+def test_activations_are_recomputed_if_the_smallest_part_does_not_fit(
     make_job, start, run, losses, events, from_step
 ):
     model = {"name": "amdnet"}
@@ -116,7 +114,7 @@ def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
     assert (training.accumulation, training.gradient_checkpointing) == (8, "on")
     warnings = [e["data"] for e in events(job_dir, "warning")]
     assert [w["code"] for w in warnings] == ["out_of_memory"] * 4
-    assert "computed a second time" in warnings[-1]["message"]
+    assert "recomputed instead of kept" in warnings[-1]["message"]
     resolved = events(job_dir, "resolved")[-1]["data"]["spec"]["training"]
     assert resolved["gradient_checkpointing"] == "on"
 
@@ -129,7 +127,7 @@ def test_activations_are_computed_twice_where_the_smallest_part_does_not_fit(
     assert losses(job_dir) == pytest.approx(losses(undisturbed), rel=1e-4)
 
 
-def test_what_must_not_be_computed_twice_fails(make_job, start):
+def test_running_out_of_memory_fails_if_recomputing_is_off(make_job, start):
     job_dir = make_job(model={"name": "amdnet"}, training={"gradient_checkpointing": "off"})
     loop, setup = start(job_dir)
     hold_less(loop)
@@ -139,7 +137,7 @@ def test_what_must_not_be_computed_twice_fails(make_job, start):
 
 
 @pytest.mark.parametrize(("model", "limit"), [("amdnet", 0), ("mnist-cnn", 1)])
-def test_what_cannot_be_split_further_fails_with_what_to_do(
+def test_a_batch_that_cannot_be_split_further_fails_with_advice(
     make_job, events, monkeypatch, model, limit
 ):
     forward = torch.nn.functional.cross_entropy
@@ -157,7 +155,7 @@ def test_what_cannot_be_split_further_fails_with_what_to_do(
     assert "smaller batch_size" in failure["message"]
 
 
-def test_memory_of_the_failed_try_is_let_go(make_job, start, run_out_of_memory):
+def test_memory_of_the_failed_attempt_is_freed(make_job, start, run_out_of_memory):
     job_dir = make_job(model={"name": "amdnet"})
     loop, setup = start(job_dir)
     assert isinstance(setup.model, AmdNet)

@@ -44,7 +44,7 @@ def test_the_parts_of_a_split_batch_add_up_to_the_whole(smoothing):
     torch.testing.assert_close(sum(parts), loss(logits, labels))
 
 
-def test_a_class_that_the_data_lack_is_told_with_the_nearest_one():
+def test_an_unknown_class_is_reported_with_the_nearest_name():
     with pytest.raises(TrainingFailed, match="did you mean 'dog'") as caught:
         build(class_weights={"dgo": 2.0})
     assert caught.value.failure.code is FailureCode.BAD_INPUT

@@ -132,7 +132,7 @@ def test_a_model_of_matrices_alone_has_no_adamw():
     load_optimizer_tensors(model, optimizer, saved)
 
 
-def test_a_rate_of_zero_set_on_the_groups_moves_nothing():
+def test_a_rate_of_zero_on_all_groups_changes_no_weights():
     model = network()
     optimizer = MuonWithAdamW(model, Muon(weight_decay=0.0))
     for group in optimizer.param_groups:

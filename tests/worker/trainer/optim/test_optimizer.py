@@ -33,7 +33,7 @@ def network(memory_format=torch.channels_last):
     [AdamW(), Sgd(), Sgd(momentum=0.0), Muon()],
     ids=["adamw", "sgd", "plain sgd", "muon"],
 )
-def test_a_restored_optimizer_goes_on_as_if_never_interrupted(settings):
+def test_a_restored_optimizer_continues_as_if_never_interrupted(settings):
     straight = network()
     trained(settings, straight, 6)
 
@@ -64,7 +64,7 @@ def on_noise(model, optimizer, seeds):
 
 @pytest.mark.parametrize(("made_in", "loaded_in"), [LAYOUTS, LAYOUTS[::-1]])
 @pytest.mark.parametrize("settings", [AdamW(), Sgd(), Muon(lr=0.02)], ids=["adamw", "sgd", "muon"])
-def test_an_optimizer_goes_on_in_another_layout_as_if_never_interrupted(
+def test_an_optimizer_continues_in_another_layout_as_if_never_interrupted(
     settings, made_in, loaded_in
 ):
     straight = network(made_in)
@@ -90,7 +90,7 @@ def test_an_optimizer_goes_on_in_another_layout_as_if_never_interrupted(
 
 
 @pytest.mark.parametrize("memory_format", LAYOUTS)
-def test_a_momentum_that_was_saved_as_a_matrix_goes_on_in_its_own_layout(memory_format):
+def test_a_momentum_saved_as_a_matrix_continues_in_its_own_layout(memory_format):
     straight = network(memory_format)
     optimizer = build_optimizer(straight, Muon())
     on_noise(straight, optimizer, range(3))
@@ -111,7 +111,7 @@ def test_nesterov_without_momentum_is_plain_descent():
     assert build_optimizer(network(), Sgd(momentum=0.0)).defaults["nesterov"] is False
 
 
-def test_what_is_frozen_has_no_optimizer_state():
+def test_frozen_parameters_have_no_optimizer_state():
     model = network()
     model[0].bias.requires_grad_(False)
     saved = optimizer_tensors(model, trained(AdamW(), model, 1))

@@ -29,7 +29,7 @@ class Kept:
 
 
 @pytest.mark.parametrize("name", ["amdnet", "mnist-cnn", "resnet18"])
-def test_gradients_statistics_and_random_numbers_stay_and_less_is_kept(name):
+def test_recomputing_saves_memory_and_changes_no_result(name):
     plain = build(name).train()
     saving = copy.deepcopy(plain)
     recompute_activations(saving)
@@ -63,7 +63,7 @@ class WithSwitch(nn.Module):
         self.options = gradient_checkpointing_kwargs
 
 
-def test_a_model_that_has_a_switch_of_its_own_is_switched():
+def test_a_models_own_switch_is_used():
     model = nn.Sequential(WithSwitch())
     assert "own switch" in recompute_activations(model)
     assert model[0].options == {"use_reentrant": False}

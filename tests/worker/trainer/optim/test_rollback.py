@@ -39,16 +39,14 @@ def spoil(loop, *, at, times=1):
         (FailureCode.BAD_INPUT, "rollback", 0, False),
     ],
 )
-def test_only_a_divergence_is_gone_back_from_and_not_forever(
-    code, on_divergence, num_rollbacks, may
-):
+def test_only_divergence_causes_rollbacks_and_only_a_few(code, on_divergence, num_rollbacks, may):
     training = Training(on_divergence=on_divergence)
     failure = JobFailure.of(code, "why")
     assert may_roll_back(failure, training, num_rollbacks=num_rollbacks) is may
 
 
 @pytest.mark.parametrize("at", [1, 3, 6, 8])
-def test_a_run_that_goes_back_is_the_run_with_the_lower_rate_from_there(
+def test_a_rolled_back_run_equals_a_run_with_the_lower_rate_from_there(
     make_job, start, losses, events, at
 ):
     job_dir = make_job("job", training=ROLLBACK)
@@ -88,9 +86,7 @@ def read_chart(events):
 
 @pytest.mark.parametrize("progress_seconds", [0.0, 1000.0])
 @pytest.mark.parametrize("at", [3, 9])
-def test_the_chart_has_nothing_of_the_steps_that_were_undone(
-    make_job, start, events, at, progress_seconds
-):
+def test_undone_steps_have_no_points_in_the_chart(make_job, start, events, at, progress_seconds):
     job_dir = make_job("job", training=ROLLBACK)
     loop, _ = start(job_dir, progress_seconds=progress_seconds)
     spoil(loop, at=[at])
@@ -104,7 +100,7 @@ def test_the_chart_has_nothing_of_the_steps_that_were_undone(
 
 
 @pytest.mark.parametrize("stop_after", [6, 7, 11])
-def test_an_interrupted_run_goes_on_with_the_lowered_rate(make_job, start, losses, stop_after):
+def test_an_interrupted_run_resumes_with_the_lowered_rate(make_job, start, losses, stop_after):
     straight = make_job("straight", training=ROLLBACK)
     loop, _ = start(straight)
     spoil(loop, at=[9])
@@ -130,7 +126,7 @@ def test_an_interrupted_run_goes_on_with_the_lowered_rate(make_job, start, losse
     assert resumed._state.num_rollbacks == 1
 
 
-def test_what_diverges_again_and_again_fails_in_the_end(make_job, start, events):
+def test_repeated_divergence_fails_in_the_end(make_job, start, events):
     job_dir = make_job(training=ROLLBACK)
     loop, setup = start(job_dir)
     spoil(loop, at=[8], times=10)
@@ -141,7 +137,7 @@ def test_what_diverges_again_and_again_fails_in_the_end(make_job, start, events)
     assert setup.spec.training.optimizer.lr == 2e-3 / 2**MAX_ROLLBACKS
 
 
-def test_the_best_checkpoint_stays_the_best_when_it_is_gone_back_to(make_job, start):
+def test_rolling_back_to_the_best_checkpoint_keeps_it_the_best(make_job, start):
     job_dir = make_job(training=ROLLBACK)
     loop, _ = start(job_dir)
     loop.advance(7)

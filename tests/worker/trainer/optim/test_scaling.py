@@ -48,7 +48,7 @@ def test_scaling_by_powers_of_two_changes_no_update(settings, clip):
 
 
 @pytest.mark.parametrize("settings", OPTIMIZERS, ids=lambda s: s.name)
-def test_a_step_that_overflows_changes_nothing_and_is_told(settings):
+def test_a_step_that_overflows_changes_nothing_and_is_reported(settings):
     model, scaling = trained(settings, is_on=True, factors=[1.0])
     before = weights(model)
     make_step(model, scaling, factor=float("inf"))
@@ -59,7 +59,7 @@ def test_a_step_that_overflows_changes_nothing_and_is_told(settings):
     assert scaling.read_skipped(0) == []
 
 
-def test_too_many_in_a_row_are_told_and_others_are_not():
+def test_only_too_many_skipped_steps_in_a_row_are_reported():
     _, scaling = trained(Sgd(), is_on=True, factors=[])
     answers = [scaling.count(was_skipped=True) for _ in range(MAX_SKIPPED_IN_A_ROW - 1)]
     assert not any(answers)
@@ -68,7 +68,7 @@ def test_too_many_in_a_row_are_told_and_others_are_not():
     assert scaling.num_skipped == 2 * MAX_SKIPPED_IN_A_ROW - 1
 
 
-def test_its_state_goes_on_where_it_was():
+def test_saved_scaling_state_is_restored():
     model, scaling = trained(Sgd(), is_on=True, factors=[1.0, float("inf"), 1.0])
     for was_skipped in scaling.read_skipped(3):
         scaling.count(was_skipped=was_skipped)
@@ -80,7 +80,7 @@ def test_its_state_goes_on_where_it_was():
     assert other.num_skipped == 1
 
 
-def test_off_it_is_nothing():
+def test_scaling_that_is_off_does_nothing():
     _, scaling = trained(Sgd(), is_on=False, factors=[1.0])
     loss = torch.tensor(3.0)
     assert scaling.scale(loss) is loss

@@ -17,7 +17,7 @@ RANK = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 @pytest.mark.parametrize("num", [8, 9, 64, 100])
-def test_the_shares_of_all_ranks_are_the_batch_and_differ_by_one_at_most(size, num):
+def test_the_shares_of_all_ranks_form_the_batch_and_differ_by_at_most_one(size, num):
     shares = [Ranks(rank, size).share(20, 20 + num) for rank in range(size)]
     places = [place for start, stop in shares for place in range(start, stop)]
     assert places == list(range(20, 20 + num))
@@ -26,7 +26,7 @@ def test_the_shares_of_all_ranks_are_the_batch_and_differ_by_one_at_most(size, n
     assert min(sizes) == num // size
 
 
-def test_a_process_of_its_own_decides_at_once_and_changes_nothing():
+def test_a_single_process_decides_immediately_and_changes_nothing():
     vote = ALONE.new_vote()
     assert vote(True, False) == (True, False)
     assert ALONE.any(True)
@@ -37,7 +37,7 @@ def test_a_process_of_its_own_decides_at_once_and_changes_nothing():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_what_a_step_draws_follows_from_the_seed_the_rank_and_its_number():
+def test_a_steps_random_numbers_depend_on_seed_rank_and_step():
     def draw(rank, seed, step):
         Ranks(rank, 2).begin_step(seed=seed, step=step)
         return torch.rand(3).tolist()
@@ -47,7 +47,7 @@ def test_what_a_step_draws_follows_from_the_seed_the_rank_and_its_number():
     assert len({tuple(drawn) for drawn in different}) == 4
 
 
-def test_a_rank_follows_the_order_on_its_own_gpu(make_job):
+def test_a_rank_gets_the_order_with_its_own_gpu(make_job):
     order = make_job(order={"num_ranks": 2}).load_order()
     order = order.model_copy(update={"threads": 4})
     assert order_of_rank(order, {}) == order
@@ -65,7 +65,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("error", LOSSES)
-def test_the_loss_of_another_rank_is_told_from_other_errors(error):
+def test_a_lost_peer_is_distinguished_from_other_errors(error):
     assert is_lost(error)
 
 
@@ -73,11 +73,11 @@ def test_the_loss_of_another_rank_is_told_from_other_errors(error):
     "error",
     [ValueError("gloo"), RuntimeError("shapes differ"), torch.OutOfMemoryError("NCCL: no memory")],
 )
-def test_other_errors_are_no_loss(error):
+def test_other_errors_are_not_a_lost_peer(error):
     assert not is_lost(error)
 
 
-def test_a_rank_that_lost_another_waits_and_then_says_that_it_is_a_bystander():
+def test_a_rank_that_lost_a_peer_waits_and_then_reports_it():
     with (
         pytest.raises(TrainingFailed) as caught,
         defer_peer_loss(lambda: False, device="cpu", seconds=0.01),
@@ -88,12 +88,12 @@ def test_a_rank_that_lost_another_waits_and_then_says_that_it_is_a_bystander():
     assert failure.details["lost_rank"]
 
 
-def test_a_loss_while_all_leave_is_none():
+def test_a_peer_lost_while_stopping_is_not_a_failure():
     with pytest.raises(Stopped), defer_peer_loss(lambda: True, device="cpu", seconds=60):
         raise LOSSES[0]
 
 
-def test_other_errors_pass_at_once():
+def test_other_errors_are_raised_immediately():
     with (
         pytest.raises(RuntimeError, match="shapes"),
         defer_peer_loss(lambda: False, device="cpu", seconds=60),

@@ -37,12 +37,12 @@ FULL = JobFailure.of(FailureCode.OUT_OF_MEMORY, "full")
         ([End(0, EXIT_STOPPED), End(1, 1)], 1),
     ],
 )
-def test_the_cause_is_the_first_death_that_is_not_the_loss_of_another(ends, cause):
+def test_the_cause_is_the_first_death_other_than_a_lost_peer(ends, cause):
     found = find_cause(ends)
     assert (None if found is None else found.rank) == cause
 
 
-def test_a_rank_gets_torchruns_variables_and_the_hosts_own_interface():
+def test_a_rank_gets_torchruns_variables_and_the_loopback_interface():
     environ = build_rank_environment(
         {"NCCL_SOCKET_IFNAME": "eth0", "PATH": "/bin"}, rank=1, num_ranks=4, threads=3
     )
@@ -58,7 +58,7 @@ def test_a_rank_gets_torchruns_variables_and_the_hosts_own_interface():
     assert environ["OMP_NUM_THREADS"] == "3"
 
 
-def test_ranks_on_a_cpu_share_its_threads_and_those_on_gpus_have_them_each(make_job):
+def test_ranks_share_threads_on_a_cpu_but_not_on_gpus(make_job):
     order = make_job(order={"num_ranks": 2}).load_order()
     order = order.model_copy(update={"threads": 3})
     assert threads_of_rank(order) == 1
@@ -101,11 +101,11 @@ def lead(make_job, monkeypatch, events):
         ("sys.exit(1) if rank == '1' else time.sleep(600)", 1),
     ],
 )
-def test_the_leader_leaves_as_its_ranks_did(lead, code, status):
+def test_the_leader_exits_like_its_ranks(lead, code, status):
     assert lead(code)[0] == status
 
 
-def test_a_rank_that_stays_when_the_first_has_left_as_told_is_ended(lead, monkeypatch):
+def test_a_rank_that_stays_after_the_first_has_stopped_is_killed(lead, monkeypatch):
     monkeypatch.setattr(launcher, "LEAVE_SECONDS", 0.2)
     code = "__import__('signal').signal(15, 1) if rank == '1' else None; "
     code += "sys.exit(75) if rank == '0' else time.sleep(600)"
@@ -124,7 +124,7 @@ def test_a_stop_is_passed_on_to_all_ranks(lead):
         signal.signal(signal.SIGTERM, before)
 
 
-def test_the_failure_of_another_rank_is_told_in_the_events(lead):
+def test_the_failure_of_another_rank_is_written_to_the_events(lead):
     code = (
         "folder = sys.argv[1] + '/ranks/failure-1.json'; "
         f"text = {FULL.model_dump_json()!r}; "
@@ -144,7 +144,7 @@ def test_every_rank_holds_the_leases_of_the_gpus(lead, tmp_path, monkeypatch):
         assert lead(code)[0] == EXIT_DONE
 
 
-def test_gpus_that_do_not_exchange_data_fail_the_job_with_what_to_try(lead):
+def test_gpus_that_cannot_exchange_data_fail_the_job_with_advice(lead):
     status, told, _ = lead("sys.exit(0)", verdict=BROKEN)
     assert status == EXIT_FAILED
     (failure,) = [event["data"] for event in told]
@@ -154,7 +154,7 @@ def test_gpus_that_do_not_exchange_data_fail_the_job_with_what_to_try(lead):
     assert "a hang" in failure["message"]
 
 
-def test_such_a_job_goes_on_with_one_gpu_where_its_spec_allows_it(lead):
+def test_such_a_job_continues_on_one_gpu_if_its_spec_allows_it(lead):
     code = "sys.exit(0 if os.environ.get('WORLD_SIZE') == '1' else 9)"
     status, told, job_dir = lead(code, verdict=BROKEN, resources={"gpus": 2, "allow_fewer": True})
     assert status == EXIT_DONE
@@ -162,7 +162,7 @@ def test_such_a_job_goes_on_with_one_gpu_where_its_spec_allows_it(lead):
     assert json.loads(job_dir.order_path.read_text())["num_ranks"] == 1
 
 
-def test_gpus_that_exchange_data_through_memory_alone_are_told_of(lead):
+def test_gpus_that_exchange_data_only_through_memory_give_a_warning(lead):
     slow = verdict_of(has_passed=True, environment={"NCCL_P2P_DISABLE": "1"}, problem="a hang")
     status, told, _ = lead("sys.exit(0 if os.environ['NCCL_P2P_DISABLE'] else 9)", verdict=slow)
     assert status == EXIT_DONE

@@ -51,7 +51,7 @@ def newest(job_dir):
     return CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
 
 
-def test_a_step_that_overflows_on_one_rank_is_left_out_on_both(make_job, start, losses, rank_pair):
+def test_a_step_that_overflows_on_one_rank_is_skipped_on_both(make_job, start, losses, rank_pair):
     training = {"precision": "fp16", "epochs": 2}
     alone = make_job("alone", model=WITHOUT_NORM, training=training)
     loop, _ = start(alone)
@@ -66,7 +66,7 @@ def test_a_step_that_overflows_on_one_rank_is_left_out_on_both(make_job, start, 
     assert losses(both) == pytest.approx(losses(alone), rel=0.02)
 
 
-def test_overflows_without_end_on_one_rank_are_a_divergence_on_both(make_job, events, rank_pair):
+def test_endless_overflows_on_one_rank_fail_both_as_diverged(make_job, events, rank_pair):
     training = {"precision": "fp16", "epochs": 5}
     job_dir = make_job(model=WITHOUT_NORM, training=training)
     answers = rank_pair.make(job_dir, factor="inf", steps=list(range(5, 30)))
@@ -78,7 +78,7 @@ def test_overflows_without_end_on_one_rank_are_a_divergence_on_both(make_job, ev
 
 
 @pytest.mark.parametrize("at", [2, 8])
-def test_ranks_go_back_together_when_the_loss_of_one_is_no_number(
+def test_ranks_roll_back_together_if_one_loss_is_not_finite(
     make_job, start, losses, events, rank_pair, at
 ):
     training = {"on_divergence": "rollback", "epochs": 3, "ema": 0.9}
@@ -94,7 +94,9 @@ def test_ranks_go_back_together_when_the_loss_of_one_is_no_number(
     assert_same_curve(losses(both), losses(alone))
 
 
-def test_a_loss_that_is_no_number_on_one_rank_ends_both_with_the_step(make_job, events, rank_pair):
+def test_a_loss_that_is_not_finite_on_one_rank_fails_both_with_the_step(
+    make_job, events, rank_pair
+):
     job_dir = make_job(model=WITHOUT_NORM)
     answers = rank_pair.make(job_dir, factor="nan", steps=[8])
     assert [answer["status"] for answer in answers] == [EXIT_FAILED, EXIT_FAILED]
@@ -115,7 +117,7 @@ def trained_amdnet(tmp_path_factory):
     return path
 
 
-def test_a_backbone_thaws_on_both_ranks_at_the_step_where_it_does_alone(
+def test_a_backbone_thaws_at_the_same_step_on_two_ranks_as_on_one(
     make_job, start, losses, rank_pair, trained_amdnet
 ):
     settings = {
@@ -131,9 +133,7 @@ def test_a_backbone_thaws_on_both_ranks_at_the_step_where_it_does_alone(
 
 
 @pytest.mark.parametrize("stop_after", [4, 8])
-def test_one_process_goes_on_from_what_two_ranks_saved(
-    make_job, start, losses, rank_pair, stop_after
-):
+def test_one_process_resumes_from_two_ranks(make_job, start, losses, rank_pair, stop_after):
     training = {"precision": "fp16", "ema": 0.9, "clip_norm": 1.0}
     straight = make_job("straight", model=WITHOUT_NORM, training=training)
     start(straight)[0].run()
@@ -149,7 +149,7 @@ def test_one_process_goes_on_from_what_two_ranks_saved(
     assert losses(resumed) == pytest.approx(losses(straight), rel=0.02)
 
 
-def test_two_ranks_go_on_from_what_one_process_saved_also_behind_a_broken_checkpoint(
+def test_two_ranks_resume_from_one_process_even_after_a_broken_checkpoint(
     make_job, start, losses, rank_pair, events
 ):
     training = {"epochs": 3, "ema": 0.9}

@@ -8,7 +8,7 @@ from worker.trainer.tables.table import learn_preparation, load_table, prepare_n
 
 
 @pytest.mark.parametrize("name", BUILTIN_TABLES)
-def test_a_builtin_table_is_what_the_contract_says_of_it(name, tmp_path):
+def test_a_builtin_table_matches_its_contract(name, tmp_path):
     facts = BUILTIN_TABLES[name]
     path = open_builtin_table(name, cache_dir=tmp_path)
     table = load_table(path)
@@ -28,7 +28,7 @@ def test_a_builtin_table_is_what_the_contract_says_of_it(name, tmp_path):
     assert [p.name for p in path.parent.iterdir()] == [f"{name}.parquet"]
 
 
-def test_labels_are_those_of_their_names(tmp_path):
+def test_labels_match_the_class_names(tmp_path):
     table = load_table(open_builtin_table("breast-cancer", cache_dir=tmp_path))
     # Malignant nuclei are larger.
     radius = table.numbers[:, 0]
@@ -36,6 +36,6 @@ def test_labels_are_those_of_their_names(tmp_path):
     assert radius[table.targets == 1].mean() > radius[table.targets == 0].mean() + 3
 
 
-def test_a_table_that_is_not_built_in_is_refused(tmp_path):
+def test_an_unknown_builtin_table_is_refused(tmp_path):
     with pytest.raises(TrainingFailed, match="known: breast-cancer"):
         open_builtin_table("titanic", cache_dir=tmp_path)

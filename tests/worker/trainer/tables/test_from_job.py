@@ -102,7 +102,7 @@ def said(events, job_dir):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("model", ["mlp", "linear"])
-def test_the_network_reads_the_other_table_as_it_read_its_own(
+def test_the_network_reads_another_table_as_it_read_its_own(
     make_source, make_successor, write_table, start, events, task, model
 ):
     path = make_source(task=task, name=model)
@@ -135,7 +135,7 @@ def test_the_network_reads_the_other_table_as_it_read_its_own(
     assert all(torch.equal(left, right) for left, right in zip(*found, strict=True))
 
 
-def test_categories_that_the_other_job_did_not_know_count_as_missing(
+def test_categories_unknown_to_the_other_job_count_as_missing(
     make_source, make_successor, write_other, start, events
 ):
     job_dir = make_successor(initial=make_source(), path=write_other())
@@ -144,7 +144,7 @@ def test_categories_that_the_other_job_did_not_know_count_as_missing(
     assert "colour (" in warnings["unknown_categories"]
 
 
-def test_numbers_in_another_unit_are_warned_of(
+def test_numbers_in_another_unit_give_a_warning(
     make_source, make_successor, write_other, start, events
 ):
     def warned(name, factor):
@@ -158,12 +158,10 @@ def test_numbers_in_another_unit_are_warned_of(
         return found.get("unlike_numbers")
 
     assert warned("same", 1) is None
-    assert "size (100% of its values; there " in warned("cents", 100)
+    assert "size (100% of its values; the other job's mean is " in warned("cents", 100)
 
 
-def test_other_classes_get_a_head_of_their_own(
-    make_source, make_successor, write_other, start, events
-):
+def test_other_classes_get_a_new_head(make_source, make_successor, write_other, start, events):
     path = make_source()
     table = write_other(targets=[0, 1, 2] * (NUM // 3), classes=["a", "b", "c"])
     job_dir = make_successor(initial=path, path=table)
@@ -176,7 +174,7 @@ def test_other_classes_get_a_head_of_their_own(
 
 
 @pytest.mark.parametrize("target", ["answer", "price"])
-def test_the_same_target_keeps_its_scale_and_another_one_has_its_own(
+def test_the_same_target_keeps_its_scale_and_another_gets_a_new_one(
     make_source, make_successor, write_other, start, target
 ):
     path = make_source(task=VALUES)
@@ -191,7 +189,7 @@ def test_the_same_target_keeps_its_scale_and_another_one_has_its_own(
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_it_exports_verified_without_the_other_job_and_can_be_started_from_in_turn(
+def test_it_exports_verified_without_the_other_job_and_another_job_can_start_from_it(
     make_source, make_successor, write_other, start, events, task
 ):
     table = write_other(task=task)
@@ -201,7 +199,7 @@ def test_it_exports_verified_without_the_other_job_and_can_be_started_from_in_tu
     job_dir.order_path.write_text(order.model_dump_json())
     assert export_job(job_dir) == EXIT_DONE, events(job_dir, "failure")
     assert events(job_dir, "result")[-1]["data"]["verified"] is True
-    assert "First weights: `job:job_1`" in (job_dir.out_dir / "report.md").read_text()
+    assert "Initial weights: `job:job_1`" in (job_dir.out_dir / "report.md").read_text()
     path = job_dir.out_dir / "checkpoint.safetensors"
     _, setup = start(make_successor("third", initial=path, path=table, task=task))
     theirs = safetensors.torch.load_file(path)
@@ -238,7 +236,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_without_the_other_jobs_weights(
         ),
     ],
 )
-def test_other_columns_are_refused_by_the_first_that_differs(
+def test_different_columns_are_refused_naming_the_first_difference(
     make_source, make_successor, write_other, start, changes, words
 ):
     job_dir = make_successor(initial=make_source(), path=write_other(**changes))
@@ -247,17 +245,17 @@ def test_other_columns_are_refused_by_the_first_that_differs(
     assert pointer == "/model/pretrained"
 
 
-def test_a_linear_model_of_other_classes_has_nothing_to_start_from(
+def test_a_linear_model_cannot_start_from_one_of_other_classes(
     make_source, make_successor, write_other, start
 ):
     table = write_other(targets=[0, 1, 2] * (NUM // 3), classes=["a", "b", "c"])
     path = make_source(name="linear")
     message, pointer = failure_of(start, make_successor(initial=path, path=table))
-    assert "a linear model has no part that classes do not share" in message
+    assert "all weights of a linear model depend on the classes" in message
     assert pointer == "/model/pretrained"
 
 
-def test_a_linear_model_of_another_target_has_nothing_to_start_from(
+def test_a_linear_model_cannot_start_from_one_of_another_target(
     make_source, make_successor, write_other, start
 ):
     path = make_source(task=VALUES, name="linear")
@@ -270,12 +268,12 @@ def test_a_linear_model_of_another_target_has_nothing_to_start_from(
     ("change", "words", "pointer"),
     [
         (lambda found: found.pop("reading"), "train that job again", "/model/pretrained"),
-        (lambda found: found.update(reading="{}"), "of its columns", "/model/pretrained"),
+        (lambda found: found.update(reading="{}"), "the description of", "/model/pretrained"),
         (lambda found: found.update(task=VALUES), "trained for tabular-r", "/model/pretrained"),
         (lambda found: None, "trained mlp, not linear", "/model/name"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_started_from_is_refused(
+def test_an_unusable_checkpoint_of_another_job_is_refused(
     make_source, make_successor, write_other, start, tmp_path, change, words, pointer
 ):
     path = make_source()

@@ -44,7 +44,7 @@ def test_a_table_is_read_with_its_gaps(table):
 
 @pytest.mark.parametrize("task", ["tabular-classification", "tabular-regression"])
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.25, 0.5])
-def test_rows_are_split_as_the_contract_says(write_table, task, fraction):
+def test_rows_are_split_according_to_the_contract(write_table, task, fraction):
     table = load_table(write_table(task=task))
     labels = [0] * 240 if task == "tabular-regression" else table.targets.tolist()
     expected = split_table(
@@ -68,7 +68,7 @@ def test_numbers_are_standardised_and_gaps_are_means_with_a_flag(table):
     assert (prepared[:, 2] == missing).all()
 
 
-def test_gaps_of_the_test_split_alone_and_empty_columns_get_no_flag(write_table):
+def test_gaps_only_in_the_test_split_and_empty_columns_get_no_flag(write_table):
     columns = {"late": [1.0, 2.0, 3.0, np.nan], "empty": [np.nan] * 4, "one": [5.0] * 4}
     path = write_table(
         columns=columns, targets=[0, 1, 0, 1], task="tabular-classification", num_test=1
@@ -81,7 +81,7 @@ def test_gaps_of_the_test_split_alone_and_empty_columns_get_no_flag(write_table)
     assert (prepared[:, 1:] == 0).all()
 
 
-def test_what_is_far_away_or_beyond_float32_counts_as_far(write_table):
+def test_outliers_and_values_beyond_float32_are_clipped(write_table):
     columns = {"x": [0.0, 1.0, 2.0, 1e300, -1e30]}
     path = write_table(
         columns=columns, targets=[0, 1, 0, 1, 1], task="tabular-classification", num_test=2
@@ -91,14 +91,14 @@ def test_what_is_far_away_or_beyond_float32_counts_as_far(write_table):
     assert prepared[3:, 0].tolist() == [30, -30]
 
 
-def test_every_column_has_a_place_for_what_is_unknown():
+def test_every_column_has_a_code_for_unknown_values():
     codes = np.array([[-1, -1], [0, 0], [2, 4]], np.int32)
     places = prepare_codes(codes, unknown_places=[0, 4])
     assert places.tolist() == [[0, 4], [1, 5], [3, 9]]
 
 
 @pytest.mark.parametrize("content", [None, b"no parquet"])
-def test_a_file_that_is_no_table_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_table_is_refused(tmp_path, content):
     path = tmp_path / "t.parquet"
     if content is not None:
         path.write_bytes(content)
@@ -116,7 +116,7 @@ def test_a_file_without_its_index_is_refused(tmp_path):
         load_table(tmp_path / "t.parquet")
 
 
-def test_an_epoch_is_every_training_row_once_in_an_order_of_its_own(table):
+def test_an_epoch_has_every_training_row_once_in_its_own_order(table):
     rows = resident(table)
     batches = TrainRows(rows, batch_size=20, seed=0)
     num = rows.num("train")
@@ -134,7 +134,7 @@ def test_an_epoch_is_every_training_row_once_in_an_order_of_its_own(table):
     assert torch.equal(again.get(1, 3)[1], batches.get(1, 3)[1])
 
 
-def test_batches_give_what_the_table_has(write_table):
+def test_batches_contain_the_tables_values(write_table):
     numbers_only = load_table(
         write_table(
             columns={"x": [0.0, 1.0, 2.0]},

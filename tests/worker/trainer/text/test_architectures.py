@@ -36,7 +36,7 @@ def run_through(make_text_job, events, text_table):
 
 
 # Its export alone takes half a minute; that of t5 goes the same way.
-def test_bart_is_trained_on_texts_that_name_its_end_token(run_through):
+def test_bart_trains_on_texts_that_contain_its_end_token(run_through):
     run_through("bart")
 
 
@@ -48,7 +48,7 @@ def test_a_job_on_an_architecture_learns_and_becomes_a_verified_model(name, run_
 
 
 @pytest.mark.parametrize("name", ["bart", "t5"])
-def test_a_batch_is_tried_on_texts_that_end_as_the_network_wants_them_to(
+def test_a_batch_is_tried_on_texts_with_the_required_end_token(
     name, make_text_job, start, text_table
 ):
     # So many that a batch's size is measured.

@@ -90,7 +90,7 @@ def failure_of(start, job_dir):
     return caught.value.failure.message, caught.value.failure.details["pointer"]
 
 
-def test_a_checkpoint_says_all_that_another_job_needs(source):
+def test_a_checkpoint_holds_everything_another_job_needs(source):
     with safetensors.safe_open(source / "checkpoint.safetensors", framework="pt") as file:
         metadata = file.metadata()
     assert metadata["task"] == "text-classification"
@@ -98,7 +98,7 @@ def test_a_checkpoint_says_all_that_another_job_needs(source):
     assert json.loads(metadata["model"])["config"]["model_type"] == "distilbert"
 
 
-def test_it_takes_the_other_jobs_network_tokenizer_and_length_and_has_a_head_of_its_own(
+def test_it_starts_from_the_other_jobs_network_tokenizer_and_length_with_a_new_head(
     make_successor, start, source, fewer_topics, events
 ):
     job_dir = make_successor(dataset=fewer_topics)
@@ -122,14 +122,14 @@ def test_it_takes_the_other_jobs_network_tokenizer_and_length_and_has_a_head_of_
     assert text in said(events, job_dir)
 
 
-def test_another_checkpoint_than_the_spec_has_settled_on_is_refused(make_successor, start):
+def test_a_checkpoint_other_than_the_resolved_one_is_refused(make_successor, start):
     model = {"pretrained": "job:job_1", "initial_weights": "sha256 of another"}
     message, pointer = failure_of(start, make_successor(model=model))
     assert pointer == "/model/initial_weights"
     assert "the checkpoint of job_1" in message
 
 
-def test_the_same_number_of_classes_takes_the_head_over_too(make_successor, start, source, events):
+def test_the_head_is_kept_for_the_same_number_of_classes(make_successor, start, source, events):
     job_dir = make_successor()
     _, setup = start(job_dir)
     theirs, mine = weights(source), setup.model.state_dict()
@@ -137,13 +137,15 @@ def test_the_same_number_of_classes_takes_the_head_over_too(make_successor, star
     assert "training starts from job:job_1" in said(events, job_dir)
 
 
-def test_it_exports_verified_and_can_be_started_from_in_turn(
+def test_it_exports_verified_and_another_job_can_start_from_it(
     make_successor, source, fewer_topics, events, start
 ):
     job_dir = make_successor(dataset=fewer_topics, training={"epochs": 1, "batch_size": 8})
     run_through(job_dir)
     assert events(job_dir, "result")[-1]["data"]["verified"] is True
-    assert "First weights and tokenizer: `job:job_1`" in (job_dir.out_dir / "report.md").read_text()
+    assert (
+        "Initial weights and tokenizer: `job:job_1`" in (job_dir.out_dir / "report.md").read_text()
+    )
     third = make_successor(
         "third", order={"initial": str(job_dir.out_dir / "checkpoint.safetensors")}
     )
@@ -170,7 +172,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_without_the_other_jobs_files(
     assert losses(second) == losses(straight)
 
 
-def test_its_export_needs_neither_the_other_job_nor_the_tokens_of_the_training(
+def test_the_export_needs_neither_the_other_job_nor_the_training_tokens(
     make_successor, events, tmp_path
 ):
     cache = tmp_path / "cache"
@@ -196,9 +198,7 @@ def test_a_resolved_spec_that_is_submitted_again_starts_from_the_same_weights(
     assert all(torch.equal(v, theirs[k]) for k, v in other.model.state_dict().items())
 
 
-def test_what_the_spec_says_of_the_network_wins_where_weights_do_not_depend_on_it(
-    make_successor, start
-):
+def test_the_spec_overrides_options_that_weights_do_not_depend_on(make_successor, start):
     model = {"name": "job:job_1", "config": {"dropout": 0.3}, "options": {"max_length": 8}}
     _, setup = start(make_successor(model=model))
     assert setup.spec.model.config["dropout"] == 0.3
@@ -217,7 +217,7 @@ def test_what_the_spec_says_of_the_network_wins_where_weights_do_not_depend_on_i
         ),
         (
             {"pretrained": "job:job_1", "config": {"dim": 32}},
-            "leave the sizes of the network out of model.config",
+            "remove the sizes of the network from model.config",
             "/model/config",
         ),
         (
@@ -227,7 +227,7 @@ def test_what_the_spec_says_of_the_network_wins_where_weights_do_not_depend_on_i
         ),
     ],
 )
-def test_what_the_weights_do_not_suit_is_refused_with_its_place(
+def test_a_spec_that_does_not_fit_the_weights_is_refused_with_a_pointer(
     make_successor, start, model, words, pointer
 ):
     message, place = failure_of(start, make_successor(model=model))
@@ -245,13 +245,13 @@ def change_metadata(source, path, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda found: found.pop("reading"), "train that job again with this one"),
+        (lambda found: found.pop("reading"), "then train that job again"),
         (lambda found: found.update(reading="{}"), "the tokenizer of job:job_1 cannot be read"),
-        (lambda found: found.update(model="{'a'}"), "is of a model that is not known"),
+        (lambda found: found.update(model="{'a'}"), "is of an unknown model"),
         (lambda found: found.update(task="image-classification"), "trained for image-class"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_started_from_is_refused(
+def test_an_unusable_checkpoint_of_another_job_is_refused(
     make_successor, start, source, tmp_path, change, words
 ):
     path = tmp_path / "other.safetensors"
@@ -261,7 +261,7 @@ def test_a_checkpoint_that_cannot_be_started_from_is_refused(
     assert pointer == "/model/pretrained"
 
 
-def test_a_job_that_was_deleted_meanwhile_is_told_as_gone(make_successor, start):
+def test_a_deleted_job_is_reported_as_gone(make_successor, start):
     message, pointer = failure_of(start, make_successor(order={"initial": None}))
-    assert "job_1 is not there any more" in message
+    assert "job_1 no longer exists" in message
     assert pointer == "/model/pretrained"

@@ -42,7 +42,7 @@ def lengths():
 
 
 @pytest.mark.parametrize("multiple", [1, 8])
-def test_a_batch_holds_its_rows_tokens_and_masks_the_rest(lengths, multiple):
+def test_a_batch_contains_its_rows_tokens_and_masks_the_padding(lengths, multiple):
     texts = make_texts(lengths, multiple=multiple)
     batches = LengthBatches(texts, batch_size=16, seed=0)
     for place in range(batches.num_batches):
@@ -59,7 +59,7 @@ def test_a_batch_holds_its_rows_tokens_and_masks_the_rest(lengths, multiple):
             assert torch.equal(inputs[1], (ids != PAD).long())
 
 
-def test_a_mask_can_come_ready_for_attention(lengths):
+def test_a_mask_can_be_prepared_for_attention(lengths):
     (ids, mask), _ = LengthBatches(make_texts(lengths, prepared=True), batch_size=16, seed=0).get(
         0, 0
     )
@@ -92,7 +92,7 @@ def test_the_longest_batch_comes_first(lengths):
     assert widths != sorted(widths, reverse=True)
 
 
-def test_a_batch_follows_from_seed_epoch_and_place_alone(lengths):
+def test_a_batch_depends_only_on_seed_epoch_and_place(lengths):
     one, two = (LengthBatches(make_texts(lengths), batch_size=16, seed=7) for _ in range(2))
     one.get(0, 0)
     for epoch, place in ((4, 11), (2, 0)):
@@ -124,7 +124,7 @@ def test_evaluation_sees_every_text_once():
     assert sorted(seen) == [0, 1, 2, 3, 4]
 
 
-def test_arranging_leaves_the_rest_out(lengths):
+def test_arranging_leaves_out_an_incomplete_batch(lengths):
     order = arrange(
         np.arange(10),
         np.array(lengths),

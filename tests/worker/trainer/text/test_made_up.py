@@ -13,7 +13,7 @@ def ended(num, length, **options):
 
 
 @pytest.mark.parametrize(("num", "length"), [(1, 1), (3, 8), (5, 13)])
-def test_each_made_up_text_has_its_end_token_at_its_end_and_there_alone(num, length):
+def test_each_generated_text_has_its_end_token_only_at_its_end(num, length):
     before, ids = ended(num, length)
     assert (ids[:, -1] == END).all()
     assert ((ids == END).sum(dim=1) == 1).all()
@@ -21,7 +21,7 @@ def test_each_made_up_text_has_its_end_token_at_its_end_and_there_alone(num, len
     assert 0 <= int(ids.min()) <= int(ids.max()) < VOCABULARY
 
 
-def test_a_padded_texts_end_is_its_last_token_of_its_own():
+def test_the_end_of_a_padded_text_is_before_its_padding():
     mask = torch.ones(2, 8, dtype=torch.int64)
     mask[0, 4:] = 0
     _, ids = ended(2, 8, mask=mask)
@@ -29,6 +29,6 @@ def test_a_padded_texts_end_is_its_last_token_of_its_own():
 
 
 @pytest.mark.parametrize("config", [{}, {"eos_token_id": None}, {"eos_token_id": [3, 5]}])
-def test_texts_of_a_network_without_one_end_token_stay_as_they_are(config):
+def test_without_an_end_token_texts_are_unchanged(config):
     ids = make_up_ids(3, length=8, vocabulary=VOCABULARY)
     assert torch.equal(end_texts(ids, end=find_end(config), vocabulary=VOCABULARY), ids)

@@ -15,7 +15,7 @@ from worker.trainer.text.trial_reading import check_reading, takes_prepared_mask
         "phi3", "qwen2", "qwen3", "roberta", "smollm3", "stablelm", "t5", "xlm",
     ],
 )  # fmt: skip
-def test_an_architecture_is_built_in_the_size_that_was_asked_for_and_learns(name):
+def test_an_architecture_is_built_in_the_requested_size_and_learns(name):
     torch.manual_seed(0)
     network = build(name)
     check_reading(network, max_length=LENGTH, vocabulary_size=VOCABULARY)

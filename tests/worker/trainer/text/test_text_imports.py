@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 
-def test_a_job_on_images_imports_nothing_that_only_texts_need():
+def test_an_image_job_does_not_import_what_only_texts_need():
     code = (
         "import sys, worker.trainer.run, worker.trainer.spare\n"
         "heavy = {'transformers', 'tokenizers', 'pyarrow'} & set(sys.modules)\n"

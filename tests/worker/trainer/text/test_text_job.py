@@ -61,9 +61,7 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     assert said == ["sea", "kitchen"]
 
 
-def test_a_tokenizer_is_made_of_the_training_texts_alone(
-    make_text_job, start, text_table, tmp_path
-):
+def test_a_tokenizer_is_trained_only_on_training_texts(make_text_job, start, text_table, tmp_path):
     # Which rows of the training file are for validation follows from the labels.
     dataset = text_table(splits=topic_splits())
     table = open_text_table(dataset, validation_fraction=0.1)
@@ -114,7 +112,7 @@ def test_a_resumed_text_run_is_the_uninterrupted_one(make_text_job, start, losse
 
 
 @pytest.mark.parametrize("from_call", [1, 7])
-def test_memory_that_runs_out_at_any_step_leaves_the_curve(
+def test_running_out_of_memory_at_any_step_does_not_change_the_curve(
     make_text_job, start, losses, run_out_of_memory, from_call
 ):
     options = {"dim": 32, "layers": 1, "heads": 2, "vocabulary_size": 300, "dropout": 0.0}
@@ -131,7 +129,7 @@ def test_memory_that_runs_out_at_any_step_leaves_the_curve(
     assert other.best_metrics == pytest.approx(loop.best_metrics, rel=1e-3)
 
 
-def test_all_that_was_auto_is_settled_and_stays_so(make_text_job, start):
+def test_every_auto_is_resolved_and_stays_resolved(make_text_job, start):
     job_dir = make_text_job(
         model={"options": {"dim": 32, "layers": 1, "heads": 2}},
         training={"batch_size": "auto", "precision": "auto", "epochs": 1},
@@ -153,7 +151,7 @@ def test_all_that_was_auto_is_settled_and_stays_so(make_text_job, start):
     assert start(again)[1].spec.model == spec.model
 
 
-def test_texts_that_are_cut_and_texts_without_a_word_are_counted(
+def test_truncated_texts_and_texts_without_words_are_counted(
     make_text_job, start, events, text_table
 ):
     texts = [("boat sail", 0), (LONG, 0), ("", 0), ("bake", 1), ("\u200b", 1), ("oven salt", 1)]
@@ -168,7 +166,7 @@ def test_texts_that_are_cut_and_texts_without_a_word_are_counted(
     warnings = {
         event["data"]["code"]: event["data"]["message"] for event in events(job_dir, "warning")
     }
-    assert warnings["texts_cut"].startswith("5 of 30 texts have more than 16 tokens")
+    assert warnings["texts_cut"].startswith("5 of 30 texts are longer than 16 tokens")
     assert warnings["texts_empty"].startswith("10 of 30 texts have no token")
 
 
@@ -191,10 +189,10 @@ def test_without_a_validation_split_the_last_epoch_counts(make_text_job, start):
             "lower model.options.max_length",
             "/model/options/max_length",
         ),
-        ({"pretrained": "/etc/nothing"}, "folder of models", "/model/pretrained"),
+        ({"pretrained": "/etc/nothing"}, "models folder", "/model/pretrained"),
     ],
 )
-def test_a_model_that_cannot_be_had_is_refused_with_the_place(
+def test_an_unavailable_model_is_refused_with_a_pointer(
     make_text_job, start, model, words, pointer
 ):
     with pytest.raises(TrainingFailed, match=words) as caught:
@@ -203,7 +201,7 @@ def test_a_model_that_cannot_be_had_is_refused_with_the_place(
     assert caught.value.failure.details["pointer"] == pointer
 
 
-def test_a_loss_that_is_no_number_ends_the_job_with_its_step(make_text_job, events):
+def test_a_loss_that_is_not_finite_fails_the_job_with_its_step(make_text_job, events):
     job_dir = make_text_job(
         training={
             "epochs": 4,
@@ -219,7 +217,7 @@ def test_a_loss_that_is_no_number_ends_the_job_with_its_step(make_text_job, even
 
 def test_a_table_without_texts_is_refused(make_text_job, start, text_table):
     dataset = text_table(splits={"train": [("boat", 0)] * 4, "test": []}, classes=["sea", "air"])
-    with pytest.raises(TrainingFailed, match="3 texts to learn from and 0 to score"):
+    with pytest.raises(TrainingFailed, match="3 training texts and 0 test texts"):
         start(make_text_job(dataset=dataset))
     dataset.index_path = "/nowhere.parquet"
     with pytest.raises(TrainingFailed, match="cannot be read") as caught:

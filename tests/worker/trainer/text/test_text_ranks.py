@@ -23,7 +23,7 @@ def assert_same_curve(found, wanted):
     assert found == pytest.approx(wanted, rel=1e-3, abs=1e-3)
 
 
-def test_two_ranks_make_the_curve_of_one_process(make_text_job, start, losses, rank_pair):
+def test_two_ranks_have_the_same_curve_as_one_process(make_text_job, start, losses, rank_pair):
     alone = make_text_job("alone", model=MODEL, training=TRAINING)
     loop, _ = start(alone)
     loop.run()
@@ -34,7 +34,7 @@ def test_two_ranks_make_the_curve_of_one_process(make_text_job, start, losses, r
     assert_same_curve(losses(both), losses(alone))
 
 
-def test_one_process_goes_on_from_what_two_ranks_saved_of_a_backbone_that_thaws(
+def test_one_process_resumes_a_thawing_backbone_from_two_ranks(
     make_tuning_job, start, losses, rank_pair
 ):
     training = {**TRAINING, "freeze_backbone_epochs": 1}

@@ -48,14 +48,14 @@ def opened(cache_dir, texts=TEXTS, *, tokenizer=None, description=None):
     return tokens, bool(made)
 
 
-def test_a_tokenizer_reads_any_case_unless_it_shall_not():
+def test_a_tokenizer_ignores_case_unless_told_otherwise():
     assert trained().encode("WAVES").ids == trained().encode("waves").ids
     cased = trained(lowercase=False)
     assert cased.encode("WAVES").ids != cased.encode("waves").ids
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_a_special_tokens_name_in_a_text_is_text_by_the_tokenizers_file_too(tmp_path, lowercase):
+def test_the_name_of_a_special_token_in_a_text_stays_text(tmp_path, lowercase):
     text = "".join(SPECIAL) + " and ".join(SPECIAL)
     tokenizer = trained([*TEXTS, *[text] * 50], max_length=200, lowercase=lowercase)
     tokenizer.save(str(tmp_path / FILE))
@@ -70,7 +70,7 @@ def test_a_special_tokens_name_in_a_text_is_text_by_the_tokenizers_file_too(tmp_
     assert saved.encode_batch(["boat", text])[0].tokens[-1] == PAD
 
 
-def test_a_tokenizers_file_is_read_by_transformers_too(tmp_path):
+def test_transformers_can_read_a_tokenizers_file(tmp_path):
     tokenizer = trained()
     tokenizer.save(str(tmp_path / FILE))
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), SPECIAL, strict=True))
@@ -82,7 +82,7 @@ def test_a_tokenizers_file_is_read_by_transformers_too(tmp_path):
         assert padded.input_ids[0][-1] == PAD_ID
 
 
-def test_a_tokenizer_follows_from_its_texts_alone():
+def test_a_tokenizer_depends_only_on_its_texts():
     code = (
         "from worker.trainer.text.tokenizer import train_tokenizer\n"
         "texts = [f'word{n % 97} and {n * 7919 % 1009} more' for n in range(3000)]\n"
@@ -111,7 +111,7 @@ def test_tokens_are_made_once_and_then_found(tmp_path):
     assert other.tokenizer_path != tokens.tokenizer_path
 
 
-def test_each_row_holds_what_the_tokenizer_file_makes_of_its_text(tmp_path):
+def test_each_row_holds_the_tokens_that_the_tokenizer_file_gives(tmp_path):
     tokens, _ = opened(tmp_path)
     tokenizer = Tokenizer.from_file(str(tokens.tokenizer_path))
     for row, text in enumerate(TEXTS):
@@ -124,7 +124,7 @@ def test_each_row_holds_what_the_tokenizer_file_makes_of_its_text(tmp_path):
     assert tokens.facts.num_empty == 1
 
 
-def test_a_long_text_is_cut_and_counted(tmp_path):
+def test_a_long_text_is_truncated_and_counted(tmp_path):
     tokens, _ = opened(tmp_path, tokenizer=trained(max_length=4))
     assert tokens.facts.longest == 4
     assert tokens.facts.num_truncated == 3
@@ -138,7 +138,7 @@ def test_a_text_without_any_token_is_read_as_the_unknown_one(tmp_path):
     assert tokens.ids[tokens.offsets[3] : tokens.offsets[4]].tolist() == [1]
 
 
-def test_a_half_written_folder_is_no_cache(tmp_path):
+def test_a_partly_written_folder_is_not_used(tmp_path):
     def full(*_):
         raise OSError(28, "no space left on device")
 
@@ -154,7 +154,7 @@ def test_a_half_written_folder_is_no_cache(tmp_path):
     assert list((tmp_path / "tokens").iterdir()) == []
 
 
-def test_a_pretrained_tokenizer_gets_the_models_cut_and_padding(tmp_path):
+def test_a_pretrained_tokenizer_gets_the_models_truncation_and_padding(tmp_path):
     trained().save(str(tmp_path / FILE))
     tokenizer = load_tokenizer(tmp_path, max_length=5, pad_id=0)
     assert [len(e.ids) for e in tokenizer.encode_batch(TEXTS[:2])] == [5, 5]

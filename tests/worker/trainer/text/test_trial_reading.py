@@ -19,7 +19,7 @@ from worker.trainer.text.trial_reading import check_reading
         ),
     ],
 )
-def test_what_cannot_read_is_refused_with_what_to_change(build_it, pointer, words):
+def test_a_network_that_cannot_read_is_refused_with_what_to_change(build_it, pointer, words):
     with pytest.raises(TrainingFailed) as caught:
         check_reading(build_it(), max_length=LENGTH, vocabulary_size=VOCABULARY)
     failure = caught.value.failure
@@ -29,21 +29,21 @@ def test_what_cannot_read_is_refused_with_what_to_change(build_it, pointer, word
 
 
 @pytest.mark.parametrize("name", ["fnet", "funnel", "xlnet"])
-def test_what_takes_padding_for_a_part_of_the_text_is_refused(name):
+def test_a_network_affected_by_padding_is_refused(name):
     torch.manual_seed(0)
-    with pytest.raises(TrainingFailed, match="depends on the padding behind it") as caught:
+    with pytest.raises(TrainingFailed, match="depends on its padding") as caught:
         check_reading(build(name), max_length=LENGTH, vocabulary_size=VOCABULARY)
     assert caught.value.failure.code is FailureCode.BAD_INPUT
     assert caught.value.failure.details["pointer"] == "/model/name"
 
 
 @pytest.mark.parametrize("name", ["convbert", "nystromformer"])
-def test_what_padding_changes_by_next_to_nothing_is_no_reason_to_refuse(name):
+def test_a_network_barely_affected_by_padding_is_accepted(name):
     torch.manual_seed(0)
     check_reading(build(name), max_length=LENGTH, vocabulary_size=VOCABULARY)
 
 
-def test_what_cannot_read_padded_texts_is_refused_before_it_is_trained(monkeypatch):
+def test_a_network_that_cannot_read_padded_texts_is_refused(monkeypatch):
     network = build("distilbert")
     forward = network.forward
 
@@ -52,13 +52,13 @@ def test_what_cannot_read_padded_texts_is_refused_before_it_is_trained(monkeypat
         return forward(ids)
 
     monkeypatch.setattr(network, "forward", assert_unpadded)
-    with pytest.raises(TrainingFailed, match="a short text beside a longer one") as caught:
+    with pytest.raises(TrainingFailed, match="a short text next to a longer one") as caught:
         check_reading(network, max_length=LENGTH, vocabulary_size=VOCABULARY)
     assert caught.value.failure.details["pointer"] == "/model/name"
 
 
 @pytest.mark.parametrize(("name", "minds"), [("bart", True), ("distilbert", False)])
-def test_a_text_that_names_the_end_is_refused_where_a_network_looks_for_one(
+def test_a_text_containing_the_end_token_is_refused_if_the_network_needs_it(
     make_text_job, start, text_table, tmp_path, name, minds
 ):
     save_model(tmp_path / "models/org/small", name, finds_special=True)
@@ -76,4 +76,6 @@ def test_a_text_that_names_the_end_is_refused_where_a_network_looks_for_one(
         start(job_dir)
     failure = caught.value.failure
     assert (failure.code, failure.details["pointer"]) == (FailureCode.BAD_INPUT, "/dataset")
-    assert "(1 of 144 differ, first 'the boat [SEP] the tide'); take [SEP] out" in failure.message
+    assert (
+        "1 of 144 differ, the first is 'the boat [SEP] the tide'. Remove [SEP]" in failure.message
+    )

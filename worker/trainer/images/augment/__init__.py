@@ -1,1 +1,1 @@
-"""Random changes of whole batches of images."""
+"""Random changes to whole batches of images."""

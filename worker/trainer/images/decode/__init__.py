@@ -1,1 +1,1 @@
-"""Decoding a data set of images once, into one array on disk that every job reads."""
+"""Decodes a data set of images once, into one array on disk that every job reads."""

@@ -52,7 +52,7 @@ class Outcome(BaseModel):
 
     Attributes:
         problem: The first sample that it could not use.
-        row: That sample's row.
+        row: Row of that sample.
         levels: (C, 256), how often each grey level occurs in its rows that count towards mean and
             standard deviation.
     """

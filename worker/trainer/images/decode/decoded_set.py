@@ -1,6 +1,6 @@
 """The decoded data set: one uint8 array on disk, created once and read by every job.
 
-    <cache>/decoded/<key>/images.npy   (N, C, S, S) uint8: the train split's samples, then test's
+    <cache>/decoded/<key>/images.npy   (N, C, S, S) uint8: the training split's samples, then test's
     <cache>/decoded/<key>/facts.json   DecodedFacts
     <cache>/decoded/<key>-packed/      for a set too large for the disk: facts.json, and the files
                                        unpacked if they cannot be read in place; see `decode_ahead`

@@ -28,7 +28,7 @@ class DecodedFacts(BaseModel):
     """Facts about a decoded set.
 
     Attributes:
-        mean: Mean of each channel over the train split, in [0, 1].
+        mean: Mean of each channel over the training split, in [0, 1].
         std: Standard deviation likewise; at least one grey level, so that dividing by it is safe.
         images_per_second: Rate at which all cores decode, if the set is decoded during training.
     """
@@ -78,7 +78,7 @@ def choose_facts_rows(num_train: int, *, num_bytes: int) -> list[int]:
     """Return evenly spaced training rows from which mean and standard deviation are computed.
 
     Args:
-        num_train: Rows in the train split.
+        num_train: Rows in the training split.
         num_bytes: Size of one image.
     """
     count = min(num_train, FACTS_ROWS, max(FACTS_BLOCK, FACTS_VALUES // num_bytes))

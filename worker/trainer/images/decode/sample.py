@@ -26,7 +26,7 @@ class SampleProblem(BaseModel):
     def to_error(self) -> TrainingFailed:
         """Return the failure that this sample ends a job with."""
         code = FailureCode.DATASET_UNAVAILABLE if self.is_gone else FailureCode.BAD_INPUT
-        message = f"cannot read {self.path} of the data set: {self.reason}"
+        message = f"{self.path} in the data set cannot be read: {self.reason}"
         return TrainingFailed(code, message, path=self.path)
 
 

@@ -1,1 +1,1 @@
-"""Reading chosen rows of a decoded set, ahead of the steps that need them."""
+"""Reads chosen rows of a decoded set ahead of the steps that need them."""
