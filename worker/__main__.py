@@ -21,19 +21,21 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 EXIT_CONFIG = 78
-"""It cannot work as it is set up (EX_CONFIG); starting it again changes nothing."""
+"""Exit status if the worker's configuration is wrong (EX_CONFIG); a restart would not help."""
 LINGER_SECONDS = 15.0
-"""What Celery is given to leave a hung broker, once all attempts are handed back."""
+"""Time for Celery to leave a broker that hangs, after all attempts are handed back."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the worker; its exit status."""
+    """Run the worker and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m worker", description=__doc__)
     parser.add_argument(
-        "--no-broker", action="store_true", help="find jobs by polling alone, whatever is set"
+        "--no-broker",
+        action="store_true",
+        help="find jobs only by polling, even if a broker is set",
     )
     arguments = parser.parse_args(argv)
-    hide_memory()  # its environment may hold the worker's key, and scripts run as the same user
+    hide_memory()  # the environment may hold the worker's key, and scripts run as the same user
     try:
         settings = WorkerSettings()
     except ValidationError as error:
@@ -42,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         settings = settings.model_copy(update={"broker_url": None})
     configure_logging(settings.log_level)
     agent = Agent(settings, on_fatal=lambda: os.kill(os.getpid(), signal.SIGTERM))
-    # Celery puts its own handlers in their place, later than the first attempt may start.
+    # Celery replaces these with its own handlers, but the first attempt may start before that.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.ask_to_stop())
     try:
@@ -60,11 +62,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _stop_celery_when_done(agent: Agent) -> None:
     agent.wait_until_stopping()
-    # SIGTERM may have come before Celery had its handlers in place.
+    # SIGTERM may have arrived before Celery installed its handlers.
     stop_listening()
     agent.join()
     time.sleep(LINGER_SECONDS)
-    log.warning("leaving a broker that does not answer")
+    log.warning("leaving without a reply from the broker")
     os._exit(_exit_status(agent))
 
 

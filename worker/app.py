@@ -1,4 +1,4 @@
-"""The Celery app: a message is a doorbell, its task lets the agent claim and run what there is."""
+"""The Celery app: a message is a doorbell, on which the agent claims and runs available jobs."""
 
 from typing import Any
 
@@ -16,21 +16,21 @@ TASK_NAME = "redkiln.doorbell"
 QUEUE_NAME = "redkiln"
 EXIT_OK = 0
 SOCKET_SECONDS = 10.0
-"""A broker that hangs is given up after this and connected to again."""
+"""A broker that hangs is disconnected after this time, and connected to again."""
 RESTART_SECONDS = 2.0
-"""Pause before another consumer is started."""
+"""Pause before the consumer is restarted."""
 
 
 class UnacknowledgedRequest(Request):  # type: ignore[misc]
-    """A message that is taken, of which the broker is told nothing more."""
+    """A received message that is not acknowledged to the broker."""
 
     def acknowledge(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing, because the queue expects no acknowledgement."""
         self.acknowledged = True
 
 
 def build_app(agent: Agent, *, broker_url: str) -> Celery:
-    """The app whose one task is answered by the agent."""
+    """Build the app whose only task calls the agent."""
     app = Celery("redkiln-worker", broker=broker_url, set_as_current=False)
     app.conf.update(
         broker_transport_options={
@@ -42,8 +42,8 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
         },
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        # A lost message costs a poll. One whose acknowledgement were lost, as Redis went away just
-        # then, would never leave the consumer's window, and with it the last slot to hear with.
+        # A lost message only costs a poll. But if its acknowledgement were lost because Redis
+        # disappeared, it would stay in the consumer's window and block its last slot for good.
         task_queues=[Queue(QUEUE_NAME, no_ack=True)],  # type: ignore[no-untyped-call]
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
@@ -61,17 +61,17 @@ def build_app(agent: Agent, *, broker_url: str) -> Celery:
     @app.task(name=TASK_NAME, shared=False, Request=UnacknowledgedRequest)  # type: ignore[untyped-decorator]
     def doorbell(job_id: str | None = None) -> None:
         if not agent.answer(job_id):
-            # Every slot is busy with what polling found: let another worker hear it.
+            # Every slot is busy with jobs found by polling: pass the message to another worker.
             app.send_task(TASK_NAME, [job_id], queue=QUEUE_NAME, retry=False)
 
     return app
 
 
 def listen(agent: Agent, *, broker_url: str) -> None:
-    """Answer the doorbell until the agent is asked to stop, which SIGTERM does at once.
+    """Answer the doorbell until the agent is asked to stop, as SIGTERM does.
 
-    A message that Celery cannot read ends its consumer; what runs goes on, and another consumer
-    is started.
+    A message that Celery cannot read ends its consumer; running attempts continue, and another
+    consumer is started.
     """
 
     def on_shutdown(**_: Any) -> None:
@@ -93,5 +93,5 @@ def listen(agent: Agent, *, broker_url: str) -> None:
 
 
 def stop_listening() -> None:
-    """What Celery's own handler of SIGTERM does; it is looked at wherever Celery is by now."""
+    """Stop Celery as its own SIGTERM handler does, whatever state Celery is in."""
     state.should_stop = EXIT_OK

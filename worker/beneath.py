@@ -1,7 +1,7 @@
-"""Opens files of a folder that somebody else writes, without being led anywhere else.
+"""Opens files in a folder that another user may write to, without following links out of it.
 
-A path is walked part by part; none of it may be a link, and what stands at its end must be a plain
-file. A pipe is not waited for.
+A path is walked part by part; no part may be a link, and the last one must be a regular file.
+Opening a pipe does not block.
 """
 
 import errno
@@ -12,14 +12,14 @@ from pathlib import Path
 
 
 def open_beneath(root: Path, name: str) -> BufferedReader:
-    """A file below a folder, for reading.
+    """Open a file below a folder for reading.
 
     Args:
-        root: of the folder; its own path is trusted.
-        name: parts joined by `/`.
+        root: The folder; its own path is trusted.
+        name: Path below it, parts joined by `/`.
 
     Raises:
-        OSError: it is not there, a part of its path is a link, or it is no plain file.
+        OSError: the file does not exist, part of its path is a link, or it is not a regular file.
     """
     *folders, last = name.split("/")
     if not last or any(part in ("", ".", "..") for part in (*folders, last)):
@@ -37,5 +37,5 @@ def open_beneath(root: Path, name: str) -> BufferedReader:
         os.close(place)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "no plain file", name)
+        raise OSError(errno.EINVAL, "not a regular file", name)
     return os.fdopen(descriptor, "rb")

@@ -1,18 +1,18 @@
-"""The job directory: all that passes between the agent, the trainer and the export child.
+"""The job directory: everything that the agent, the trainer and the export child exchange.
 
 A task that exports no model has no export child: its trainer fills `out/` and writes the RESULT
 event itself.
 
-The agent makes the folder and writes `order.json`; whoever runs in it gets environment, this
-folder, and SIGTERM when it shall checkpoint and leave; it answers with events, files and an exit
-status. Nothing in it is a credential.
+The agent creates the folder and writes `order.json`. A process that runs in it receives its
+environment, this folder, and SIGTERM when it must save a checkpoint and exit; it answers with
+events, files and an exit status. The folder contains no credentials.
 
     order.json         what to do (Order)
-    events.jsonl       redkiln.events, one line an event; the agent ships it
+    events.jsonl       redkiln.events, one event per line; the agent sends it to the service
     trainer.log        stdout and stderr
-    checkpoints/       step-<12 digits>.safetensors with its .json manifest beside it
-    trained.json       what the trainer left for the export child (Trained)
-    ranks/             where several ranks meet, and what those beside the first died of
+    checkpoints/       step-<12 digits>.safetensors, each with its .json manifest
+    trained.json       the trainer's result for the export child (Trained)
+    ranks/             where several ranks meet, and failures of ranks other than the first
     out/               files that become artifacts, listed in out/artifacts.json
     extra/             further files that become artifacts, whatever the outcome (EXTRAS)
     preview/           newest picture or table of sample predictions, named by PROGRESS events
@@ -29,30 +29,30 @@ from redkiln.protocol import ArtifactKind
 from redkiln.views.hardware import PatchOutcome
 
 DECODED_BYTES = 20 * 2**30
-"""Of decoded data sets on a worker, where nothing else is set."""
+"""Default size of all decoded data sets on a worker."""
 SCRIPT_CACHE_BYTES = 50 * 2**30
-"""Of what scripts have installed or unpacked, each, where nothing else is set."""
+"""Default size of the environments installed for scripts, and of their unpacked data sets, each."""
 ScriptConfinement = Literal["any", "files", "signals"]
-"""What a kernel must be able to keep scripts from: nothing, or files of others, or their processes,
+"""What the kernel must be able to protect from scripts: nothing, others' files, or their processes
 too."""
 LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
-"""Numbers of inherited descriptors, with commas: the leases of the GPUs. Whoever starts further
-processes on them passes these on, so that the leases end with the last of them."""
+"""Comma-separated numbers of inherited descriptors: the leases of the GPUs. A process that starts
+further processes on these GPUs passes them on, so that the leases end with the last of them."""
 EXIT_DONE = 0
 EXIT_FAILED = 3
-"""The process wrote a FAILURE event and left."""
+"""The process wrote a FAILURE event and exited."""
 EXIT_STOPPED = 75
-"""SIGTERM was heard, the newest state is checkpointed (EX_TEMPFAIL)."""
+"""SIGTERM was received and the newest state is in a checkpoint (EX_TEMPFAIL)."""
 
 
 class LocalDataset(BaseModel):
-    """Where the data set lies on this host.
+    """A data set on this host.
 
     Attributes:
-        path: the archive's file or the folder; None for a table, and for a built-in set.
-        index_path: a `redkiln.datasets.DatasetIndex` as JSON, or the Parquet file that is all of a
-            table (`redkiln.tables`); None for a built-in set.
-        fingerprint: digest that the decode cache is keyed by.
+        path: The archive's file or the folder; None for a table and for a built-in set.
+        index_path: A `redkiln.datasets.DatasetIndex` as JSON, or a table's only Parquet file
+            (`redkiln.tables`); None for a built-in set.
+        fingerprint: Digest used as the key of the decode cache.
     """
 
     name: str
@@ -63,33 +63,33 @@ class LocalDataset(BaseModel):
 
 
 class Order(BaseModel):
-    """What the trainer and the export child shall do.
+    """What the trainer and the export child have to do.
 
     Attributes:
-        dataset: None where the task reads none.
+        dataset: The data set; None if the task reads none.
         device: torch device string (`cpu`, `cuda:0`).
-        threads: intra-op CPU threads; a resumed run repeats exactly only with the same number.
-        num_gpus: GPUs that the run has; its process sees these alone.
-        num_ranks: processes that train together, one a GPU; each takes its share of a batch.
-        gpu_keys: what the leases of the GPUs are named by.
-        memory_limit_bytes: what it may take of each one's memory; None: all that there is.
-        denied: what its GPUs were found to compute wrongly (`bf16`, `fused_attention`), with the
-            numbers; the job does without.
-        resume: name of the checkpoint (below `checkpoints/`) to go on from; None starts anew.
-        initial: checkpoint of another job whose weights training starts from (its artifact).
-        bundle_path: code of a script, a tar; None where it has none.
-        script_confinement: what the kernel must be able to keep a script from.
-        script_cache_bytes: what the kept environments of scripts may take of the disk, and the
-            same again their unpacked data sets.
-        sensor_dirs: where the driver's files on its GPUs are, of those that have any.
-        cache_dir: decoded data sets and rehearsal verdicts, shared by the host's jobs.
-        data_memory_bytes: what the job's images may take of the host's memory; None: half of what
-            is free.
-        decoded_bytes: what all decoded sets may take of the disk.
-        models_dir: where users put pretrained models; below the cache if unset.
-        kernel_cache_dir: compiled and tuned kernels of its GPU; None where nothing is kept.
-        progress_seconds: longest time between two progress events while steps are made.
-        patches: what the agent decided; variables are set, switches of torch are the trainer's.
+        threads: Intra-op CPU threads; a resumed run repeats exactly only with the same number.
+        num_gpus: Number of GPUs of the run, which are the only ones its process sees.
+        num_ranks: Processes that train together, one per GPU; each takes its share of a batch.
+        gpu_keys: Names of the GPUs' leases.
+        memory_limit_bytes: Most memory to use on each GPU; None for all of it.
+        denied: Features its GPUs compute wrongly (`bf16`, `fused_attention`), with measurements;
+            the job does not use it.
+        resume: Name of the checkpoint (in `checkpoints/`) to resume from; None to start fresh.
+        initial: Checkpoint of another job that provides the initial weights (its artifact).
+        bundle_path: Code of a script, a tar; None if it has none.
+        script_confinement: Resources that the kernel must be able to protect from a script.
+        script_cache_bytes: Most disk space for the environments of scripts, and the same again for
+            their unpacked data sets.
+        sensor_dirs: Folders of the driver's files about its GPUs, for those that have any.
+        cache_dir: Decoded data sets and rehearsal verdicts, shared by the host's jobs.
+        data_memory_bytes: Most host memory for the job's images; None for half of what is free.
+        decoded_bytes: Most disk space for all decoded sets.
+        models_dir: Folder of the user's pretrained models; in the cache if unset.
+        kernel_cache_dir: Compiled and tuned kernels of its GPU; None if none are kept.
+        progress_seconds: Longest time between two progress events during training.
+        patches: Patches chosen by the agent. Their variables are set; the trainer applies their
+            torch settings.
     """
 
     job_id: str
@@ -120,21 +120,21 @@ class Order(BaseModel):
 
     @property
     def resolved_models_dir(self) -> Path:
-        """Where users put pretrained models."""
+        """Folder of the user's pretrained models."""
         return Path(self.models_dir or Path(self.cache_dir) / "models")
 
     @property
     def required_dataset(self) -> LocalDataset:
-        """The data set, for a task that cannot do without one."""
-        assert self.dataset is not None, "this task reads a data set"
+        """The data set, for a task that needs one."""
+        assert self.dataset is not None, "the order of this task has no data set"
         return self.dataset
 
 
 class OutputFile(BaseModel):
-    """One file and what it is (fields of `redkiln.protocol.ArtifactCommit`).
+    """A file and its description (fields of `redkiln.protocol.ArtifactCommit`).
 
     Attributes:
-        path: where it lies below the job directory; `out/<name>` if unset.
+        path: Path in the job directory; `out/<name>` if unset.
     """
 
     name: str
@@ -149,7 +149,7 @@ EXTRAS: tuple[OutputFile, ...] = (
     OutputFile(name="profile.md", kind="profile", media_type="text/markdown"),
     OutputFile(name="events.out.tfevents", kind="metrics", media_type="application/octet-stream"),
 )
-"""What may lie in `extra/`: a profile of some steps, and the metrics as TensorBoard reads them."""
+"""Files in `extra/`: a profile of some steps, and the metrics in TensorBoard's format."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class JobDir:
         return self.out_dir / "artifacts.json"
 
     def locate(self, output: OutputFile) -> Path:
-        """Where a listed file lies."""
+        """Return the path of a listed file."""
         return self.root / output.path if output.path else self.out_dir / output.name
 
     def load_order(self) -> Order:
@@ -210,7 +210,7 @@ class JobDir:
         return Order.model_validate_json(self.order_path.read_bytes())
 
     def load_outputs(self) -> list[OutputFile]:
-        """The files to publish, as the last child listed them; none when it never got there."""
+        """Return the files to publish, as listed by the last child; empty without a list."""
         if not self.outputs_path.exists():
             return []
         return [OutputFile(**item) for item in json.loads(self.outputs_path.read_text())]

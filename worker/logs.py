@@ -1,4 +1,4 @@
-"""The worker's own log: one JSON object a line on stderr, with the job and attempt it is about."""
+"""The worker's own log: JSON lines on stderr, each with the job and attempt that it is about."""
 
 import logging
 import sys
@@ -34,6 +34,6 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # They report every request and every message.
+    # These log every request and every message.
     for name in ("httpx", "httpcore", "celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -68,4 +68,4 @@ def test_a_decoding_process_that_is_killed_ends_the_job_with_a_word(trainer):
     wait_for_steps(child, job_dir)
     psutil.Process(child.pid).children()[0].kill()
     assert child.wait(timeout=60) != 0
-    assert "a decoding process has ended with status -9" in job_dir.events_path.read_text()
+    assert "a process that decodes images ended with status -9" in job_dir.events_path.read_text()

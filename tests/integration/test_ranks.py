@@ -123,7 +123,7 @@ def assert_same_curve(one, other):
         assert other[step] == pytest.approx(loss, rel=TOLERANCE, abs=TOLERANCE), step
 
 
-def test_two_ranks_make_the_curve_of_one_process(make_job, train):
+def test_two_ranks_have_the_same_curve_as_one_process(make_job, train):
     # Shares of 31 and 32 samples, in micro steps of 15 and 16.
     uneven = {"batch_size": 63, "accumulation": 2, "clip_norm": 1.0, "label_smoothing": 0.1}
     alone = make_job("alone", num_ranks=1, **uneven)
@@ -246,7 +246,7 @@ def test_what_a_rank_fails_with_is_the_failure_of_the_run(make_job, train, fault
 def test_batch_norm_trains_on_several_ranks_and_says_what_it_sees(make_job, train):
     job_dir = make_job("norm", model="resnet18", steps=6, epochs=None)
     assert run_to_end(train(job_dir), job_dir) == EXIT_DONE
-    assert any("batch norm sees one rank's part" in m["text"] for m in events(job_dir, "message"))
+    assert any("batch norm uses one rank's part" in m["text"] for m in events(job_dir, "message"))
 
 
 def test_torchrun_can_start_the_ranks_too(make_job, train):

@@ -104,7 +104,7 @@ def test_a_job_of_other_classes_starts_from_it_with_a_frozen_backbone(site, shap
     assert shared
     assert all(torch.equal(mine[name], theirs[name]) for name in shared)
     (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
-    assert "new are head.bias, head.weight" in text
+    assert "new weights: head.bias, head.weight" in text
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
         files[of] = path.read_bytes()
     assert files[first] == files[job_id]
     (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
-    assert "new are network.classifier.bias, network.classifier.weight" in text
+    assert "new weights: network.classifier.bias, network.classifier.weight" in text
 
 
 def test_a_job_on_a_table_starts_from_one_with_the_same_columns(site, tmp_path):

@@ -37,7 +37,7 @@ def messages(app):
         return found
 
 
-def test_a_message_is_taken_once_and_never_given_back(app):
+def test_a_message_is_received_once_and_never_returned(app):
     conf = app.conf
     assert conf.task_acks_late is False
     assert (conf.worker_prefetch_multiplier, conf.worker_disable_prefetch) == (1, True)
@@ -46,7 +46,7 @@ def test_a_message_is_taken_once_and_never_given_back(app):
     assert (conf.worker_pool, conf.worker_concurrency) == ("threads", 3)
 
 
-def test_the_doorbell_lets_the_agent_answer_with_the_hint(app, agent):
+def test_the_doorbell_passes_its_hint_to_the_agent(app, agent):
     app.tasks[TASK_NAME]("job_1")
     assert agent.hints == ["job_1"]
     assert messages(app) == []
@@ -58,7 +58,7 @@ def test_a_busy_worker_passes_the_doorbell_on(app, agent):
     assert messages(app) == [["job_1"]]
 
 
-def test_what_is_heard_waits_for_no_acknowledgement(app):
+def test_a_received_message_needs_no_acknowledgement(app):
     app.send_task(TASK_NAME, ["job_1"], queue=QUEUE_NAME)
     heard = []
     with app.connection_for_read() as connection:

@@ -19,7 +19,7 @@ raise SystemExit(entry.main(["--no-broker"]))
 """
 
 
-def test_the_workers_memory_and_environment_are_closed_to_programs_of_its_user(tmp_path):
+def test_other_programs_cannot_read_the_workers_memory_and_environment(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", ASK],
         env={**os.environ, "REDKILN_WORKER_DIR": str(tmp_path)},

@@ -1,10 +1,10 @@
-"""Checkpoints: one safetensors file and, written after it, one JSON manifest beside it.
+"""Checkpoints: one safetensors file and, written after it, one JSON manifest.
 
     step-<12 digits>.safetensors   model/*, ema/*, optimizer/*, rng/*, history/*, reading
     step-<12 digits>.json          Manifest
 
-Each is written to a temporary name, synced, renamed, and its folder synced. A checkpoint exists
-once its manifest does, so a crash at any point leaves the ones before it untouched.
+Each is written to a temporary name, synced and renamed, and then its folder is synced. A checkpoint
+exists once its manifest does, so a crash at any point leaves earlier checkpoints untouched.
 """
 
 import errno
@@ -24,19 +24,19 @@ from worker.checkpoints.tensor_file import write_tensors
 
 KEEP_LAST = 2
 READING = "reading"
-"""Name of a tensor with the bytes of a text."""
+"""Name of the tensor that holds a text as bytes."""
 T = TypeVar("T")
 
 
 class Manifest(BaseModel):
-    """What a checkpoint is, and all of its state that is no tensor.
+    """Describes a checkpoint and holds the part of its state that is not tensors.
 
     Attributes:
-        sha256: of the tensor file.
-        metrics: newest values of the validation metrics at this step.
-        is_best: it was the best so far when it was made.
-        threads: intra-op threads; with another number a resumed CPU run differs by rounding.
-        state: of the loop (worker.trainer.loop.loop).
+        sha256: Digest of the tensor file.
+        metrics: Newest values of the validation metrics at this step.
+        is_best: Whether it was the best checkpoint when it was written.
+        threads: Intra-op threads; with another number a resumed CPU run differs by rounding.
+        state: State of the loop (`worker.trainer.loop.loop`).
     """
 
     format: Literal[1] = 1
@@ -54,7 +54,7 @@ class Manifest(BaseModel):
 
     @property
     def name(self) -> str:
-        """The tensor file's name."""
+        """Name of the tensor file."""
         return f"{stem_of(self.step)}.safetensors"
 
 
@@ -66,7 +66,7 @@ class Checkpoint:
     tensors: dict[str, torch.Tensor]
 
     def tensors_of(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The tensors below a prefix, by the rest of their names."""
+        """Return the tensors below a prefix, by the rest of their names."""
         return {
             name.removeprefix(f"{prefix}/"): tensor
             for name, tensor in self.tensors.items()
@@ -75,12 +75,12 @@ class Checkpoint:
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """What was scored and is exported: the moving average where one was kept."""
+        """The weights that were scored and are exported: the moving average if one was kept."""
         return self.tensors_of("ema") or self.tensors_of("model")
 
     @property
     def reading(self) -> str | None:
-        """How samples become the network's inputs (`Work.reading`); None where none was kept."""
+        """How samples become the network's inputs (`Work.reading`); None if that is not stored."""
         tensor = self.tensors.get(READING)
         return None if tensor is None else tensor.numpy().tobytes().decode()
 
@@ -90,12 +90,12 @@ class BrokenCheckpointError(Exception):
 
 
 def stem_of(step: int) -> str:
-    """The name that a step's two files share."""
+    """Return the name that a step's two files share."""
     return f"step-{step:012d}"
 
 
 class CheckpointStore:
-    """The checkpoints of a job directory: the best one and the last few are kept."""
+    """The checkpoints of a job directory: keeps the best one and the last few."""
 
     def __init__(self, folder: Path, *, keep_last: int = KEEP_LAST) -> None:
         self._folder = folder
@@ -114,9 +114,9 @@ class CheckpointStore:
         device: str,
         state: Mapping[str, Any],
     ) -> Manifest:
-        """Write a checkpoint and remove those that are not kept any more.
+        """Write a checkpoint and remove those that are no longer kept.
 
-        The tensors must not change meanwhile.
+        The tensors must not change during the call.
 
         Raises:
             OSError: the disk is full; earlier checkpoints are untouched.
@@ -124,7 +124,7 @@ class CheckpointStore:
         digest, size_bytes = write_file_durably(
             self._folder / f"{stem_of(step)}.safetensors",
             lambda file: write_tensors(file, tensors),
-            # A manifest of the same step must never stand beside other bytes.
+            # The manifest of a step must never describe other bytes.
             before_replacing=lambda: self._manifest_path(step).unlink(missing_ok=True),
         )
         manifest = Manifest(
@@ -145,7 +145,7 @@ class CheckpointStore:
         return manifest
 
     def manifests(self) -> list[Manifest]:
-        """Readable manifests in rising steps; the tensor files may still be broken."""
+        """Return readable manifests by rising step; their tensor files may still be broken."""
         found = []
         for path in sorted(self._folder.glob("step-*.json")):
             try:
@@ -155,15 +155,15 @@ class CheckpointStore:
         return found
 
     def find_best(self) -> Manifest | None:
-        """The newest checkpoint that was the best when it was made and is still there."""
+        """Return the newest checkpoint that was the best when written and still exists."""
         best = [m for m in self.manifests() if m.is_best and (self._folder / m.name).exists()]
         return best[-1] if best else None
 
     def load(self, name: str) -> Checkpoint:
-        """Read a checkpoint by either file's name, or by the stem that they share.
+        """Read a checkpoint by the name of either file, or by the stem that they share.
 
         Raises:
-            BrokenCheckpointError: it cannot be used.
+            BrokenCheckpointError: the checkpoint cannot be used.
         """
         stem = name.removesuffix(".safetensors").removesuffix(".json")
         path = self._folder / f"{stem}.safetensors"
@@ -174,14 +174,14 @@ class CheckpointStore:
         except (OSError, ValidationError) as error:
             raise BrokenCheckpointError(f"{stem}: {error}") from error
         if digest != manifest.sha256:
-            raise BrokenCheckpointError(f"{stem}: its bytes do not match its manifest's sha256")
+            raise BrokenCheckpointError(f"{stem}: the sha256 of its file differs from its manifest")
         return Checkpoint(manifest, safetensors.torch.load_file(path))
 
     def load_newest(self, name: str) -> tuple[Checkpoint | None, list[str]]:
-        """The named checkpoint, or the newest usable one before it, and what was wrong with others.
+        """Return the named checkpoint or the newest usable one before it, and problems of others.
 
         Args:
-            name: where to begin.
+            name: Checkpoint to try first.
         """
         stem = name.removesuffix(".safetensors").removesuffix(".json")
         others = {stem_of(manifest.step) for manifest in self.manifests()}
@@ -195,7 +195,7 @@ class CheckpointStore:
         return None, problems
 
     def drop_after(self, step: int) -> None:
-        """Remove checkpoints of later steps: the run goes on from an earlier one."""
+        """Remove checkpoints of later steps, because the run resumes from an earlier one."""
         for manifest in self.manifests():
             if manifest.step > step:
                 self._remove(manifest)
@@ -209,7 +209,7 @@ class CheckpointStore:
                 self._remove(manifest)
 
     def _remove(self, manifest: Manifest) -> None:
-        # The manifest first: without it the tensors are no checkpoint.
+        # Remove the manifest first: without it the tensors do not count as a checkpoint.
         self._manifest_path(manifest.step).unlink(missing_ok=True)
         (self._folder / manifest.name).unlink(missing_ok=True)
 
@@ -218,10 +218,10 @@ class CheckpointStore:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file so that it is there in full, also after a power loss, or not at all.
+    """Write a file completely or not at all, even after a power loss.
 
     Raises:
-        OSError: the disk is full; nothing is left behind.
+        OSError: the disk is full; no partial file remains.
     """
     write_file_durably(path, lambda file: file.write(content))
 
@@ -232,18 +232,18 @@ def write_file_durably(
     *,
     before_replacing: Callable[[], None] = lambda: None,
 ) -> T:
-    """The same for content that is written piece by piece.
+    """Write a file completely or not at all, with content written piece by piece.
 
     Args:
-        path: of the file; one that is there is replaced.
-        write: writes the content.
-        before_replacing: called when the new content is safe and the old is still there.
+        path: File to write; an existing one is replaced.
+        write: Writes the content.
+        before_replacing: Called when the new content is on disk and the old file still exists.
 
     Returns:
-        What `write` returns.
+        The result of `write`.
 
     Raises:
-        OSError: the disk is full; nothing is left behind.
+        OSError: the disk is full; no partial file remains.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:

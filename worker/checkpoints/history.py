@@ -1,17 +1,20 @@
-"""The metrics of a run so far, kept in its checkpoints: curves survive a change of worker."""
+"""The metrics of a run so far, saved in its checkpoints so that another worker can continue them.
+
+Shapes: N points of a metric.
+"""
 
 import math
 
 import torch
 
 MAX_LOSS_POINTS = 20_000
-"""Points of the loss curve; longer runs average over as many steps as it takes."""
+"""Most points of the loss curve; in longer runs each point averages several steps."""
 
 Points = list[tuple[int, float]]
 
 
 class History:
-    """Every metric's points in rising steps."""
+    """Every metric's points by rising step."""
 
     def __init__(self) -> None:
         self.series: dict[str, Points] = {}
@@ -21,11 +24,11 @@ class History:
         self.series.setdefault(name, []).append((step, value))
 
     def newest(self) -> dict[str, float]:
-        """The last value of each metric."""
+        """Return the last value of each metric."""
         return {name: points[-1][1] for name, points in self.series.items()}
 
     def to_tensors(self) -> dict[str, torch.Tensor]:
-        """As `<name>` -> (2, N) float64, steps over values; exact below 2^53 steps."""
+        """Return (2, N) float64 tensors by name, steps over values; exact below 2^53 steps."""
         return {
             name: torch.tensor(points, dtype=torch.float64).t().contiguous()
             for name, points in self.series.items()
@@ -33,7 +36,7 @@ class History:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, torch.Tensor]) -> "History":
-        """What `to_tensors` gave."""
+        """Build a history from the result of `to_tensors`."""
         history = cls()
         for name, tensor in tensors.items():
             steps, values = tensor.tolist()
@@ -44,7 +47,7 @@ class History:
 
 
 class LossCurve:
-    """Means of the loss over windows of equal length, whose bounds depend on the step alone."""
+    """Means of the loss over windows of equal length, whose bounds depend only on the step."""
 
     def __init__(self, *, steps: int, window_sum: float = 0.0, window_count: int = 0) -> None:
         self.window = math.ceil(steps / MAX_LOSS_POINTS)
@@ -52,9 +55,9 @@ class LossCurve:
         self.window_count = window_count
 
     def add(self, loss: float, *, step: int) -> float | None:
-        """Take the loss of a step (counted from 1); the mean, when the step closes a window.
+        """Add the loss of a step (counted from 1); return the mean if the step closes a window.
 
-        One that is not finite, of a step that was left out, does not count.
+        A loss that is not finite, from a skipped step, does not count.
         """
         if math.isfinite(loss):
             self.window_sum += loss

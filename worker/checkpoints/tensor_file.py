@@ -1,9 +1,9 @@
-"""Tensors as a safetensors file, written straight from their memory and hashed meanwhile.
+"""Writes tensors as a safetensors file straight from their memory and hashes them meanwhile.
 
 The library's own `save` builds the whole file in memory first, which took five of the nine seconds
-of a checkpoint of 1 GiB; reading is left to the library. Layout: eight bytes with the header's
-length, the header as JSON padded with spaces to a multiple of eight, then the tensors without a
-gap, the widest types first so that each is aligned.
+of a checkpoint of 1 GiB. Reading uses the library. Layout: eight bytes with the header's length,
+the header as JSON padded with spaces to a multiple of eight, then the tensors without gaps, widest
+types first so that each is aligned.
 
 Source: github.com/huggingface/safetensors, README, "Format".
 """
@@ -19,8 +19,8 @@ import torch
 
 CHUNK_BYTES = 16 * 2**20
 SMALL_BYTES = 2**17
-"""A piece is hashed sooner than another thread has begun to: of a network of 30 small tensors a
-checkpoint took 9 ms by pieces in another thread, each told to the kernel."""
+"""Pieces up to this size are hashed in the writing thread, because handing them over takes longer:
+for a network of 30 small tensors that cost 9 ms per checkpoint."""
 ALIGNMENT = 8
 SYNC_FILE_RANGE_WRITE = 2
 DTYPES = {
@@ -38,18 +38,18 @@ DTYPES = {
 
 
 def write_tensors(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> tuple[str, int]:
-    """Write tensors, which may lie on any device, one after the other.
+    """Write tensors from any device, one after the other.
 
     Returns:
         The file's sha256 and its size in bytes.
 
     Raises:
         OSError: the disk is full.
-        KeyError: a tensor's type is none that the format knows.
+        KeyError: the format does not support a tensor's type.
     """
     digest = hashlib.sha256()
     size_bytes = num_held = 0
-    # One thread, so that the pieces are hashed in their order.
+    # A single thread, so that the pieces are hashed in order.
     with ThreadPoolExecutor(1) as hasher:
         for piece in _pieces(tensors):
             if len(piece) <= SMALL_BYTES:
@@ -93,15 +93,15 @@ def _header(ordered: list[tuple[str, torch.Tensor]]) -> bytes:
 
 
 def _memory_of(tensor: torch.Tensor) -> memoryview:
-    # A view of the same bytes where the tensor lies in order on the host; else one copy of it.
+    # A view of the same memory if the tensor is contiguous on the host; otherwise one copy.
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
     return memoryview(flat.view(torch.uint8).numpy().data)
 
 
 def _start_writing_back(file: BinaryIO) -> None:
-    """Have the kernel write what it was given, so that the sync at the end has little to wait for.
+    """Make the kernel start writing to disk, so that the final sync takes less time.
 
-    For 1 GiB both together took 4.0 instead of 6.5 to 10.5 s (a virtual disk, busy machine,
+    For 1 GiB both together took 4.0 s instead of 6.5 to 10.5 s (a virtual disk, busy machine,
     November 2026).
     """
     start = getattr(ctypes.CDLL(None), "sync_file_range", None)

@@ -1,1 +1,1 @@
-"""Turns a trained checkpoint into ONNX, holds it against torch, and writes the job's artifacts."""
+"""Exports a trained checkpoint to ONNX, compares it with torch, and writes the job's artifacts."""

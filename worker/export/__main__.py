@@ -13,7 +13,7 @@ from worker.process.threads import yield_while_waiting
 
 
 def main(arguments: list[str]) -> int:
-    """Run the export; the exit statuses are those of worker.jobdir."""
+    """Run the export and return an exit status of `worker.jobdir`."""
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     parser = argparse.ArgumentParser(prog="python -m worker.export")
@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--spare", action="store_true")
     options = parser.parse_args(arguments)
     if (options.job_dir is None) != options.spare:
-        parser.error("give a job directory or --spare")
+        parser.error("give either a job directory or --spare")
     StopSignal().install()
     yield_while_waiting()
     from worker.jobdir import EXIT_DONE, EXIT_STOPPED, JobDir

@@ -1,4 +1,7 @@
-"""Outputs of torch and of ONNX Runtime on real samples, and what they are worth."""
+"""Runs torch and ONNX Runtime on real samples and scores their outputs.
+
+Shapes: N samples.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,20 +24,20 @@ from worker.export.target import ExportTarget, Outputs
 
 TORCH_BATCH = 64
 ONNX_BATCH = 48
-"""Neither the traced size nor torch's; what is left over makes a batch of a third size."""
+"""Differs from the traced size and from torch's; the remainder is a batch of a third size."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Both runtimes on the same samples.
+    """Results of both runtimes on the same samples.
 
     Attributes:
-        rows: (N,) which samples.
-        targets: (N,) of them.
-        outputs: (N, ...), torch's.
-        num_test: the first so many samples are the test split; only they are scored.
-        metrics: of the test split: the task's, and the headline's under ONNX Runtime, `..._onnx`.
-        metric_drop: how much worse the headline is under ONNX Runtime.
+        rows: (N,) rows of the samples.
+        targets: (N,) their targets.
+        outputs: (N, ...) torch's outputs.
+        num_test: Number of test samples, which come first; only these are scored.
+        metrics: Metrics of the test split, and the headline under ONNX Runtime as `..._onnx`.
+        metric_drop: How much worse the headline is under ONNX Runtime.
     """
 
     rows: NDArray[np.int64]
@@ -61,7 +64,7 @@ def evaluate_both(
 ) -> Evaluation:
     """Run some samples through torch and through ONNX Runtime.
 
-    `on_batch` is called after each batch, as a sign of life.
+    `on_batch` is called after each batch, to report progress.
 
     Raises:
         TrainingFailed: ONNX Runtime cannot load the file.
@@ -77,7 +80,7 @@ def evaluate_both(
         on_batch=on_batch,
     )
     outputs = predict_all(predict, samples, rows, batch_size=ONNX_BATCH, on_batch=on_batch)
-    # One sample at a time is how most people will call it.
+    # Most users will call it with one sample at a time.
     singles = predict_all(predict, samples, rows[:4], batch_size=1)
     both = np.concatenate([outputs, singles]), np.concatenate([reference, reference[:4]])
     test = slice(0, compared.num_test)

@@ -1,4 +1,4 @@
-"""What is exported: a network with its preprocessing inside, ready on the CPU."""
+"""The module to export: a network including its preprocessing, on the CPU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,15 +16,15 @@ BATCH_AXIS: Mapping[int, str] = {0: "batch"}
 
 @dataclass(frozen=True)
 class Exportable:
-    """A module on the CPU, in eval mode, with named inputs and one output.
+    """A module on the CPU, in evaluation mode, with named inputs and one output.
 
     Attributes:
-        examples: inputs by name, in the order of the module's arguments; what is traced.
-        others: inputs of other sizes along every axis that may vary.
-        output: name of the output.
-        architecture: what decides whether it can be exported, as JSON; no weights.
-        dynamic: of each input the axes that may vary, by name; what has the same name has the same
-            size. An input that is not named here has its batch alone.
+        examples: Inputs by name, in the order of the module's arguments, for tracing.
+        others: Inputs of other sizes along every axis that may vary.
+        output: Name of the output.
+        architecture: The facts that decide whether it can be exported, as JSON, without weights.
+        dynamic: For each input the axes that may vary, by name; equal names mean equal sizes. For
+            inputs that are not listed only the batch varies.
     """
 
     module: nn.Module
@@ -35,5 +35,5 @@ class Exportable:
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def axes(self) -> dict[str, Mapping[int, str]]:
-        """The axes of every input that may vary."""
+        """Return the axes of every input that may vary."""
         return {name: self.dynamic.get(name, BATCH_AXIS) for name in self.examples}

@@ -1,4 +1,4 @@
-"""What a model needs to be used, written into the ONNX file and into `manifest.json`."""
+"""What a model's users need to know, written into the ONNX file and into `manifest.json`."""
 
 import hashlib
 import json
@@ -16,13 +16,13 @@ LIBRARIES = ("torch", "onnx", "onnxscript", "onnxruntime", "numpy", "pillow", "s
 def to_metadata(
     *, job_id: str, task: str, output: Mapping[str, Any], preprocessing: dict[str, Any]
 ) -> dict[str, str]:
-    """The ONNX file's metadata_props; values that are not plain words are JSON.
+    """Return the ONNX file's metadata_props; values other than plain words are JSON.
 
     Args:
-        job_id: that made it.
-        task: of the spec.
-        output: what the output means: `classes`, or the `target`.
-        preprocessing: how a sample becomes the inputs.
+        job_id: Job that produced the model.
+        task: Task in the spec.
+        output: Meaning of the output: `classes`, or the `target`.
+        preprocessing: How a sample becomes the inputs.
     """
     return {
         "redkiln_version": __version__,
@@ -34,12 +34,12 @@ def to_metadata(
 
 
 def build_manifest(folder: Path, names: list[str], **facts: Any) -> dict[str, Any]:
-    """The manifest: the facts given, library versions, and every file's size and digest.
+    """Build the manifest: the given facts, library versions, and size and digest of every file.
 
     Args:
-        folder: where the files lie.
-        names: of the files to list.
-        **facts: further parts of the manifest, as JSON.
+        folder: Folder of the files.
+        names: Names of the files to list.
+        **facts: Further parts of the manifest, as JSON.
     """
     return {
         "format": FORMAT,

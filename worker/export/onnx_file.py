@@ -1,7 +1,7 @@
-"""Writes a module as one ONNX file, and opens it again.
+"""Writes a module as one ONNX file, and loads it.
 
-The dynamo exporter is asked for explicitly, on the CPU, in eval mode, with every axis dynamic that
-may vary.
+It uses the dynamo exporter explicitly, on the CPU, in evaluation mode, with every axis that may
+vary dynamic.
 """
 
 import io
@@ -20,14 +20,14 @@ from worker.export.exportable import Exportable
 from worker.process.failed import TrainingFailed
 
 MAX_FILE_BYTES = 2**31 - 1
-"""What one protobuf file can hold."""
+"""Largest size of a protobuf file."""
 
 
 def write_onnx(exportable: Exportable, path: Path, *, opset: int, metadata: dict[str, str]) -> None:
     """Export to a single, checked file.
 
     Raises:
-        TrainingFailed: the exporter cannot, or the file is not what was asked for.
+        TrainingFailed: the exporter fails, or the file is not as requested.
     """
     check_size(exportable.module)
     try:
@@ -48,7 +48,7 @@ def write_onnx(exportable: Exportable, path: Path, *, opset: int, metadata: dict
 
 
 def check_size(module: torch.nn.Module) -> None:
-    """Refuse what would not fit into one file.
+    """Refuse a model that does not fit into one file.
 
     Raises:
         TrainingFailed: the weights alone are larger than protobuf's limit.
@@ -56,22 +56,22 @@ def check_size(module: torch.nn.Module) -> None:
     size_bytes = sum(t.numel() * t.element_size() for t in module.state_dict().values())
     if size_bytes >= MAX_FILE_BYTES:
         message = (
-            f"the model's weights take {size_bytes / 1e9:.1f} GB; a single ONNX file holds 2.1 GB "
-            "at most. Use a smaller model or image_size."
+            f"the model's weights take {size_bytes / 1e9:.1f} GB, but a single ONNX file holds at "
+            "most 2.1 GB; use a smaller model or image_size"
         )
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message)
 
 
 def open_session(path: Path, *, threads: int) -> onnxruntime.InferenceSession:
-    """Load a file under ONNX Runtime on the CPU.
+    """Load a file with ONNX Runtime on the CPU.
 
     Raises:
-        TrainingFailed: ONNX Runtime refuses it.
+        TrainingFailed: ONNX Runtime cannot load the file.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # Its threads wait as torch's do (worker.process.threads).
+    # Make its threads sleep while waiting, like torch's (worker.process.threads).
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -81,7 +81,7 @@ def open_session(path: Path, *, threads: int) -> onnxruntime.InferenceSession:
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """Versions, inputs and outputs of a file, as JSON."""
+    """Return the versions, inputs and outputs of a file, as JSON."""
     model = onnx.load(path, load_external_data=False)
     return {
         "opset": _opset_of(model),
@@ -94,9 +94,9 @@ def describe_file(path: Path) -> dict[str, Any]:
 
 
 def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
-    # The exporter prints its progress; only its warnings are worth a line in the log.
+    # The exporter prints its progress; only its warnings belong in the log.
     logging.getLogger("onnxscript").setLevel(logging.WARNING)
-    # It warns of each torchvision operator that it cannot register; no model here has one.
+    # It warns about each torchvision operator that it cannot register; no model here uses one.
     registry = logging.getLogger("torch.onnx._internal.exporter._registration")
     registry.setLevel(logging.ERROR)
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -127,11 +127,11 @@ def _check_contents(model: onnx.ModelProto, *, opset: int) -> None:
         t.name for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL
     ]
     if external:
-        message = "the exported file keeps weights outside of itself"
+        message = "the exported file stores weights outside of itself, which is not supported"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message, tensors=external[:10])
     written = _opset_of(model)
     if written != opset:
-        message = f"the exporter wrote opset {written} instead of {opset}; ask for another opset"
+        message = f"the exporter wrote opset {written} instead of {opset}; set another export.opset"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message)
 
 

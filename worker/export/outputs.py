@@ -21,11 +21,11 @@ KINDS: dict[str, tuple[str, str]] = {
     "checkpoint.safetensors": ("checkpoint", "application/octet-stream"),
     "trainer.log": ("log", "text/plain"),
 }
-"""Every artifact's kind and media type."""
+"""Kind and media type of every artifact."""
 
 
 class Outputs:
-    """Collects the files of one job; what an earlier try left is removed."""
+    """Collects the files of one job; files of an earlier attempt are removed."""
 
     def __init__(self, job_dir: JobDir) -> None:
         self.folder = job_dir.out_dir
@@ -36,19 +36,19 @@ class Outputs:
 
     @property
     def names(self) -> list[str]:
-        """Of the files added so far."""
+        """Names of the files added so far."""
         return list(self._files)
 
     def path(self, name: str) -> Path:
-        """Where a file is to be written."""
+        """Return the path to write a file to."""
         return self.folder / name
 
     def add(self, name: str, *, verified: bool | None = None) -> None:
-        """List a written file, at once, so that a later failure leaves it published.
+        """List a written file immediately, so that it is published even after a later failure.
 
         Args:
-            name: one of KINDS.
-            verified: of a model: whether it passed its gate.
+            name: One of KINDS.
+            verified: Whether a model passed its gate; None for other files.
         """
         kind, media_type = KINDS[name]
         self._files[name] = OutputFile.model_validate(

@@ -1,4 +1,7 @@
-"""Holds ONNX Runtime's outputs against torch's."""
+"""Compares ONNX Runtime's outputs with torch's.
+
+Shapes: N samples, B batch.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -12,17 +15,18 @@ from redkiln.spec.job_spec import Export
 from worker.export.target import Arrays, Outputs, Samples
 
 Predict = Callable[[Arrays], Outputs]
-"""The model's inputs by name -> (B, ...)."""
+"""Maps the model's inputs by name to outputs (B, ...)."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two sets of outputs are apart.
+    """The difference between two sets of outputs.
 
     Attributes:
-        max_abs: largest |onnx - torch|.
-        relative: `max_abs` over the largest |torch|.
-        agreement: share of samples about which both say the same, where that means something.
+        max_abs: Largest |onnx - torch|.
+        mean_abs: Mean |onnx - torch|.
+        relative: `max_abs` divided by the largest |torch|.
+        agreement: Share of samples with the same answer; None if that is not meaningful.
     """
 
     num_samples: int
@@ -32,7 +36,7 @@ class Difference:
     agreement: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As a dict, without what means nothing."""
+        """Return a dict without fields that are None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -47,7 +51,7 @@ class GateResult:
 def compare_outputs(
     onnx: Outputs, torch_outputs: Outputs, *, agreement: float | None = None
 ) -> Difference:
-    """The difference of two (N, ...) arrays; anything not finite is infinitely far."""
+    """Return the difference of two (N, ...) arrays; non-finite values count as infinite."""
     distance = np.abs(onnx.astype(np.float64) - torch_outputs.astype(np.float64))
     if not np.isfinite(distance).all():
         distance = np.full_like(distance, np.inf)
@@ -64,18 +68,18 @@ def compare_outputs(
 def judge(
     gate: Export, *, difference: Difference, metric_drop: float, words: str | None = None
 ) -> GateResult:
-    """Hold the numbers against the spec's gate.
+    """Compare the numbers with the spec's gate.
 
     Args:
-        gate: the spec's `export`.
-        difference: of the outputs.
-        metric_drop: how much worse the metric is under ONNX Runtime.
-        words: the same for people.
+        gate: The spec's `export`.
+        difference: Difference of the outputs.
+        metric_drop: How much worse the metric is under ONNX Runtime.
+        words: Description of the drop for the user.
     """
     misses = []
     if not difference.relative <= gate.tolerance:
         misses.append(
-            f"outputs differ by {difference.relative:.2e} of the largest one, "
+            f"outputs differ by up to {difference.relative:.2e} of the largest output, "
             f"more than tolerance {gate.tolerance:.2e}"
         )
     if not metric_drop <= gate.max_metric_drop:
@@ -87,7 +91,7 @@ def judge(
 
 
 def torch_predict(module: torch.nn.Module) -> Predict:
-    """A module as a function of arrays; they are its arguments in their order."""
+    """Turn a module into a function of arrays, which are its arguments in order."""
 
     def predict(inputs: Arrays) -> Outputs:
         with torch.inference_mode():
@@ -98,7 +102,7 @@ def torch_predict(module: torch.nn.Module) -> Predict:
 
 
 def onnx_predict(session: Any) -> Predict:
-    """An ONNX Runtime session as a function of arrays."""
+    """Turn an ONNX Runtime session into a function of arrays."""
 
     def predict(inputs: Arrays) -> Outputs:
         outputs: Outputs = session.run(None, inputs)[0]
@@ -115,7 +119,7 @@ def predict_all(
     batch_size: int,
     on_batch: Callable[[], None] = lambda: None,
 ) -> Outputs:
-    """Outputs for some samples, in batches; `on_batch` is called after each."""
+    """Return the outputs for some samples, computed in batches; `on_batch` is called after each."""
     outputs = []
     for start in range(0, len(rows), batch_size):
         raw = samples.get(rows[start : start + batch_size])

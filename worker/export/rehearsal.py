@@ -1,8 +1,8 @@
-"""Tries the export of the untrained model, so that hours are not spent on what cannot be exported.
+"""Exports the untrained model first, so that no time is spent on a model that cannot be exported.
 
-The verdict follows from the architecture, the opset, our code and the library versions, not from
-weights, so a good one is kept in the worker's cache and asked for by its digest. A bad one is never
-kept: its cause may be the worker's.
+The verdict depends on the architecture, the opset, our code and the library versions, but not on
+weights, so a success is kept in the worker's cache under their digest. A failure is never kept,
+because its cause may be the worker.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ CODE = Path(__file__).parent, WORKER / "tasks", WORKER / "trainer/models", WORKE
 
 
 def rehearsal_key(architecture: dict[str, object], gate: Export) -> str:
-    """Digest of all that the verdict depends on."""
+    """Return a digest of everything that the verdict depends on."""
     facts = {
         "architecture": architecture,
         "opset": gate.opset,
@@ -35,22 +35,22 @@ def rehearsal_key(architecture: dict[str, object], gate: Export) -> str:
 
 
 def is_rehearsed(key: str, *, cache_dir: Path) -> bool:
-    """Whether this host has seen such an export succeed."""
+    """Return whether such an export has succeeded on this host."""
     return _verdict_path(key, cache_dir).exists()
 
 
 def rehearse_export(
     exportable: Exportable, gate: Export, *, key: str, cache_dir: Path, threads: int
 ) -> float:
-    """Export, load and compare, in a folder that is removed again.
+    """Export, load and compare in a temporary folder.
 
     Returns:
-        The relative difference found.
+        The relative difference of the outputs.
 
     Raises:
-        TrainingFailed: one of the three failed, or the file runs for the traced sizes alone.
+        TrainingFailed: one of these failed, or the file runs only for the traced sizes.
     """
-    # Imported here: a job whose verdict is known never pays for the exporter's libraries.
+    # Imported here, so that a job with a known verdict does not load the exporter's libraries.
     from worker.export.onnx_file import open_session, write_onnx
     from worker.export.parity import compare_outputs, onnx_predict, torch_predict
 
@@ -61,7 +61,7 @@ def rehearse_export(
         session = open_session(path, threads=threads)
         try:
             ours = onnx_predict(session)(inputs)
-        # The runtime's errors have no base but this; that of inputs of another size is usual.
+        # The runtime's errors have only this class in common; inputs of another size are typical.
         except Exception as error:
             first = str(error).partition("\n")[0]
             message = f"ONNX Runtime cannot run the exported file: {first}"
@@ -69,8 +69,8 @@ def rehearse_export(
         difference = compare_outputs(ours, torch_predict(exportable.module)(inputs))
     if not difference.relative <= gate.tolerance:
         message = (
-            f"the untrained model's ONNX differs from torch by {difference.relative:.2e}, "
-            f"more than tolerance {gate.tolerance:.2e}"
+            f"the untrained model's ONNX outputs differ from torch's by {difference.relative:.2e}, "
+            f"more than tolerance {gate.tolerance:.2e}; raise export.tolerance or use another model"
         )
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message, **difference.as_json())
     verdict_path = _verdict_path(key, cache_dir)

@@ -1,9 +1,9 @@
-"""From `trained.json` to the job's artifacts: export, compare, score, and tell about it.
+"""From `trained.json` to the job's artifacts: export, compare, score and report.
 
 model.onnx  manifest.json  parity.npz  metrics.csv  curves.png  confusion.png  report.md
 checkpoint.safetensors  trainer.log
 
-A regression has predictions.png in the place of confusion.png; a task may add files of its own.
+A regression writes predictions.png instead of confusion.png; a task may add its own files.
 """
 
 import json
@@ -40,18 +40,18 @@ from worker.process.failed import TrainingFailed
 from worker.results.trained import Trained
 
 MOST_METADATA_BYTES = 90_000_000
-"""safetensors writes a header of up to 100 MB, in which tensors have their names too. Source:
-safetensors' format, MAX_HEADER_SIZE."""
+"""Most metadata in a checkpoint: safetensors writes a header of up to 100 MB, which also has the
+tensors' names. Source: safetensors' format, MAX_HEADER_SIZE."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What every part of an export looks at.
+    """Inputs shared by all parts of an export.
 
     Attributes:
-        history: of the whole training.
-        weights: of the best checkpoint, by the network's own names.
-        subject: what the task says of them.
+        history: History of the whole training.
+        weights: Weights of the best checkpoint, by the network's own names.
+        subject: The task's model, samples and texts.
     """
 
     order: Order
@@ -62,15 +62,15 @@ class Context:
 
     @property
     def model_name(self) -> str:
-        """Of the spec."""
+        """Name of the model in the spec."""
         return str(self.trained.spec["model"]["name"])
 
 
 def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
-    """Export the trained job of a directory; whatever happens is said in its events.
+    """Export the trained job in a directory; its events record the outcome.
 
     Returns:
-        The exit status (worker.jobdir).
+        The exit status (`worker.jobdir`).
     """
     order = job_dir.load_order()
     return run_guarded(
@@ -142,10 +142,10 @@ def _load(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadTas
 
 
 def _write_training_files(context: Context, outputs: Outputs, event_log: EventLog) -> None:
-    """What is worth keeping even if the export fails: weights, metrics and their curves."""
+    """Write files that are useful even if the export fails: weights, metrics and their curves."""
     trained, target = context.trained, context.target
     facts = {**target.scoring.describe(), "preprocessing": target.preprocessing}
-    # What another job needs that starts from here: worker.trainer.models.from_job.
+    # Needed by another job that starts from this one: worker.trainer.models.from_job.
     description = {
         "task": target.spec.task,
         "model": json.dumps(trained.spec["model"], separators=(",", ":")),
@@ -157,8 +157,9 @@ def _write_training_files(context: Context, outputs: Outputs, event_log: EventLo
             description = whole
         else:
             message = (
-                f"how samples are read takes more than {MOST_METADATA_BYTES // 10**6} MB, too much "
-                "for a checkpoint: no other job can start from this one's weights"
+                f"the description of how samples are read is larger than "
+                f"{MOST_METADATA_BYTES // 10**6} MB, too large for a checkpoint: no other job can "
+                "start from this one's weights"
             )
             event_log.warning("reading_too_large", message)
     safetensors.torch.save_file(
@@ -288,7 +289,7 @@ def _write_manifest(
     outputs: Outputs,
 ) -> None:
     order, trained, target = context.order, context.trained, context.target
-    # A snapshot: what this process still writes goes into the log, not into the artifact.
+    # A snapshot: later output of this process goes into the log, not into the artifact.
     job_dir.log_path.touch()
     shutil.copyfile(job_dir.log_path, outputs.path("trainer.log"))
     outputs.add("trainer.log")

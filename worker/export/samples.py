@@ -1,4 +1,4 @@
-"""Which real samples the comparison is made on, and which of them go into `parity.npz`."""
+"""Chooses the real samples for the comparison, and those that go into `parity.npz`."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ class ComparedSamples:
     """Rows of a data set.
 
     Attributes:
-        rows: the test split, then, if it is small, validation and training rows to fill it up.
-        num_test: how many of them are the test split; only these are scored.
+        rows: Rows of the test split, followed by validation and training rows if it is small.
+        num_test: Number of test rows; only these are scored.
     """
 
     rows: NDArray[np.int64]
@@ -24,11 +24,11 @@ class ComparedSamples:
 
 
 def choose_samples(*, test: NDArray[np.int64], others: NDArray[np.int64]) -> ComparedSamples:
-    """All of the test split, and other samples up to 256.
+    """Return all of the test split, and other samples up to 256.
 
     Args:
-        test: rows of the test split.
-        others: rows that may fill up, the preferred ones first.
+        test: Rows of the test split.
+        others: Rows to fill up with, preferred ones first.
     """
     missing = max(0, MIN_COMPARED - len(test))
     rows = np.concatenate([test, others[:missing]])
@@ -36,7 +36,7 @@ def choose_samples(*, test: NDArray[np.int64], others: NDArray[np.int64]) -> Com
 
 
 def choose_saved(num: int, *, bytes_each: int) -> NDArray[np.int64]:
-    """Evenly spaced places among `num` samples: at most 2000 and 32 MiB, but at least 256."""
+    """Return evenly spaced indices of `num` samples: at most 2000 and 32 MiB, but at least 256."""
     fitting = min(MAX_SAVED, MAX_SAVED_BYTES // bytes_each)
     count = min(num, max(MIN_COMPARED, fitting))
     return np.linspace(0, num - 1, count).round().astype(np.int64)

@@ -1,7 +1,8 @@
-"""What a task gives to the export: the model, samples to hold it against, and words about it.
+"""What a task passes to the export: the model, samples to compare on, and texts about it.
 
-This and `worker.trainer.setup` are the two sides of a task. The export child knows no task: it
-writes the ONNX, runs both runtimes on real samples, and has the scoring judge and draw the result.
+This and `worker.trainer.setup` are the two interfaces of a task. The export child does not know the
+task: it writes the ONNX file, runs both runtimes on real samples, and lets the scoring judge and
+draw the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from worker.process.event_log import EventLog
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name, each with the sample as its first dimension."""
 Outputs = NDArray[np.float32]
-"""(N, ...), what a model gives for N samples."""
+"""(N, ...), a model's outputs for N samples."""
 Split = Literal["train", "validation", "test"]
 
 
@@ -28,26 +29,26 @@ class Samples(Protocol):
     """The samples of a data set as arrays.
 
     Attributes:
-        noun: what one is called, in the plural: `images`.
+        noun: Plural name of the samples, such as `images`.
     """
 
     noun: str
 
     def get(self, rows: NDArray[np.int64]) -> Arrays:
-        """Some samples as they are saved in `parity.npz`."""
+        """Return some samples as they are saved in `parity.npz`."""
 
     def feed(self, raw: Arrays) -> Arrays:
-        """The same samples as the model's inputs, by the inputs' names."""
+        """Return the same samples as the model's inputs, by name."""
 
 
 @dataclass(frozen=True)
 class CurveStyle:
-    """How the metric beside the loss is drawn.
+    """How the metric next to the loss is drawn.
 
     Attributes:
-        name: of its series in the history.
-        title: above its curve.
-        is_share: between 0 and 1, written in per cent.
+        name: Name of its series in the history.
+        title: Title of its curve.
+        is_share: Whether it is between 0 and 1 and shown in per cent.
     """
 
     name: str
@@ -56,13 +57,13 @@ class CurveStyle:
 
 
 class Scoring(Protocol):
-    """What outputs are worth, and how that is told.
+    """Scores outputs and reports the result.
 
     Attributes:
-        headline: the metric that the gate looks at.
-        targets_name: of the targets in `parity.npz`.
-        curve: the metric beside the loss.
-        figure: file name of the picture that `draw` makes.
+        headline: Metric that the gate compares.
+        targets_name: Name of the targets in `parity.npz`.
+        curve: The metric drawn next to the loss.
+        figure: File name of the picture that `draw` writes.
     """
 
     headline: str
@@ -71,50 +72,50 @@ class Scoring(Protocol):
     figure: str
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
-        """Metrics by name, the headline among them."""
+        """Return metrics by name, including the headline."""
 
     def find_drop(self, value: float, onnx: float) -> float:
-        """How much worse the headline is under ONNX Runtime, as the gate counts it.
+        """Return how much worse the headline is under ONNX Runtime, as the gate measures it.
 
         Args:
-            value: under torch.
-            onnx: under ONNX Runtime.
+            value: Headline under torch.
+            onnx: Headline under ONNX Runtime.
         """
 
     def explain_drop(self, drop: float) -> str:
-        """The same in words, as in `the metric is 0.0060 lower`."""
+        """Describe the drop, as in `the metric is 0.0060 lower`."""
 
     def find_agreement(self, onnx: Outputs, reference: Outputs) -> float | None:
-        """Share of samples about which both runtimes say the same; None where that says nothing."""
+        """Return the share of samples with equal answers; None if that is not meaningful."""
 
     def describe(self) -> dict[str, Any]:
-        """What a user of the model has to know of its output, as JSON; into ONNX and manifest."""
+        """Return what users need to know of the output, as JSON, for ONNX file and manifest."""
 
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Any, *, title: str) -> None:
-        """A picture of the test split: what is true against what the model says."""
+        """Draw predictions against the truth on the test split."""
 
     def tell_headline(self, metrics: Mapping[str, float]) -> str:
-        """The headline for people, as in `Test accuracy **98.1%**`; metrics as `test/...`."""
+        """Return the headline, as in `Test accuracy **98.1%**`; metrics are named `test/...`."""
 
     def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
-        """What follows the table of metrics in the card, Markdown."""
+        """Return the text after the card's table of metrics, Markdown."""
 
     def tell_output(self) -> str:
-        """Lines of the card's data section, Markdown: the classes, or the target."""
+        """Return the line about the classes or the target in the card's data section, Markdown."""
 
     def tell_drop(self) -> str:
-        """Label of the drop in the card's table of the gate."""
+        """Return the drop's label in the card's table of the gate."""
 
 
 @dataclass(frozen=True)
 class CardTexts:
-    """What only the task can say in the card, Markdown.
+    """Texts that only the task can provide for the card, Markdown.
 
     Attributes:
-        does: of the model, as in `sorts grey images of 8x8 pixels into 3 classes`.
-        usage: how to run it: what it takes and gives, and code that runs as it stands.
-        preprocessing: a line about it, for the data section.
-        training: lines about what this task's training has beside the common settings.
+        does: Purpose of the model, as in `sorts grey images of 8x8 pixels into 3 classes`.
+        usage: How to run it: inputs, outputs, and code that runs unchanged.
+        preprocessing: Description for the data section.
+        training: Lines about this task's training in addition to the common settings.
     """
 
     does: str
@@ -125,17 +126,17 @@ class CardTexts:
 
 @dataclass(frozen=True)
 class ExportTarget:
-    """A trained model, ready to be exported and judged.
+    """A trained model, ready for export and scoring.
 
     Attributes:
-        spec: with nothing left at `auto`.
-        targets: (N,) of every sample.
-        rows: of each split.
-        preprocessing: how a sample becomes the model's inputs, as JSON.
-        notes: what the data set's validation had to say.
-        held_out_test: whether the test split was cut from the training samples.
-        files: further artifacts by name (`worker.export.outputs.KINDS`), a tokenizer say.
-        reading: as `worker.trainer.setup.Work` has it; goes with the weights.
+        spec: Resolved spec, without `auto`.
+        targets: (N,) targets of all samples.
+        rows: Rows of each split.
+        preprocessing: How a sample becomes the model's inputs, as JSON.
+        notes: Notes from the data set's validation.
+        held_out_test: Whether the test split was taken from the training samples.
+        files: Further artifacts by name (`worker.export.outputs.KINDS`), such as a tokenizer.
+        reading: `worker.trainer.setup.Work.reading`, which belongs to the weights.
     """
 
     spec: TrainingSpec
@@ -153,7 +154,7 @@ class ExportTarget:
 
 
 class OpenTarget(Protocol):
-    """Builds the model with its best weights, and opens the samples that it is judged on."""
+    """Builds the model with its best weights, and opens the samples that it is scored on."""
 
     def __call__(
         self,
@@ -164,7 +165,7 @@ class OpenTarget(Protocol):
         event_log: EventLog,
         reading: str | None = None,
     ) -> ExportTarget:
-        """Open what a job has trained.
+        """Open the trained model of a job.
 
         Args:
             order: The job's order.
@@ -176,10 +177,10 @@ class OpenTarget(Protocol):
 
 
 class ExportedTask(Protocol):
-    """What the export uses of a task."""
+    """The part of a task that the export uses."""
 
     open_target: OpenTarget
 
 
 LoadTask = Callable[[str], ExportedTask]
-"""Finds a task by the name that a spec gives it."""
+"""Finds a task by its name in a spec."""

@@ -1,4 +1,4 @@
-"""The boundary of a child process: what happens inside leaves it as an event and an exit status."""
+"""The boundary of a child process: every outcome becomes an event and an exit status."""
 
 import os
 import sys
@@ -18,18 +18,18 @@ from worker.process.reserve import Reserve
 def run_guarded(
     job_dir: JobDir, order: Order, *, device: str, body: Callable[[EventLog], None], rank: int = 0
 ) -> int:
-    """Run a child's work; an exception becomes the FAILURE event.
+    """Run a child's work and turn an exception into the FAILURE event.
 
     Args:
-        job_dir: that it works in.
-        order: of the job.
-        device: where the work runs, for the words of a failure.
-        body: the work.
-        rank: of several processes of a job the first alone writes events; the others leave their
-            failure in a file, for who started them.
+        job_dir: The child's job directory.
+        order: Order of the job.
+        device: Device that the work runs on, for failure messages.
+        body: The work.
+        rank: Rank among the job's processes. Only the first writes events; the others write their
+            failure to a file for the process that started them.
 
     Returns:
-        The exit status (worker.jobdir).
+        The exit status (`worker.jobdir`).
     """
     reserve = Reserve(job_dir.root, rank=rank)
     events_path = Path(os.devnull) if rank else job_dir.events_path
@@ -44,17 +44,17 @@ def run_guarded(
             traceback.print_exc()
         sys.stderr.write(f"{failure.code}: {failure.message}\n")
         reserve.release()
-        _say_failure(job_dir, failure, rank=rank)
+        _write_failure(job_dir, failure, rank=rank)
         return EXIT_FAILED
     finally:
         reserve.release()
     return EXIT_DONE
 
 
-def _say_failure(job_dir: JobDir, failure: JobFailure, *, rank: int) -> None:
+def _write_failure(job_dir: JobDir, failure: JobFailure, *, rank: int) -> None:
     if rank:
         job_dir.rank_failure_path(rank).write_text(failure.model_dump_json())
         return
-    # Opened anew: after a write that a full disk cut short, opening repairs the last line.
+    # Open the file again: this repairs a last line that a full disk cut short.
     with EventWriter(job_dir.events_path) as writer:
         writer.write(EventKind.FAILURE, **failure.model_dump())

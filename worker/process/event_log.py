@@ -1,4 +1,4 @@
-"""What a run says while it goes on: events, at a bounded rate, and the time spent in each phase."""
+"""Writes a run's events at a bounded rate and measures the time spent in each phase."""
 
 import contextlib
 import time
@@ -12,14 +12,14 @@ from redkiln.status import Phase
 from redkiln.views.job import Progress
 
 QUIET_SECONDS = 1.0
-"""A phase that was shorter than this the last time is timed and not announced."""
+"""A phase that took less than this on its last visit is timed but not announced."""
 
 
 class EventLog:
-    """Writes a run's events.
+    """Writes the events of a run.
 
     Attributes:
-        seconds: spent in each phase so far, by the phase's name.
+        seconds: Time spent in each phase so far, by the phase's name.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class EventLog:
         self._last: dict[Phase, float] = {}
 
     def enter(self, phase: Phase) -> None:
-        """Begin a phase; the time until now belongs to the one before.
+        """Begin a phase; the time until now counts towards the previous one.
 
-        A phase that comes back again and again, as evaluation does, is announced only while its
-        visits are long: otherwise short epochs would flood the job's events.
+        A recurring phase such as evaluation is announced only while its visits are long, because
+        short epochs would otherwise flood the job's events.
         """
         self.settle()
         self._phase = phase
@@ -53,7 +53,7 @@ class EventLog:
             self._announced = phase
 
     def settle(self) -> dict[str, float]:
-        """Count the time until now; returns `seconds`."""
+        """Add the time until now to its phase and return `seconds`."""
         now = time.perf_counter()
         if self._phase is not None:
             spent = now - self._entered
@@ -65,7 +65,7 @@ class EventLog:
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
-        """Within it time belongs to no phase; for others to see the phase goes on."""
+        """Count the time inside the block towards no phase; the phase shown stays the same."""
         self.settle()
         phase, self._phase = self._phase, None
         try:
@@ -77,19 +77,19 @@ class EventLog:
     def log(self, text: str) -> None:
         """Write a line to the log, which is this process's standard output."""
         at = datetime.now(UTC).strftime("%H:%M:%S")
-        print(f"{at} {text}", flush=True)  # noqa: T201  the log is what is printed
+        print(f"{at} {text}", flush=True)  # noqa: T201  standard output is the log
 
     def message(self, text: str) -> None:
-        """Say something to people, in the events and in the log."""
+        """Write a message to the user, in the events and in the log."""
         self.log(text)
         self._writer.write(EventKind.MESSAGE, text=text)
 
     def warning(self, code: str, message: str) -> None:
-        """Add to the job's warnings."""
+        """Add a warning to the job."""
         self._writer.write(EventKind.WARNING, code=code, message=message)
 
     def write(self, kind: EventKind, **data: Any) -> None:
-        """Write an event as it is."""
+        """Write an event unchanged."""
         self._writer.write(kind, **data)
 
     def add_point(self, name: str, step: int, value: float) -> None:
@@ -97,23 +97,23 @@ class EventLog:
         self._points.setdefault(name, []).append((step, value))
 
     def is_progress_due(self) -> bool:
-        """Whether the last progress event is old enough."""
+        """Return whether it is time for the next progress event."""
         return time.perf_counter() >= self._next_progress
 
     def progress(self, progress: Progress) -> None:
-        """Write the points kept so far and where the run is."""
+        """Write the points kept so far and a progress event."""
         self.flush_points()
         self._writer.write(EventKind.PROGRESS, **progress.model_dump())
         self._next_progress = time.perf_counter() + self._progress_seconds
 
     def flush_points(self) -> None:
-        """Write the points kept so far, in one event."""
+        """Write the points kept so far in one event."""
         if self._points:
             self._writer.write(EventKind.METRICS, points=self._points)
             self._points = {}
 
     def undo_after(self, step: int) -> None:
-        """Take back the points of later steps: training has gone back to this one."""
+        """Withdraw the points of later steps, because training has gone back to this one."""
         kept = {
             name: [point for point in points if point[0] <= step]
             for name, points in self._points.items()
@@ -123,6 +123,6 @@ class EventLog:
         self._writer.write(EventKind.METRICS, points=points, undone_after=step)
 
     def failure(self, failure: JobFailure) -> None:
-        """Write the event after which the process ends."""
+        """Write the failure event, after which the process ends."""
         self.flush_points()
         self._writer.write(EventKind.FAILURE, **failure.model_dump())

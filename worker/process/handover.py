@@ -1,4 +1,4 @@
-"""How a warm child waits for its job, and gets it. Imports no torch: a script's child has none."""
+"""How a warm child waits for its job. Imports no torch, which scripts do not need."""
 
 import os
 import socket
@@ -13,10 +13,10 @@ MAX_LEASES = 64
 
 
 def wait_for_job() -> JobDir | None:
-    """Say `ready` and wait for a job directory on stdin; None when stdin ends first.
+    """Print `ready` and wait for a job directory on stdin; None if stdin ends first.
 
-    With it come, where stdin is a socket, the descriptors of the job's GPU leases. They stay open
-    for as long as this process lives, and its environment names them for those that it starts.
+    If stdin is a socket, it also passes the descriptors of the job's GPU leases. They stay open
+    until this process ends, and its environment names them for the processes that it starts.
     """
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -38,7 +38,7 @@ def _receive() -> str:
 
 
 def redirect_output(job_dir: JobDir) -> None:
-    """From here on stdout and stderr go to the job's log, and stdin is empty."""
+    """Send stdout and stderr to the job's log from now on, and make stdin empty."""
     sys.stdout.flush()
     sys.stderr.flush()
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT

@@ -1,7 +1,7 @@
-"""When a trainer process lives: never longer than its parent, and until SIGTERM asks it to stop.
+"""A trainer process never outlives its parent, and SIGTERM asks it to stop.
 
 SIGTERM sets a flag that the training loop reads at each step boundary. Outside the loop there is
-nothing to save, so `Stopped` is raised where the code stands.
+nothing to save, so `Stopped` is raised immediately.
 """
 
 import ctypes
@@ -17,25 +17,26 @@ PR_SET_PDEATHSIG = 1
 
 
 class Stopped(BaseException):
-    """SIGTERM was heard; whoever catches it leaves with EXIT_STOPPED."""
+    """SIGTERM was received; the handler exits with EXIT_STOPPED."""
 
 
 class StopSignal:
-    """Whether this process was asked to checkpoint and leave."""
+    """Whether SIGTERM has asked this process to save a checkpoint and exit."""
 
     def __init__(self) -> None:
         self.requested = False
         self._deferred = False
 
     def install(self) -> None:
-        """Hear SIGTERM from now on."""
+        """Start handling SIGTERM."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Within it SIGTERM only sets `requested`; a stop heard before raises at once.
+        """Make SIGTERM only set `requested` inside the block.
 
         Raises:
+            Stopped: SIGTERM was received before the block.
             Stopped: SIGTERM came before.
         """
         self._deferred = True
@@ -54,21 +55,21 @@ class StopSignal:
 
 
 def die_with_parent(parent_pid: int | None) -> None:
-    """Have the kernel kill this process when its parent dies; leave if that has happened.
+    """Have the kernel kill this process when its parent dies; exit if the parent is already dead.
 
     Args:
-        parent_pid: who started us, as it says itself; None: whoever is the parent now.
+        parent_pid: Process id of the parent as it passed it on. None: the current parent.
     """
-    # The kernel forgets it in fork children, so each process asks for itself.
+    # Forked children do not inherit this setting, so each process sets it.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent_pid is not None and os.getppid() != parent_pid:
         raise SystemExit(1)
 
 
 def leave(status: int) -> NoReturn:
-    """End this process at once, when its work is done and its files are closed.
+    """End this process immediately; its work must be done and its files closed.
 
-    Taking torch apart costs some 0.7 s, and on some ROCm releases it crashes (ROCm/pytorch#3369).
+    Unloading torch takes some 0.7 s, and on some ROCm releases it crashes (ROCm/pytorch#3369).
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""How this process keeps memory that a training step frees and the next one asks for again."""
+"""Keeps memory that a training step frees and the next step needs again."""
 
 import ctypes
 
@@ -8,14 +8,14 @@ KEEP_BYTES = 2**30
 
 
 def keep_freed_memory() -> bool:
-    """Stop glibc from giving large blocks back to the kernel after every step.
+    """Stop glibc from returning large blocks to the kernel after every step.
 
-    By default each activation above 32 MiB is mapped anew and the heap's top is trimmed, so that
-    every step faults its pages in again: 0.76 of the time for amdnet, batch 64, 32x32 (2 cores of
-    an EPYC 7003, torch 2.13, medians of 60 interleaved steps, November 2026).
+    By default each activation above 32 MiB is mapped again and the heap's top is trimmed, so every
+    step faults its pages in again. Keeping them takes 0.76 of the time for amdnet, batch 64, 32x32
+    (2 cores of an EPYC 7003, torch 2.13, medians of 60 interleaved steps, November 2026).
 
     Returns:
-        Whether the C library took the settings (others than glibc have none).
+        Whether the C library accepted the settings; only glibc has them.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

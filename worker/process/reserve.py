@@ -1,4 +1,4 @@
-"""A few blocks of disk kept back, so that a run on a full disk can still say why it ended."""
+"""Reserves a little disk space, so that a run on a full disk can still report why it ended."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ RESERVE_BYTES = 64 * 1024
 
 
 class Reserve:
-    """A file that is only there to be removed."""
+    """A file that exists only to be removed."""
 
     def __init__(self, folder: Path, *, rank: int = 0) -> None:
         self._path = folder / (f".reserve-{rank}" if rank else ".reserve")
@@ -18,5 +18,5 @@ class Reserve:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Give the blocks back."""
+        """Free the reserved space."""
         self._path.unlink(missing_ok=True)

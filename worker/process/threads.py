@@ -1,20 +1,20 @@
-"""How this process's compute threads wait for each other. Imports no torch: it must come first."""
+"""Sets how compute threads wait for each other. Imports no torch, because it must run before it."""
 
 import os
 
 ENVIRONMENT = {"GOMP_SPINCOUNT": "10000"}
-"""Read by libgomp when torch loads it.
+"""Environment variables read by libgomp when torch loads it.
 
-By default a thread that has finished its share spins for milliseconds until the others have. On a
-host whose cores also run a service, an export or another job, the spinning keeps the very thread
-from running that is waited for; sleeping at once costs a wake-up at each of a step's hundred waits.
-The step of amdnet, batch 64, in ms by turns of the spin, first alone and then beside four busy
-processes: 1,000 turns 42 to 46 and 148; 10,000 turns, some 0.2 ms, 34 to 36 and 167; 300,000 turns,
-the default, 34 to 35 and 368 (2 cores of an EPYC 7003, torch 2.13, November 2026).
+By default a thread that has finished its share spins for milliseconds until the others finish. If
+the host's cores also run a service, an export or another job, spinning takes the core from the very
+thread that is waited for; but sleeping at once costs a wake-up at each of a step's hundred waits.
+Step time of amdnet, batch 64, by spin count, alone and next to four busy processes: 1,000 spins 42
+to 46 ms and 148 ms; 10,000 spins, about 0.2 ms, 34 to 36 ms and 167 ms; 300,000 spins, the default,
+34 to 35 ms and 368 ms (2 cores of an EPYC 7003, torch 2.13, November 2026).
 """
 
 
 def yield_while_waiting() -> None:
-    """Have threads sleep soon when they wait, unless the environment says otherwise."""
+    """Make waiting threads sleep soon, unless the environment says otherwise."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

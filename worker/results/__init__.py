@@ -1,1 +1,1 @@
-"""What a finished training leaves for its export, as data and in words."""
+"""The results of a training that its export reads, as data and as text."""

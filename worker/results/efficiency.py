@@ -1,6 +1,7 @@
-"""How well a training used its machine: what it reached, what held it back, and what to change.
+"""Judges how well a training used its machine: what limited it, and what to change.
 
-Facts go in, a judgement comes out; what is not known is said and never guessed.
+The judgement is a pure function of facts; a fact that is not known is reported as unknown, never
+guessed.
 """
 
 from collections.abc import Iterator
@@ -16,38 +17,37 @@ START_SHARE = 0.5
 EVALUATION_SHARE = 0.25
 CHECKPOINT_SHARE = 0.1
 DATA_SHARE = 0.2
-"""Shares of the time above which that part is what to look at first."""
+"""Share of the time above which a part is the first thing to improve."""
 GOOD_BARE_SHARE = 0.85
-"""A loop that reaches this much of its bare step is not what is slow."""
+"""A loop that reaches this share of its bare step's speed is not the problem."""
 SHORT_STEP_MS = 8.0
 LOW_PEAK_SHARE = 0.15
-"""A step as short as this that uses as little of the card consists of launches."""
+"""A step this short that uses so little of the GPU consists mainly of launches."""
 HIGH_PEAK_SHARE = 0.4
 SMALL_MEMORY_SHARE = 0.5
 
 
 class EfficiencyFacts(BaseModel):
-    """What was measured, of one process.
+    """Measurements of one process.
 
     Attributes:
         device: `cpu` or `cuda`.
-        seconds: all of the run's, by what they went into: `start` (whatever came before the first
-            step: data, model, trials, the export's rehearsal), `first steps`, `steps`, `data`
-            (steps that waited for their batches), `checkpoints`, `evaluation`, `previews`,
-            `profile`.
-        num_steps: made in `steps`, `data` and `checkpoints` together.
-        bare_step_seconds: None where it was not measured.
-        why_not_bare: then: why.
-        flops_per_step: None where it was not counted.
-        peak_tflops: of the device at the precision that it trained in; None when it is not known.
-        why_no_peak: then: why.
-        memory_share: of the device's memory, at the peak.
-        can_bf16: whether the device computes bf16 in its own instructions.
-        is_compiled: whether the step is a compiled one.
-        is_precision_measured: whether `auto` chose the precision: what is faster here was weighed.
-        reads_images: whether samples are images, of a size that can be chosen.
-        host_peak_bytes: resident memory of the process on the host, at its peak.
-        data_bytes: of the data set as training reads it.
+        seconds: All of the run's time by use: `start` (everything before the first step: data,
+            model, trials, the export's rehearsal), `first steps`, `steps`, `data` (steps that
+            waited for their batches), `checkpoints`, `evaluation`, `previews`, `profile`.
+        num_steps: Number of steps in `steps`, `data` and `checkpoints` together.
+        bare_step_seconds: Time of a bare step; None if it was not measured.
+        why_not_bare: Why it was not measured.
+        flops_per_step: Floating-point operations of a step; None if they were not counted.
+        peak_tflops: The device's peak at the precision of training; None if unknown.
+        why_no_peak: Why the peak is unknown.
+        memory_share: Peak share of the device's memory.
+        can_bf16: Whether the device has bf16 instructions.
+        is_compiled: Whether steps are compiled.
+        is_precision_measured: Whether `auto` chose the precision, considering what is faster.
+        reads_images: Whether samples are images, whose size can be chosen.
+        host_peak_bytes: Peak resident memory of the process on the host.
+        data_bytes: Size of the data set as training reads it.
     """
 
     device: str
@@ -70,10 +70,10 @@ class EfficiencyFacts(BaseModel):
 
 
 class Change(BaseModel):
-    """Something to try.
+    """A change to try.
 
     Attributes:
-        setting: a field of the spec, or a setting of the worker's.
+        setting: A field of the spec, or a setting of the worker.
     """
 
     setting: str
@@ -81,15 +81,16 @@ class Change(BaseModel):
 
 
 class Efficiency(BaseModel):
-    """The judgement, as it stands in the report and the manifest.
+    """The judgement, as the report and the manifest contain it.
 
     Attributes:
-        samples_per_second: of training, checkpoints included and evaluation excluded.
-        bare_share: of the bare step's samples/s; None where that was not measured.
-        tflops: floating-point operations in training, in 10^12 a second.
-        peak_share: of the device's peak.
-        bound_by: what held it back most.
-        verdict: that in a sentence.
+        samples_per_second: Speed of training, including checkpoints but not evaluation.
+        bare_share: Share of the bare step's speed; None if that was not measured.
+        tflops: Floating-point operations of training, in 10^12 per second.
+        peak_share: Share of the device's peak.
+        bound_by: The part that limited training most.
+        verdict: The same as a sentence.
+        changes: Changes to try, most useful first.
     """
 
     facts: EfficiencyFacts
@@ -103,7 +104,7 @@ class Efficiency(BaseModel):
 
 
 def judge(facts: EfficiencyFacts) -> Efficiency | None:
-    """What the facts say; None when no step was timed."""
+    """Judge the facts; None if no step was timed."""
     step_seconds = _step_seconds(facts)
     if step_seconds is None:
         return None
@@ -129,15 +130,15 @@ def judge(facts: EfficiencyFacts) -> Efficiency | None:
 def find_bound(
     facts: EfficiencyFacts, *, bare_share: float | None, peak_share: float | None
 ) -> tuple[Bound, str]:
-    """What held the training back most, and a sentence about it.
+    """Return what limited training most, and a sentence about it.
 
-    What lies around the steps comes first, as no faster step would help against it.
+    Time outside of steps comes first, because faster steps would not reduce it.
     """
     seconds, total = facts.seconds, sum(facts.seconds.values())
     training = sum(seconds.get(part, 0.0) for part in ("steps", "data", "checkpoints"))
     started = seconds.get("start", 0.0) + seconds.get("first steps", 0.0)
     if started > START_SHARE * total:
-        return "start", f"{started / total:.0%} of the time went into getting ready to train"
+        return "start", f"{started / total:.0%} of the time went into preparation before training"
     evaluated = seconds.get("evaluation", 0.0)
     if evaluated > EVALUATION_SHARE * (training + evaluated):
         share = evaluated / (training + evaluated)
@@ -150,37 +151,37 @@ def find_bound(
         return "data", f"steps waited for their batches {share:.0%} of the time"
     step_ms = 1000 * (_step_seconds(facts) or 0.0)
     if facts.device == "cpu":
-        return "compute", "the CPU's arithmetic is what takes the time" + _unless(bare_share)
+        return "compute", "the CPU's arithmetic takes most of the time" + _unless(bare_share)
     is_idle = peak_share is not None and peak_share < LOW_PEAK_SHARE
     if step_ms < SHORT_STEP_MS and (is_idle or peak_share is None):
         return "launch", (
-            f"a step takes {step_ms:.1f} ms, too little work for the card beside what it takes to "
-            "start it"
+            f"a step takes {step_ms:.1f} ms, which is too little work for the GPU compared with "
+            "the time to launch it"
         )
     if bare_share is not None and bare_share < GOOD_BARE_SHARE:
         return "host", (
-            f"training reaches {bare_share:.0%} of its bare step, and batches are not what is "
-            "slow: the host does not keep the card busy"
+            f"training reaches {bare_share:.0%} of its bare step's speed although batches are "
+            "ready in time: the host does not keep the GPU busy"
         )
     if peak_share is None:
         return "unknown", (
-            "the steps themselves take the time; of what the card could do at most nothing is known"
+            "the steps themselves take most of the time; the GPU's peak performance is unknown"
         )
     if peak_share >= HIGH_PEAK_SHARE:
-        return "compute", f"the card's arithmetic is used to {peak_share:.0%} of its peak"
+        return "compute", f"the GPU's arithmetic reaches {peak_share:.0%} of its peak"
     return "memory", (
-        f"the steps themselves take the time at {peak_share:.0%} of the card's peak: moving data "
-        "within its memory more than arithmetic"
+        f"the steps themselves take most of the time at {peak_share:.0%} of the GPU's peak: "
+        "they move data in its memory more than they compute"
     )
 
 
 def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
-    """What to try against what held the training back, most useful first."""
+    """Yield changes to try, most useful first."""
     if bound == "start":
         yield Change(
             setting="training.epochs",
-            why="more of them make getting ready a smaller part; the next job of the kind starts "
-            "faster by itself, as prepared data, export verdicts and tuned kernels are kept",
+            why="with more epochs, preparation is a smaller share; the next job of this kind also "
+            "starts faster, because prepared data, export verdicts and tuned kernels are kept",
         )
     elif bound == "evaluation":
         yield Change(
@@ -190,40 +191,38 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
     elif bound == "checkpoints":
         yield Change(
             setting="training.checkpoint_seconds",
-            why="a larger one makes fewer checkpoints between epochs; each epoch makes one anyway, "
-            "so short epochs make many",
+            why="a larger value writes fewer checkpoints within epochs; each epoch ends with one "
+            "anyway, so short epochs write many",
         )
     elif bound == "data":
         if facts.reads_images:
-            yield Change(setting="training.augment", why="less of it, where the model allows")
+            yield Change(setting="training.augment", why="less augmentation, if the model allows")
             yield Change(
                 setting="model.options.image_size",
-                why="smaller inputs are made and computed faster",
+                why="smaller inputs are prepared and computed faster",
             )
         yield Change(
-            setting="REDKILN_THREADS", why="more CPU threads for the worker make batches faster"
+            setting="REDKILN_THREADS", why="more CPU threads for the worker prepare batches faster"
         )
     elif bound in ("launch", "host"):
         if _has_room(facts):
             yield Change(
                 setting="training.batch_size",
-                why=f"larger than {facts.batch_size} gives the card more to do at once",
+                why=f"a batch larger than {facts.batch_size} gives the GPU more work at once",
             )
         if not facts.is_compiled:
-            yield Change(setting="training.compile", why="fewer, larger kernels per step")
+            yield Change(setting="training.compile", why="compiling makes fewer, larger kernels")
     may_narrow = facts.precision == "fp32" and facts.can_bf16 and not facts.is_precision_measured
     if bound in ("compute", "memory", "unknown") and may_narrow:
         yield Change(setting="training.precision", why="this device computes bf16 faster than fp32")
     if bound == "memory" and not facts.is_compiled:
-        yield Change(
-            setting="training.compile", why="fused kernels read and write less of the memory"
-        )
+        yield Change(setting="training.compile", why="fused kernels read and write less memory")
     if bound == "compute":
         yield Change(
             setting="resources.device" if facts.device == "cpu" else "resources.gpus",
-            why="a GPU makes such steps many times faster"
+            why="a GPU computes such steps many times faster"
             if facts.device == "cpu"
-            else "further cards, or a smaller model or input: this one is busy",
+            else "use more GPUs, or a smaller model or input: this GPU is busy",
         )
 
 
@@ -239,4 +238,4 @@ def _has_room(facts: EfficiencyFacts) -> bool:
 def _unless(bare_share: float | None) -> str:
     if bare_share is None:
         return ""
-    return f"; training reaches {bare_share:.0%} of its bare step"
+    return f"; training reaches {bare_share:.0%} of its bare step's speed"

@@ -1,4 +1,4 @@
-"""What the guard found in the first steps, as data and in words."""
+"""The guard's findings in the first steps, as data and as text."""
 
 from typing import Literal
 
@@ -9,17 +9,17 @@ from worker.results.evidence import DeviceWork
 Kind = Literal["cpu_operation", "host_synchronisation"]
 
 BACKWARD = "in the backward pass"
-"""The place of what autograd's own threads do, which have no line of Python."""
+"""Place of operators that run in autograd's own threads, which have no line of Python."""
 
 
 class Finding(BaseModel):
-    """Something that makes the device wait.
+    """An operator that makes the device wait.
 
     Attributes:
-        what: the operator, with the direction of a copy.
-        where: the line of Python that led to it.
-        count: over all audited steps.
-        bytes: of the largest tensor it worked on.
+        what: The operator, with the direction of a copy.
+        where: The line of Python that called it.
+        count: Number of calls in all audited steps.
+        bytes: Size of the largest tensor it worked on.
     """
 
     kind: Kind
@@ -30,7 +30,7 @@ class Finding(BaseModel):
 
 
 class FirstSteps(BaseModel):
-    """What the guard found, for the report."""
+    """The guard's findings, for the report."""
 
     work: DeviceWork
     audited_steps: int
@@ -38,6 +38,6 @@ class FirstSteps(BaseModel):
 
 
 def describe_finding(finding: Finding) -> str:
-    """Say a finding: `nonzero x4 (512 KiB) at worker/trainer/loop/loop.py:160 in _train_step`."""
+    """Describe a finding: `nonzero x4 (512 KiB) at worker/trainer/loop/loop.py:160 in _step`."""
     place = BACKWARD if finding.where == BACKWARD else f"at {finding.where}"
     return f"{finding.what} x{finding.count} ({finding.bytes / 1024:,.0f} KiB) {place}"

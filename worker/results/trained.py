@@ -1,4 +1,4 @@
-"""`trained.json`: what the trainer leaves for the export child."""
+"""`trained.json`: the trainer's result, which the export child reads."""
 
 from datetime import datetime
 from typing import Any
@@ -11,21 +11,21 @@ from worker.results.findings import FirstSteps
 
 
 class Trained(BaseModel):
-    """A finished training.
+    """The result of a training.
 
     Attributes:
-        spec: with nothing left at `auto`.
-        best: name of the checkpoint to export.
-        last: name of the newest one, whose history is complete.
-        metrics: of the best checkpoint on the validation split.
-        steps: optimiser updates made; fewer than planned when it stopped early.
-        counts: samples in each split.
-        first_step_at: when this attempt had made its first step; None if all were made before it.
-        seconds: spent in each phase so far.
-        first_steps: what the guard saw of them; None on a CPU.
-        advice: what would make such a training faster.
-        efficiency: how well it used its machine; None when this attempt made no step.
-        preview: the newest sample predictions.
+        spec: Resolved spec, without `auto`.
+        best: Name of the checkpoint to export.
+        last: Name of the newest checkpoint, whose history is complete.
+        metrics: Validation metrics of the best checkpoint.
+        steps: Optimiser updates done; fewer than planned after early stopping.
+        counts: Number of samples in each split.
+        first_step_at: Time when this attempt finished its first step; None without any step.
+        seconds: Time spent in each phase so far.
+        first_steps: The guard's findings in the first steps; None on a CPU.
+        advice: Changes that would make such a training faster.
+        efficiency: How well this attempt used its machine; None if it did no step.
+        preview: Newest sample predictions.
     """
 
     spec: dict[str, Any]

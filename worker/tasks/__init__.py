@@ -1,11 +1,11 @@
-"""The tasks: each folder here is one, and everything that a job of its kind does differently.
+"""The tasks: each folder is one task, with everything that its jobs do differently from others.
 
 A task that trains a model has two functions. `prepare` builds a `Work`: how the data become
-batches, what the loss is, and which model is better; the training loop runs it and knows no task.
-`open_target` builds a `Subject` from the trained weights: what goes into the ONNX, and how it is
-judged; the export runs that and knows no task either. A task that exports no model
+batches, the loss, and which model is better; the training loop runs it without knowing the task.
+`open_target` builds a `Subject` from the trained weights: what goes into the ONNX file, and how it
+is scored; the export runs that without knowing the task. A task that exports no model
 (`JobSpec.exports`) has one function instead, `run`, which does the whole job. `tabular/` is not a
-task: its two neighbours share it.
+task, but is shared by the two tabular tasks.
 """
 
 import importlib
@@ -26,6 +26,6 @@ class Task(Protocol):
 def load_task(name: str) -> Task:
     """Import the folder of a task, `worker/tasks/text_classification` for `text-classification`.
 
-    Only the task of the job at hand is imported: each brings libraries of its own.
+    Only the current job's task is imported, because each task needs other libraries.
     """
     return cast("Task", importlib.import_module(f"worker.tasks.{name.replace('-', '_')}"))

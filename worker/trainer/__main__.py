@@ -1,4 +1,4 @@
-"""`python -m worker.trainer JOBDIR` trains a job; `--spare` waits, warm, for one on stdin."""
+"""`python -m worker.trainer JOBDIR` trains a job; `--spare` warms up and waits for one on stdin."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the trainer; the exit statuses are those of worker.jobdir."""
+    """Run the trainer and return an exit status of `worker.jobdir`."""
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     parser = argparse.ArgumentParser(prog="python -m worker.trainer")
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--spare", action="store_true")
     options = parser.parse_args(arguments)
     if (options.job_dir is None) != options.spare:
-        parser.error("give a job directory or --spare")
+        parser.error("give either a job directory or --spare")
     stop = StopSignal()
     try:
         with stop.deferred():
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         job_dir = None if options.job_dir is None else JobDir(options.job_dir)
         if job_dir is not None and (status := _lead(job_dir, stop)) is not None:
             return status
-        # After the parent check: torch takes over a second, in which a parent may die.
+        # After the parent check, because importing torch takes over a second.
         from worker.process import handover
         from worker.process.memory import keep_freed_memory
         from worker.tasks.train import run_job
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _lead(job_dir: "JobDir", stop: StopSignal) -> int | None:
-    """Run the ranks of a job that has several; None: it is this process that trains."""
+    """Run the ranks of a job that has several; None: this process does the training."""
     from worker.jobdir import EXIT_STOPPED
     from worker.trainer.ranks.launcher import die_as, is_rank, lead_ranks
 

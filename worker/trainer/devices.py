@@ -1,4 +1,4 @@
-"""The device of a run: opened, asked what it can do, and described for whoever reads the report."""
+"""Opens the device of a run, detects what it can do, and describes it for reports."""
 
 import os
 import platform
@@ -21,34 +21,34 @@ from worker.trainer.patches import has_variable
 from worker.trainer.precision import DeviceFacts
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-"""What a forward pass computes in; weights are always float32."""
+"""Types of a forward pass; weights are always float32."""
 
 
 def open_device(
     name: str, *, threads: int, wanted: Literal["any", "gpu", "cpu"] = "any"
 ) -> torch.device:
-    """Take the device that the order names, and so many intra-op threads.
+    """Open the device that the order names and set the number of intra-op threads.
 
     Args:
-        name: of the device, as torch calls it.
-        threads: of the CPU.
+        name: Device as torch names it.
+        threads: CPU threads.
         wanted: `resources.device` of the job.
 
     Raises:
-        TrainingFailed: torch cannot open that GPU, has no kernels for it, or the order names a CPU
-            for a job that wants a GPU; the message says why and what to do.
+        TrainingFailed: torch cannot open that GPU or has no kernels for it, or the order names a
+            CPU for a job that needs a GPU; the message gives the cause and the fix.
     """
     torch.set_num_threads(threads)
     device = torch.device(name)
     if device.type == "cpu":
         if wanted == "gpu":
-            raise _no_gpu("the job wants a GPU and its order names the CPU", None)
+            raise _no_gpu("the job needs a GPU but was assigned the CPU", None)
         return device
     if not torch.cuda.is_available():
         raise _no_gpu(f"torch cannot open {name} on this worker", None)
     try:
         torch.cuda.set_device(device)
-        # The first kernel: a build without any for this architecture fails here, not in training.
+        # Run a first kernel: a build without any for this architecture must fail here.
         torch.zeros(1, device=device).add_(1).item()
     except torch.OutOfMemoryError:
         raise
@@ -58,7 +58,7 @@ def open_device(
 
 
 def switch_off_denied(denied: Mapping[str, str]) -> None:
-    """Leave out kernels of torch's that were found wrong on this GPU; plain ones do their work."""
+    """Turn off torch kernels that compute wrongly on this GPU; plain kernels replace them."""
     if "fused_attention" in denied:
         torch.backends.cuda.enable_flash_sdp(False)
         torch.backends.cuda.enable_mem_efficient_sdp(False)
@@ -73,7 +73,7 @@ def _no_gpu(what: str, error: Exception | None) -> TrainingFailed:
 
 
 def _describe_torch(error: Exception | None) -> Torch:
-    # Asking for its architectures would open the GPU again where that has just failed.
+    # Asking for architectures would open a GPU again that has just failed to open.
     is_open = torch.cuda.is_available()
     return Torch(
         version=torch.__version__,
@@ -86,7 +86,7 @@ def _describe_torch(error: Exception | None) -> Torch:
 
 
 def device_facts(device: torch.device, *, patches: Sequence[PatchOutcome] = ()) -> DeviceFacts:
-    """What decisions need to know of a device, as it is under these patches."""
+    """Return the facts about a device that decisions depend on, under these patches."""
     if device.type == "cpu":
         return DeviceFacts("cpu", has_bf16=cpu_has_bf16())
     if torch.version.hip is None:
@@ -98,27 +98,27 @@ def device_facts(device: torch.device, *, patches: Sequence[PatchOutcome] = ()) 
 
 
 def cpu_has_bf16() -> bool:
-    """Whether the CPU multiplies bf16 in its own instructions (AMX, or AVX-512's dot product).
+    """Return whether the CPU has bf16 instructions (AMX, or AVX-512's dot product).
 
-    Without either, bf16 is slower than fp32; with them it is measured (`trials.cpu_bf16`).
+    Without them bf16 is slower than fp32; with them it is measured (`trials.cpu_bf16`).
     """
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
 def describe_target(gfx: str, *, suggests_channels_last: bool = False) -> DeviceFacts:
-    """What the table knows of an AMD GPU; torch's own answers are not to be trusted there.
+    """Return what the target table says about an AMD GPU, because torch's answers are unreliable.
 
-    Source: pytorch/pytorch#80410, is_bf16_supported() is always true on ROCm.
+    Source: pytorch/pytorch#80410: is_bf16_supported() is always true on ROCm.
     """
     target = find_target(gfx)
     denied = {}
     if target is None:
-        denied["bf16"] = f"{gfx} is not in the table of targets, so bf16 is not known to work on it"
+        denied["bf16"] = f"bf16 is not known to work on {gfx}, which is not in the table of targets"
     elif not target.has_bf16:
         denied["bf16"] = (
-            f"{gfx} has no bf16 arithmetic, whatever torch says: training would be slow, or the "
-            "compiler would end the process"
+            f"{gfx} has no bf16 arithmetic, although torch may report it: training would be slow, "
+            "or the compiler would crash"
         )
     if target is not None and not target.has_fp16:
         denied["fp16"] = f"{gfx} computes fp16 no faster than fp32"
@@ -133,25 +133,25 @@ def describe_target(gfx: str, *, suggests_channels_last: bool = False) -> Device
 
 
 def autocast_of(device: torch.device, precision: str) -> torch.autocast:
-    """The context in which a forward pass runs at a resolved precision."""
+    """Return the autocast context of a forward pass at a resolved precision."""
     dtype = DTYPES.get(precision)
     return torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
 
 
 def device_name(device: torch.device) -> str:
-    """What kind of device it is; two GPUs of the same name compute the same numbers."""
+    """Return the kind of device; two GPUs of the same name compute the same numbers."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_properties(device).name)
     return device.type
 
 
 def describe_device(device: torch.device) -> dict[str, str]:
-    """What a checkpoint says of the device it was made on."""
+    """Return what a checkpoint records about the device it was written on."""
     return {"device_name": device_name(device), "cpu": cpu_name()}
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished its queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -159,7 +159,7 @@ def synchronize(device: torch.device) -> None:
 def describe_environment(
     device: torch.device, *, threads: int, patches: Sequence[PatchOutcome] = ()
 ) -> dict[str, Any]:
-    """Hardware, versions and patches that numbers depend on, as JSON."""
+    """Return the hardware, versions and patches that results depend on, as JSON."""
     environment: dict[str, Any] = {
         "redkiln": __version__,
         "python": platform.python_version(),
@@ -182,7 +182,7 @@ def describe_environment(
 
 @cache
 def cpu_name() -> str:
-    """The CPU as it names itself."""
+    """Return the CPU's own name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

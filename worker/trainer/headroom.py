@@ -1,17 +1,17 @@
-"""Leaving free what others need of a GPU's memory: a desktop, or a host that shares it."""
+"""Leaves part of a GPU's memory to other programs: a desktop, or a host that shares the GPU."""
 
 import torch
 
 
 def leave_headroom(device: torch.device, *, limit_bytes: int | None) -> float:
-    """Have torch's allocator take no more than this of the device's memory.
+    """Limit torch's allocator to a share of the device's memory.
 
     Args:
-        device: of the run.
-        limit_bytes: None for all that there is.
+        device: Device of the run.
+        limit_bytes: Most memory to take; None for all of it.
 
     Returns:
-        The share of the device's memory that it may take.
+        The share of the device's memory that the allocator may take.
     """
     if device.type != "cuda" or limit_bytes is None:
         return 1.0

@@ -1,7 +1,7 @@
-"""What a model is called with: one tensor, or several, each with the batch as its first dimension.
+"""The arguments of a model: one tensor, or several, with the batch as their first dimension.
 
-An image model is called as `model(images)`, one with a numeric and a categorical input as
-`model(numbers, codes)`: `model(*as_parts(inputs))` in both cases.
+An image model is called as `model(images)`, one with numeric and categorical inputs as
+`model(numbers, codes)`; `model(*as_parts(inputs))` covers both.
 """
 
 import torch
@@ -12,11 +12,11 @@ Batch = tuple[Inputs, torch.Tensor]
 
 
 def as_parts(inputs: Inputs) -> tuple[torch.Tensor, ...]:
-    """The model's arguments, by position."""
+    """Return the model's positional arguments."""
     return (inputs,) if isinstance(inputs, torch.Tensor) else inputs
 
 
 def split_inputs(inputs: Inputs, parts: int) -> list[tuple[torch.Tensor, ...]]:
-    """The arguments of each of so many micro steps."""
+    """Split the arguments into those of each micro step."""
     pieces = [part.tensor_split(parts) for part in as_parts(inputs)]
     return list(zip(*pieces, strict=True))

@@ -1,4 +1,4 @@
-"""What this worker's torch can use, printed as JSON: read by the agent, which never imports torch.
+"""Prints what this worker's torch can use as JSON, for the agent, which never imports torch.
 
 `python -m worker.trainer.inventory` prints {"torch_version", "hip_version",
 "cuda_version", "arch_list", "gpus": [GpuView]}.
@@ -14,17 +14,17 @@ from redkiln.views.worker import GpuView
 
 
 def detect_gpus() -> list[GpuView]:
-    """The GPUs that torch can open in this process's environment."""
+    """Return the GPUs that torch can open in this process's environment."""
     if not torch.cuda.is_available():
         return []
     return [_view(index) for index in range(torch.cuda.device_count())]
 
 
 def list_arches() -> list[str]:
-    """What torch has kernels for, also where it opens no GPU and by itself says nothing."""
+    """Return the architectures torch has kernels for, even where torch can open no GPU."""
     if torch.cuda.is_available():
         return torch.cuda.get_arch_list()
-    read_flags = getattr(torch._C, "_cuda_getArchFlags", None)  # a build for CPUs has none
+    read_flags = getattr(torch._C, "_cuda_getArchFlags", None)  # missing from CPU builds
     flags = read_flags() if read_flags is not None else None
     return flags.split() if flags else []
 
@@ -56,9 +56,9 @@ def _view(index: int) -> GpuView:
 
 
 def name_pci_address(properties: Any) -> str | None:
-    """The address of a device by torch's properties, which leave its function out.
+    """Return a device's PCI address from torch's properties, which lack the function number.
 
-    Builds from before `pci_bus_id` do not tell it.
+    None on builds without `pci_bus_id`.
     """
     bus = getattr(properties, "pci_bus_id", None)
     if bus is None:

@@ -1,4 +1,4 @@
-"""The switches of torch that the agent's patches ask for, set in the process that trains."""
+"""Applies the torch settings of the agent's patches in the process that trains."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from worker.hardware.torch_settings import apply_settings
 
 
 def apply_patches(outcomes: Sequence[PatchOutcome]) -> list[PatchOutcome]:
-    """Set what is to be set, for as long as the process lives.
+    """Apply the settings of each patch for the life of the process.
 
     Returns:
-        The outcomes as they are now: one whose switch this torch does not have is skipped.
+        The updated outcomes: a patch whose setting this torch does not have is skipped.
     """
     return [_apply(outcome) for outcome in outcomes]
 
@@ -29,5 +29,5 @@ def _apply(outcome: PatchOutcome) -> PatchOutcome:
 
 
 def has_variable(outcomes: Sequence[PatchOutcome], name: str) -> bool:
-    """Whether a variable is 1 in this process, by a patch or by the user."""
+    """Return whether a variable is 1 in this process, set by a patch or by the user."""
     return any("1" in (o.environment.get(name), o.user.get(name)) for o in outcomes)

@@ -1,4 +1,4 @@
-"""How long a training is: its steps, and how many of them make an epoch."""
+"""The length of a training: its steps, and how many of them make an epoch."""
 
 import math
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from redkiln.spec.job_spec import Training
 
 @dataclass(frozen=True)
 class Plan:
-    """How long training is. An epoch is `steps_per_epoch` full batches."""
+    """The length of a training. An epoch is `steps_per_epoch` full batches."""
 
     steps_per_epoch: int
     steps: int
 
     @property
     def epochs(self) -> int:
-        """Epochs begun, the last one perhaps not finished."""
+        """Number of epochs, counting an unfinished last one."""
         return math.ceil(self.steps / self.steps_per_epoch)
 
 
 def plan_training(training: Training, *, num_train: int) -> Plan:
-    """The number of steps of a resolved spec."""
+    """Return the number of steps of a resolved spec."""
     assert training.batch_size != "auto"
     steps_per_epoch = num_train // training.batch_size
     if training.steps is not None:
@@ -30,12 +30,12 @@ def plan_training(training: Training, *, num_train: int) -> Plan:
 
 
 def count_samples(training: Training, *, num_train: int, batch_size: int) -> int:
-    """Samples that training will see, before its batch is settled.
+    """Return how many samples training will process, before its batch size is chosen.
 
     Args:
-        training: whose length is wanted.
-        num_train: samples in the training split.
-        batch_size: that it is likely to come to.
+        training: The spec's training section.
+        num_train: Samples in the training split.
+        batch_size: Expected batch size.
     """
     if training.steps is not None:
         return training.steps * batch_size

@@ -1,4 +1,4 @@
-"""The type that a model is trained in: what the device has, what it prefers, what it gets wrong."""
+"""Chooses the type that a model is trained in, from what the device supports and gets right."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,22 +9,23 @@ from redkiln.views.hardware import Precision
 from worker.process.failed import TrainingFailed
 
 CPU_BF16_PIXELS = 8192
-"""Of a micro step, from which on a CPU with bf16 instructions is faster in bf16. A step's time over
-that in fp32: 1.09 for 512 pixels (mnist-cnn, batch 8, 8x8), 0.98 for 6272 (batch 8, 28x28), 0.74
-for 8192 (amdnet, batch 8, 32x32), 0.76 for 100,352 (mnist-cnn, batch 128, 28x28); 2 cores of an AMD
-EPYC, torch 2.13, interleaved steps on a busy machine, November 2026."""
+"""Pixels per micro step from which a CPU with bf16 instructions is faster in bf16. Time of a bf16
+step divided by that of an fp32 step: 1.09 for 512 pixels (mnist-cnn, batch 8, 8x8), 0.98 for 6272
+(batch 8, 28x28), 0.74 for 8192 (amdnet, batch 8, 32x32), 0.76 for 100,352 (mnist-cnn, batch 128,
+28x28); 2 cores of an AMD EPYC, torch 2.13, interleaved steps on a busy machine, November 2026."""
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What of the device decides.
+    """Facts about a device that affect decisions.
 
     Attributes:
         kind: torch's device type.
-        has_bf16: whether it has bf16 arithmetic; older CPUs and NVIDIA's older GPUs emulate it.
-        preferred: what `auto` becomes; by `has_bf16` where it is None.
-        denied: types that are not trained in, each with the reason.
-        suggests_channels_last: whether MIOpen was told to take that layout as it is.
+        has_bf16: Whether it has bf16 arithmetic; older CPUs and older NVIDIA GPUs emulate it.
+        is_hip: Whether it is an AMD GPU.
+        preferred: Value of `auto`. None: bf16 or fp32, by `has_bf16`.
+        denied: Types that must not be used for training, each with the reason.
+        suggests_channels_last: Whether MIOpen is set to take that layout without conversion.
     """
 
     kind: str
@@ -38,15 +39,15 @@ class DeviceFacts:
 def resolve_precision(
     wanted: Literal["auto"] | Precision, *, device: DeviceFacts, pixels: int | None = None
 ) -> Precision:
-    """The type of the forward pass.
+    """Return the type of the forward pass.
 
     Args:
-        wanted: by the spec.
-        device: that it runs on.
-        pixels: in a micro step's images, where that is known.
+        wanted: Precision in the spec.
+        device: Device that the forward pass runs on.
+        pixels: Pixels in a micro step's images, if known.
 
     Raises:
-        TrainingFailed: the GPU has no such arithmetic, whatever torch says.
+        TrainingFailed: the GPU lacks that arithmetic or computes it wrongly.
     """
     if wanted == "auto":
         is_small = device.kind == "cpu" and pixels is not None and pixels < CPU_BF16_PIXELS
@@ -55,14 +56,14 @@ def resolve_precision(
     if wanted not in device.denied:
         return wanted
     message = (
-        f"{device.denied[wanted]}; write precision auto, which is {device.preferred or 'fp32'} "
-        "here, or fp32"
+        f"{device.denied[wanted]}; set precision to auto, which means "
+        f"{device.preferred or 'fp32'} on this device, or to fp32"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/precision")
 
 
 def deny(device: DeviceFacts, denied: Mapping[str, str]) -> DeviceFacts:
-    """The device without the types that it was found to compute wrongly, each with the reason."""
+    """Return the device without the types that it computes wrongly, each with the reason."""
     wrong = {name: why for name, why in denied.items() if name in get_args(Precision)}
     if not wrong:
         return device

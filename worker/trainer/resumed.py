@@ -1,22 +1,22 @@
-"""What a resumed run is made of: the spec as it was resolved when its checkpoint was made."""
+"""The spec of a resumed run: as resolved when its checkpoint was written."""
 
 from collections.abc import Mapping
 from typing import Any
 
 DEVICE_BOUND = ("precision", "compile", "memory_format")
-"""Of `training`: chosen for a device, and chosen anew where a run goes on upon another one."""
+"""Keys of `training` that are chosen for a device, and again when a run moves to another kind."""
 
 
 CPU = "cpu"
-"""The device name of them all."""
+"""The device name of every CPU."""
 
 
 def is_same_device(made_on: Mapping[str, Any], *, here: Mapping[str, str]) -> bool:
-    """Whether a run goes on upon the kind of device that its checkpoint was made on.
+    """Return whether a run resumes on the kind of device that its checkpoint was written on.
 
     Args:
-        made_on: what the checkpoint says; the processor's name is missing from old ones.
-        here: `device_name` and `cpu`, as the name of this processor.
+        made_on: State of the checkpoint; old ones lack the processor's name.
+        here: `device_name` and `cpu` of this host, `cpu` being the processor's name.
     """
     if made_on.get("device_name") != here["device_name"]:
         return False
@@ -26,15 +26,15 @@ def is_same_device(made_on: Mapping[str, Any], *, here: Mapping[str, str]) -> bo
 def follow_checkpoint(
     asked: dict[str, Any], resolved: dict[str, Any], *, is_same_device: bool
 ) -> dict[str, Any]:
-    """The spec that a run goes on with.
+    """Return the spec that a run resumes with.
 
-    What was measured once, or had to change since (micro steps, a rate lowered after a divergence),
-    stays: the steps that follow are then those of a run that was never interrupted.
+    Values that were measured once, or had to change since (micro steps, a learning rate lowered
+    after divergence), are kept, so the remaining steps equal those of an uninterrupted run.
 
     Args:
-        asked: as the job's owner wrote it.
-        resolved: kept in the checkpoint.
-        is_same_device: whether the device is of the kind that the checkpoint was made on.
+        asked: Spec as the user wrote it.
+        resolved: Spec in the checkpoint.
+        is_same_device: Whether the device is of the kind that the checkpoint was written on.
     """
     if is_same_device:
         return resolved

@@ -1,6 +1,6 @@
-"""One job from its order to `trained.json`: prepare, rehearse the export, train.
+"""Runs one job from its order to `trained.json`: prepare, rehearse the export, train.
 
-A task that exports nothing runs as it is, to its result.
+A task without an export runs straight to its result.
 """
 
 import contextlib
@@ -53,10 +53,10 @@ from worker.trainer.setup import LoadTask, TrainingSetup
 
 
 def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
-    """Do the job of a directory; whatever happens is said in its events.
+    """Run the job in a directory; its events record the outcome.
 
     Returns:
-        The exit status (worker.jobdir).
+        The exit status (`worker.jobdir`).
     """
     order = order_of_rank(job_dir.load_order(), os.environ)
     return run_guarded(
@@ -79,11 +79,11 @@ def build_loop(
 ) -> tuple[Loop, TrainingSetup]:
     """Prepare a job up to its first (or next) step, without rehearsing its export.
 
-    Of several ranks the first prepares before the others, which then find what it decoded, and
-    take the spec that it resolved: what is measured is measured once.
+    If there are several ranks, the first one prepares before the others, which then find its
+    decoded data and take its resolved spec, so everything is measured once.
 
     Raises:
-        TrainingFailed: the spec, the data or the device do not allow it.
+        TrainingFailed: the spec, the data or the device make training impossible.
     """
     event_log.enter(Phase.PREPARING)
     spec = _parse(order.spec)
@@ -96,7 +96,7 @@ def build_loop(
     told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
     checkpoint = _find_checkpoint(order, store, event_log)
     if checkpoint is None:
-        # Whoever prepares the job must not take it for one whose weights are there.
+        # Preparation must load initial weights, because there are none to resume from.
         order = order.model_copy(update={"resume": None})
     else:
         spec = _follow(order, checkpoint, device)
@@ -126,7 +126,8 @@ def build_loop(
         )
     else:
         if setup.spec.training.compile == "default":
-            event_log.warning("not_compiled", "several GPUs train without torch.compile")
+            message = "training on several GPUs does not use torch.compile; compile is now off"
+            event_log.warning("not_compiled", message)
         setup.spec.training.compile = "off"
     share_work(setup, ranks, device=device, event_log=event_log)
     if ranks.is_first:
@@ -204,22 +205,23 @@ def _parse(spec: dict[str, Any]) -> JobSpec:
     try:
         return parse_spec(spec)
     except SpecError as error:
-        message = f"the spec cannot be read: {error}"
+        message = f"the job spec is not valid: {error}"
         raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
 
 
 def _find_checkpoint(
     order: Order, store: CheckpointStore, event_log: EventLog
 ) -> Checkpoint | None:
-    """Where the run goes on; checkpoints of later steps are gone then."""
+    """Return the checkpoint to resume from, after removing those of later steps."""
     if order.resume is None:
         store.drop_after(-1)
         return None
     checkpoint, problems = store.load_newest(order.resume)
     for problem in problems:
-        event_log.warning("checkpoint_broken", f"a checkpoint was left out: {problem}")
+        event_log.warning("checkpoint_broken", f"skipped an unusable checkpoint: {problem}")
     if checkpoint is None:
-        event_log.warning("restarted", "no checkpoint could be read; training begins anew")
+        message = "no checkpoint could be read; training starts again from the first step"
+        event_log.warning("restarted", message)
         event_log.undo_after(0)
         store.drop_after(-1)
         return None
@@ -239,7 +241,7 @@ def _warn_of_micro_steps(training: Training, *, asked: int, event_log: EventLog)
     if training.accumulation < asked:
         message = (
             f"accumulation is {training.accumulation}, not {asked}: a batch of "
-            f"{training.batch_size} cannot be cut into more micro steps"
+            f"{training.batch_size} cannot be split into more micro steps"
         )
         event_log.warning("accumulation_reduced", message)
 
@@ -252,8 +254,8 @@ def _say_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
     here = (torch.__version__, torch.get_num_threads(), torch.device(order.device).type)
     if made_on != here:
         event_log.message(
-            "the checkpoint was made with torch {}, {} threads, on {}; here it is torch {}, "
-            "{} threads, {}: the loss curve may differ by rounding".format(*made_on, *here)
+            "the checkpoint was written with torch {}, {} threads, on {}; this worker has torch {},"
+            " {} threads, {}: the loss curve may differ by rounding".format(*made_on, *here)
         )
 
 
@@ -263,28 +265,31 @@ def _rehearse(order: Order, setup: TrainingSetup, event_log: EventLog) -> None:
     gate = setup.spec.export
     key = rehearsal_key(exportable.architecture, gate)
     if is_rehearsed(key, cache_dir=cache_dir):
-        event_log.message("export rehearsal: this architecture is known to export on this worker")
+        event_log.message("export rehearsal skipped: this architecture has already passed it here")
         return
     event_log.enter(Phase.REHEARSING)
-    # torch.export may draw from the global generator, and training must not notice.
+    # torch.export may draw from the global generator, which must not affect training.
     state = torch.get_rng_state()
     relative = rehearse_export(
         exportable, gate, key=key, cache_dir=cache_dir, threads=order.threads
     )
     torch.set_rng_state(state)
-    event_log.message(f"export rehearsal: passed, outputs differ by {relative:.1e} of the largest")
+    event_log.message(f"export rehearsal passed: relative output difference {relative:.1e}")
 
 
 def _look_for_best(loop: Loop, store: CheckpointStore, event_log: EventLog) -> None:
-    """Where the best so far is gone, as after a retry from an earlier step, it cannot be left.
+    """Let the next evaluation become the best if the best checkpoint is gone, as after a retry.
 
-    Without validation there is none to look for: the newest epoch's is the best.
+    Without validation there is nothing to do: the newest epoch is always the best.
     """
     if not loop.best_metrics or store.find_best() is not None:
         return
     scores = ", ".join(f"{name} {value:.4g}" for name, value in loop.best_metrics.items())
     loop.forget_best()
-    message = f"the best checkpoint so far ({scores}) is gone; the best is looked for from here on"
+    message = (
+        f"the best checkpoint so far ({scores}) no longer exists; the best one is chosen from the "
+        "epochs after this step"
+    )
     event_log.warning("best_gone", message)
 
 

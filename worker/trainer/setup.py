@@ -1,4 +1,4 @@
-"""What a task gives to the training loop."""
+"""The prepared job that a task passes to the training loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,22 +23,22 @@ class Batches(Protocol):
     """Training batches, each a function of its epoch and its place in it.
 
     Attributes:
-        pace: what it takes the host to make them.
-        ranks: that share each batch: what is got is this rank's part of it (`Ranks.share`).
+        pace: Measures the host's time for preparing them.
+        ranks: Ranks that share each batch: `get` returns this rank's part (`Ranks.share`).
     """
 
     pace: Pace
     ranks: Ranks
 
     def get(self, epoch: int, place: int) -> Batch:
-        """Inputs and targets on the device, all with the batch as their first dimension."""
+        """Return inputs and targets on the device, all with the batch as first dimension."""
 
 
 class Evaluate(Protocol):
     """Scores the model on the validation split."""
 
     def __call__(self, *, should_stop: Callable[[], bool]) -> dict[str, float] | None:
-        """Metrics by name (`val/...`), or None when it was stopped."""
+        """Return metrics by name (`val/...`), or None if stopped."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,22 @@ class TrainingSetup:
     """A prepared job.
 
     Attributes:
-        spec: with nothing left at `auto`.
-        model: called with a batch's inputs by position; gives one tensor.
-        loss: of outputs and targets, a mean over the batch.
-        evaluate: None where no validation split was asked for.
-        is_better: whether metrics beat the best ones so far.
-        make_exportable: the model as it is now, ready for export.
-        counts: samples in each split.
-        data_bytes: that all samples take as training reads them; 0 where nobody says.
-        close: ends what makes batches beside the loop, when training is over.
-        preview: what the model makes of a few samples, for people to look at while it trains; never
-            of the test split. None where a task shows none.
-        lay_out: brings model and batches into another layout in memory; None where a task has but
-            one.
-        freezer: told the epoch before each step; None where all of the model is always trained.
-        reading: how samples become the model's inputs, where that does not follow from the spec: a
-            tokenizer, the columns of a table. Checkpoints keep it, so that whoever goes on reads in
-            the same way. It is not empty.
+        spec: Resolved spec, without `auto`.
+        model: Called with a batch's inputs by position; returns one tensor.
+        loss: Mean loss over the batch, from outputs and targets.
+        evaluate: Scores the validation split; None if there is none.
+        is_better: Whether the first metrics beat the second.
+        make_exportable: Returns the current model, ready for export.
+        counts: Number of samples in each split.
+        data_bytes: Size of all samples as training reads them; 0 if unknown.
+        close: Stops the processes that prepare batches, after training.
+        preview: Shows predictions for a few samples during training, never from the test split.
+            None if the task has no preview.
+        lay_out: Changes the memory layout of model and batches; None if there is only one.
+        freezer: Called with the epoch before each step; None if the whole model is always trained.
+        reading: How samples become the model's inputs, if the spec alone does not say: a tokenizer,
+            or the columns of a table. Checkpoints store it so that a resumed run reads identically.
+            Never empty.
     """
 
     spec: TrainingSpec
@@ -106,7 +105,7 @@ class Prepare(Protocol):
 
 
 class RunTask(Protocol):
-    """Does a job that exports no model, from its start to its end."""
+    """Runs a whole job that exports no model."""
 
     def __call__(
         self,
@@ -117,15 +116,15 @@ class RunTask(Protocol):
         device: torch.device,
         event_log: EventLog,
     ) -> None:
-        """Leave the job's files in `out/`, listed, and then the RESULT event."""
+        """Write the job's files to `out/`, list them, and then write the RESULT event."""
 
 
 class TrainerTask(Protocol):
-    """What the trainer uses of a task: `run` where it exports no model, else `prepare`."""
+    """The part of a task that the trainer uses: `run` if it exports no model, else `prepare`."""
 
     prepare: Prepare
     run: RunTask
 
 
 LoadTask = Callable[[str], TrainerTask]
-"""Finds a task by the name that a spec gives it."""
+"""Finds a task by its name in a spec."""

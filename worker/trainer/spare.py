@@ -1,7 +1,7 @@
-"""What a warm trainer has done before its job comes.
+"""Warms a trainer up before it receives a job.
 
-Importing torch takes over a second, the first optimiser and the first step another one. None of it
-opens a GPU, so a spare costs memory and nothing else.
+Importing torch takes over a second, the first optimiser and step another one. None of this opens a
+GPU, so a spare costs only memory.
 """
 
 import torch
@@ -18,11 +18,11 @@ WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
     ("mnist-cnn", 1, 28, 128),
     ("amdnet", 3, 32, 64),
 )
-"""Model, channels, side and batch of common first jobs: oneDNN compiles its kernels by shape."""
+"""Model, channels, side and batch of common first jobs: oneDNN compiles kernels by shape."""
 
 
 def warm_up() -> None:
-    """Make a few steps on the CPU, at the precision that it takes by itself."""
+    """Run a few steps on the CPU, at the precision that `auto` means there."""
     device = torch.device("cpu")
     precision = resolve_precision("auto", device=device_facts(device))
     for name, channels, size, batch in WARM_SHAPES:

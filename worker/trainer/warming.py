@@ -1,9 +1,10 @@
-"""The first steps on a GPU, in which kernels are chosen, tuned and compiled: said, not a hang.
+"""The first steps on a GPU, in which kernels are chosen, tuned and compiled.
 
-MIOpen times every algorithm for every new shape, TunableOp every matrix product, a compiler builds
-what it was given; on a first run that takes minutes, and what was found is kept for the next one.
-Until steps are steady the run is in a phase of its own that says so, what it took the last time,
-and that it still goes on. The time counts as no training. A CPU has nothing of it.
+MIOpen times every algorithm for every new shape, TunableOp every matrix product, and a compiler
+builds kernels. In a first run that takes minutes; the results are cached for later runs. Until
+steps are steady the run is in a separate phase, which reports what is happening, how long it took
+last time, and that the run is still alive. This time does not count as training. On a CPU there is
+nothing to warm up.
 """
 
 import contextlib
@@ -27,15 +28,14 @@ MAX_RECORDED = 200
 MIN_STEPS = 3
 MAX_STEPS = 20
 STEADY_RATIO = 1.3
-"""Two steps in a row of which neither takes longer than this much of the other are steady."""
+"""Two consecutive steps are steady if neither takes longer than this many times the fastest."""
 BEAT_SECONDS = 5.0
 MAX_BEATS_SECONDS = 3600.0
-"""A step that takes longer than this may be a hang after all, and nobody says any more that it is
-none."""
+"""After this long a step may really hang, so the reports that it is still running stop."""
 
 
 def is_steady(durations: list[float]) -> bool:
-    """Whether steps of these seconds, oldest first, have come down to what they will take."""
+    """Return whether step times in seconds, oldest first, have settled."""
     if len(durations) >= MAX_STEPS:
         return True
     if len(durations) < MIN_STEPS:
@@ -46,13 +46,13 @@ def is_steady(durations: list[float]) -> bool:
 
 @dataclass(frozen=True)
 class Known:
-    """What the cache of kernels tells of the first steps to come.
+    """What the kernel cache shows about the first steps to come.
 
     Attributes:
-        is_same_known: this model, batch and precision ran here before.
-        has_kernels: there are kernels of some other run.
-        seconds: what the first steps took the last time: of the same run where it is known, else
-            of the newest one that had to tune; None when there was none.
+        is_same_known: Whether this model, batch and precision ran here before.
+        has_kernels: Whether there are kernels of another run.
+        seconds: Time of the first steps last time: of the same run if known, else of the newest
+            run that had to tune; None if there was none.
     """
 
     is_same_known: bool
@@ -61,29 +61,29 @@ class Known:
 
 
 def describe(known: Known, *, spent_seconds: float = 0.0) -> str:
-    """What goes on in the first steps, in words."""
+    """Describe what happens in the first steps, as a message to the user."""
     if known.is_same_known:
-        text = "the first steps, with kernels that were tuned before"
-        last = "" if known.seconds is None else f"about {_seconds(known.seconds)} the last time"
+        text = "running the first steps with kernels tuned earlier"
+        last = "" if known.seconds is None else f"took about {_seconds(known.seconds)} last time"
     else:
         where = "this model and batch" if known.has_kernels else "the first run on this GPU"
         text = f"tuning kernels for {where}"
         last = (
             "this may take minutes"
             if known.seconds is None
-            else f"about {_seconds(known.seconds)} the last time"
+            else f"took about {_seconds(known.seconds)} last time"
         )
-        last += ", then cached"
+        last += "; the result is cached"
     spent = f" ({_seconds(spent_seconds)} so far)" if spent_seconds >= 1 else ""
     return text + spent + (f"; {last}" if last else "")
 
 
 class FirstStepsRecord:
-    """What the first steps took, in the folder of the kernels and gone with them.
+    """How long the first steps took, stored in the kernel cache and removed with it.
 
     Args:
-        folder: of the kernel cache; None where nothing is kept.
-        workload: what decides which kernels are needed, as JSON.
+        folder: Folder of the kernel cache; None if there is none.
+        workload: Everything that decides which kernels are needed, as JSON.
     """
 
     def __init__(self, folder: Path | None, workload: object) -> None:
@@ -92,7 +92,7 @@ class FirstStepsRecord:
         self._key = hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def look(self) -> Known:
-        """What is known before the first step."""
+        """Return what is known before the first step."""
         if self._folder is None:
             return Known(is_same_known=False, has_kernels=False, seconds=None)
         entries = self._load()
@@ -102,7 +102,7 @@ class FirstStepsRecord:
         return Known(same is not None, has_kernels(self._folder, besides=RECORD), seconds)
 
     def note(self, seconds: float) -> None:
-        """The first steps have taken so long; a folder that cannot be written is left alone."""
+        """Record how long the first steps took; ignore a folder that cannot be written."""
         if self._folder is None:
             return
         entries = self._load()
@@ -123,18 +123,19 @@ class FirstStepsRecord:
 
 
 class Warming:
-    """Sees a run through its first steps.
+    """Guides a run through its first steps.
 
     Attributes:
-        is_over: steps are steady, or there was nothing to warm up.
-        seconds: that the first steps took, of the host's time.
+        is_over: Whether steps are steady, or there is nothing to warm up.
+        seconds: Host time of the first steps.
 
     Args:
-        synchronize: waits until the device has done what it was given.
-        record: of what it took before.
-        event_log: told of phase, activity and outcome.
-        place: progress with a number of steps made, for what is said meanwhile.
-        beat_seconds: how often it is said that a step still goes on.
+        synchronize: Waits until the device has finished its queued work.
+        record: How long the first steps took before.
+        event_log: Receives phase, activity and outcome.
+        place: Returns the progress after a number of steps, for reports during the first steps.
+        clock: Returns seconds.
+        beat_seconds: Interval of reports that a step is still running.
     """
 
     def __init__(
@@ -160,12 +161,12 @@ class Warming:
 
     @property
     def num_steps(self) -> int:
-        """Steps made so far."""
+        """Steps done so far."""
         return len(self._durations)
 
     @property
     def activity(self) -> str | None:
-        """What goes on; None once steps are steady."""
+        """What is happening; None once steps are steady."""
         if self.is_over:
             return None
         known = self._known = self._known or self._record.look()
@@ -173,16 +174,16 @@ class Warming:
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Within it a step is made.
+        """Time the step that is run inside the block.
 
         Args:
-            number: of the step, counted from 1.
+            number: Number of the step, counted from 1.
         """
         self._event_log.enter(Phase.WARMING)
         if not self._durations:
-            self._say(number - 1)
+            self._report_progress(number - 1)
         began = self._clock()
-        with self._beating(number - 1, began):
+        with self._reporting_progress(number - 1, began):
             yield
             self._synchronize()
         took = self._clock() - began
@@ -196,32 +197,32 @@ class Warming:
         self._record.note(self.seconds)
         self._event_log.enter(Phase.TRAINING)
         self._event_log.message(
-            f"steps are steady after {self.num_steps}, {_seconds(self.seconds)}: "
-            f"{1000 * self._durations[-1]:.1f} ms each, {1000 * self._durations[0]:.0f} ms the "
-            "first"
+            f"warm after {self.num_steps} steps ({_seconds(self.seconds)}): the first took "
+            f"{1000 * self._durations[0]:.0f} ms, now each takes "
+            f"{1000 * self._durations[-1]:.1f} ms"
         )
 
-    def _say(self, steps_made: int) -> None:
+    def _report_progress(self, steps_made: int) -> None:
         progress = self._place(steps_made).model_copy(update={"activity": self.activity})
-        # Not through `progress`: another thread must not touch the points that wait.
+        # Not through `progress`, because another thread must not touch the queued points.
         self._event_log.write(EventKind.PROGRESS, **progress.model_dump())
 
     @contextlib.contextmanager
-    def _beating(self, steps_made: int, began: float) -> Iterator[None]:
-        """Say now and then that a step still goes on."""
+    def _reporting_progress(self, steps_made: int, began: float) -> Iterator[None]:
+        """Report at intervals that a step is still running."""
         before = self.seconds
         is_made = threading.Event()
 
-        def beat() -> None:
+        def report_until_done() -> None:
             while not is_made.wait(self._beat_seconds):
                 spent = self._clock() - began
                 if spent > MAX_BEATS_SECONDS:
                     return
                 self.seconds = before + spent
                 with contextlib.suppress(OSError):
-                    self._say(steps_made)
+                    self._report_progress(steps_made)
 
-        thread = threading.Thread(target=beat, name="first-steps", daemon=True)
+        thread = threading.Thread(target=report_until_done, name="first-steps", daemon=True)
         thread.start()
         try:
             yield

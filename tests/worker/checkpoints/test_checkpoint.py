@@ -39,7 +39,7 @@ def test_a_checkpoint_comes_back_as_it_was_saved(store):
 
 
 @pytest.mark.parametrize("name", ["step-000000000010", "step-000000000010.json"])
-def test_a_checkpoint_goes_by_any_of_its_names(store, name):
+def test_a_checkpoint_loads_by_any_of_its_names(store, name):
     save(store, 10)
     assert store.load(name).manifest.step == 10
 
@@ -52,7 +52,7 @@ def test_the_best_and_the_last_two_are_kept(store):
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove", "manifest"])
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(store, damage):
+def test_a_damaged_checkpoint_is_replaced_by_the_one_before(store, damage):
     save(store, 10)
     newest = store._folder / save(store, 20).name
     content = newest.read_bytes()
@@ -73,13 +73,13 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(store, damage):
     assert "step-000000000020" in problems[0]
 
 
-def test_nothing_usable_is_no_checkpoint(store):
+def test_without_a_usable_checkpoint_none_is_loaded(store):
     checkpoint, problems = store.load_newest("step-000000000020.safetensors")
     assert checkpoint is None
     assert problems
 
 
-def test_a_full_disk_leaves_the_earlier_checkpoint_and_no_rubbish(store, monkeypatch):
+def test_a_full_disk_leaves_the_earlier_checkpoint_and_no_partial_file(store, monkeypatch):
     save(store, 10)
     before = names(store)
 
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_and_no_rubbish(store, monkeyp
     assert store.load("step-000000000010").manifest.step == 10
 
 
-def test_a_crash_between_the_two_files_leaves_no_half_checkpoint(store, monkeypatch):
+def test_a_crash_between_the_two_files_leaves_no_partial_checkpoint(store, monkeypatch):
     save(store, 10)
     written = []
     replace = os.replace
@@ -115,7 +115,7 @@ def test_a_crash_between_the_two_files_leaves_no_half_checkpoint(store, monkeypa
     assert store.load_newest("step-000000000020")[0].manifest.step == 10
 
 
-def test_going_on_from_an_earlier_step_forgets_later_ones(store):
+def test_resuming_from_an_earlier_step_removes_later_checkpoints(store):
     save(store, 10)
     save(store, 20)
     store.drop_after(10)

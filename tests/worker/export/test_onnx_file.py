@@ -44,7 +44,7 @@ def exportable():
     )
 
 
-def test_several_inputs_keep_their_names_and_vary_in_every_axis_they_may(tmp_path):
+def test_several_inputs_keep_their_names_and_dynamic_axes(tmp_path):
     path = tmp_path / "model.onnx"
     model = exportable()
     write_onnx(model, path, opset=20, metadata={"task": "test"})

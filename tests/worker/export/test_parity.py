@@ -27,7 +27,7 @@ def test_the_difference_is_relative_to_the_largest_output():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_is_infinitely_far(bad):
+def test_non_finite_outputs_differ_infinitely(bad):
     broken = outputs()
     broken[0, 0] = bad
     difference = compare_outputs(broken, outputs())
@@ -47,7 +47,7 @@ def test_what_is_not_finite_is_infinitely_far(bad):
         (0.0, np.nan, ["metric"]),
     ],
 )
-def test_the_gate_names_each_miss(offset, drop, words):
+def test_the_gate_lists_each_miss(offset, drop, words):
     difference = compare_outputs(outputs() + np.float32(offset), outputs())
     verdict = judge(GATE, difference=difference, metric_drop=drop)
     assert verdict.verified == (not words)

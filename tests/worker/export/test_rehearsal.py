@@ -57,24 +57,24 @@ def test_a_good_verdict_is_remembered(tmp_path):
     [
         (Sorted(), "cannot be exported"),
         (OutOfReach(), "cannot run the exported file"),
-        (Inconsistent(), "differs from torch"),
+        (Inconsistent(), "outputs differ from torch's"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_and_not_remembered(tmp_path, network, words):
+def test_a_failed_export_is_refused_and_not_remembered(tmp_path, network, words):
     with pytest.raises(TrainingFailed, match=words) as caught:
         rehearse(network, tmp_path)
     assert caught.value.failure.code is FailureCode.EXPORT_REFUSED
     assert not is_rehearsed("key", cache_dir=tmp_path)
 
 
-def test_weights_that_one_file_cannot_hold_are_refused():
+def test_weights_too_large_for_one_file_are_refused():
     with torch.device("meta"):
         huge = torch.nn.Linear(2**15, 2**14 + 1)
     with pytest.raises(TrainingFailed, match=r"2\.1 GB"):
         check_size(huge)
 
 
-def test_the_key_follows_what_the_verdict_depends_on(monkeypatch):
+def test_the_key_depends_on_everything_the_verdict_depends_on(monkeypatch):
     base = rehearsal_key({"name": "a"}, Export())
     assert rehearsal_key({"name": "a"}, Export()) == base
     assert rehearsal_key({"name": "b"}, Export()) != base

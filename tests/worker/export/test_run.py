@@ -126,7 +126,7 @@ def test_the_reports_own_code_runs_and_predicts(trained, tiny, files, monkeypatc
     assert sum(right) / len(right) >= 0.9
 
 
-def test_pictures_are_pictures(trained):
+def test_figures_are_valid_pictures(trained):
     assert export_job(trained) == EXIT_DONE
     for name in ("curves.png", "confusion.png"):
         with Image.open(trained.out_dir / name) as image:
@@ -172,7 +172,7 @@ def test_an_export_that_fails_keeps_weights_and_curves(trained, events, monkeypa
 
 
 @pytest.mark.parametrize("opset", [18, 23])
-def test_the_opset_is_the_one_that_was_asked_for(make_job, opset):
+def test_the_requested_opset_is_written(make_job, opset):
     job_dir = make_job(training={"epochs": 1}, export={"opset": opset})
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert export_job(job_dir) == EXIT_DONE
@@ -180,7 +180,7 @@ def test_the_opset_is_the_one_that_was_asked_for(make_job, opset):
     assert [entry.version for entry in model.opset_import if entry.domain == ""] == [opset]
 
 
-def test_exporting_again_replaces_what_was_there(trained):
+def test_exporting_again_replaces_earlier_files(trained):
     assert export_job(trained) == EXIT_DONE
     (trained.out_dir / "stray").touch()
     assert export_job(JobDir(trained.root)) == EXIT_DONE

@@ -10,14 +10,14 @@ def test_the_whole_test_split_is_compared():
     assert samples.num_test == 2000
 
 
-def test_a_small_test_split_is_filled_up_but_scored_alone():
+def test_a_small_test_split_is_filled_up_for_comparison_but_not_for_scoring():
     samples = choose_samples(test=np.array([900, 901]), others=np.arange(900))
     assert len(samples.rows) == 256
     assert samples.rows[:3].tolist() == [900, 901, 0]
     assert samples.num_test == 2
 
 
-def test_a_tiny_data_set_gives_all_it_has():
+def test_a_tiny_data_set_is_compared_completely():
     assert len(choose_samples(test=np.array([5]), others=np.arange(3)).rows) == 4
 
 
@@ -25,7 +25,7 @@ def test_a_tiny_data_set_gives_all_it_has():
     ("num", "bytes_each", "count"),
     [(100, 3072, 100), (10_000, 3072, 2000), (10_000, 150_528, 256), (10_000, 65_536, 512)],
 )
-def test_saved_samples_are_spread_and_bounded(num, bytes_each, count):
+def test_saved_samples_are_evenly_spaced_and_limited(num, bytes_each, count):
     saved = choose_saved(num, bytes_each=bytes_each)
     assert len(set(saved.tolist())) == count
     assert (saved[0], saved[-1]) == (0, num - 1)

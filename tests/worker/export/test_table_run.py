@@ -68,7 +68,9 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
     _run_the_reports_code(job_dir, parity, monkeypatch, is_regression=is_regression)
 
 
-def test_a_reading_that_no_checkpoint_can_hold_is_left_out_and_told(trained, events, monkeypatch):
+def test_a_reading_too_large_for_a_checkpoint_is_omitted_with_a_warning(
+    trained, events, monkeypatch
+):
     monkeypatch.setattr(run, "MOST_METADATA_BYTES", 100)
     _, job_dir = trained
     assert export_job(job_dir) == EXIT_DONE

@@ -3,7 +3,7 @@ import json
 from redkiln.status import Phase
 
 
-def test_time_that_is_left_out_belongs_to_no_phase(make_event_log, tmp_path, monkeypatch):
+def test_excluded_time_belongs_to_no_phase(make_event_log, tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("worker.process.event_log.time.perf_counter", lambda: now[0])
     event_log = make_event_log()

@@ -42,7 +42,7 @@ def test_a_real_allocation_that_is_too_large_is_out_of_memory():
     assert of_exception(caught.value, device="cpu").code is FailureCode.OUT_OF_MEMORY
 
 
-def test_a_known_failure_of_the_gpu_names_its_row_in_the_table_of_the_doctor():
+def test_a_known_gpu_failure_names_its_row_in_the_doctors_table():
     failure = of_exception(torch.AcceleratorError("HIP error: invalid device function"), device="x")
     assert failure.details["doctor_row"] == 1
     assert failure.details["fix"] in failure.message

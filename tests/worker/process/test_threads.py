@@ -10,7 +10,7 @@ from worker.process.threads import yield_while_waiting
 ROOT = Path(__file__).parents[3]
 
 
-def test_threads_yield_unless_told_otherwise(monkeypatch):
+def test_threads_yield_unless_the_environment_says_otherwise(monkeypatch):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     yield_while_waiting()
     assert os.environ["GOMP_SPINCOUNT"] == "10000"

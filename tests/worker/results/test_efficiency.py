@@ -73,7 +73,7 @@ FAST = {"bare_step_seconds": 0.1, "flops_per_step": 10**12}
         ({**FAST, "why_no_peak": "not in the table"}, "unknown", []),
     ],
 )
-def test_what_bound_a_training_and_what_to_change(changes, bound, settings):
+def test_the_limit_of_a_training_and_its_changes_are_found(changes, bound, settings):
     found = judge(facts(**changes))
     assert found.bound_by == bound
     assert [change.setting for change in found.changes] == settings
@@ -93,9 +93,9 @@ def test_a_process_without_steps_is_not_judged():
     assert judge(facts(seconds={"steps": 0.0, "checkpoints": 0.0})) is None
 
 
-def test_the_section_says_what_is_known_and_what_is_not():
+def test_the_section_distinguishes_known_and_unknown_facts():
     known = render_efficiency(judge(facts(**FAST, peak_tflops=50.0)))
-    assert known.startswith("## Efficiency\n\nThe steps themselves take the time at 20% of")
+    assert known.startswith("## Efficiency\n\nThe steps themselves take most of the time at 20% of")
     assert "1,267 samples/s" in known
     assert "Share of the bare step: 99% (100.00 ms" in known
     assert "Share of the device's peak: 20% (9.9 TFLOP/s of 50 in bf16)" in known
@@ -105,26 +105,29 @@ def test_the_section_says_what_is_known_and_what_is_not():
             facts(
                 device="cpu",
                 why_not_bare="the training was too short to spend more time on it",
-                why_no_peak="the peak of a CPU is not known",
+                why_no_peak="the peak of a CPU is unknown",
             )
         )
     )
-    assert "Share of the bare step: not known (the training was too short" in unknown
-    assert "Share of the device's peak: not known (the peak of a CPU is not known)" in unknown
+    assert "Share of the bare step: unknown (the training was too short" in unknown
+    assert "Share of the device's peak: unknown (the peak of a CPU is unknown)" in unknown
 
 
-def test_every_part_of_the_time_has_words():
+def test_every_part_of_the_time_has_a_description():
     seconds = dict.fromkeys(PARTS, 1.0)
     text = render_efficiency(judge(facts(seconds=seconds)))
     assert all(words in text for words in PARTS.values())
 
 
-def test_a_small_step_is_told_in_a_unit_that_fits():
+def test_a_small_step_is_shown_in_a_suitable_unit():
     text = render_efficiency(judge(facts(bare_step_seconds=0.1, flops_per_step=28 * 10**6)))
     assert "0.277 GFLOP/s" in text
 
 
-def test_the_trainers_memory_is_beside_that_of_its_data():
+def test_the_trainers_memory_is_shown_with_the_size_of_its_data():
     text = render_efficiency(judge(facts(host_peak_bytes=1536 * 2**20, data_bytes=92 * 2**20)))
-    assert "at its peak: 1,536 MiB, torch included; the data as it reads them take 92.0 MiB" in text
-    assert "Host memory" not in render_efficiency(judge(facts()))
+    assert (
+        "Peak host memory of the trainer: 1,536 MiB, including torch; the data set takes 92.0 MiB"
+        in text
+    )
+    assert "host memory" not in render_efficiency(judge(facts()))

@@ -24,26 +24,26 @@ TABLE = [
     ("nothing is held", {"peak_bytes": 0}, "were allocated on it in 3 steps"),
     ("nobody counts, its driver tells", {"allocated_bytes": None, "peak_bytes": 0}, None),
     (
-        "nobody counts, its driver tells of nothing",
+        "nothing counts allocations and its driver reports nothing",
         {"allocated_bytes": None, "used_bytes": 10},
-        "its driver tells of 10 bytes",
+        "its driver reports 10 bytes",
     ),
-    ("its clock stands", {"device_seconds": 0.0}, "clock tells of 0.0 s"),
-    ("its clock is no number", {"device_seconds": float("nan")}, "clock tells of nan s"),
-    ("its clock runs backwards", {"device_seconds": -1.0}, "clock tells of -1.0 s"),
-    ("its clock and the host's differ", {"device_seconds": 0.01}, "0.010 s where the host's"),
+    ("its clock stands still", {"device_seconds": 0.0}, "clock measured 0.0 s"),
+    ("its clock is not a number", {"device_seconds": float("nan")}, "clock measured nan s"),
+    ("its clock runs backwards", {"device_seconds": -1.0}, "clock measured -1.0 s"),
+    ("its clock and the host's differ", {"device_seconds": 0.01}, "0.010 s while the host's"),
 ]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_a_device_worked_or_it_is_said_how_one_knows(changes, words):
+def test_an_idle_device_is_detected_with_a_reason(changes, words):
     why = find_idleness(HONEST.model_copy(update=changes))
     assert why is None if words is None else words in why
 
 
 def test_the_evidence_is_a_sentence():
     text = describe_work(HONEST)
-    assert "the first 3 steps ran on cuda:0: 400 operators there, 2 on the CPU" in text
+    assert "the first 3 steps ran on cuda:0: 400 operators on it, 2 on the CPU" in text
     assert "0.49 s by its clock" in text

@@ -26,14 +26,14 @@ def test_a_gpu_job_never_gets_a_cpu_whatever_its_order_says(make_job, events):
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
     failure = events(job_dir)[-1]["data"]
     assert failure["code"] == "no_gpu"
-    assert "its order names the CPU" in failure["message"]
+    assert "was assigned the CPU" in failure["message"]
     assert failure["details"]["cause"]
     assert failure["details"]["fix"] in failure["message"]
     assert events(job_dir, "progress") == []
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU here")
-def test_a_gpu_that_is_not_there_is_explained(monkeypatch):
+def test_a_missing_gpu_is_explained(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with pytest.raises(TrainingFailed) as caught:
         open_device("cuda:0", threads=1, wanted="any")

@@ -20,7 +20,7 @@ class FakeCuda:
     ("device", "limit_bytes", "fraction"),
     [("cuda:0", 6, 0.75), ("cuda:0", 99, 1.0), ("cuda:0", None, None), ("cpu", 6, None)],
 )
-def test_a_run_leaves_free_what_it_is_told_to(monkeypatch, device, limit_bytes, fraction):
+def test_a_run_stays_within_its_memory_limit(monkeypatch, device, limit_bytes, fraction):
     cuda = FakeCuda(total_bytes=8)
     monkeypatch.setattr(torch, "cuda", cuda)
     returned = leave_headroom(torch.device(device), limit_bytes=limit_bytes)

@@ -16,7 +16,7 @@ def test_one_tensor_and_several_are_split_alike():
     assert [len(piece[0]) for piece in split_inputs(numbers, 2)] == [3, 2]
 
 
-def test_the_input_that_lies_elsewhere_is_named():
+def test_an_error_names_the_input_on_another_device():
     here, there = torch.zeros(2), torch.zeros(2, device="meta")
     check_batch((here, here), here, torch.device("cpu"))
     with pytest.raises(TrainingFailed, match=r"inputs\[1\] on meta"):

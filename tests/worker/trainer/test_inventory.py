@@ -13,5 +13,5 @@ from worker.trainer.inventory import name_pci_address
         ({}, None),
     ],
 )
-def test_a_gpu_is_named_by_its_place_on_the_bus_where_torch_tells_it(properties, address):
+def test_a_gpu_has_a_pci_address_if_torch_reports_one(properties, address):
     assert name_pci_address(SimpleNamespace(**properties)) == address

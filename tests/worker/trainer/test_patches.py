@@ -37,12 +37,12 @@ def as_it_was():
     torch.backends.cudnn.benchmark = before
 
 
-def test_switches_are_set_in_this_process():
+def test_settings_are_applied_in_this_process():
     assert apply_patches([SEARCH, NOISE]) == [SEARCH, NOISE]
     assert torch.backends.cudnn.benchmark
 
 
-def test_a_patch_whose_switch_this_torch_lacks_is_skipped_whole_and_says_so():
+def test_a_patch_with_a_setting_this_torch_lacks_is_skipped_entirely():
     (found,) = apply_patches([MISSING])
     assert (found.outcome, found.settings) == ("skipped", {})
     assert "torch.backends.no.such" in found.why
@@ -50,7 +50,7 @@ def test_a_patch_whose_switch_this_torch_lacks_is_skipped_whole_and_says_so():
     assert not torch.backends.cudnn.benchmark
 
 
-def test_a_variable_counts_whoever_has_set_it():
+def test_a_variable_counts_whether_set_by_patch_or_user():
     assert has_variable([NOISE, USER], "PYTORCH_MIOPEN_SUGGEST_NHWC")
     assert not has_variable([NOISE], "PYTORCH_MIOPEN_SUGGEST_NHWC")
 

@@ -13,11 +13,11 @@ RESOLVED = {
 }
 
 
-def test_on_the_same_device_everything_stays_as_it_was_resolved():
+def test_on_the_same_device_the_resolved_spec_is_kept():
     assert follow_checkpoint(ASKED, RESOLVED, is_same_device=True) == RESOLVED
 
 
-def test_on_another_device_what_was_chosen_for_the_first_is_chosen_anew():
+def test_on_another_device_device_specific_values_are_chosen_again():
     followed = follow_checkpoint(ASKED, RESOLVED, is_same_device=False)
     assert followed["training"] == {
         "epochs": 3,
@@ -39,7 +39,7 @@ def test_on_another_device_what_was_chosen_for_the_first_is_chosen_anew():
         ({}, False),
     ],
 )
-def test_processors_are_told_apart_by_name(made_on, is_same):
+def test_processors_are_distinguished_by_name(made_on, is_same):
     assert is_same_device(made_on, here={"device_name": "cpu", "cpu": "EPYC 9654"}) is is_same
 
 

@@ -8,7 +8,7 @@ from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
 
 
-def test_a_run_tells_its_story_in_order(make_job, events, tmp_path):
+def test_a_run_reports_its_events_in_order(make_job, events, tmp_path):
     job_dir = make_job(order={"cache_dir": str(tmp_path / "cache")})
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     phases = [e["data"]["phase"] for e in events(job_dir, "phase")]
@@ -33,10 +33,10 @@ def test_a_known_architecture_is_not_rehearsed_again(make_job, events):
         job_dir = make_job(name)
         assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert "rehearsing" not in [e["data"]["phase"] for e in events(job_dir, "phase")]
-    assert any("known to export" in e["data"]["text"] for e in events(job_dir, "message"))
+    assert any("rehearsal skipped" in e["data"]["text"] for e in events(job_dir, "message"))
 
 
-def test_a_rehearsal_changes_no_number(make_job, losses, tmp_path):
+def test_a_rehearsal_does_not_change_training(make_job, losses, tmp_path):
     curves = []
     for name in ("rehearsed", "known"):
         job_dir = make_job(name, order={"cache_dir": str(tmp_path / "cache")})
@@ -45,30 +45,29 @@ def test_a_rehearsal_changes_no_number(make_job, losses, tmp_path):
     assert curves[0] == curves[1]
 
 
-def test_digits_are_learnt(make_job, events):
+def test_a_default_run_learns_digits(make_job, events):
     digits = LocalDataset(name="digits", kind="builtin", fingerprint="digits")
     job_dir = make_job(dataset=digits, training={"epochs": 10, "batch_size": "auto"})
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert json.loads(job_dir.trained_path.read_text())["metrics"]["val/accuracy"] >= 0.95
 
 
-def test_a_batch_larger_than_the_data_is_warned_of(make_job, events):
+def test_a_batch_larger_than_the_data_gives_a_warning(make_job, events):
     job_dir = make_job(training={"batch_size": 500, "epochs": 1})
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert events(job_dir, "warning")[0]["data"]["code"] == "batch_size_reduced"
 
 
 @pytest.mark.parametrize(("asked", "taken"), [("auto", 8), (500, 54)])
-def test_more_micro_steps_than_a_batch_has_samples_are_warned_of(
-    make_job, start, events, asked, taken
-):
+def test_more_micro_steps_than_samples_give_a_warning(make_job, start, events, asked, taken):
     job_dir = make_job(training={"batch_size": asked, "accumulation": 100})
     _, setup = start(job_dir)
     training = setup.spec.training
     assert (training.batch_size, training.accumulation) == (taken, taken)
     warnings = {e["data"]["code"]: e["data"]["message"] for e in events(job_dir, "warning")}
     assert warnings["accumulation_reduced"] == (
-        f"accumulation is {taken}, not 100: a batch of {taken} cannot be cut into more micro steps"
+        f"accumulation is {taken}, not 100: a batch of {taken} cannot be split into more "
+        "micro steps"
     )
     fitting = make_job("fitting", training={"batch_size": "auto", "accumulation": 2})
     start(fitting)
@@ -83,7 +82,7 @@ def test_a_spec_that_cannot_be_read_is_bad_input(make_job, events):
     assert "mnist-cnn" in failure["message"]
 
 
-def test_a_gpu_that_is_not_there_is_no_gpu(make_job, events, monkeypatch):
+def test_a_missing_gpu_fails_as_no_gpu(make_job, events, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     job_dir = make_job(order={})
     order = json.loads(job_dir.order_path.read_text())
@@ -93,7 +92,7 @@ def test_a_gpu_that_is_not_there_is_no_gpu(make_job, events, monkeypatch):
     assert (failure["code"], failure["retryable"]) == ("no_gpu", True)
 
 
-def test_a_fault_of_ours_leaves_its_traceback_in_the_log(make_job, events, monkeypatch, capfd):
+def test_a_bug_leaves_its_traceback_in_the_log(make_job, events, monkeypatch, capfd):
     def fail(*_args, **_kwargs):
         raise ZeroDivisionError("oops")
 
@@ -104,7 +103,7 @@ def test_a_fault_of_ours_leaves_its_traceback_in_the_log(make_job, events, monke
     assert "ZeroDivisionError: oops" in capfd.readouterr().err
 
 
-def test_a_full_disk_is_said_so(make_job, events, monkeypatch):
+def test_a_full_disk_fails_as_disk_full(make_job, events, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
 

@@ -23,11 +23,12 @@ from worker.trainer.warming import MAX_STEPS, FirstStepsRecord, Known, Warming, 
         ([1.0, 2.0] * (MAX_STEPS // 2), True),
     ],
 )
-def test_steps_are_steady_when_two_in_a_row_take_what_the_fastest_took(durations, is_over):
+def test_steps_are_steady_when_two_in_a_row_are_close_to_the_fastest(durations, is_over):
     assert is_steady(durations) is is_over
 
 
-LAST = "about 42 s the last time, then cached"
+CACHED = "the result is cached"
+LAST = f"took about 42 s last time; {CACHED}"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ LAST = "about 42 s the last time, then cached"
         (
             Known(is_same_known=False, has_kernels=False, seconds=None),
             0.0,
-            "tuning kernels for the first run on this GPU; this may take minutes, then cached",
+            "tuning kernels for the first run on this GPU; this may take minutes; " + CACHED,
         ),
         (
             Known(is_same_known=False, has_kernels=True, seconds=42.0),
@@ -46,15 +47,15 @@ LAST = "about 42 s the last time, then cached"
         (
             Known(is_same_known=True, has_kernels=True, seconds=2.5),
             0.0,
-            "the first steps, with kernels that were tuned before; about 2.5 s the last time",
+            "running the first steps with kernels tuned earlier; took about 2.5 s last time",
         ),
     ],
 )
-def test_what_goes_on_is_said_with_what_is_known(known, spent, text):
+def test_the_activity_describes_what_is_known(known, spent, text):
     assert describe(known, spent_seconds=spent) == text
 
 
-def test_the_record_tells_a_cold_cache_from_a_warm_one(tmp_path):
+def test_the_record_distinguishes_a_cold_cache_from_a_warm_one(tmp_path):
     folder = tmp_path / "gfx1100" / "torch" / "slot-0"
     first = FirstStepsRecord(folder, {"model": "resnet18"})
     assert first.look() == Known(is_same_known=False, has_kernels=False, seconds=None)
@@ -68,14 +69,14 @@ def test_the_record_tells_a_cold_cache_from_a_warm_one(tmp_path):
     assert other.look() == Known(is_same_known=False, has_kernels=True, seconds=60.0)
 
 
-def test_the_record_itself_is_no_kernel(tmp_path):
+def test_the_record_itself_does_not_count_as_a_kernel(tmp_path):
     FirstStepsRecord(tmp_path, "x").note(1.0)
     assert not has_kernels(tmp_path, besides="first-steps.json")
     assert not has_kernels(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{"])
-def test_a_record_that_cannot_be_read_is_begun_anew(tmp_path, content):
+def test_an_unreadable_record_is_started_again(tmp_path, content):
     (tmp_path / "first-steps.json").write_text(content)
     record = FirstStepsRecord(tmp_path, "x")
     assert not record.look().is_same_known
@@ -118,7 +119,7 @@ def read(tmp_path):
     return [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
 
 
-def test_the_first_steps_are_a_phase_with_its_own_words(warm_up, tmp_path):
+def test_the_first_steps_are_a_phase_with_its_own_activity(warm_up, tmp_path):
     warming, event_log = warm_up(Device([60.0, 0.1, 0.1]))
     event_log.enter(Phase.TRAINING)
     step = 0
@@ -133,13 +134,15 @@ def test_the_first_steps_are_a_phase_with_its_own_words(warm_up, tmp_path):
     (progress,) = [e["data"] for e in read(tmp_path) if e["kind"] == "progress"]
     assert progress["activity"].startswith("tuning kernels for the first run on this GPU")
     (message,) = [e["data"]["text"] for e in read(tmp_path) if e["kind"] == "message"]
-    assert message == ("steps are steady after 3, 60 s: 100.0 ms each, 60000 ms the first")
+    assert message == (
+        "warm after 3 steps (60 s): the first took 60000 ms, now each takes 100.0 ms"
+    )
     assert set(event_log.seconds) == {"training", "warming"}
     again, _ = warm_up(Device([0.1]))
-    assert "tuned before; about 60 s the last time" in again.activity
+    assert "tuned earlier; took about 60 s last time" in again.activity
 
 
-def test_a_step_that_takes_long_is_said_to_go_on(warm_up, tmp_path):
+def test_a_long_step_is_reported_as_still_running(warm_up, tmp_path):
     said = threading.Event()
 
     class Slow(Device):

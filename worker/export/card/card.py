@@ -1,4 +1,4 @@
-"""`report.md`: the model card, for a person who was not there when the model was trained."""
+"""`report.md`: the model card, for readers who were not involved in the training."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ from worker.results.evidence import describe_work
 from worker.results.findings import FirstSteps, describe_finding
 
 SHOWN_SECONDS = 0.05
-"""A phase that took less is not worth a word."""
+"""Phases shorter than this are not shown."""
 
 
 class CardFacts(BaseModel):
-    """All that the card tells.
+    """The contents of the card.
 
     Attributes:
-        noun: what samples are called, in the plural.
-        texts: what only the task can say.
-        headline: the test split's metric, Markdown.
-        results: what follows the table of metrics, Markdown.
-        output: the classes or the target, Markdown.
+        noun: Plural name of the samples.
+        texts: Texts that only the task can provide.
+        headline: The test split's main metric, Markdown.
+        results: Text after the table of metrics, Markdown.
+        output: The classes or the target, Markdown.
         parity: `worker.export.parity.Difference` as JSON.
-        drop: how much worse the metric is under ONNX Runtime, and what that is called.
+        drop: Label and value of how much worse the metric is under ONNX Runtime.
     """
 
     job_name: str
@@ -62,7 +62,7 @@ class CardFacts(BaseModel):
 
 
 def render_card(facts: CardFacts) -> str:
-    """The card as Markdown."""
+    """Render the card as Markdown."""
     sections = [
         _summary(facts),
         _results(facts),
@@ -79,15 +79,15 @@ def render_card(facts: CardFacts) -> str:
 def _summary(facts: CardFacts) -> str:
     model = facts.spec["model"]["name"]
     if facts.verified:
-        state = "**Verified**: ONNX Runtime gives what torch gives, within the job's tolerance."
+        state = "**Verified**: ONNX Runtime matches torch within the job's tolerance."
     else:
         state = "**Unverified**: " + "; ".join(facts.misses) + "."
     return (
         f"# {facts.job_name}\n\n"
         f"{model} ({facts.num_parameters:,} parameters) that {facts.texts.does}, trained on "
         f"`{facts.dataset}`.\n\n"
-        f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that training never "
-        f"saw.\n\n{state}"
+        f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that were not used for "
+        f"training.\n\n{state}"
     )
 
 
@@ -121,8 +121,8 @@ def _data(facts: CardFacts) -> str:
     ]
     if facts.held_out_test:
         lines.append(
-            f"- The data set has no test split of its own; a tenth of its {facts.noun} was held "
-            "out."
+            f"- The data set has no test split, so a tenth of its {facts.noun} was held out for "
+            "testing."
         )
     lines += [f"- {escape(note)}" for note in facts.dataset_notes]
     lines.append(f"- Preprocessing: {facts.texts.preprocessing}")
@@ -146,7 +146,7 @@ def _training(facts: CardFacts) -> str:
         + "".join(f"- {line}\n" for line in facts.texts.training)
         + f"- {chosen} epoch {facts.best_epoch} (step {facts.best_step:,})\n"
         f"- Time: {', '.join(spent)}"
-        + "".join(f"\n- Faster: {escape(text)}" for text in facts.advice)
+        + "".join(f"\n- To train faster: {escape(text)}" for text in facts.advice)
     )
 
 
@@ -159,24 +159,24 @@ def _verification(facts: CardFacts) -> str:
     same = f"| same class | {parity['agreement']:.2%} | |\n" if "agreement" in parity else ""
     return (
         "## Verification\n\n"
-        f"ONNX Runtime against torch on {parity['num_samples']:,} {facts.noun} of the data set, in "
-        "batches of another size than the exported example's.\n\n"
-        "| | found | allowed |\n|---|---|---|\n"
+        f"ONNX Runtime compared with torch on {parity['num_samples']:,} {facts.noun} of the data "
+        "set, with other batch sizes than the exported example's.\n\n"
+        "| | measured | allowed |\n|---|---|---|\n"
         f"| largest difference, relative to the largest output | {parity['relative']:.2e} "
         f"| {gate['tolerance']:.2e} |\n"
         f"| largest difference | {parity['max_abs']:.2e} | |\n"
         f"{same}"
         f"| {label} | {drop:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
         f"Opset {file['opset']}, IR version {file['ir_version']}, {file['num_nodes']} nodes, one "
-        "file. `parity.npz` holds raw inputs with torch's outputs, so that this can be repeated "
-        "anywhere; `manifest.json` lists every file with its sha256."
+        "file. `parity.npz` contains raw inputs and torch's outputs, so that anyone can repeat the "
+        "comparison; `manifest.json` lists every file with its sha256."
     )
 
 
 def _environment(facts: CardFacts) -> str:
-    told = {name: value for name, value in facts.environment.items() if value is not None}
-    patches = [PatchOutcome.model_validate(item) for item in told.pop("patches", ())]
-    lines = [f"- {name}: {value}" for name, value in told.items()]
+    known = {name: value for name, value in facts.environment.items() if value is not None}
+    patches = [PatchOutcome.model_validate(item) for item in known.pop("patches", ())]
+    lines = [f"- {name}: {value}" for name, value in known.items()]
     parts = [f"## Environment\n\nJob `{facts.job_id}`.\n\n" + "\n".join(lines)]
     parts += [_patches(patches)] if patches else []
     parts += [_first_steps(facts.first_steps)] if facts.first_steps else []
@@ -184,20 +184,20 @@ def _environment(facts: CardFacts) -> str:
 
 
 def _patches(outcomes: list[PatchOutcome]) -> str:
-    """What was changed and what was not, those that changed something first."""
+    """Render the patches, those that changed something first."""
     order = {"applied": 0, "user": 1, "refused": 2, "skipped": 3}
     rows = [
         f"| {outcome.name} | {outcome.outcome} | {escape(outcome.why)}{_changes(outcome)} |"
         for outcome in sorted(outcomes, key=lambda outcome: order[outcome.outcome])
     ]
     return (
-        "### Patches\n\nWhat was changed for this hardware, and what was left and why.\n\n"
+        "### Patches\n\nWhat was and was not changed for this hardware, and why.\n\n"
         "| patch | outcome | why |\n|---|---|---|\n" + "\n".join(rows)
     )
 
 
 def _first_steps(found: FirstSteps) -> str:
-    """The evidence that the GPU did the work, and what made it wait."""
+    """Render the evidence that the GPU did the work, and what made it wait."""
     text = f"### First steps on the GPU\n\nEvidence: {describe_work(found.work)}."
     if not found.audited_steps:
         return text
@@ -215,7 +215,7 @@ def _first_steps(found: FirstSteps) -> str:
 
 def _changes(outcome: PatchOutcome) -> str:
     changes = {**outcome.environment, **outcome.settings}
-    # Folders of the worker's say nothing to a reader of the card.
+    # The worker's folders are of no interest to a reader of the card.
     texts = [
         name if value.startswith("/") else f"{name}={value}" for name, value in changes.items()
     ]

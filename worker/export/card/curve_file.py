@@ -1,4 +1,4 @@
-"""`metrics.csv`: every metric of the run, a row a step."""
+"""`metrics.csv`: every metric of the run, one row per step."""
 
 import csv
 from pathlib import Path
@@ -11,7 +11,7 @@ from worker.checkpoints.history import History
 def write_metrics(
     history: History, path: Path, *, training: Training, steps: int, steps_per_epoch: int
 ) -> None:
-    """Write `step, epoch, lr` and a column for each metric; empty where a step has none."""
+    """Write `step, epoch, lr` and one column per metric; a cell is empty if a step has no value."""
     names = sorted(history.series)
     rows: dict[int, dict[str, float]] = {}
     for name in names:
@@ -21,7 +21,7 @@ def write_metrics(
         writer = csv.writer(file)
         writer.writerow(["step", "epoch", "lr", *names])
         for step, values in sorted(rows.items()):
-            # The rate that this step, counted from 1, was made with.
+            # The learning rate of this step, counted from 1.
             rate = learning_rate(
                 training.schedule, start=training.optimizer.lr, step=step - 1, steps=steps
             )

@@ -3,7 +3,7 @@
 from worker.results.efficiency import Efficiency, EfficiencyFacts
 
 PARTS: dict[str, str] = {
-    "start": "getting ready: data, model, trials, rehearsal",
+    "start": "preparation: data, model, trials, rehearsal",
     "first steps": "first steps: choosing and tuning kernels",
     "steps": "steps: forward, backward, update",
     "data": "steps that waited for their batches",
@@ -12,11 +12,11 @@ PARTS: dict[str, str] = {
     "previews": "sample predictions",
     "profile": "profiled steps",
 }
-"""Where the time may have gone, in the order of the table."""
+"""Parts of the time, in the order of the table."""
 
 
 def render_efficiency(efficiency: Efficiency) -> str:
-    """The section as Markdown."""
+    """Render the section as Markdown."""
     facts = efficiency.facts
     lines = [
         f"- {efficiency.samples_per_second:,.0f} samples/s (evaluation excluded)",
@@ -36,8 +36,8 @@ def _bare(facts: EfficiencyFacts) -> str:
     if facts.bare_step_seconds is None:
         return f" ({facts.why_not_bare})" if facts.why_not_bare else ""
     return (
-        f" ({1000 * facts.bare_step_seconds:.2f} ms: forward, backward and update on a batch that "
-        "lies ready)"
+        f" ({1000 * facts.bare_step_seconds:.2f} ms: forward, backward and update on a resident "
+        "batch)"
     )
 
 
@@ -46,8 +46,8 @@ def _peak(efficiency: Efficiency) -> str:
     found = "" if efficiency.tflops is None else _rate(efficiency.tflops)
     if facts.peak_tflops is not None:
         found += f" of {facts.peak_tflops:g} in {facts.precision}"
-    told = ", ".join(part for part in (found, facts.why_no_peak or "") if part)
-    return f" ({told})" if told else ""
+    details = ", ".join(part for part in (found, facts.why_no_peak or "") if part)
+    return f" ({details})" if details else ""
 
 
 def _rate(tflops: float) -> str:
@@ -58,8 +58,8 @@ def _memory(facts: EfficiencyFacts) -> list[str]:
     if facts.host_peak_bytes is None or facts.data_bytes is None:
         return []
     peak, data = (number / 2**20 for number in (facts.host_peak_bytes, facts.data_bytes))
-    text = f"- Host memory of the trainer at its peak: {peak:,.0f} MiB, torch included"
-    return [f"{text}; the data as it reads them take {data:,.1f} MiB"]
+    text = f"- Peak host memory of the trainer: {peak:,.0f} MiB, including torch"
+    return [f"{text}; the data set takes {data:,.1f} MiB as training reads it"]
 
 
 def _budget(facts: EfficiencyFacts) -> str:
@@ -73,7 +73,7 @@ def _budget(facts: EfficiencyFacts) -> str:
 
 
 def _share(share: float | None) -> str:
-    return "not known" if share is None else f"{share:.0%}"
+    return "unknown" if share is None else f"{share:.0%}"
 
 
 def _sentence(text: str) -> str:

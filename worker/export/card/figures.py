@@ -1,4 +1,4 @@
-"""The pictures of a report: curves, the confusion matrix, and predicted over true values."""
+"""The figures of a report: curves, the confusion matrix, and predicted against true values."""
 
 import os
 from pathlib import Path
@@ -15,16 +15,16 @@ GRID = "#e4e7eb"
 TRAIN = "#c8553d"
 VALIDATION = "#22577a"
 SMOOTHING_FROM = 60
-"""A training curve of more points than this is drawn pale, with its running mean above."""
+"""Training curves with more points than this are drawn pale, with their running mean on top."""
 
 SCATTERED_SAMPLES = 3000
-"""More than so many points are drawn as counts."""
+"""If there are more points than this, their density is drawn."""
 ANNOTATED_CLASSES = 20
 LABELLED_CLASSES = 60
 
 
 def use_quiet_backend(cache_dir: Path) -> None:
-    """Draw without a display, and keep matplotlib's font list where we may write."""
+    """Draw without a display, and keep matplotlib's font list in a writable folder."""
     folder = cache_dir / "matplotlib"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("MPLCONFIGDIR", str(folder))
@@ -42,7 +42,7 @@ def draw_curves(
     steps_per_epoch: int,
     metric: CurveStyle,
 ) -> None:
-    """Loss on the left, the task's metric on the right, over epochs; the best epoch is marked."""
+    """Draw loss and the task's metric over epochs, side by side, and mark the best epoch."""
     from matplotlib import pyplot as plt
 
     has_metric = metric.name in history.series
@@ -60,7 +60,7 @@ def draw_curves(
     positive = y[y > 0]
     if len(positive) and positive.max() / positive.min() > 30:
         left.set_yscale("log")
-        # Single batches may lie far below what the curve is about.
+        # Single batches may be far below the rest of the curve.
         _limit_below(left, [_smooth(y), validation])
         left.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _finish(left, "loss", best_step / steps_per_epoch)
@@ -75,7 +75,7 @@ def draw_curves(
 def draw_confusion(
     matrix: NDArray[np.int64], classes: list[str], path: Path, *, title: str
 ) -> None:
-    """Share of each true class by what it was called; counts are written where they fit."""
+    """Draw the share of each true class by predicted class; counts are written if they fit."""
     from matplotlib import pyplot as plt
 
     num = len(classes)
@@ -120,7 +120,7 @@ def draw_predictions(
     title: str,
     target: str,
 ) -> None:
-    """Predicted over true values; on the diagonal they are equal."""
+    """Draw predicted against true values; they are equal on the diagonal."""
     from matplotlib import pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6, 5.6))
@@ -196,7 +196,7 @@ def _draw_validation(axis, points: Points, steps_per_epoch: int) -> None:  # typ
 
 
 def _limit_below(axis, curves: list[NDArray[np.float64]]) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    """Keep curves in sight on a logarithmic axis, with a little room below them."""
+    """Keep curves visible on a logarithmic axis, with some room below them."""
     values = np.concatenate(curves)
     positive = values[values > 0]
     if len(positive):
@@ -204,7 +204,7 @@ def _limit_below(axis, curves: list[NDArray[np.float64]]) -> None:  # type: igno
 
 
 def _end_at_one(axis) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    """A share has no room above 1: leave just enough for the line's own width."""
+    """End the axis of a share just above 1, so that a line at 1 is visible."""
     low, high = axis.get_ylim()
     ticks = [tick for tick in axis.get_yticks() if low <= tick <= 1]
     axis.set_ylim(low, min(high, 1 + 0.03 * (1 - low)))
@@ -234,7 +234,7 @@ def _columns(
 
 
 def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A centred running mean over about a fiftieth of the points; short curves stay as they are."""
+    """Return a centred running mean over about a fiftieth of the points; short curves unchanged."""
     if len(values) <= SMOOTHING_FROM:
         return values
     width = max(3, len(values) // 50) | 1

@@ -1,4 +1,4 @@
-"""What a classifier's outputs are worth, for any task whose model gives a logit for each class."""
+"""Scores the outputs of a classifier, for any task whose model returns one logit per class."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,8 +27,8 @@ class Classification:
     """A `worker.export.target.Scoring` of logits (N, classes) and labels (N,) int64.
 
     Args:
-        classes: names, by label.
-        metrics: those to score, names of METRICS; accuracy must be one.
+        classes: Names by label.
+        metrics: Metrics to compute, keys of METRICS; must include accuracy.
     """
 
     headline = "accuracy"
@@ -43,27 +43,27 @@ class Classification:
         self._metrics = metrics
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
-        """The metrics asked for."""
+        """Compute the selected metrics."""
         return {name: METRICS[name](outputs, targets) for name in self._metrics}
 
     def find_drop(self, value: float, onnx: float) -> float:
-        """Accuracy lost."""
+        """Return the loss of accuracy."""
         return value - onnx
 
     def explain_drop(self, drop: float) -> str:
-        """In words."""
+        """Describe the loss of accuracy."""
         return f"the metric is {drop:.4f} lower"
 
     def find_agreement(self, onnx: Outputs, reference: Outputs) -> float | None:
-        """Share of samples that both call the same."""
+        """Return the share of samples for which both predict the same class."""
         return float((onnx.argmax(axis=1) == reference.argmax(axis=1)).mean())
 
     def describe(self) -> dict[str, Any]:
-        """The classes."""
+        """Return the classes."""
         return {"classes": self.classes}
 
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Path, *, title: str) -> None:
-        """The confusion matrix."""
+        """Draw the confusion matrix."""
         figures.draw_confusion(
             self._matrix(outputs, targets),
             self.classes,
@@ -72,11 +72,11 @@ class Classification:
         )
 
     def tell_headline(self, metrics: Mapping[str, float]) -> str:
-        """The accuracy."""
+        """Return the accuracy as text."""
         return f"Test accuracy **{metrics['test/accuracy']:.2%}**"
 
     def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
-        """Each class's scores, the confusion matrix, and the most frequent mistakes."""
+        """Return each class's scores, the confusion matrix, and the most frequent mistakes."""
         matrix = self._matrix(outputs, targets)
         rows = "\n".join(
             f"| {escape(score.name)} | {score.num:,} | {percent(score.precision)} "
@@ -97,12 +97,12 @@ class Classification:
         return f"{text}\n\nMost frequent mistakes: {worst}." if worst else text
 
     def tell_output(self) -> str:
-        """The classes' names."""
+        """Return the classes' names as text."""
         return f"Classes: {', '.join(escape(name) for name in self.classes)}"
 
     def tell_drop(self) -> str:
-        """In the table of the gate."""
-        return "accuracy lost under ONNX Runtime"
+        """Return the label for the table of the gate."""
+        return "loss of accuracy under ONNX Runtime"
 
     def _matrix(self, outputs: Outputs, targets: NDArray[Any]) -> NDArray[np.int64]:
         predicted = outputs.argmax(axis=1)

@@ -1,4 +1,7 @@
-"""How a classifier does on each class."""
+"""Scores of a classifier for each class.
+
+Shapes: N samples, C classes.
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class: `precision` of what was called it, `recall` of what is it; None without any."""
+    """Scores of one class: `precision` of its predictions, `recall` of its samples."""
 
     name: str
     num: int
@@ -20,13 +23,13 @@ class ClassScore:
 def confusion_matrix(
     labels: NDArray[np.int64], predicted: NDArray[np.int64], *, num_classes: int
 ) -> NDArray[np.int64]:
-    """(true, predicted) counts."""
+    """Return counts (C, C) by true and predicted class."""
     pairs = labels * num_classes + predicted
     return np.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
 def score_classes(matrix: NDArray[np.int64], classes: list[str]) -> list[ClassScore]:
-    """Precision, recall and F1 of each class, in the classes' order."""
+    """Return precision, recall and F1 of each class, in the order of the classes."""
     scores = []
     for label, name in enumerate(classes):
         right = int(matrix[label, label])
@@ -41,7 +44,7 @@ def score_classes(matrix: NDArray[np.int64], classes: list[str]) -> list[ClassSc
 def worst_confusions(
     matrix: NDArray[np.int64], classes: list[str], *, limit: int
 ) -> list[tuple[str, str, int]]:
-    """The most frequent mistakes as (true, predicted, count), most frequent first."""
+    """Return the most frequent mistakes as (true, predicted, count), most frequent first."""
     mistakes = matrix.copy()
     np.fill_diagonal(mistakes, 0)
     order = np.argsort(mistakes, axis=None, kind="stable")[::-1][:limit]
@@ -54,19 +57,19 @@ def worst_confusions(
 
 
 def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Share of samples whose highest output is their label."""
+    """Return the share of samples whose highest output is their label."""
     return float((logits.argmax(axis=1) == labels).mean())
 
 
 def cross_entropy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Mean negative log-likelihood of the labels."""
+    """Return the mean negative log-likelihood of the labels."""
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     log_sums = np.log(np.exp(shifted).sum(axis=1))
     return float((log_sums - shifted[np.arange(len(labels)), labels]).mean())
 
 
 def macro_f1(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Mean F1 of the classes that are there or were predicted."""
+    """Return the mean F1 of the classes that occur or were predicted."""
     predicted, num_classes = logits.argmax(axis=1), logits.shape[1]
     right = np.bincount(labels[predicted == labels], minlength=num_classes)
     both = np.bincount(labels, minlength=num_classes)

@@ -1,4 +1,4 @@
-"""What a regressor's outputs are worth, for any task whose model gives one value a sample."""
+"""Scores the outputs of a regressor, for any task whose model returns one value per sample."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +18,9 @@ class Regression:
     """A `worker.export.target.Scoring` of values (N,) and targets (N,), both in the target's unit.
 
     Args:
-        target: its column's name.
-        mean: of the training targets.
-        std: of the same.
+        target: Name of the target column.
+        mean: Mean of the training targets.
+        std: Standard deviation of the training targets.
     """
 
     headline = "rmse"
@@ -34,7 +34,7 @@ class Regression:
         self._std = std
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
-        """Errors in the target's unit, and the share of its variance that is explained."""
+        """Return errors in the target's unit, and the explained share of its variance."""
         wanted = targets.astype(np.float64)
         error = outputs.astype(np.float64) - wanted
         squares, spread = float((error**2).mean()), float(wanted.var())
@@ -45,23 +45,23 @@ class Regression:
         }
 
     def find_drop(self, value: float, onnx: float) -> float:
-        """Share by which the error is larger; rounding is nothing where the model is exact."""
+        """Return the relative growth of the error; rounding in an exact model does not count."""
         return (onnx - value) / max(value, 1e-6 * self._std)
 
     def explain_drop(self, drop: float) -> str:
-        """In words."""
+        """Describe the growth of the error."""
         return f"the metric (rmse) is {drop:.2%} worse"
 
     def find_agreement(self, onnx: Outputs, reference: Outputs) -> float | None:  # noqa: ARG002
-        """Nothing: values seldom agree to the last bit."""
+        """Return None, because values rarely agree to the last bit."""
         return None
 
     def describe(self) -> dict[str, Any]:
-        """The target."""
+        """Return the target."""
         return {"target": {"name": self._target, "mean": self._mean, "std": self._std}}
 
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Path, *, title: str) -> None:
-        """Predicted over true values."""
+        """Draw predicted against true values."""
         metrics = self.score(outputs, targets)
         figures.draw_predictions(
             outputs,
@@ -72,14 +72,14 @@ class Regression:
         )
 
     def tell_headline(self, metrics: Mapping[str, float]) -> str:
-        """Error and explained share."""
+        """Return the error and the explained share as text."""
         return (
             f"Test root mean square error **{metrics['test/rmse']:.4g}** (mean absolute "
             f"error {metrics['test/mae']:.4g}, R² {metrics['test/r2']:.3f})"
         )
 
     def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
-        """How large errors are, beside what the mean alone would give."""
+        """Return the sizes of errors, compared with those of always predicting the mean."""
         error = np.abs(outputs.astype(np.float64) - targets)
         rows = "\n".join(
             f"| {share:.0%} of the test {noun} are within | {np.quantile(error, share):.4g} |"
@@ -88,18 +88,18 @@ class Regression:
         baseline = float(np.sqrt(np.mean((targets - self._mean) ** 2)))
         return (
             f"| | error |\n|---|---|\n{rows}\n| largest | {error.max():.4g} |\n\n"
-            f"The training mean, {self._mean:.4g}, as the answer to everything would have a root "
-            f"mean square error of {baseline:.4g}.\n\n"
+            f"Always predicting the training mean, {self._mean:.4g}, would have a root mean square "
+            f"error of {baseline:.4g}.\n\n"
             f"![curves](curves.png)\n\n![predictions]({self.figure})"
         )
 
     def tell_output(self) -> str:
-        """The target and its range."""
+        """Return the target and its distribution as text."""
         return (
             f"Target: {escape(self._target)}, mean {self._mean:.4g}, standard deviation "
             f"{self._std:.4g} in the training split"
         )
 
     def tell_drop(self) -> str:
-        """In the table of the gate."""
-        return "share by which the error grows under ONNX Runtime"
+        """Return the label for the table of the gate."""
+        return "relative growth of the error under ONNX Runtime"

@@ -1,7 +1,7 @@
-"""What a benchmark compares: the key tests without and with patches, and single ones that may gain.
+"""The comparisons of a benchmark: key tests without and with patches, and single promising patches.
 
-A comparison of a single patch is also a trial of it: its outcome is kept where the patch looks for
-it before the next job (`worker.hardware.patches.trials`).
+A comparison of a single patch is also a trial of it: its outcome is saved where the patch looks it
+up before the next job (`worker.hardware.patches.trials`).
 """
 
 import json
@@ -25,11 +25,11 @@ PATCHES = ("patches", "Redkiln's patches")
 TUNABLEOP = ("tunableop", "Tuned matrix products (TunableOp)")
 CHANNELS_LAST = ("channels_last", "Layout channels_last (with MIOpen's)")
 TRIALS = ("tunableop", "channels_last")
-"""Comparisons of a single patch, by its name."""
+"""Names of comparisons of a single patch."""
 KEY_SIZE = 4096
 """Largest matrix of the key tests: large enough to fill a GPU, and tuned within seconds."""
 TUNING_MS = "30"
-"""Longest tuning of one candidate."""
+"""Longest time to tune one candidate, in milliseconds."""
 
 Entry = tuple[Contest, Sequence[Case]] | Comparison
 
@@ -45,17 +45,17 @@ def list_contests(
     is_hip: bool,
     tunings_dir: Path,
 ) -> list[Entry]:
-    """The comparisons of a benchmark, or why they are not made.
+    """Return the comparisons of a benchmark, or the reasons for skipping them.
 
     Args:
-        measure: resolved.
-        facts: of the device.
-        device: torch's name of it.
-        threads: of the CPU.
-        outcomes: patches as they are applied to this process.
-        environ: of this process, with what the patches have set.
-        is_hip: whether torch was built for AMD GPUs.
-        tunings_dir: where the products that a comparison tunes are written.
+        measure: Resolved settings.
+        facts: Facts about the device.
+        device: The device as torch names it.
+        threads: CPU threads.
+        outcomes: Patches applied to this process.
+        environ: Environment of this process, including variables set by patches.
+        is_hip: Whether torch was built for AMD GPUs.
+        tunings_dir: Folder for the tuning results of a comparison.
     """
     if not measure.compare:
         return []
@@ -69,7 +69,7 @@ def list_contests(
 
 
 def choose_key_tests(measure: Measure, facts: DeviceFacts) -> list[Case]:
-    """One product and one convolution in each type, and the training step: what training needs."""
+    """Return one product and one convolution per type, and the training step."""
     cases = [case for group in plan_groups(measure, facts) for case in group.cases]
     able = [case for case in cases if case.skipped is None]
     sizes = [case.size for case in able if case.test == "matmul" and case.size]
@@ -78,7 +78,7 @@ def choose_key_tests(measure: Measure, facts: DeviceFacts) -> list[Case]:
 
 
 def find_kernel_cache_dir(outcomes: Iterable[PatchOutcome]) -> Path | None:
-    """Where the kernels of this GPU are kept, as its patch has set it."""
+    """Return the folder of this GPU's kernels, as set by its patch."""
     variables = merge_environment(list(outcomes))
     for name, folder in kernel_caches.FOLDERS.items():
         path = Path(variables.get(name, ""))
@@ -88,10 +88,10 @@ def find_kernel_cache_dir(outcomes: Iterable[PatchOutcome]) -> Path | None:
 
 
 def save_trials(result: BenchmarkResult, folder: Path) -> list[str]:
-    """Keep what comparisons of single patches found; their names.
+    """Save the results of single-patch comparisons and return the patches' names.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     made = [c for c in result.comparisons if c.name in TRIALS and c.pairs]
     for comparison in made:
@@ -100,7 +100,7 @@ def save_trials(result: BenchmarkResult, folder: Path) -> list[str]:
 
 
 def to_trial(comparison: Comparison, result: BenchmarkResult) -> Trial:
-    """A comparison as the patch that it is about reads it: in times, where less is better."""
+    """Convert a comparison to the form its patch reads: ratios of times, where less is better."""
     return Trial(
         patch=comparison.name,
         ratio=1 / mean_ratio(comparison.pairs),
@@ -150,7 +150,7 @@ def _contest_patches(
 def _contest_tunableop(
     cases: Sequence[Case], process: Sequence[str], environ: Mapping[str, str], tunings_dir: Path
 ) -> list[Entry]:
-    """Products alone: what it tunes."""
+    """Compare matrix products only, because TunableOp tunes nothing else."""
     products = [case for case in cases if case.test == "matmul"]
     variables = {
         "PYTORCH_TUNABLEOP_ENABLED": "1",
@@ -165,7 +165,7 @@ def _contest_tunableop(
 def _contest_layout(
     cases: Sequence[Case], process: Sequence[str], environ: Mapping[str, str]
 ) -> list[Entry]:
-    """Convolutions and the step in half precision: where the trainer would use the layout."""
+    """Compare half-precision convolutions and steps, for which the trainer would use the layout."""
     chosen = [case for case in cases if case.layout is not None and case.precision != "fp32"]
     variables = dict.fromkeys(channels_last.VARIABLES, "1")
     plain = {n: v for n, v in environ.items() if n not in variables}

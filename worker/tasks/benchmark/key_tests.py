@@ -1,7 +1,7 @@
 """One side of a benchmark's comparison: `python -m worker.tasks.benchmark.key_tests`.
 
-The protocol is that of `worker.hardware.benchmark.comparison`; the environment that the process is
-started with is what is compared.
+The protocol is that of `worker.hardware.benchmark.comparison`. What is compared is the environment
+that the process is started with.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from worker.trainer.devices import open_device
 from worker.trainer.models.resnet18 import ResNet18
 
 NUM_OUTPUTS = 64
-"""Numbers of each test that are compared; drawn evenly over all of them."""
+"""Most numbers of each test's result that are compared, evenly spaced."""
 
 
 def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
         cases = [replace(case, layout=options.layout) for case in cases]
     calls = {case.id: _build(case, device) for case in cases}
     outputs = {name: take_outputs(call()) for name, call in calls.items()}
-    _say({"outputs": outputs})
+    _print_json({"outputs": outputs})
 
     def wait() -> None:
         synchronize(device)
@@ -60,17 +60,17 @@ def main(arguments: Sequence[str], *, environ: Mapping[str, str]) -> int:
         seconds = {
             name: time_once(call, repeats[name], synchronize=wait) for name, call in calls.items()
         }
-        _say({"seconds": seconds})
+        _print_json({"seconds": seconds})
     return 0
 
 
 def build_resnet18(side: int) -> ResNet18:
-    """The network of the training step."""
+    """Build the network of the training step."""
     return ResNet18(channels=3, image_size=side, num_classes=NUM_CLASSES)
 
 
 def take_outputs(result: torch.Tensor) -> list[float]:
-    """Some numbers of a result, evenly over all of it."""
+    """Return some numbers of a result, evenly spaced."""
     flat = result.detach().flatten()
     taken = torch.linspace(0, len(flat) - 1, min(NUM_OUTPUTS, len(flat)), dtype=torch.float64)
     return [float(value) for value in flat[taken.long().to(flat.device)].double().cpu()]
@@ -81,7 +81,7 @@ def _build(case: Case, device: torch.device) -> Call:
     return build_call(case, device=device, build_model=build_resnet18)
 
 
-def _say(value: object) -> None:
+def _print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Behaviour of the task `benchmark`: measure the device, and leave the numbers."""
+"""The task `benchmark`: measures the device and writes the results."""
 
 import os
 from collections.abc import Mapping
@@ -36,13 +36,13 @@ def run(
 ) -> None:
     """Measure, and write `benchmark.json`, its picture and its report."""
     assert isinstance(spec, BenchmarkSpec)
-    # What the processes of a comparison are given; it holds no credentials, as ours does not.
+    # Environment of the processes of a comparison; like this process's, it has no credentials.
     environ = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
     figures.use_quiet_backend(Path(order.cache_dir))
     num_gpus = min(spec.resources.gpus, torch.cuda.device_count()) if device.type == "cuda" else 0
     gpus = find_gpus(device, num_gpus=num_gpus)
-    teller = _Teller(event_log)
-    session, resolved = _prepare(spec, order, device, gpus, environ, teller)
+    reporter = _ProgressReporter(event_log)
+    session, resolved = _prepare(spec, order, device, gpus, environ, reporter)
     event_log.write(
         EventKind.RESOLVED,
         spec=resolved.model_dump(mode="json"),
@@ -51,8 +51,8 @@ def run(
     for note in session.notes:
         event_log.message(note)
     event_log.enter(Phase.MEASURING)
-    result = run_session(session, teller.listener())
-    teller.say_done()
+    result = run_session(session, reporter.listener())
+    reporter.report_done()
     _write_files(result, order, Outputs(job_dir))
     _keep_trials(result, order, event_log)
     for item in result.recommendations:
@@ -70,7 +70,7 @@ def _prepare(
     device: torch.device,
     gpus: list[GpuFacts],
     environ: Mapping[str, str],
-    teller: "_Teller",
+    reporter: "_ProgressReporter",
 ) -> tuple[Session, BenchmarkSpec]:
     facts = ask_device(device, precisions=spec.measure.precisions, num_gpus=len(gpus))
     measure = resolve_measure(spec.measure, facts)
@@ -79,7 +79,7 @@ def _prepare(
         build_model=build_resnet18,
         gpu=gpus[0] if gpus else None,
         rounds=measure.samples,
-        on_round=teller.say_alive,
+        on_round=reporter.repeat_progress,
     )
     session = Session(
         measure=measure,
@@ -102,24 +102,24 @@ def _prepare(
     return session, spec.model_copy(update={"measure": measure})
 
 
-class _Teller:
-    """Says how a benchmark goes on, in events."""
+class _ProgressReporter:
+    """Reports a benchmark's progress in events."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
         self._now = Progress()
 
     def listener(self) -> Listener:
-        """What the session calls."""
-        return Listener(begin=self._begin, alive=self.say_alive, say=self._event_log.message)
+        """Return the callbacks for the session."""
+        return Listener(begin=self._begin, alive=self.repeat_progress, say=self._event_log.message)
 
-    def say_alive(self) -> None:
-        """Repeat where it stands, now and then."""
+    def repeat_progress(self) -> None:
+        """Repeat the current progress if it is due."""
         if self._event_log.is_progress_due():
             self._event_log.progress(self._now)
 
-    def say_done(self) -> None:
-        """All parts are measured."""
+    def report_done(self) -> None:
+        """Report that all parts are measured."""
         steps = self._now.steps
         self._event_log.progress(Progress(step=steps, steps=steps, fraction=1.0))
 
@@ -141,10 +141,11 @@ def _keep_trials(result: BenchmarkResult, order: Order, event_log: EventLog) -> 
     try:
         kept = save_trials(result, folder)
     except OSError as error:
-        event_log.warning("trials_not_kept", f"later jobs do not hear of the comparisons: {error}")
+        message = f"the comparisons could not be saved, so later jobs cannot use them: {error}"
+        event_log.warning("trials_not_kept", message)
         return
     if kept:
-        event_log.message(f"later jobs on this GPU go by the comparison of {' and '.join(kept)}")
+        event_log.message(f"later jobs on this GPU use the comparison of {' and '.join(kept)}")
 
 
 def _write_files(result: BenchmarkResult, order: Order, outputs: Outputs) -> None:

@@ -1,4 +1,4 @@
-"""What the card says of an image classifier alone: how to run it, and what it was shown."""
+"""The card's texts about an image classifier: how to run it, and its training images."""
 
 from typing import Any
 
@@ -47,12 +47,12 @@ def write_image_texts(
     preprocessing: dict[str, Any],
     augment: dict[str, Any],
 ) -> CardTexts:
-    """The parts of the card that are about images.
+    """Write the parts of the card that are about images.
 
     Args:
         options: `model.options` of the resolved spec.
-        num_classes: that the model tells apart.
-        preprocessing: of the manifest.
+        num_classes: Number of classes.
+        preprocessing: Preprocessing in the manifest.
         augment: `training.augment` of the resolved spec.
     """
     kind = "grey" if options["channels"] == 1 else "RGB"
@@ -61,8 +61,8 @@ def write_image_texts(
         does=f"sorts {kind} images of {options['image_size']}x{options['image_size']} pixels into "
         f"{num_classes} classes",
         usage="`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; "
-        "any batch size. Normalisation is inside. It gives `logits` (batch, classes); class names "
-        f"are in its metadata.\n\n{usage_code(options)}",
+        "any batch size. Normalisation is included. It returns `logits` (batch, classes); its "
+        f"metadata contain the class names.\n\n{usage_code(options)}",
         preprocessing=f"{preprocessing['resize']} to {preprocessing['size']} pixels "
         f"({preprocessing['resampling']}), {preprocessing['channel_order']}; mean "
         f"{list_numbers(preprocessing['mean'])}, std {list_numbers(preprocessing['std'])} of the "
@@ -72,7 +72,7 @@ def write_image_texts(
 
 
 def usage_code(options: dict[str, Any]) -> str:
-    """A runnable snippet that brings an image to the model as training did.
+    """Return a runnable snippet that prepares an image as training did and runs the model.
 
     Args:
         options: `model.options` of the resolved spec.

@@ -1,6 +1,6 @@
-"""An image classifier as it is exported: normalisation inside, pixels in [0, 1] outside.
+"""An image classifier for export: it takes pixels in [0, 1] and normalises them itself.
 
-Legend of shapes: N images, B batch, C channels, S side in pixels.
+Shapes: N images, B batch, C channels, S side in pixels.
 """
 
 import copy
@@ -23,7 +23,7 @@ OUTPUT = "logits"
 
 
 class NormalizedClassifier(nn.Module):
-    """Takes pixels in [0, 1] and normalises them itself, so that no caller can get it wrong."""
+    """Normalises pixels in [0, 1] itself, so that callers cannot get it wrong."""
 
     mean: torch.Tensor
     std: torch.Tensor
@@ -52,7 +52,7 @@ def make_exportable(
 
     `mean` and `std` are those of each channel, in [0, 1].
     """
-    # Contiguous, so that the trace does not depend on the layout training liked.
+    # Contiguous, so that the trace does not depend on the layout used for training.
     on_cpu = copy.deepcopy(network).to(device="cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     module = NormalizedClassifier(on_cpu, mean=mean, std=std).eval().requires_grad_(False)
     shape = (len(mean), image_size, image_size)
@@ -74,17 +74,17 @@ class ImageSamples:
         self._pixels = pixels
 
     def get(self, rows: NDArray[np.int64]) -> Arrays:
-        """Pixels of some images."""
+        """Return the pixels of some images, (B, S, S, C) uint8."""
         return {INPUT: self._pixels[rows]}
 
     def feed(self, raw: Arrays) -> Arrays:
-        """The same as (B, C, S, S) float32 in [0, 1]."""
+        """Return them as (B, C, S, S) float32 in [0, 1]."""
         block = raw[INPUT].astype(np.float32) / np.float32(255)
         return {INPUT: np.ascontiguousarray(block.transpose(0, 3, 1, 2))}
 
 
 def preprocessing_of(options: Options, facts: DecodedFacts) -> dict[str, Any]:
-    """How an image becomes the model's input, as JSON."""
+    """Return how an image becomes the model's input, as JSON."""
     return {
         "input": INPUT,
         "output": OUTPUT,

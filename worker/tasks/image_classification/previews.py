@@ -25,38 +25,39 @@ def build_image_preview(
 ) -> ShowSamples:
     """Return a function that predicts some validation images, or training ones without a split.
 
-    model: The model in training; put into evaluation mode during the call.
-    images: The job's images; the test split is not used.
-    mean: Mean of each channel in [0, 1], as used to normalise batches.
-    std: Standard deviation likewise.
-    autocast: Context for the forward pass.
+    Args:
+        model: The model in training; put into evaluation mode during the call.
+        images: The job's images; the test split is not used.
+        mean: Mean of each channel in [0, 1], as used to normalise batches.
+        std: Standard deviation likewise.
+        autocast: Context for the forward pass.
     """
     split = images.rows["validation"] if images.num("validation") else images.rows["train"]
     chosen = spread_rows(split.tolist())
-    fed = chosen
+    batch_rows = chosen
     if images.device.type == "cuda":
-        fed = chosen + [row for row in split.tolist() if row not in set(chosen)]
-        fed = fed[: max(LEAST_ON_GPU, len(chosen))]
+        batch_rows = chosen + [row for row in split.tolist() if row not in set(chosen)]
+        batch_rows = batch_rows[: max(LEAST_ON_GPU, len(chosen))]
 
     def show() -> list[Shown]:
-        batch, labels = images.get_batch(torch.tensor(fed))
+        batch, labels = images.get_batch(torch.tensor(batch_rows))
         assert isinstance(batch, torch.Tensor)
         with evaluating(model), autocast():
             logits = model(batch)
         num = len(chosen)
-        chances = logits[:num].float().softmax(dim=1)
-        confidence, predicted = (part.cpu().tolist() for part in chances.max(dim=1))
+        probabilities = logits[:num].float().softmax(dim=1)
+        confidence, predicted = (part.cpu().tolist() for part in probabilities.max(dim=1))
         truth = labels[:num].cpu().tolist()
         pixels = _to_pixels(batch[:num], mean=mean, std=std)
         return [
             Shown(
                 truth=images.classes[true],
-                predicted=images.classes[said],
-                confidence=chance,
-                is_right=true == said,
+                predicted=images.classes[prediction],
+                confidence=probability,
+                is_right=true == prediction,
                 image=picture,
             )
-            for true, said, chance, picture in zip(
+            for true, prediction, probability, picture in zip(
                 truth, predicted, confidence, pixels, strict=True
             )
         ]

@@ -26,9 +26,9 @@ class DataFacts:
 def resolve_spec(
     spec: ImageClassificationSpec, *, data: DataFacts, device: DeviceFacts
 ) -> ImageClassificationSpec:
-    """Return the spec with most `auto`s resolved and a batch no larger than the train split.
+    """Return the spec with most `auto`s resolved and a batch no larger than the training split.
 
-    Left at `auto` is what is measured later: batch size, memory layout and compilation.
+    Batch size, memory layout and compilation stay at `auto`, because they are measured later.
 
     Raises:
         TrainingFailed: the parts of the spec contradict each other.

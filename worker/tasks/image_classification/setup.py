@@ -1,4 +1,4 @@
-"""Behaviour of the task `image-classification`."""
+"""The task `image-classification`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -65,17 +65,17 @@ def prepare(
     *,
     device: torch.device,
     event_log: EventLog,
-    reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
+    reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
 ) -> TrainingSetup:
     """Open the data, resolve the spec, and build the model on the device.
 
     Raises:
-        TrainingFailed: the data or the spec cannot be trained on.
+        TrainingFailed: the data or the spec cannot be trained.
     """
     assert isinstance(spec, ImageClassificationSpec)
     located = locate_dataset(order)
     if not located.index.splits["test"]:
-        message = "the data set has no test images; training needs some to score the model on"
+        message = "the data set has no test images; add some, because training scores the model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
     start = find_start(spec.model, order, say=event_log.message)
     spec = spec.model_copy(update={"model": start.model})
@@ -189,12 +189,12 @@ def open_target(
     *,
     weights: Mapping[str, torch.Tensor],
     event_log: EventLog,
-    reading: str | None = None,  # noqa: ARG001 - the spec alone says how images are read
+    reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
 ) -> ExportTarget:
-    """The trained network with the images that it is judged on.
+    """Return the trained network with the images that it is scored on.
 
     Raises:
-        TrainingFailed: the data set is gone or has changed.
+        TrainingFailed: the data set is missing or has changed.
     """
     assert isinstance(spec, ImageClassificationSpec)
     located = locate_dataset(order)
@@ -237,7 +237,7 @@ def make_up_images(
     device: torch.device,
     num: int,
 ) -> Batch:
-    """A batch of noise in the shape of the job's images, to measure with."""
+    """Return a batch of noise in the shape of the job's images, for measurements."""
     assert options.image_size != "auto"
     assert options.channels != "auto"
     images = torch.randn(num, options.channels, options.image_size, options.image_size)
@@ -248,19 +248,19 @@ def make_up_images(
 def may_step_with_one(
     training: Training, *, num_train: int, num_ranks: int, device: torch.device
 ) -> bool:
-    """Whether batch norm may be given a single sample, before the batch is settled.
+    """Return whether batch norm may get a single sample, before the batch size is chosen.
 
     Args:
-        training: its batch is no larger than the training split.
-        num_train: samples in the training split.
-        num_ranks: that share a batch.
-        device: of this rank; on GPUs batch norm sees the samples of all ranks
+        training: Training section; its batch is no larger than the training split.
+        num_train: Samples in the training split.
+        num_ranks: Ranks that share a batch.
+        device: Device of this rank; on GPUs batch norm uses the samples of all ranks
             (`worker.trainer.optim.averaging`).
     """
     shares = []
     if training.batch_size == "auto":
         if len(list_candidates(num_train)) > 1:
-            # By one device alone they are measured, from the smallest on.
+            # A single device measures batch sizes, starting with the smallest.
             shares.append(SMALLEST)
         least = spread_over_ranks(SMALLEST, num_ranks=num_ranks, num_train=num_train)
         batch_size = min(least, num_train)
@@ -293,6 +293,6 @@ def _resolve(
         message = f"batch_size is {taken}, not {asked}: the training split has no more images"
         event_log.warning("batch_size_reduced", message)
     if resolved.training.precision == "fp16" and device.type == "cpu":
-        message = "fp16 on a CPU trains, and takes many times as long as fp32"
+        message = "fp16 on a CPU takes many times as long as fp32; use fp32, or auto"
         event_log.warning("fp16_on_cpu", message)
     return resolved

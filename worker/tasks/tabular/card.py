@@ -1,4 +1,4 @@
-"""What the card says of a model of a table alone: how to run it, and what it learnt from."""
+"""The card's texts about a model of a table: how to run it, and its columns."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ USAGE_FEED = """\
     feed["numbers"] = np.array(numbers, dtype=np.float32)  # None becomes NaN: missing
 """
 USAGE_GAPS = """\
-    gaps = inputs["numbers"]["missing_numbers"]  # what stood for no value in the table
+    gaps = inputs["numbers"]["missing_numbers"]  # numbers that mean "missing" in the table
     numbers = [[None if value in gaps else value for value in row] for row in numbers]
 """
 USAGE_CODES = """\
@@ -39,19 +39,19 @@ USAGE_VALUE = """\
     return values.tolist()
 """
 NUM_SHOWN = 3
-"""Columns of the snippet's example row, of either kind."""
+"""Most columns of each kind in the snippet's example row."""
 MAX_LISTED = 30
 
 
 def write_table_texts(
     table: Table, model: TabularModel, *, preprocessing: dict[str, Any]
 ) -> CardTexts:
-    """The parts of the card that are about a table.
+    """Write the parts of the card that are about a table.
 
     Args:
-        table: that was trained on.
-        model: of the resolved spec.
-        preprocessing: of the manifest.
+        table: Table that the model was trained on.
+        model: Model from the resolved spec.
+        preprocessing: Preprocessing in the manifest.
     """
     index = table.index
     num = len(table.numeric) + len(table.categorical)
@@ -60,7 +60,7 @@ def write_table_texts(
         does = f"sorts rows of {columns} into {len(index.classes)} classes"
     else:
         does = f"predicts `{escape(index.target)}` from {columns}"
-    origin = f"First weights: `{model.pretrained}` ({model.initial_weights})"
+    origin = f"Initial weights: `{model.pretrained}` ({model.initial_weights})"
     return CardTexts(
         does=does,
         usage=f"{_takes(table)}\n\n{usage_code(table)}",
@@ -73,7 +73,7 @@ def write_table_texts(
 
 
 def usage_code(table: Table) -> str:
-    """A runnable snippet that brings rows, as dicts, to the model."""
+    """Return a runnable snippet that passes rows, as dicts, to the model."""
     head = [
         "import json",
         "",
@@ -95,12 +95,12 @@ def usage_code(table: Table) -> str:
     find = USAGE_FIND if table.categorical else ""
     example = _example_row(table).items()
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
-    call = f"\n\nrow = {{\n{row}}}  # what is left away counts as missing\nprint(predict([row]))"
+    call = f"\n\nrow = {{\n{row}}}  # absent columns count as missing\nprint(predict([row]))"
     return f"```python\n{chr(10).join(head)}\n{find}{body}{call}\n```"
 
 
 def _example_row(table: Table) -> dict[str, float | str]:
-    """A few columns of the first test row, those that have a value."""
+    """Return a few columns of the first test row, those that have a value."""
     place = table.index.num_train
     row: dict[str, float | str] = {}
     for column, number in zip(table.numeric[:NUM_SHOWN], table.numbers[place], strict=False):
@@ -116,20 +116,20 @@ def _takes(table: Table) -> str:
     inputs = []
     if table.numeric:
         inputs.append(
-            f"`{NUMBERS}`, float32 (batch, {len(table.numeric)}), NaN where a value is missing"
+            f"`{NUMBERS}`, float32 (batch, {len(table.numeric)}), NaN if a value is missing"
         )
     if table.categorical:
         inputs.append(
-            f"`{CODES}`, int64 (batch, {len(table.categorical)}), the place of each value among "
-            "its column's categories, -1 where it is missing or unknown"
+            f"`{CODES}`, int64 (batch, {len(table.categorical)}), the index of each value among "
+            "its column's categories, -1 if it is missing or unknown"
         )
     if table.index.classes:
-        gives = "It gives `logits` (batch, classes); class names are in its metadata."
+        gives = "It returns `logits` (batch, classes); its metadata contain the class names."
     else:
-        gives = f"It gives `value` (batch): {escape(table.index.target)}, in its own unit."
+        gives = f"It returns `value` (batch): {escape(table.index.target)}, in its own unit."
     return (
-        f"`model.onnx` takes {', and '.join(inputs)}; any batch size. Values are raw: preparing "
-        f"them is inside. Columns and categories, in their order, are in its metadata. {gives}"
+        f"`model.onnx` takes {', and '.join(inputs)}; any batch size. Values are raw, because the "
+        f"model prepares them itself. Its metadata list columns and categories in order. {gives}"
     )
 
 
@@ -141,8 +141,8 @@ def _describe(preprocessing: dict[str, Any]) -> str:
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         if item["name"] == NUMBERS:
             gaps = len(item["missing_flags"])
-            told = f", {gaps} with gaps that the model is told of" if gaps else ""
-            parts.append(f"numeric columns, standardised{told}: {listed}{more}")
+            flags = f", {gaps} with a flag for missing values" if gaps else ""
+            parts.append(f"numeric columns, standardised{flags}: {listed}{more}")
         else:
             parts.append(f"categorical columns, embedded: {listed}{more}")
     return "; ".join(parts)
@@ -151,7 +151,7 @@ def _describe(preprocessing: dict[str, Any]) -> str:
 def _describe_network(model: TabularModel, *, has_categories: bool) -> str:
     options = model.options
     if model.name == "linear":
-        return "Network: a weight for each number and each category"
+        return "Network: one weight for each number and each category"
     hidden = ", ".join(map(str, options.hidden))
     embedded = f", embeddings of {options.embedding_size}" if has_categories else ""
     return f"Network: hidden layers of {hidden}, dropout {options.dropout}{embedded}"

@@ -1,6 +1,6 @@
-"""A model of a table as it is exported: raw numbers and category codes in, answers out.
+"""A model of a table for export: it takes raw numbers and category codes.
 
-Legend of shapes: N rows, B batch, F numeric columns, K categorical columns.
+Shapes: N rows, B batch, F numeric columns, K categorical columns.
 """
 
 import copy
@@ -23,13 +23,13 @@ VALUE = "value"
 
 
 class RawTable(nn.Module):
-    """Does with raw values what training did with the whole table at once.
+    """Prepares raw values as training prepared the whole table, and runs the network.
 
     Args:
-        network: takes prepared numbers and places of categories.
-        shape: of the table.
-        preparation: learnt from the training split.
-        target: mean and standard deviation of a regression's targets; None for a classifier.
+        network: Takes prepared numbers and places of categories.
+        shape: Shape of the table.
+        preparation: Preparation learnt from the training split.
+        target: Mean and standard deviation of a regression's targets; None for a classifier.
     """
 
     mean: torch.Tensor
@@ -59,11 +59,11 @@ class RawTable(nn.Module):
         self.register_buffer("unknown_places", torch.tensor(shape.unknown_places))
 
     def forward(self, first: torch.Tensor, second: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, classes), or values (B,) in the target's unit.
+        """Compute logits (B, classes), or values (B,) in the target's unit.
 
         Args:
-            first: numbers (B, F) float32, NaN where missing; the codes where there are none.
-            second: codes (B, K) int64, -1 where missing or unknown, where there are both.
+            first: Numbers (B, F) float32, NaN if missing; the codes if there are no numbers.
+            second: Codes (B, K) int64, -1 if missing or unknown, if there are both.
         """
         prepared = []
         if self._has_numbers:
@@ -88,7 +88,7 @@ class RawTable(nn.Module):
         return torch.cat([filled, flags], dim=1)
 
     def _prepare_codes(self, codes: torch.Tensor) -> torch.Tensor:
-        # What is no category is unknown, whatever number it has.
+        # A code that is not a category counts as unknown.
         is_known = (codes >= 0) & (codes < self.num_categories)
         place = torch.where(is_known, codes + 1, torch.zeros_like(codes))
         return place + self.unknown_places
@@ -115,7 +115,7 @@ def make_table_exportable(
 
 
 class TableSamples:
-    """Rows as samples, as they were validated."""
+    """Rows of a validated table as samples."""
 
     noun = "rows"
 
@@ -123,7 +123,7 @@ class TableSamples:
         self._table = table
 
     def get(self, rows: NDArray[np.int64]) -> Arrays:
-        """Raw numbers and codes of some rows, those that the table has."""
+        """Return raw numbers and codes of some rows, whichever the table has."""
         arrays: Arrays = {}
         if self._table.numeric:
             arrays[NUMBERS] = self._table.numbers[rows]
@@ -132,12 +132,12 @@ class TableSamples:
         return arrays
 
     def feed(self, raw: Arrays) -> Arrays:
-        """They are the model's inputs."""
+        """Return them unchanged, because they are the model's inputs."""
         return raw
 
 
 def describe_preparation(table: Table, preparation: Preparation, *, output: str) -> dict[str, Any]:
-    """How a row becomes the model's inputs, as JSON."""
+    """Return how a row becomes the model's inputs, as JSON."""
     described: dict[str, Any] = {"output": output, "inputs": []}
     if table.numeric:
         described["inputs"].append(
@@ -148,7 +148,7 @@ def describe_preparation(table: Table, preparation: Preparation, *, output: str)
                 "missing": "NaN",
                 "missing_numbers": table.index.missing_numbers,
                 "columns": [column.name for column in table.numeric],
-                "preparation": "inside the graph: (numbers - mean) / std, no further than "
+                "preparation": "inside the graph: (numbers - mean) / std, clipped to "
                 f"{MAX_DEVIATIONS:g}; missing becomes the mean",
                 "mean": preparation.mean.tolist(),
                 "std": preparation.std.tolist(),
@@ -163,7 +163,7 @@ def describe_preparation(table: Table, preparation: Preparation, *, output: str)
                 "layout": "(batch, columns)",
                 "missing": -1,
                 "columns": [column.name for column in table.categorical],
-                "preparation": "inside the graph: embeddings; any code that is no category counts "
+                "preparation": "inside the graph: embeddings; a code that is not a category counts "
                 "as missing",
                 "categories": {column.name: column.categories for column in table.categorical},
             }
@@ -174,7 +174,7 @@ def describe_preparation(table: Table, preparation: Preparation, *, output: str)
 def _random_inputs(
     num: int, shape: TableShape, preparation: Preparation, *, seed: int
 ) -> dict[str, torch.Tensor]:
-    """Made-up raw rows, with gaps and unknown categories among them."""
+    """Generate raw rows, including gaps and unknown categories."""
     rng = np.random.default_rng(seed)
     inputs = {}
     if shape.num_numbers:

@@ -1,4 +1,4 @@
-"""Sample predictions of a tabular model: some cells of each row, the truth, and the prediction."""
+"""Predictions of a tabular model on sample rows: some cells, the truth, and the prediction."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from worker.trainer.tables.batches import ResidentRows
 from worker.trainer.tables.table import Table
 
 MAX_COLUMNS = 4
-"""Cells of a row that are shown: the first columns."""
+"""Most cells of a row to show: those of the first columns."""
 
 
 def build_table_preview(
@@ -25,14 +25,14 @@ def build_table_preview(
     target: tuple[float, float] | None,
     autocast: Callable[[], torch.autocast],
 ) -> ShowSamples:
-    """What shows some validation rows; training ones where no validation split was asked for.
+    """Return a function that predicts some validation rows, or training ones without a split.
 
     Args:
-        model: as it is trained; put into evaluation mode meanwhile.
-        rows: of the job; the test split is left alone.
-        table: as it was validated.
-        target: mean and standard deviation of a regression's targets; None for classes.
-        autocast: entered for the forward pass.
+        model: The model in training; put into evaluation mode during the call.
+        rows: The job's rows; the test split is not used.
+        table: The validated table.
+        target: Mean and standard deviation of a regression's targets; None for classes.
+        autocast: Context for the forward pass.
     """
     split = rows.rows["validation"] if rows.num("validation") else rows.rows["train"]
     chosen = spread_rows(split.tolist())
@@ -55,12 +55,12 @@ def _judge_classes(table: Table, chosen: list[int], logits: torch.Tensor) -> lis
     return [
         Shown(
             truth=classes[int(table.targets[row])],
-            predicted=classes[said],
-            confidence=chance,
-            is_right=int(table.targets[row]) == said,
+            predicted=classes[prediction],
+            confidence=probability,
+            is_right=int(table.targets[row]) == prediction,
             text=describe_row(table, row),
         )
-        for row, said, chance in zip(chosen, predicted, confidence, strict=True)
+        for row, prediction, probability in zip(chosen, predicted, confidence, strict=True)
     ]
 
 
@@ -79,7 +79,7 @@ def _show_values(
 
 
 def describe_row(table: Table, row: int) -> str:
-    """The first cells of a row: `age 42, job nurse`; missing ones as `?`."""
+    """Return the first cells of a row, such as `age 42, job nurse`; missing ones as `?`."""
     cells = []
     for place, column in enumerate(table.numeric[:MAX_COLUMNS]):
         value = float(table.numbers[row, place])

@@ -1,4 +1,4 @@
-"""What the two tabular tasks share: opening the table, resolving the spec, model and batches."""
+"""Shared by the two tabular tasks: opening the table, resolving the spec, model and batches."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,13 +48,13 @@ from worker.trainer.tables.table import Preparation, Table, learn_preparation, l
 
 EVALUATION_BATCH = 4096
 NARROW = 1e-5
-"""A column whose standard deviation is a smaller share of its mean keeps few digits in float32."""
+"""Ratio of standard deviation to mean below which a column keeps few digits in float32."""
 
 SMALL_STEP_FLOPS = 1e8
-"""A step of less is made by one thread: waking others takes as long as what they would do, and the
-host's other cores are left to others. 67 MFLOP (128 and 64 hidden, batch 1024) took 3.3 ms with one
-thread and 3.6 to 4.3 ms with two (2 cores of an EPYC 7003, torch 2.13, best of 8 times 40 steps,
-November 2026)."""
+"""Steps with fewer operations than this run in one thread: waking others takes as long as their
+work would, and other jobs can use the cores. 67 MFLOP (128 and 64 hidden, batch 1024) took 3.3 ms
+with one thread and 3.6 to 4.3 ms with two (2 cores of an EPYC 7003, torch 2.13, best of 8 times 40
+steps, November 2026)."""
 
 TabularSpec = TabularClassificationSpec | TabularRegressionSpec
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -62,12 +62,12 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class TableJob:
-    """An opened table and what follows from it.
+    """An opened table and what was derived from it.
 
     Attributes:
-        target: mean and standard deviation that a regression's targets are standardised by; None
+        target: Mean and standard deviation that a regression's targets are standardised by; None
             for classes.
-        start: what its model starts from.
+        start: Source of the model's initial weights.
     """
 
     table: Table
@@ -93,30 +93,33 @@ class TableJob:
 def open_table(
     order: Order, spec: TabularSpec, *, event_log: EventLog, reading: str | None = None
 ) -> TableJob:
-    """Read an order's table, as its model does.
+    """Read an order's table in the way its model needs.
 
     Args:
-        order: of the job.
-        spec: perhaps resolved already.
-        event_log: told of values that another job's model does not know.
-        reading: of the checkpoint that a run goes on from, or that is exported.
+        order: Order of the job.
+        spec: The job's spec, possibly resolved already.
+        event_log: Receives warnings about values that another job's model does not know.
+        reading: Reading from the checkpoint that a run resumes from, or that is exported.
 
     Raises:
-        TrainingFailed: it is gone, it is of another task, or there is nothing to learn from; or
-            the model cannot start from what it names.
+        TrainingFailed: the table is missing, is for another task or has no columns or rows to
+            train on; or the model cannot start from the weights in the spec.
     """
     task = spec.task
     table = load_table(_locate(order))
     index = table.index
     if index.task != task:
-        message = f"the data set is for {index.task}, not {task}; leave task away, or name that one"
+        message = (
+            f"data set {order.required_dataset.name} is for {index.task}, not for {task}; remove "
+            f"task, or set it to {index.task}"
+        )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/task")
     if not table.numeric and not table.categorical:
-        message = "the table has no numeric and no categorical column to learn from"
+        message = "the table has no numeric or categorical column to train on"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
     if not index.num_train or not index.num_test:
         what = "test" if index.num_train else "training"
-        message = f"the table has no {what} rows; training needs both splits"
+        message = f"the table has no {what} rows; training needs a training and a test split"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
     start = find_table_start(spec.model, order, kept=reading)
     if start.reading is None:
@@ -134,7 +137,7 @@ def open_table(
     )
     target = (index.target_mean, index.target_std) if is_regression else None
     if is_regression and start.reading is not None and start.reading.target == index.target:
-        # What the network gives then means what it did.
+        # The network's output then has the same meaning as before.
         target = start.reading.scale
     return TableJob(table, preparation, shape, target, start)
 
@@ -150,20 +153,20 @@ def prepare_table(
     build_score: Callable[[Loss], Score],
     is_better: Callable[[dict[str, float], dict[str, float]], bool],
 ) -> TrainingSetup:
-    """Make the rows ready and build the model on the device.
+    """Prepare the rows and build the model on the device.
 
     Args:
-        job: the opened table.
-        order: of the job.
-        spec: as it was parsed.
-        device: that it trains on.
-        event_log: told of what is odd about the table or the spec.
-        build_loss: of the rows, on whose counts it may depend.
-        build_score: of the loss; how the validation split is scored.
-        is_better: of two sets of metrics.
+        job: The opened table.
+        order: Order of the job.
+        spec: The parsed spec.
+        device: Device to train on.
+        event_log: Receives warnings about the table or the spec.
+        build_loss: Builds the loss; it may depend on counts of the rows.
+        build_score: Builds the function that scores the validation split, from the loss.
+        is_better: Whether the first metrics beat the second.
 
     Raises:
-        TrainingFailed: the spec does not allow it.
+        TrainingFailed: the spec cannot be trained.
     """
     _warn_of_columns(job.table, event_log)
     _warn_of_target(job, event_log)
@@ -218,7 +221,7 @@ def prepare_table(
 def open_table_target(
     job: TableJob, spec: TabularSpec, *, weights: Mapping[str, torch.Tensor], scoring: Scoring
 ) -> ExportTarget:
-    """The trained network with the rows that it is judged on."""
+    """Return the trained network with the rows that it is scored on."""
     network = build_tabular_model(spec.model, job.shape)
     network.load_state_dict(weights)
     exportable = _exportable(network, job, spec.model)
@@ -245,7 +248,7 @@ def _locate(order: Order) -> Path:
         name = dataset.name.removeprefix("builtin:")
         return open_builtin_table(name, cache_dir=Path(order.cache_dir))
     if dataset.index_path is None:
-        message = f"data set {dataset.name} came without its table"
+        message = f"the worker has no table for data set {dataset.name}"
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
     return Path(dataset.index_path)
 
@@ -257,11 +260,11 @@ def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> Tabula
         options.embedding_size = auto_embedding_size(job.shape.num_categories)
     training = resolved.training
     training.schedule.warmup_fraction = warmup_fraction(training.schedule)
-    # Such matrices are small: casting them takes longer than bf16 saves.
+    # These matrices are small: casting them to bf16 takes longer than it saves.
     wanted = "fp32" if training.precision == "auto" else training.precision
     training.precision = resolve_precision(wanted, device=device)
     if training.compile == "auto" and device.kind == "cpu":
-        # Its time goes into matrix products and random numbers, which stay what they are.
+        # Most time goes into matrix products and random numbers, which compiling does not speed up.
         training.compile = "off"
     return resolved
 
@@ -278,7 +281,7 @@ def _build_started(model: TabularModel, job: TableJob, event_log: EventLog) -> T
 
 def _is_small(model: TabularNetwork, training: Training) -> bool:
     rows = LARGEST if training.batch_size == "auto" else training.batch_size
-    # Two for a product and its sum, forward once and backward twice.
+    # Two operations per product and sum, once forward and twice backward.
     return 6 * rows * sum(p.numel() for p in model.parameters()) <= SMALL_STEP_FLOPS
 
 
@@ -314,7 +317,7 @@ def _tune_batch_size(
 
 
 def _first_rows(rows: ResidentRows, num: int) -> Batch:
-    """A batch of so many rows, some of them again and again where there are fewer."""
+    """Return a batch of `num` rows, repeating them if there are fewer."""
     train = rows.rows["train"]
     places = torch.arange(num, device=train.device) % len(train)
     return rows.get_batch(train[places])
@@ -336,14 +339,14 @@ def _warn_of_columns(table: Table, event_log: EventLog) -> None:
         *(c.name for c in table.categorical if not c.categories),
     ]
     if empty:
-        message = f"columns without a value in the training split say nothing: {_few(empty)}"
+        message = f"columns without any value in the training split are useless: {_few(empty)}"
         event_log.warning("empty_columns", message)
     narrow = [c.name for c in table.numeric if abs(c.std) < NARROW * abs(c.mean)]
     constant = {c.name for c in table.numeric if c.minimum == c.maximum}
     if coarse := [name for name in narrow if name not in constant]:
         message = (
-            f"columns of large numbers that differ little lose digits in float32: {_few(coarse)}; "
-            "subtract what their values have in common before you register the table"
+            f"columns of large, similar numbers lose digits in float32: {_few(coarse)}; subtract "
+            "a constant close to their mean before you register the table"
         )
         event_log.warning("coarse_columns", message)
 
@@ -354,9 +357,9 @@ def _warn_of_target(job: TableJob, event_log: EventLog) -> None:
     mean, std = job.target
     if abs(std) < NARROW * abs(mean):
         message = (
-            f"the values of {job.table.index.target} lie close together beside how large they are "
-            f"({mean:g}, give or take {std:g}): the model gives them in float32, which loses their "
-            "last digits; subtract what they have in common before you register the table"
+            f"the values of {job.table.index.target} are large but differ little ({mean:g} with a "
+            f"standard deviation of {std:g}); the model predicts in float32, which loses their "
+            "last digits; subtract a constant close to the mean before you register the table"
         )
         event_log.warning("coarse_target", message)
 

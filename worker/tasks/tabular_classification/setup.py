@@ -1,4 +1,4 @@
-"""Behaviour of the task `tabular-classification`."""
+"""The task `tabular-classification`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -30,7 +30,7 @@ def prepare(
     """Open the table, resolve the spec, and build the model on the device.
 
     Raises:
-        TrainingFailed: the table or the spec cannot be trained on.
+        TrainingFailed: the table or the spec cannot be trained.
     """
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
@@ -54,10 +54,10 @@ def open_target(
     event_log: EventLog,
     reading: str | None = None,
 ) -> ExportTarget:
-    """The trained network with the rows that it is judged on.
+    """Return the trained network with the rows that it is scored on.
 
     Raises:
-        TrainingFailed: the table is gone.
+        TrainingFailed: the table is missing.
     """
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)

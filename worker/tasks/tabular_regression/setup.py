@@ -1,8 +1,8 @@
-"""Behaviour of the task `tabular-regression`.
+"""The task `tabular-regression`.
 
-Training sees targets with mean 0 and standard deviation 1, by the training split, or by that of the
-job whose weights it starts from; the exported model gives them in their own unit, and so do the
-metrics.
+Training uses targets with mean 0 and standard deviation 1, by the training split or by that of the
+job whose weights it starts from. The exported model predicts in the target's own unit, which
+metrics use too.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def prepare(
     """Open the table, resolve the spec, and build the model on the device.
 
     Raises:
-        TrainingFailed: the table or the spec cannot be trained on.
+        TrainingFailed: the table or the spec cannot be trained.
     """
     assert isinstance(spec, TabularRegressionSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
@@ -66,10 +66,10 @@ def open_target(
     event_log: EventLog,
     reading: str | None = None,
 ) -> ExportTarget:
-    """The trained network with the rows that it is judged on.
+    """Return the trained network with the rows that it is scored on.
 
     Raises:
-        TrainingFailed: the table is gone.
+        TrainingFailed: the table is missing.
     """
     assert isinstance(spec, TabularRegressionSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
@@ -79,5 +79,5 @@ def open_target(
 
 
 def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:
-    """The smaller error wins."""
+    """Return whether the error is smaller."""
     return metrics["val/rmse"] < best["val/rmse"]

@@ -1,4 +1,4 @@
-"""What the card says of a text classifier alone: how to run it, and what it reads."""
+"""The card's texts about a text classifier: how to run it, and its tokens."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 session = onnxruntime.InferenceSession("model.onnx")
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
-tokenizer = Tokenizer.from_file("tokenizer.json")  # cuts long texts and pads short ones
+tokenizer = Tokenizer.from_file("tokenizer.json")  # truncates long texts and pads short ones
 
 
 def predict(texts):
@@ -36,34 +36,35 @@ def write_text_texts(
     preprocessing: dict[str, Any],
     facts: dict[str, Any],
 ) -> CardTexts:
-    """The parts of the card that are about texts.
+    """Write the parts of the card that are about texts.
 
     Args:
         model: `model` of the resolved spec.
-        num_classes: that the model tells apart.
-        preprocessing: of the manifest.
-        facts: of the data set's tokens (`worker.trainer.text.tokens.TokenFacts`).
+        num_classes: Number of classes.
+        preprocessing: Preprocessing in the manifest.
+        facts: Facts about the data set's tokens (`worker.trainer.text.tokens.TokenFacts`).
     """
     length = preprocessing["max_length"]
     pretrained = model["pretrained"]
     origin = (
-        f"First weights and tokenizer: `{pretrained}` ({model['initial_weights']})"
+        f"Initial weights and tokenizer: `{pretrained}` ({model['initial_weights']})"
         if pretrained
-        else "First weights: random; the tokenizer's vocabulary is that of the training texts"
+        else "Initial weights: random; the tokenizer was trained on the training texts"
     )
     return CardTexts(
         does=f"sorts texts of up to {length} tokens into {num_classes} classes",
         usage="`model.onnx` takes `input_ids` and `attention_mask`, int64 (batch, tokens), any "
-        f"number of texts of up to {length} tokens; `tokenizer.json` makes them of texts. It gives "
-        "`logits` (batch, classes); class names are in its metadata.\n\n" + USAGE,
+        f"number of texts of up to {length} tokens; `tokenizer.json` makes them from texts. It "
+        "returns `logits` (batch, classes); its metadata contain the class names.\n\n" + USAGE,
         preprocessing=f"`tokenizer.json`, {facts['vocabulary_size']:,} tokens"
-        f"{_tell_case(preprocessing)}; {facts['num_tokens'] / facts['num_rows']:.1f} tokens a text "
-        f"on average, {facts['longest']:,} at most{_tell_cut(facts, length)}",
-        training=[origin, "Batches: texts of about equal length, padded to the longest"],
+        f"{_describe_case(preprocessing)}; on average "
+        f"{facts['num_tokens'] / facts['num_rows']:.1f} tokens per text, "
+        f"{facts['longest']:,} at most{_describe_truncation(facts, length)}",
+        training=[origin, "Batches: texts of similar length, padded to the longest"],
     )
 
 
-def _tell_case(preprocessing: dict[str, Any]) -> str:
+def _describe_case(preprocessing: dict[str, Any]) -> str:
     match preprocessing.get("lowercase"):
         case True:
             return ", without upper case and accents"
@@ -72,7 +73,7 @@ def _tell_case(preprocessing: dict[str, Any]) -> str:
     return ""
 
 
-def _tell_cut(facts: dict[str, Any], length: int) -> str:
+def _describe_truncation(facts: dict[str, Any], length: int) -> str:
     if not facts["num_truncated"]:
-        return ", none cut"
-    return f"; {facts['num_truncated']:,} of {facts['num_rows']:,} texts were cut at {length}"
+        return ", none truncated"
+    return f"; {facts['num_truncated']:,} of {facts['num_rows']:,} texts were truncated to {length}"

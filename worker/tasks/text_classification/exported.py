@@ -1,6 +1,6 @@
-"""A text classifier as it is exported: tokens and their mask outside, logits inside.
+"""A text classifier for export: it takes tokens and their mask, and returns logits.
 
-Legend of shapes: N texts, B batch, T tokens of a batch's longest text.
+Shapes: N texts, B batch, T tokens of a batch's longest text.
 """
 
 import copy
@@ -20,18 +20,18 @@ IDS, MASK, OUTPUT = "input_ids", "attention_mask", "logits"
 AXES = {0: "batch", 1: "tokens"}
 TRACED_LENGTH = 8
 OTHER_LENGTH = 13
-"""Tokens of the rehearsal's texts, unless the network reads fewer."""
+"""Tokens of the rehearsal's texts, unless the network reads only fewer."""
 
 
 def make_text_exportable(
     network: TextClassifier, *, config: dict[str, Any], max_length: int
 ) -> Exportable:
-    """Copy a network to the CPU, with made-up texts of two sizes.
+    """Copy a network to the CPU, with generated texts of two sizes.
 
     Args:
-        network: as it is trained.
-        config: of the network, whole.
-        max_length: tokens that it reads at most.
+        network: The network in training.
+        config: The network's whole configuration.
+        max_length: Most tokens that it reads.
     """
     module = copy.deepcopy(network).cpu().eval().requires_grad_(False)
     traced, other = min(TRACED_LENGTH, max_length), min(OTHER_LENGTH, max_length)
@@ -54,7 +54,7 @@ class TextSamples:
         self._tokens = tokens
 
     def get(self, rows: NDArray[np.int64]) -> Arrays:
-        """Tokens and masks of some texts, each (N, T) with T that of the longest of all texts."""
+        """Return tokens and masks of some texts, (N, T) with T for the longest of all texts."""
         offsets, facts = self._tokens.offsets, self._tokens.facts
         ids = np.full((len(rows), facts.longest), facts.pad_id, dtype=np.int32)
         mask = np.zeros((len(rows), facts.longest), dtype=np.int8)
@@ -65,7 +65,7 @@ class TextSamples:
         return {IDS: ids, MASK: mask}
 
     def feed(self, raw: Arrays) -> Arrays:
-        """The same as int64, without the columns that are padding in every row."""
+        """Return them as int64, without columns that are padding in every row."""
         longest = int(raw[MASK].sum(axis=1).max())
         return {name: raw[name][:, :longest].astype(np.int64) for name in (IDS, MASK)}
 
@@ -73,12 +73,12 @@ class TextSamples:
 def preprocessing_of_texts(
     tokens: Tokens, *, max_length: int, lowercase: bool | None
 ) -> dict[str, Any]:
-    """How a text becomes the model's inputs, as JSON.
+    """Return how a text becomes the model's inputs, as JSON.
 
     Args:
-        tokens: of the data set.
-        max_length: tokens after which a text is cut.
-        lowercase: whether case is lost; None where the pretrained tokenizer decides.
+        tokens: The data set's tokens.
+        max_length: Tokens after which a text is truncated.
+        lowercase: Whether case is ignored; None if the pretrained tokenizer decides.
     """
     known = {} if lowercase is None else {"lowercase": lowercase}
     return {
@@ -95,7 +95,7 @@ def preprocessing_of_texts(
 
 
 def _make_up(num: int, length: int, config: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Texts of made-up tokens; the first one is padded to half of its length."""
+    """Generate texts of arbitrary tokens; the first one is padded to half of its length."""
     vocabulary = int(config["vocab_size"])
     ids = make_up_ids(num, length=length, vocabulary=vocabulary)
     mask = torch.ones_like(ids)

@@ -1,4 +1,4 @@
-"""Sample predictions of a text classifier."""
+"""Predictions of a text classifier on sample texts."""
 
 from collections.abc import Callable
 from functools import cache
@@ -24,13 +24,13 @@ def build_text_preview(
     *,
     autocast: Callable[[], torch.autocast],
 ) -> ShowSamples:
-    """What shows some validation texts; training ones where no validation split was asked for.
+    """Return a function that predicts some validation texts, or training ones without a split.
 
     Args:
-        model: as it is trained; put into evaluation mode meanwhile.
-        texts: of the job; the test split is left alone.
-        table: holds what they say.
-        autocast: entered for the forward pass.
+        model: The model in training; put into evaluation mode during the call.
+        texts: The job's texts as tokens; the test split is not used.
+        table: The texts themselves.
+        autocast: Context for the forward pass.
     """
     split = texts.rows["validation"] if texts.num("validation") else texts.rows["train"]
     chosen = np.array(spread_rows(split.tolist()), dtype=np.int64)
@@ -46,17 +46,17 @@ def build_text_preview(
         inputs, labels = texts.get_batch(rows, longest=longest, is_padded=is_padded)
         with evaluating(model), autocast():
             logits = model(*as_parts(inputs))
-        chances = logits.float().softmax(dim=1)
-        confidence, predicted = (part.cpu().tolist() for part in chances.max(dim=1))
+        probabilities = logits.float().softmax(dim=1)
+        confidence, predicted = (part.cpu().tolist() for part in probabilities.max(dim=1))
         return [
             Shown(
                 truth=classes[true],
-                predicted=classes[said],
-                confidence=chance,
-                is_right=true == said,
+                predicted=classes[prediction],
+                confidence=probability,
+                is_right=true == prediction,
                 text=text,
             )
-            for true, said, chance, text in zip(
+            for true, prediction, probability, text in zip(
                 labels.cpu().tolist(), predicted, confidence, read(), strict=True
             )
         ]

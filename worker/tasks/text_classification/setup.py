@@ -1,4 +1,4 @@
-"""Behaviour of the task `text-classification`."""
+"""The task `text-classification`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -60,7 +60,7 @@ def prepare(
     """Tokenise the data, resolve the spec, and build the model on the device.
 
     Raises:
-        TrainingFailed: the data or the spec cannot be trained on.
+        TrainingFailed: the data or the spec cannot be trained.
     """
     assert isinstance(spec, TextClassificationSpec)
     fraction = spec.training.validation_fraction
@@ -125,10 +125,10 @@ def open_target(
     event_log: EventLog,
     reading: str | None = None,
 ) -> ExportTarget:
-    """The trained network with the texts that it is judged on.
+    """Return the trained network with the texts that it is scored on.
 
     Raises:
-        TrainingFailed: the data set is gone or has changed.
+        TrainingFailed: the data set is missing or has changed.
     """
     assert isinstance(spec, TextClassificationSpec)
     fraction = spec.training.validation_fraction
@@ -173,14 +173,14 @@ def _warn_of_texts(start: TextStart, *, max_length: int, event_log: EventLog) ->
     if facts.num_truncated:
         event_log.warning(
             "texts_cut",
-            f"{facts.num_truncated:,} of {facts.num_rows:,} texts have more than {max_length} "
-            "tokens; what is behind them is not read (model.options.max_length)",
+            f"{facts.num_truncated:,} of {facts.num_rows:,} texts are longer than {max_length} "
+            "tokens and were truncated; raise model.options.max_length to read more of them",
         )
     if facts.num_empty:
         event_log.warning(
             "texts_empty",
             f"{facts.num_empty:,} of {facts.num_rows:,} texts have no token that the tokenizer "
-            "knows of; the model sees nothing of them",
+            "knows; the model cannot read them",
         )
 
 
@@ -194,13 +194,13 @@ def _settle(
     device: torch.device,
     event_log: EventLog,
 ) -> None:
-    """Resolve what is left at `auto`: by rules, or by measuring on texts of the usual length."""
+    """Resolve the remaining `auto` values, by rules or by measuring texts of typical length."""
     training = resolved.training
     num_train = texts.num("train")
     length = texts.usual_length
     remembered = Remembered.on(device, Path(order.cache_dir))
     config = resolved.model.config
-    # The number of classes makes no difference, and every data set has another one.
+    # The number of classes makes no difference, and it varies between data sets.
     shape = {name: value for name, value in config.items() if name != "num_labels"}
     key = {"model": shape, "length": length}
     make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
@@ -208,7 +208,7 @@ def _settle(
     usual: int = reference_batch_size(num_train) if asked == "auto" else asked
     training.schedule.warmup_fraction = warmup_fraction(training.schedule, falling=FALLING_WARMUP)
     if training.compile == "auto":
-        # Batches have many shapes, each of which would be compiled.
+        # Batches have many shapes, and each would be compiled separately.
         training.compile = "off"
 
     is_open = training.precision == "auto" and device.type == "cpu"
@@ -239,10 +239,11 @@ def _settle(
         training.optimizer.lr = scale_rate(
             training.optimizer.lr, batch_size=training.batch_size, reference=usual
         )
-        event_log.message(f"lr is {training.optimizer.lr:g}, by the batch")
+        event_log.message(f"lr is {training.optimizer.lr:g}, scaled with the batch size")
     if asked not in ("auto", training.batch_size):
-        message = f"batch_size is {training.batch_size}, not {asked}: there are no more texts"
+        taken = training.batch_size
+        message = f"batch_size is {taken}, not {asked}: the training split has no more texts"
         event_log.warning("batch_size_reduced", message)
     if training.precision == "fp16" and device.type == "cpu":
-        message = "fp16 on a CPU trains, and takes many times as long as fp32"
+        message = "fp16 on a CPU takes many times as long as fp32; use fp32, or auto"
         event_log.warning("fp16_on_cpu", message)

@@ -1,1 +1,1 @@
-"""What a benchmark of a GPU compares, beside the job that runs it."""
+"""The comparisons that a benchmark of a GPU makes."""

@@ -1,1 +1,1 @@
-"""The training loop: what it counts, saves, restores and when it stops."""
+"""The training loop: its counters, checkpoints and stopping rules."""

@@ -1,4 +1,4 @@
-"""What a run says of itself while it trains: points of its curves, and how far it is."""
+"""Reports a run's progress while it trains: points of its curves, and how far it is."""
 
 import math
 
@@ -12,16 +12,16 @@ from worker.trainer.plan import Plan
 
 
 class Account:
-    """Points and progress of a run.
+    """Reports the points and the progress of a run.
 
     Args:
-        plan: its steps and epochs.
-        state: of the training; points are kept in its history, too.
-        event_log: hears all of it.
-        insight: adds what it has seen meanwhile.
+        plan: The run's steps and epochs.
+        state: The training state; its history keeps the points, too.
+        event_log: Receives points and progress.
+        insight: Completes each progress event with its measurements.
 
     Attributes:
-        speed: of the training.
+        speed: Speed of the training.
     """
 
     def __init__(
@@ -35,25 +35,25 @@ class Account:
 
     @property
     def seconds(self) -> float:
-        """Of training so far, all processes together."""
+        """Training time so far, summed over all attempts."""
         return self._event_log.settle().get(Phase.TRAINING, 0.0)
 
     def begin(self) -> None:
-        """Steps are made from now on."""
+        """Start measuring the speed."""
         self.speed.begin(seconds=self.seconds)
 
     def add_point(self, name: str, value: float, *, step: int | None = None) -> None:
-        """A curve's next point; at the present step if none is given."""
+        """Add a point to a curve, at the current step if none is given."""
         step = self._state.step if step is None else step
         self._state.history.add(name, step, value)
         self._event_log.add_point(name, step, value)
 
     def say(self, *, lr: float, batch_size: int) -> None:
-        """Say how far the run is.
+        """Report progress.
 
         Args:
-            lr: of the next step.
-            batch_size: samples of a step.
+            lr: Learning rate of the next step.
+            batch_size: Samples per step.
         """
         plan, step = self._plan, self._state.step
         is_new = self.speed.measure(step, seconds=self.seconds, batch_size=batch_size)
@@ -75,7 +75,7 @@ class Account:
         self._event_log.progress(self._insight.complete(progress))
 
     def close_epoch(self) -> None:
-        """One line of the log for an epoch that is evaluated."""
+        """Write one log line for an evaluated epoch."""
         plan, step = self._plan, self._state.step
         newest = self._state.history.newest()
         values = ", ".join(f"{name} {value:.4g}" for name, value in newest.items())

@@ -1,12 +1,12 @@
-"""The training loop: steps, evaluation after each epoch, checkpoints, and what it says meanwhile.
+"""The training loop: steps, evaluation after each epoch, checkpoints, and progress reports.
 
-The device is never waited for within a step: losses stay there until progress is due, and are read
-together. Everything that the next step depends on is in a checkpoint, so a run that goes on from
-one makes the same numbers as a run that was never interrupted (same machine, same threads). All of
-it is in one file because the order of these things is what there is to understand.
+A step never waits for the device: losses stay there until progress is due and are then read
+together. A checkpoint holds everything that the next step depends on, so a resumed run computes the
+same numbers as an uninterrupted one (on the same machine with the same threads). All of this is in
+one file because the order of these actions is what matters.
 
-Words: a step is one optimiser update, counted from 1 in all that is reported; `place` is a batch's
-place within its epoch, counted from 0.
+Words: a step is one optimiser update, counted from 1 in reports. `place` is a batch's position
+within its epoch, counted from 0.
 """
 
 import math
@@ -47,11 +47,11 @@ from worker.trainer.setup import TrainingSetup
 
 
 class Loop:
-    """Trains a prepared job, in as many calls of `advance` as one likes.
+    """Trains a prepared job, in any number of calls to `advance`.
 
     Attributes:
-        first_step_at: when the first step in this process was made.
-        efficiency: how well `run` used the machine.
+        first_step_at: Time of the first step in this process.
+        efficiency: How well `run` used the machine.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class Loop:
         self._losses = Losses(
             self._state, ranks=ranks, pace=setup.batches.pace, account=self._account, store=store
         )
-        # From here on nothing but training draws from the global generator (dropout does).
+        # From here on only training (dropout) draws from the global generator.
         torch.manual_seed(self._training.seed)
         setup.model.train()
 
     @property
     def step(self) -> int:
-        """Optimiser updates made."""
+        """Optimiser updates done so far."""
         return self._state.step
 
     @property
@@ -136,11 +136,11 @@ class Loop:
 
     @property
     def best_metrics(self) -> dict[str, float] | None:
-        """Of the best evaluation so far."""
+        """Metrics of the best evaluation so far."""
         return self._state.best_metrics
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on where a checkpoint was made."""
+        """Continue from a checkpoint."""
         self._losses.forget()
         self._state.restore(checkpoint)
         self._account.speed.restart(self.step)
@@ -148,16 +148,16 @@ class Loop:
         self._saving.note_restored()
 
     def forget_best(self) -> None:
-        """The best checkpoint so far is not there any more: the next evaluation is the best."""
+        """Make the next evaluation the best, because the previous best checkpoint is gone."""
         self._state.best_metrics = None
 
     @property
     def first_steps(self) -> FirstSteps | None:
-        """What the guard found in the first steps of this process; None on a CPU."""
+        """The guard's findings in the first steps of this process; None on a CPU."""
         return None if self._guard is None else self._guard.found
 
     def find_advice(self) -> list[str]:
-        """What would make training faster, by what was measured in this process."""
+        """Return what would make training faster, from measurements in this process."""
         speed = self._account.speed
         slow_loader = find_slow_loader(
             self._setup.batches.pace,
@@ -185,27 +185,27 @@ class Loop:
 
     @property
     def is_done(self) -> bool:
-        """Whether every step is made, or a metric has ceased to improve."""
+        """Whether every step is done, or a metric stopped improving."""
         return self.step >= self._plan.steps or self._is_stalled
 
     def run(self) -> None:
         """Train to the end.
 
         Raises:
-            Stopped: it was asked to; the newest state is checkpointed.
-            TrainingFailed: the loss is not a number any more.
+            Stopped: a stop was requested; the newest state is in a checkpoint.
+            TrainingFailed: training diverged.
         """
         while self.advance(self._plan.steps):
             pass
         self._insight.close()
-        # Behind the last step, for it makes further ones; before the batches are closed.
+        # After the last step, because it runs extra steps; before the batches are closed.
         self.efficiency = self._insight.judge(self._make_bare_step)
 
     def advance(self, max_steps: int) -> bool:
-        """Make up to `max_steps` steps, with the evaluations and checkpoints that fall due.
+        """Run up to `max_steps` steps, with the evaluations and checkpoints due in between.
 
         Returns:
-            Whether there is more to do.
+            Whether steps remain.
         """
         last = min(self.step + max_steps, self._plan.steps)
         while True:
@@ -218,7 +218,7 @@ class Loop:
         self._event_log.enter(Phase.TRAINING)
         self._account.begin()
         if self._training.on_divergence == "rollback" and not self._saving.has_any:
-            # There must be something to go back to, before the first step too.
+            # Ensures a checkpoint to go back to, even before the first step.
             self._save(is_best=False, metrics={})
         while True:
             if self._is_epoch_over():
@@ -232,7 +232,7 @@ class Loop:
             self._keep_books()
 
     def _roll_back(self, error: TrainingFailed) -> None:
-        """Go on from the last good checkpoint with a lower rate, or raise what went wrong."""
+        """Continue from the last good checkpoint with a lower learning rate, or raise the error."""
         state, training = self._state, self._training
         num_rollbacks = state.num_rollbacks
         if not rollback.may_roll_back(error.failure, training, num_rollbacks=num_rollbacks):
@@ -246,7 +246,7 @@ class Loop:
         self._optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
         self._event_log.undo_after(self.step)
-        self._ranks.wait()  # saving replaces what others may still read
+        self._ranks.wait()  # because saving replaces files that other ranks may still read
         state.num_rollbacks = num_rollbacks + 1
         training.optimizer.lr *= rollback.FACTOR
         text = rollback.describe_rollback(
@@ -257,7 +257,7 @@ class Loop:
         )
         self._event_log.warning("rolled_back", text)
         self._tell_spec()
-        # Saved with the new rate: a run that is interrupted now goes on in the same way.
+        # Save with the new rate, so that a run interrupted now resumes with it.
         self._save(is_best=manifest.is_best, metrics=manifest.metrics)
 
     def _watched(self) -> AbstractContextManager[None]:
@@ -322,7 +322,7 @@ class Loop:
         return at_end and self.step != self._state.evaluated_step
 
     def _close_epoch(self) -> None:
-        """Evaluate, and checkpoint what was trained."""
+        """Evaluate and save a checkpoint."""
         self._losses.read()
         self._insight.leave_steps(self._account.speed)
         metrics: dict[str, float] | None = {}
@@ -359,7 +359,7 @@ class Loop:
             self._say_progress()
 
     def _should_stop_scoring(self) -> bool:
-        """Asked before each batch: what is said of it tells a long pass from one that hangs."""
+        """Report progress and return whether to stop; called before each batch of an evaluation."""
         if self._event_log.is_progress_due():
             self._say_progress()
         return self._should_stop()

@@ -1,4 +1,4 @@
-"""The losses of a run's steps, which stay on the device until they are wanted."""
+"""The losses of a run's steps, which stay on the device until they are needed."""
 
 import math
 
@@ -17,14 +17,14 @@ MAX_UNREAD = 256
 
 
 class Losses:
-    """Collects one loss a step and reads them together.
+    """Collects one loss per step and reads them together.
 
     Args:
-        state: of the training; says which step was the last.
-        ranks: each of which has a part of every loss.
-        pace: waiting for the device is noted there.
-        account: gets the points of the curve.
-        store: of the run's checkpoints.
+        state: The training state, which holds the number of the last step.
+        ranks: Ranks that each hold a part of every loss.
+        pace: Records the time spent waiting for the device.
+        account: Receives the points of the loss curve.
+        store: The run's checkpoints, for the message of a failure.
     """
 
     def __init__(
@@ -45,22 +45,22 @@ class Losses:
 
     @property
     def are_many(self) -> bool:
-        """Whether it is time to read them, whoever wants to know."""
+        """Whether so many losses are unread that they should be read now."""
         return len(self._unread) >= MAX_UNREAD
 
     def add(self, loss: torch.Tensor) -> None:
-        """Take the loss of the step that is being made: a scalar, wherever it lies."""
+        """Add the loss of the current step: a scalar on any device."""
         self._unread.append(loss)
 
     def forget(self) -> None:
-        """The steps since the last time are not part of the run any more."""
+        """Drop unread losses, because their steps are no longer part of the run."""
         self._unread.clear()
 
     def read(self) -> None:
-        """Fetch those since the last time; here the host waits for the device.
+        """Read the losses added since the last call; the host waits for the device here.
 
         Raises:
-            TrainingFailed: one is no number, or too many steps in a row overflowed.
+            TrainingFailed: a loss is not finite, or too many steps in a row overflowed.
         """
         if not self._unread:
             return

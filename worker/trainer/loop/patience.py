@@ -1,18 +1,18 @@
-"""Early stopping: whether a metric has ceased to improve."""
+"""Early stopping: decides whether a metric has stopped improving."""
 
 from redkiln.spec.job_spec import EarlyStopping, Training
 from worker.checkpoints.history import History, Points
 
 
 class Patience:
-    """Judges the metrics after each epoch; without a rule in the spec it never ends."""
+    """Judges the metrics after each epoch; without a rule in the spec it never stops a run."""
 
     def __init__(self, training: Training) -> None:
         self._rule = training.early_stopping
         self._metrics = training.metrics
 
     def is_over(self, history: History) -> bool:
-        """Whether so many epochs as the rule allows have gone by without an improvement."""
+        """Return whether the metric has not improved for as many epochs as the rule allows."""
         if self._rule is None:
             return False
         points = history.series.get(self._rule.metric, [])
@@ -21,14 +21,14 @@ class Patience:
         return len(points) - 1 - self._find_best(points) >= self._rule.patience
 
     def explain(self, history: History, *, epochs: int) -> str:
-        """Why training ends now, for people."""
+        """Return why training ends now, as a message to the user."""
         assert self._rule is not None
         name = self._rule.metric
         points = history.series[name]
         best = self._find_best(points)
         return (
-            f"stopped early, after epoch {len(points)} of {epochs}: {name} has not improved on "
-            f"{points[best][1]:.4g} of epoch {best + 1}"
+            f"stopped early after epoch {len(points)} of {epochs}: {name} has not improved since "
+            f"epoch {best + 1} ({points[best][1]:.4g})"
         )
 
     def _find_best(self, points: Points) -> int:
@@ -38,12 +38,12 @@ class Patience:
 
 
 def last_improvement(points: Points, rule: EarlyStopping, *, is_lower_better: bool) -> int:
-    """Place of the last point that beat the best before it by more than `min_delta`.
+    """Return the index of the last point that beat the best before it by more than `min_delta`.
 
     Args:
-        points: of the metric, one an epoch; at least one.
-        rule: of the spec.
-        is_lower_better: of two values of this metric.
+        points: Points of the metric, one per epoch; at least one.
+        rule: Rule from the spec.
+        is_lower_better: Whether lower values of this metric are better.
     """
     sign = -1.0 if is_lower_better else 1.0
     best = 0

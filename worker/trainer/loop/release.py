@@ -1,4 +1,4 @@
-"""Giving a GPU's memory back while a checkpoint is still being written."""
+"""Frees a GPU's memory while a checkpoint is still being written."""
 
 import gc
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,9 @@ import torch
 
 
 def copy_to_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors in host memory; what lies there already is not copied.
+    """Return the tensors in host memory; those already there are not copied.
 
-    The copies are queued and waited for once: the device does not idle between them.
+    The copies are queued and waited for once, so the device does not idle between them.
     """
     copies = {
         name: tensor.detach().to("cpu", non_blocking=True) for name, tensor in tensors.items()
@@ -21,18 +21,18 @@ def copy_to_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def release_device(device: torch.device, *, among: Iterable[object] | None = None) -> int:
-    """Give up every tensor on a GPU, whoever holds it; only a process that leaves may do so.
+    """Free every tensor on a GPU, whatever refers to it; only for a process about to exit.
 
     Args:
-        device: whose memory is wanted.
-        among: where tensors are looked for; everything that this process knows of, if None.
+        device: Device whose memory to free.
+        among: Objects to search for tensors. None: all objects in this process.
 
     Returns:
-        The bytes that were given up.
+        The number of bytes freed.
     """
     num_bytes = 0
     for item in gc.get_objects() if among is None else among:
-        # By its type: asking isinstance, an object may answer whatever it likes, or import things.
+        # Check the type itself: isinstance may run an object's own code, or import modules.
         if not issubclass(type(item), torch.Tensor):
             continue
         held = cast("torch.Tensor", item)
@@ -45,12 +45,12 @@ def release_device(device: torch.device, *, among: Iterable[object] | None = Non
 
 
 def _give_up(tensor: torch.Tensor, device: torch.device) -> int:
-    # What does not part with its memory goes with the process: the checkpoint that is still to be
-    # written matters more.
+    # Memory that cannot be freed here is freed when the process exits. Writing the checkpoint
+    # matters more.
     try:
         storage = tensor.untyped_storage()
         if storage.device.type != device.type:
-            return 0  # a compiler's stand-in, which has no memory
+            return 0  # a compiler's placeholder, which has no memory
         num_bytes = storage.nbytes()
         storage.resize_(0)
     except RuntimeError:

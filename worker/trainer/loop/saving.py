@@ -1,4 +1,4 @@
-"""When a run is saved, what goes into its checkpoint, and what is said of it."""
+"""Decides when to save a run, and writes and reports its checkpoints."""
 
 import time
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ class Saving:
     """Writes the checkpoints of a run.
 
     Args:
-        setup: that is trained.
-        state: of the training.
-        store: of its checkpoints.
-        event_log: hears of each.
-        insight: knows what a checkpoint costs.
-        is_writer: whether this rank writes; the others keep step with it.
+        setup: The job in training.
+        state: The training state.
+        store: Store for the run's checkpoints.
+        event_log: Receives an event for each checkpoint.
+        insight: Measures what a checkpoint costs.
+        is_writer: Whether this rank writes; the others only keep track.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class Saving:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is something to go back to."""
+        """Whether there is a checkpoint to go back to."""
         return self._saved is not None
 
     @property
     def is_current(self) -> bool:
-        """Whether the newest checkpoint holds all that was done."""
+        """Whether the newest checkpoint contains all progress."""
         return self._saved == self._place()
 
     def note_restored(self) -> None:
-        """The state has just come from a checkpoint."""
+        """Record that the state has just been restored from a checkpoint."""
         self._saved = self._place()
 
     def save(self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool) -> None:
-        """Write a checkpoint and say so; every loss up to here has been read.
+        """Write a checkpoint and report it. All losses up to now must have been read.
 
         Args:
-            is_best: by the metric that the spec chooses by.
-            metrics: of the evaluation at this step; empty without one.
-            is_leaving: the process ends next, and somebody else may want its GPU.
+            is_best: Whether it is the best by the spec's metric.
+            metrics: Metrics of the evaluation at this step; empty without one.
+            is_leaving: Whether the process exits next, so that its GPU memory can be freed.
 
         Raises:
-            TrainingFailed: a weight is not finite, which is not worth keeping.
-            OSError: the disk is full, say; the previous checkpoint is as it was.
+            TrainingFailed: a weight is not finite, so the state is not worth keeping.
+            OSError: the disk is full, for example; the previous checkpoint is intact.
         """
         step = self._state.step
         if not all(bool(torch.isfinite(t).all()) for t in self._setup.model.parameters()):
@@ -91,7 +91,7 @@ class Saving:
     def _write(self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool) -> None:
         tensors, values, device = self._state.tensors(), self._values(), self._state.device
         if is_leaving and device.type == "cuda":
-            # Whoever wants the GPU does not wait for the disk.
+            # Free the GPU for its next user before writing to disk.
             tensors = copy_to_host(tensors)
             self._setup.close()
             release_device(device)
@@ -106,7 +106,7 @@ class Saving:
                 device=str(device),
                 state=values,
             )
-        # Whoever goes on from here does not make these steps again, so their points go out first.
+        # A run resumed from here does not repeat these steps, so send their points first.
         self._event_log.flush_points()
         self._event_log.write(
             EventKind.CHECKPOINT,
@@ -137,16 +137,16 @@ class Saving:
 def say_diverged(
     what: str, step: int, store: CheckpointStore, *, remedy: str = "Try a lower learning rate."
 ) -> TrainingFailed:
-    """The failure of a run whose numbers are none any more, with what there is to go back to.
+    """Return the failure of a run that diverged, with the checkpoint to go back to.
 
     Args:
-        what: became of the numbers, and where.
-        step: that it was found at.
-        store: of the run's checkpoints.
-        remedy: what to try.
+        what: The value that is not finite, and the step.
+        step: Step at which it was found.
+        store: The run's checkpoints.
+        remedy: Advice to the user.
     """
     good = store.manifests()
-    last = f"the last good checkpoint is {good[-1].name}" if good else "no checkpoint was made"
+    last = f"the last good checkpoint is {good[-1].name}" if good else "there is no checkpoint"
     message = f"training diverged: {what}; {last}. {remedy}"
     return TrainingFailed(
         FailureCode.DIVERGED,

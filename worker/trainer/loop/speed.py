@@ -1,18 +1,18 @@
-"""How fast training goes, and when it will be over."""
+"""Measures training speed and estimates the time left."""
 
 import time
 
 SLOW_STEPS = 10
-"""The first steps are slower than all others: no end is foreseen from them alone."""
+"""The first steps are the slowest, so no estimate is made from these alone."""
 
 
 class Speed:
-    """Samples per second since the last look, and the time that is left.
+    """Samples per second since the last measurement, and the time left.
 
     Attributes:
-        samples_per_second: at the last look; None until two of them.
-        began_step: the step that this process went on from, and the steps that were left out.
-        began_seconds: of training, all processes together, when this one began.
+        samples_per_second: Latest measurement; None until there is one.
+        began_step: Step that this process started from, plus the steps left out.
+        began_seconds: Training time of all attempts when this process started.
     """
 
     def __init__(self) -> None:
@@ -24,22 +24,22 @@ class Speed:
         self._seconds = 0.0
 
     def restart(self, step: int) -> None:
-        """Training goes on from this step."""
+        """Start again from this step."""
         self.began_step = self._step = step
         self._began_at = None
 
     def begin(self, *, seconds: float) -> None:
-        """Steps are made from now on; asked again, it changes nothing."""
+        """Start measuring; further calls have no effect."""
         if self._began_at is None:
             self._began_at = time.perf_counter()
             self.began_seconds = self._seconds = seconds
 
     def leave_out(self, steps: int, *, seconds: float) -> None:
-        """Steps were made that say nothing of the speed, in a phase that is not training.
+        """Exclude steps that are not typical, in a phase other than training.
 
         Args:
-            steps: how many.
-            seconds: that they took.
+            steps: Number of steps.
+            seconds: Time that they took.
         """
         self.began_step += steps
         self._step += steps
@@ -47,16 +47,16 @@ class Speed:
             self._began_at += seconds
 
     def measure(self, step: int, *, seconds: float, batch_size: int) -> bool:
-        """Take a look; whether there is a new speed.
+        """Measure the speed and return whether there is a new value.
 
         Args:
-            step: that was made last.
-            seconds: of training so far.
-            batch_size: samples in a step.
+            step: Last step done.
+            seconds: Training time so far.
+            batch_size: Samples per step.
         """
         steps, spent = step - self._step, seconds - self._seconds
         if step == self.began_step + 1:
-            # The very first step says nothing of the speed.
+            # The very first step is not typical.
             self._step, self._seconds = step, seconds
             return False
         if not steps or spent <= 0:
@@ -66,7 +66,7 @@ class Speed:
         return True
 
     def eta_seconds(self, step: int, *, steps: int, steps_per_epoch: int) -> float | None:
-        """Time until the last step; None while too little is known."""
+        """Return the time until the last step; None until there are enough steps to estimate it."""
         done = step - self.began_step
         if self._began_at is None or done < min(SLOW_STEPS, steps_per_epoch):
             return None

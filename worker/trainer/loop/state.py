@@ -1,4 +1,4 @@
-"""All that the next step depends on: what goes into a checkpoint and comes back from one."""
+"""All state that the next step depends on: saved in checkpoints and restored from them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,15 +15,15 @@ from worker.trainer.optim.scaling import LossScaling
 
 @dataclass
 class TrainingState:
-    """What a run has become so far. The sampler's place follows from the step alone.
+    """The state of a run. The sampler's position depends only on the step.
 
     Attributes:
-        ema: None where no average is kept.
-        reading: of the work; it never changes.
-        step: optimiser updates made.
-        evaluated_step: at the last evaluation.
-        best_metrics: of the best evaluation so far.
-        num_rollbacks: how often training went back after it had diverged.
+        ema: Moving average of the weights; None if there is none.
+        reading: `Work.reading`; it never changes.
+        step: Optimiser updates done.
+        evaluated_step: Step of the last evaluation.
+        best_metrics: Metrics of the best evaluation so far.
+        num_rollbacks: How often training went back after diverging.
     """
 
     model: nn.Module
@@ -40,7 +40,7 @@ class TrainingState:
     num_rollbacks: int = 0
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Everything that is a tensor, where it lies."""
+        """Return all tensors of the state, on their devices."""
         optimizer = optimizer_tensors(self.model, self.optimizer)
         tensors = {
             **{f"model/{k}": v for k, v in self.model.state_dict().items()},
@@ -58,7 +58,7 @@ class TrainingState:
         return tensors
 
     def values(self) -> dict[str, Any]:
-        """The rest, as JSON; losses and skipped steps are read before."""
+        """Return the rest as JSON. Losses and skipped steps must have been read before."""
         return {
             "evaluated_step": self.evaluated_step,
             "best_metrics": self.best_metrics,
@@ -69,7 +69,7 @@ class TrainingState:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Become what was saved."""
+        """Restore the state from a checkpoint."""
         values = checkpoint.manifest.state
         self.model.load_state_dict(checkpoint.tensors_of("model"))
         load_optimizer_tensors(self.model, self.optimizer, checkpoint.tensors_of("optimizer"))
@@ -83,7 +83,7 @@ class TrainingState:
         self.step = checkpoint.manifest.step
         self.evaluated_step = values["evaluated_step"]
         self.best_metrics = values["best_metrics"]
-        # A checkpoint of an earlier release has no such entry.
+        # Checkpoints of earlier releases have no such entry.
         self.num_rollbacks = values.get("num_rollbacks", 0)
         if "scaling" in values:
             self.scaling.restore(values["scaling"])

@@ -1,4 +1,7 @@
-"""How well a model does on a split. Sums stay on the device until the end: reading one waits."""
+"""Scores a model on a split. Sums stay on the device until the end, because reading one waits.
+
+Shapes: B batch, C classes.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +20,12 @@ def evaluate_classifier(
     autocast: Callable[[], torch.autocast],
     should_stop: Callable[[], bool],
 ) -> dict[str, float] | None:
-    """Mean cross-entropy (never smoothed nor weighted), accuracy, and the mean of the classes' F1.
+    """Return mean cross-entropy (neither smoothed nor weighted), accuracy and macro F1.
 
-    A class that is neither there nor predicted has no F1.
+    A class that neither occurs nor is predicted does not count towards macro F1.
 
     Returns:
-        `loss`, `accuracy` and `macro_f1`; None if `should_stop`, asked before each batch, said so.
+        `loss`, `accuracy` and `macro_f1`; None if `should_stop`, called before each batch, is true.
     """
     loss_sum, counts, num = None, None, 0
     with evaluating(model):
@@ -56,18 +59,18 @@ def evaluate_regressor(
     autocast: Callable[[], torch.autocast],
     should_stop: Callable[[], bool],
 ) -> dict[str, float] | None:
-    """The loss on standardised targets, and errors in the target's own unit.
+    """Return the loss on standardised targets, and errors in the target's own unit.
 
     Args:
-        model: gives standardised values, (B,).
-        batches: with standardised targets, (B,).
-        loss: a mean over a batch.
-        std: that a standardised value is multiplied by.
-        autocast: entered for each forward pass.
-        should_stop: asked before each batch.
+        model: Returns standardised values, (B,).
+        batches: Batches with standardised targets, (B,).
+        loss: Mean loss of a batch.
+        std: Factor from a standardised value to the target's unit.
+        autocast: Context for each forward pass.
+        should_stop: Called before each batch.
 
     Returns:
-        `loss`, `rmse`, `mae` and `r2` (0 where all targets are equal); None when it was stopped.
+        `loss`, `rmse`, `mae` and `r2` (0 if all targets are equal); None if stopped.
     """
     # In float64: r2 is a difference of large sums.
     sums, num = None, 0
@@ -83,7 +86,7 @@ def evaluate_regressor(
     assert sums is not None
     loss_sum, squares, distances, total, square_total = sums.tolist()
     spread = square_total - total**2 / num
-    is_constant = spread <= 1e-12 * square_total  # but for rounding
+    is_constant = spread <= 1e-12 * square_total  # apart from rounding
     return {
         "loss": loss_sum / num,
         "rmse": std * (squares / num) ** 0.5,
@@ -93,19 +96,19 @@ def evaluate_regressor(
 
 
 class ScoringBatch:
-    """How many samples are scored at once: halved, from then on, where memory is not enough.
+    """Number of samples scored at once; halved permanently whenever memory runs out.
 
-    A training that had to split its batches would otherwise end at its first evaluation.
+    Otherwise a training that had to split its batches would fail at its first evaluation.
 
     Args:
-        size: to begin with.
+        size: Initial number of samples.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
 
     def score(self, score: Callable[[int], dict[str, float] | None]) -> dict[str, float] | None:
-        """What `score` gives for batches of a size that fits; it may be called several times.
+        """Call `score` with smaller and smaller batch sizes until one fits, and return its result.
 
         Raises:
             torch.OutOfMemoryError: a single sample does not fit.
@@ -116,14 +119,14 @@ class ScoringBatch:
             except torch.OutOfMemoryError:
                 if self.size == 1:
                     raise
-            # Behind the handler of the error, which keeps every tensor of the try alive.
+            # Outside the handler of the error, which keeps every tensor of the attempt alive.
             torch.cuda.empty_cache()
             self.size //= 2
 
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within it a model is scored and not trained."""
+    """Put a model into evaluation mode without gradients, and restore its mode afterwards."""
     was_training = model.training
     model.eval()
     try:
@@ -134,7 +137,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _count(predicted: torch.Tensor, labels: torch.Tensor, *, num_classes: int) -> torch.Tensor:
-    """Of each class: how often it was right, and how often it was there plus predicted. (2, C)."""
+    """Count, for each class, correct predictions, and occurrences plus predictions. (2, C)."""
     counts = torch.zeros(2, num_classes, dtype=torch.int64, device=labels.device)
     ones = torch.ones_like(labels)
     counts[0].index_add_(0, labels, (predicted == labels).long())
@@ -143,7 +146,7 @@ def _count(predicted: torch.Tensor, labels: torch.Tensor, *, num_classes: int) -
 
 
 def _sum_errors(outputs: torch.Tensor, targets: torch.Tensor, loss: torch.Tensor) -> torch.Tensor:
-    """A batch's loss, squared and absolute errors, targets and their squares, each summed. (5,)."""
+    """Sum a batch's loss, squared and absolute errors, targets and squared targets. (5,)."""
     wanted = targets.double()
     error = outputs.double() - wanted
     sums = [error.square(), error.abs(), wanted, wanted.square()]

@@ -1,4 +1,4 @@
-"""How a job's validation split is scored while it trains, and which score is the better one."""
+"""Scores a job's validation split during training and compares scores."""
 
 from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
@@ -11,17 +11,17 @@ from worker.trainer.scoring.evaluate import ScoringBatch
 from worker.trainer.setup import Evaluate
 
 Score = Callable[..., dict[str, float] | None]
-"""Scores a model on batches: `evaluate_classifier`, or `evaluate_regressor` and what it is told."""
+"""Scores a model on batches: `evaluate_classifier`, or `evaluate_regressor` with its arguments."""
 
 
 class Samples(Protocol):
-    """The samples of a job, by their split."""
+    """The samples of a job by split."""
 
     def num(self, split: Literal["validation"]) -> int:
-        """How many there are."""
+        """Return how many there are."""
 
     def batches(self, split: Literal["validation"], *, batch_size: int) -> Iterable[Batch]:
-        """All of a split; the last batch may be smaller."""
+        """Yield all of a split in batches; the last one may be smaller."""
 
 
 def build_evaluation(
@@ -33,15 +33,15 @@ def build_evaluation(
     autocast: Callable[[], torch.autocast],
     names: Iterable[str],
 ) -> Evaluate | None:
-    """What scores the model on the validation split; None where no such split was asked for.
+    """Build the function that scores the validation split; None if there is no such split.
 
     Args:
-        model: as it is trained.
-        samples: of the job.
-        score: gives metrics without `val/`.
-        batch_size: to begin with; smaller where memory is not enough.
-        autocast: entered for each forward pass.
-        names: of the metrics that are told, with `val/`.
+        model: The model in training.
+        samples: The job's samples.
+        score: Returns metrics without the prefix `val/`.
+        batch_size: Initial batch size; halved if memory runs out.
+        autocast: Context for each forward pass.
+        names: Names of the metrics to report, with the prefix `val/`.
     """
     if not samples.num("validation"):
         return None
@@ -62,6 +62,6 @@ def build_evaluation(
 
 
 def is_better_classifier(metrics: dict[str, float], best: dict[str, float]) -> bool:
-    """Higher validation accuracy wins, then lower validation loss."""
+    """Return whether accuracy on the validation split is higher, or equal with a lower loss."""
     new = (metrics["val/accuracy"], -metrics["val/loss"])
     return new > (best["val/accuracy"], -best["val/loss"])

@@ -48,7 +48,7 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_printed_snippet_sees_what_training_saw(files, monkeypatch, resize, channels):
+def test_the_printed_snippet_prepares_images_like_training(files, monkeypatch, resize, channels):
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
     options = {"image_size": SIDE, "channels": channels, "resize": resize}
     names = {}
@@ -90,7 +90,7 @@ def card_of(environment, **changes):
     return render_card(facts.model_copy(update=changes))
 
 
-def test_the_card_lists_what_was_patched_first_and_what_was_left_with_its_reason():
+def test_the_card_lists_applied_patches_first_and_others_with_reasons():
     outcomes = [
         PatchOutcome(name="sdma", outcome="skipped", why="only some APUs"),
         PatchOutcome(name="caches", outcome="applied", why="kept", environment={"DIR": "/data/x"}),
@@ -112,10 +112,10 @@ def test_without_patches_the_card_has_no_table_of_them():
     assert "### Patches" not in card_of({"torch": "2.13", "patches": []})
 
 
-def test_what_would_make_such_a_training_faster_is_beside_its_time():
-    text = card_of({}, advice=["loader-bound: making batches takes 43% of a step"])
+def test_the_card_shows_advice_with_the_training_time():
+    text = card_of({}, advice=["loader-bound: preparing batches takes 43% of a step"])
     assert "- Time: " in text
-    assert "- Faster: loader-bound: making batches takes 43% of a step" in text
+    assert "- To train faster: loader-bound: preparing batches takes 43% of a step" in text
     assert "Faster" not in card_of({})
 
 
@@ -126,17 +126,17 @@ WORK = DeviceWork(
 )  # fmt: skip
 
 
-def test_the_card_has_the_evidence_that_the_gpu_worked_and_what_made_it_wait():
+def test_the_card_has_the_evidence_of_gpu_work_and_the_waits():
     finding = Finding(
         kind="host_synchronisation", what="nonzero", where="a_b.py:3 in f", count=4, bytes=2048
     )
     steps = FirstSteps(work=WORK, audited_steps=2, findings=[finding])
     text = card_of({}, first_steps=steps).partition("### First steps on the GPU")[2]
-    assert "the first 3 steps ran on cuda:0: 90 operators there, 2 on the CPU" in text
+    assert "the first 3 steps ran on cuda:0: 90 operators on it, 2 on the CPU" in text
     assert "- nonzero x4 (2 KiB) at a\\_b.py:3 in f" in text
 
 
-def test_a_card_without_findings_says_so_and_one_of_a_cpu_says_nothing():
+def test_a_card_reports_missing_findings_on_a_gpu_only():
     quiet = FirstSteps(work=WORK, audited_steps=2, findings=[])
     assert "No operator of 2 steps" in card_of({}, first_steps=quiet)
     unaudited = FirstSteps(work=WORK, audited_steps=0, findings=[])
@@ -144,7 +144,7 @@ def test_a_card_without_findings_says_so_and_one_of_a_cpu_says_nothing():
     assert "First steps" not in card_of({})
 
 
-def test_only_what_had_a_validation_split_has_a_best_epoch():
+def test_only_a_job_with_a_validation_split_has_a_best_epoch():
     counts = {"train": 8, "validation": 1, "test": 1}
     chosen = card_of({}, counts=counts)
     assert "after the best epoch was chosen on the validation split." in chosen
@@ -156,6 +156,8 @@ def test_only_what_had_a_validation_split_has_a_best_epoch():
         assert "best" not in text.lower()
 
 
-def test_a_test_split_that_was_cut_off_is_told_without_classes():
+def test_a_held_out_test_split_is_reported_without_classes():
     text = card_of({}, noun="rows", held_out_test=True)
-    assert "- The data set has no test split of its own; a tenth of its rows was held out." in text
+    assert (
+        "- The data set has no test split, so a tenth of its rows was held out for testing." in text
+    )

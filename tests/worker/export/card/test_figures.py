@@ -31,7 +31,7 @@ def axes(monkeypatch):
 
 
 @pytest.mark.parametrize("accuracies", [[1.0, 1.0], [0.5, 0.98, 1.0], [0.1, 0.2]])
-def test_an_accuracy_axis_shows_nothing_above_one(tmp_path, axes, accuracies):
+def test_an_accuracy_axis_ends_just_above_one(tmp_path, axes, accuracies):
     history = History()
     for epoch, accuracy in enumerate(accuracies, start=1):
         history.add("train/loss", 10 * epoch, 1 / epoch)
@@ -67,7 +67,7 @@ def test_an_error_is_drawn_in_its_own_unit(tmp_path, axes):
 
 
 @pytest.mark.parametrize("num", [1, 40, 5000])
-def test_predictions_lie_on_equal_axes_however_many_there_are(tmp_path, axes, num):
+def test_predictions_are_drawn_on_equal_axes(tmp_path, axes, num):
     targets = np.linspace(10, 20, num)
     path = tmp_path / "p.png"
     draw_predictions((targets + 1).astype(np.float32), targets, path, title="t", target="price")

@@ -22,7 +22,7 @@ def values():
     return Regression("price", mean=150.0, std=40.0)
 
 
-def test_a_classifier_is_scored_by_what_was_asked_for(classes):
+def test_a_classifier_is_scored_by_the_selected_metrics(classes):
     found = classes.score(LOGITS, LABELS)
     assert set(found) == {"accuracy", "loss", "macro_f1"}
     predicted = LOGITS.argmax(axis=1)
@@ -39,7 +39,7 @@ def test_a_regressor_is_scored_in_its_targets_unit(values):
     assert values.score(np.full(3, 0.2, np.float32), np.full(3, 0.1))["r2"] == 0.0
 
 
-def test_the_gate_sees_accuracy_lost_and_errors_grown(classes, values):
+def test_the_gate_measures_lost_accuracy_and_grown_errors(classes, values):
     assert classes.find_drop(0.9, 0.8) == pytest.approx(0.1)
     assert classes.explain_drop(0.1) == "the metric is 0.1000 lower"
     assert values.find_drop(10.0, 10.5) == pytest.approx(0.05)
@@ -50,7 +50,7 @@ def test_the_gate_sees_accuracy_lost_and_errors_grown(classes, values):
     assert not values.find_drop(1.0, float("nan")) <= 1
 
 
-def test_the_card_tells_of_classes(classes):
+def test_the_card_lists_class_scores(classes):
     text = classes.tell_results(LOGITS, LABELS, noun="rows")
     assert "| class | test rows | precision | recall | F1 |" in text
     assert "| a | 2 | 66.7% | 100.0% | 80.0% |" in text
@@ -62,11 +62,11 @@ def test_the_card_tells_of_classes(classes):
     assert classes.describe() == {"classes": ["a", "b", "c", "d"]}
 
 
-def test_the_card_tells_of_errors_beside_what_a_constant_would_give(values):
+def test_the_card_compares_errors_with_predicting_the_mean(values):
     text = values.tell_results(VALUES, TARGETS, noun="rows")
     assert "| 50% of the test rows are within | 5 |" in text
     assert "| largest | 10 |" in text
-    assert "The training mean, 150," in text
+    assert "Always predicting the training mean, 150," in text
     assert "mean square error of 45.83." in text
     assert "![predictions](predictions.png)" in text
     assert "mean 150, standard deviation 40" in values.tell_output()

@@ -53,7 +53,7 @@ def test_the_patches_are_compared_with_an_environment_that_lacks_them():
     assert [case["id"] for case in json.loads(contest.arguments[-1])] == [c.id for c in cases]
 
 
-def test_on_amd_tuned_products_and_the_layout_are_tried_alone():
+def test_on_amd_tuned_products_and_the_layout_are_compared_separately():
     names = [contest.name for contest, _ in contests()]
     assert names == ["patches", "tunableop", "channels_last"]
     (tuned, products) = contests()[1]
@@ -67,7 +67,7 @@ def test_on_amd_tuned_products_and_the_layout_are_tried_alone():
     assert layout.with_arguments == ("--layout", "channels_last")
 
 
-def test_elsewhere_the_patches_alone_are_compared():
+def test_elsewhere_only_the_patches_are_compared():
     assert [contest.name for contest, _ in contests(is_hip=False)] == ["patches"]
 
 
@@ -78,13 +78,13 @@ def test_elsewhere_the_patches_alone_are_compared():
         (GPU, [], "no patch changes how this GPU computes"),
     ],
 )
-def test_where_no_patch_applies_it_says_so(facts, outcomes, words):
+def test_without_an_applied_patch_the_comparison_is_skipped_with_a_reason(facts, outcomes, words):
     (comparison,) = contests(facts, outcomes=outcomes, is_hip=False)
     assert words in comparison.skipped
     assert comparison.patches == list(outcomes)
 
 
-def test_nothing_is_compared_where_it_is_not_asked_for():
+def test_nothing_is_compared_unless_requested():
     assert contests(compare=False) == []
 
 
@@ -97,12 +97,12 @@ def test_the_key_tests_are_few_and_of_each_kind():
     ]
 
 
-def test_where_all_products_are_large_the_smallest_stands_for_them():
+def test_if_all_products_are_large_the_smallest_is_the_key_test():
     measure = resolve_measure(Measure(sizes=[8192, 16384], tests=["matmul"]), GPU)
     assert {case.size for case in choose_key_tests(measure, GPU)} == {8192}
 
 
-def test_the_folder_of_kernels_is_the_one_that_the_patch_has_set():
+def test_the_folder_of_kernels_is_the_one_set_by_the_patch():
     environment = {"TRITON_CACHE_DIR": "/cache/gfx1100/triton"}
     caches = PatchOutcome(name="kernel_caches", outcome="applied", why="", environment=environment)
     assert find_kernel_cache_dir([APPLIED, caches]) == Path("/cache/gfx1100")

@@ -44,7 +44,7 @@ def make_benchmark(tmp_path, cache_dir):
     return make
 
 
-def test_a_benchmark_leaves_its_files_and_its_result_without_an_export(make_benchmark, events):
+def test_a_benchmark_writes_its_files_and_result_without_an_export(make_benchmark, events):
     job_dir = make_benchmark()
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert [(f.name, f.kind, f.verified) for f in job_dir.load_outputs()] == [
@@ -63,7 +63,7 @@ def test_a_benchmark_leaves_its_files_and_its_result_without_an_export(make_benc
     assert last["data"]["timings"]["measuring"] > 0
 
 
-def test_it_says_what_it_does_and_what_it_found(make_benchmark, events):
+def test_a_benchmark_reports_progress_and_results(make_benchmark, events):
     job_dir = make_benchmark()
     run_job(job_dir, StopSignal())
     phases = [e["data"]["phase"] for e in events(job_dir, "phase")]
@@ -81,9 +81,7 @@ def test_it_says_what_it_does_and_what_it_found(make_benchmark, events):
     assert resolved["environment"]["device"] == "cpu"
 
 
-def test_a_gpu_that_is_not_there_fails_rather_than_measuring_the_cpu(
-    make_benchmark, events, monkeypatch
-):
+def test_a_missing_gpu_fails_instead_of_measuring_the_cpu(make_benchmark, events, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     job_dir = make_benchmark(device="cuda:0")
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
@@ -91,7 +89,7 @@ def test_a_gpu_that_is_not_there_fails_rather_than_measuring_the_cpu(
 
 
 @pytest.mark.parametrize("test", ["training", "matmul"])
-def test_a_cancel_ends_it_between_two_calls(make_benchmark, test):
+def test_a_cancelled_benchmark_stops_between_two_calls(make_benchmark, test):
     job_dir = make_benchmark(tests=[test], sizes=[512], seconds=3600, samples=1000)
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.trainer", str(job_dir.root)],

@@ -46,7 +46,7 @@ def tried(monkeypatch):
     return tried
 
 
-def test_a_cpu_with_bf16_is_tried_with_the_jobs_own_model(make_job, start, tried):
+def test_a_cpu_with_bf16_is_measured_with_the_jobs_own_model(make_job, start, tried):
     _, setup = start(make_job(training={"epochs": 100, "precision": "auto", "batch_size": 8}))
     assert setup.spec.training.precision == "bf16"
     assert set(tried) == {("bf16", 8), ("fp32", 8)}
@@ -61,7 +61,7 @@ def test_a_cpu_with_bf16_is_tried_with_the_jobs_own_model(make_job, start, tried
         ({"epochs": 1, "precision": "auto"}, "bf16"),
     ],
 )
-def test_it_is_not_tried_where_there_is_nothing_to_win(make_job, start, tried, training, taken):
+def test_bf16_is_not_measured_if_it_cannot_help(make_job, start, tried, training, taken):
     _, setup = start(make_job(training={"batch_size": 8, **training}))
     assert setup.spec.training.precision == taken
     assert not tried
@@ -93,7 +93,7 @@ def test_it_is_not_tried_where_there_is_nothing_to_win(make_job, start, tried, t
         ("cpu", "auto", 1, 1, 1, True),
     ],
 )
-def test_batch_norm_may_see_one_sample(
+def test_a_possible_single_sample_batch_is_detected(
     device, batch_size, accumulation, num_ranks, num_train, expected
 ):
     training = Training(batch_size=batch_size, accumulation=accumulation)
@@ -121,7 +121,7 @@ def many(tmp_path, files, make_index):
     )
 
 
-def test_many_ranks_share_a_batch_that_auto_chose(make_job, start, many):
+def test_ranks_share_an_automatic_batch_of_enough_samples(make_job, start, many):
     training = {"batch_size": "auto", "validation_fraction": 0}
     job = {"model": {"name": "cifar-fast"}, "dataset": many, "training": training}
     _, setup = start(make_job(order={"num_ranks": 8}, **job))

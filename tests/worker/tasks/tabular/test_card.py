@@ -40,9 +40,7 @@ def model_path(table, tmp_path):
     return path
 
 
-def test_the_reports_code_takes_a_number_that_stood_for_no_value_as_none(
-    table, model_path, monkeypatch
-):
+def test_the_reports_code_treats_missing_numbers_as_none(table, model_path, monkeypatch):
     monkeypatch.chdir(model_path.parent)
     scope = {}
     exec(usage_code(table).strip("`").removeprefix("python"), scope)
@@ -51,7 +49,7 @@ def test_the_reports_code_takes_a_number_that_stood_for_no_value_as_none(
     assert not np.isclose(gap, value)
 
 
-def test_the_reports_code_has_no_word_of_gaps_where_no_number_stood_for_them(table):
+def test_the_reports_code_omits_gaps_without_missing_numbers(table):
     assert "missing_numbers" in usage_code(table)
     table.index.missing_numbers = []
     assert "missing_numbers" not in usage_code(table)

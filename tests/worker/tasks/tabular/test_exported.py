@@ -37,7 +37,7 @@ def build(table, *, name="mlp", target=None):
 
 
 @pytest.mark.parametrize("name", ["mlp", "linear"])
-def test_raw_rows_give_what_prepared_rows_gave_in_training(table, name):
+def test_raw_rows_give_the_same_outputs_as_prepared_rows(table, name):
     network, shape, preparation, exportable = build(table, name=name)
     numbers = torch.from_numpy(prepare_numbers(table.numbers, preparation))
     places = torch.from_numpy(prepare_codes(table.codes, unknown_places=shape.unknown_places))
@@ -49,7 +49,7 @@ def test_raw_rows_give_what_prepared_rows_gave_in_training(table, name):
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_regression_answers_in_its_own_unit(table):
+def test_a_regression_predicts_in_its_own_unit(table):
     _, _, _, plain = build(table, target=(0.0, 1.0))
     _, _, _, scaled = build(table, target=(500.0, 100.0))
     assert scaled.output == "value"
@@ -57,7 +57,7 @@ def test_a_regression_answers_in_its_own_unit(table):
     torch.testing.assert_close(scaled.module(*inputs), 500 + 100 * plain.module(*inputs))
 
 
-def test_the_file_takes_gaps_and_unknown_categories(table, tmp_path):
+def test_the_file_accepts_gaps_and_unknown_categories(table, tmp_path):
     _, _, _, exportable = build(table)
     path = tmp_path / "model.onnx"
     write_onnx(exportable, path, opset=20, metadata={})
@@ -73,7 +73,7 @@ def test_the_file_takes_gaps_and_unknown_categories(table, tmp_path):
     np.testing.assert_array_equal(unknown, logits)
 
 
-def test_examples_have_what_real_rows_may_have(table):
+def test_examples_contain_gaps_and_unknown_categories(table):
     _, _, _, exportable = build(table)
     assert exportable.examples["numbers"].shape == (2, 2)
     assert exportable.others["codes"].shape == (5, 1)

@@ -18,7 +18,9 @@ def assert_same_curve(found, wanted):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_two_ranks_make_the_curve_of_one_process(make_table_job, start, losses, rank_pair, task):
+def test_two_ranks_have_the_same_curve_as_one_process(
+    make_table_job, start, losses, rank_pair, task
+):
     alone = make_table_job("alone", task=task, model=MODEL, training=TRAINING)
     loop, _ = start(alone)
     loop.run()
@@ -30,7 +32,7 @@ def test_two_ranks_make_the_curve_of_one_process(make_table_job, start, losses, 
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_two_ranks_go_on_from_what_one_process_saved_and_the_reverse(
+def test_two_ranks_resume_from_one_process_and_the_reverse(
     make_table_job, start, losses, rank_pair, task
 ):
     settings = {"task": task, "model": MODEL, "training": TRAINING}

@@ -32,7 +32,7 @@ def stop_at(start, job_dir, step):
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1]])
-def test_a_truncated_newest_checkpoint_costs_its_steps_and_no_more(
+def test_a_truncated_newest_checkpoint_loses_only_its_own_steps(
     make_job, start, losses, undisturbed, damage
 ):
     job_dir = make_job("job", training={"epochs": 3})
@@ -45,7 +45,7 @@ def test_a_truncated_newest_checkpoint_costs_its_steps_and_no_more(
     assert losses(job_dir) == undisturbed
 
 
-def test_a_disk_that_is_full_while_saving_leaves_the_checkpoint_before(
+def test_a_full_disk_while_saving_keeps_the_previous_checkpoint(
     make_job, start, losses, events, undisturbed, monkeypatch
 ):
     job_dir = make_job("job", training={"epochs": 3})
@@ -69,7 +69,7 @@ def test_a_disk_that_is_full_while_saving_leaves_the_checkpoint_before(
     assert losses(job_dir) == undisturbed
 
 
-def test_a_file_that_may_not_grow_leaves_nothing_behind(tmp_path):
+def test_a_file_size_limit_leaves_no_partial_file(tmp_path):
     store = CheckpointStore(tmp_path)
     more = {"epoch": 0, "is_best": False, "metrics": {}, "threads": 1, "device": "cpu", "state": {}}
     store.save({"model/w": torch.zeros(10)}, step=1, **more)
@@ -87,7 +87,7 @@ def test_a_file_that_may_not_grow_leaves_nothing_behind(tmp_path):
     assert store.load("step-000000000001").manifest.step == 1
 
 
-def test_a_stop_that_is_heard_while_saving_keeps_the_checkpoint(
+def test_a_stop_received_while_saving_keeps_the_checkpoint(
     make_job, start, losses, undisturbed, monkeypatch
 ):
     job_dir = make_job("job", training={"epochs": 3})

@@ -143,9 +143,7 @@ def test_steps_may_end_within_an_epoch_and_are_evaluated_there(make_job, start, 
     assert (progress["step"], progress["steps"], progress["fraction"]) == (8, 8, 1.0)
 
 
-def test_a_validation_pass_says_between_its_batches_that_it_goes_on(
-    make_job, start, events, monkeypatch
-):
+def test_a_validation_pass_reports_progress_between_batches(make_job, start, events, monkeypatch):
     monkeypatch.setattr(image_classification.setup, "EVALUATION_BATCH", 2)
     said, steps = {}, []
     for name, progress_seconds in (("seldom", 1000.0), ("often", 0.0)):
@@ -211,7 +209,7 @@ def test_training_ends_early_and_stays_ended_when_resumed(make_job, start, event
     assert resumed.step == loop.step
 
 
-def test_an_early_end_leaves_the_steps_that_were_made(make_job):
+def test_early_stopping_reports_the_steps_that_were_done(make_job):
     rule = {"metric": "val/accuracy", "patience": 1, "min_delta": 0.99}
     job_dir = make_job(training={"early_stopping": rule, "epochs": 9})
     assert run_job(job_dir, StopSignal()) == 0

@@ -10,7 +10,7 @@ from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_names_the_last_good_checkpoint(
+def test_a_loss_that_is_not_finite_fails_and_names_the_last_good_checkpoint(
     make_job, start, events
 ):
     job_dir = make_job()
@@ -27,7 +27,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_last_good_checkpoin
     assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [6]
 
 
-def test_a_rate_far_too_high_is_said_to_diverge(make_job, events):
+def test_a_learning_rate_far_too_high_fails_as_diverged(make_job, events):
     optimizer = {"name": "sgd", "lr": 100.0}
     job_dir = make_job(model={"name": "amdnet"}, training={"optimizer": optimizer, "epochs": 40})
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
@@ -47,7 +47,7 @@ def spoil(setup, *, steps):
     return replace(setup, loss=loss)
 
 
-def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, losses):
+def test_a_step_that_overflows_in_fp16_is_skipped_and_counted(make_job, start, losses):
     job_dir = make_job(training={"precision": "fp16"})
     loop, setup = start(job_dir)
     loop._gradients._setup = spoil(setup, steps={2, 5})
@@ -56,7 +56,7 @@ def test_a_step_that_overflows_in_fp16_is_left_out_and_counted(make_job, start, 
     assert loop.history.series["skipped_steps"] == [(6, 2), (12, 2)]
 
 
-def test_many_overflows_in_a_row_are_a_divergence_with_the_step(make_job, start):
+def test_many_overflows_in_a_row_fail_as_diverged_at_that_step(make_job, start):
     job_dir = make_job(training={"precision": "fp16", "epochs": 5})
     loop, setup = start(job_dir)
     loop._gradients._setup = spoil(setup, steps=set(range(4, 40)))

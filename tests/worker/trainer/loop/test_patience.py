@@ -34,12 +34,12 @@ def test_training_ends_after_epochs_without_an_improvement(values, rule, epoch):
     assert judged(values, **rule)[0] == epoch
 
 
-def test_it_says_which_epoch_was_not_improved_on():
+def test_the_message_names_the_best_epoch():
     _, why = judged([3.0, 2.0, 2.5, 2.25])
-    assert why == ("stopped early, after epoch 4 of 9: val/loss has not improved on 2 of epoch 2")
+    assert why == "stopped early after epoch 4 of 9: val/loss has not improved since epoch 2 (2)"
 
 
-def test_without_a_rule_it_never_ends():
+def test_without_a_rule_training_never_stops_early():
     history = History()
     for epoch in range(50):
         history.add("val/loss", epoch, 1.0)

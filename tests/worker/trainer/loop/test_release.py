@@ -7,7 +7,7 @@ from worker.trainer.loop.release import copy_to_host, release_device
 CPU = torch.device("cpu")
 
 
-def test_a_tensor_and_its_gradient_are_given_up_and_other_things_are_left():
+def test_a_tensor_and_its_gradient_are_freed_and_other_objects_are_kept():
     weight = torch.ones(4, requires_grad=True)
     weight.sum().backward()
     elsewhere = torch.empty(8, device="meta")
@@ -22,7 +22,7 @@ def test_memory_that_two_tensors_share_is_counted_once():
     assert release_device(CPU, among=[whole, whole[2:]]) == 24
 
 
-def test_a_tensor_that_does_not_part_with_its_memory_stops_nothing():
+def test_a_tensor_that_cannot_be_freed_is_skipped():
     stubborn = torch.from_numpy(np.zeros(4, dtype=np.float32))
     with FakeTensorMode():
         pretended = torch.zeros(4)
@@ -32,6 +32,6 @@ def test_a_tensor_that_does_not_part_with_its_memory_stops_nothing():
     assert ours.untyped_storage().nbytes() == 0
 
 
-def test_what_lies_on_the_host_is_not_copied():
+def test_tensors_on_the_host_are_not_copied():
     tensors = {"a": torch.ones(3)}
     assert copy_to_host(tensors)["a"].data_ptr() == tensors["a"].data_ptr()

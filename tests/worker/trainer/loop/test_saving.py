@@ -8,7 +8,7 @@ from worker.checkpoints.checkpoint import CheckpointStore
 from worker.process.failed import TrainingFailed
 
 
-def test_the_best_checkpoint_is_by_validation(make_job, start, events):
+def test_the_best_checkpoint_is_chosen_by_validation(make_job, start, events):
     job_dir = make_job(training={"epochs": 6})
     loop, _ = start(job_dir)
     loop.run()
@@ -23,7 +23,7 @@ def test_the_best_checkpoint_is_by_validation(make_job, start, events):
 
 
 @pytest.mark.parametrize(("keep", "steps"), [(1, [6, 36]), (4, [6, 18, 24, 30, 36])])
-def test_the_best_checkpoint_and_as_many_of_the_last_as_asked_for_are_kept(
+def test_the_best_and_the_requested_number_of_newest_checkpoints_are_kept(
     make_job, start, keep, steps
 ):
     job_dir = make_job(training={"epochs": 6, "keep_checkpoints": keep})
@@ -38,7 +38,7 @@ def test_the_best_checkpoint_and_as_many_of_the_last_as_asked_for_are_kept(
     assert store.find_best().step == 6
 
 
-def test_where_the_best_is_gone_it_is_looked_for_from_there_on(make_job, start, events):
+def test_if_the_best_checkpoint_is_gone_a_new_best_is_chosen(make_job, start, events):
     def run(loop, setup, scores):
         scores = iter(scores)
         loop._setup = replace(
@@ -59,7 +59,7 @@ def test_where_the_best_is_gone_it_is_looked_for_from_there_on(make_job, start, 
     assert "val/accuracy 0.9" in warning["message"]
 
 
-def test_where_the_best_is_gone_without_validation_nothing_is_looked_for(make_job, start, events):
+def test_without_validation_a_missing_best_checkpoint_gives_no_warning(make_job, start, events):
     training = {"epochs": 3, "validation_fraction": 0}
     job_dir = make_job(training=training)
     loop, setup = start(job_dir)
@@ -83,7 +83,7 @@ def test_without_validation_the_last_epoch_is_the_best(make_job, start, events):
     assert "evaluating" not in [e["data"]["phase"] for e in events(job_dir, "phase")]
 
 
-def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch):
+def test_checkpoints_are_also_written_by_time(make_job, start, events, monkeypatch):
     job_dir = make_job(training={"epochs": 1})
     loop, _ = start(job_dir)
     loop._saving.is_due_at = 0.0
@@ -91,7 +91,7 @@ def test_checkpoints_are_also_made_by_time(make_job, start, events, monkeypatch)
     assert [e["data"]["step"] for e in events(job_dir, "checkpoint")] == [1, 6]
 
 
-def test_every_point_up_to_a_checkpoint_is_said_before_it(make_job, start):
+def test_every_point_up_to_a_checkpoint_is_reported_before_it(make_job, start):
     job_dir = make_job(training={"epochs": 3, "batch_size": 16})
     loop, _ = start(job_dir, progress_seconds=1000.0)
     loop.run()
@@ -107,7 +107,7 @@ def test_every_point_up_to_a_checkpoint_is_said_before_it(make_job, start):
     assert all(step == said for step, said in checkpoints)
 
 
-def test_weights_that_are_no_numbers_are_never_checkpointed(make_job, start):
+def test_weights_that_are_not_finite_are_never_checkpointed(make_job, start):
     job_dir = make_job()
     loop, setup = start(job_dir)
     loop.advance(1)
@@ -118,7 +118,7 @@ def test_weights_that_are_no_numbers_are_never_checkpointed(make_job, start):
     assert CheckpointStore(job_dir.checkpoints_dir).manifests() == []
 
 
-def test_a_broken_newest_checkpoint_costs_its_steps_and_is_warned_of(make_job, start, events):
+def test_a_broken_newest_checkpoint_loses_its_steps_and_gives_a_warning(make_job, start, events):
     first = make_job("job")
     start(first)[0].run()
     newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]

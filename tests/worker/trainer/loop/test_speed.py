@@ -20,7 +20,7 @@ def time_left(measured, step, *, steps=100, steps_per_epoch=50):
     return measured.eta_seconds(step, steps=steps, steps_per_epoch=steps_per_epoch)
 
 
-def test_the_steps_that_are_left_take_as_long_as_those_that_were_made(clock):
+def test_the_estimate_assumes_remaining_steps_take_as_long_as_past_ones(clock):
     measured = Speed()
     measured.begin(seconds=0.0)
     clock.now += 5.0
@@ -32,7 +32,7 @@ def test_the_steps_that_are_left_take_as_long_as_those_that_were_made(clock):
     assert time_left(measured, 100) == 0.0
 
 
-def test_no_end_is_foreseen_from_the_first_steps_alone(clock):
+def test_the_first_steps_alone_give_no_estimate(clock):
     measured = Speed()
     assert time_left(measured, 20) is None
     measured.begin(seconds=0.0)
@@ -43,7 +43,7 @@ def test_no_end_is_foreseen_from_the_first_steps_alone(clock):
     assert time_left(measured, 4, steps_per_epoch=4) is not None
 
 
-def test_a_resumed_run_foresees_its_end_from_its_own_steps(clock):
+def test_a_resumed_run_estimates_its_end_from_its_own_steps(clock):
     measured = Speed()
     measured.restart(60)
     measured.begin(seconds=1000.0)
@@ -52,7 +52,7 @@ def test_a_resumed_run_foresees_its_end_from_its_own_steps(clock):
     assert time_left(measured, 70) == pytest.approx(60.0)
 
 
-def test_steps_that_were_left_out_move_no_end(clock):
+def test_excluded_steps_do_not_change_the_estimate(clock):
     measured = Speed()
     measured.begin(seconds=0.0)
     clock.now += 10.0
@@ -62,7 +62,7 @@ def test_steps_that_were_left_out_move_no_end(clock):
     assert time_left(measured, 15) == pytest.approx(85.0)
 
 
-def test_progress_says_how_long_training_still_takes(make_job, start, events, monkeypatch):
+def test_progress_reports_the_remaining_time(make_job, start, events, monkeypatch):
     job_dir = make_job()
     loop, _ = start(job_dir)
     # Each step takes two seconds.
@@ -75,7 +75,7 @@ def test_progress_says_how_long_training_still_takes(make_job, start, events, mo
     assert said == {step: None if step < 6 else 2.0 * (12 - step) for step in range(1, 13)}
 
 
-def test_steps_that_were_left_out_say_nothing_of_the_speed():
+def test_excluded_steps_do_not_count_towards_the_speed():
     speed = Speed()
     speed.begin(seconds=0.0)
     # Ten slow steps in a phase of their own, which took no training time.

@@ -58,7 +58,7 @@ def is_trained(loop):
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
-def test_the_optimiser_takes_a_thawed_backbone_in_at_the_rate_of_the_step(
+def test_the_optimiser_admits_a_thawed_backbone_at_the_current_rate(
     make_thawing_job, start, optimizer
 ):
     loop, setup = start(make_thawing_job(optimizer=optimizer))
@@ -82,7 +82,7 @@ def test_the_optimiser_takes_a_thawed_backbone_in_at_the_rate_of_the_step(
     assert all(module.training for module in setup.model.modules())
 
 
-def test_moments_begin_when_their_weights_thaw(make_thawing_job, start):
+def test_optimiser_moments_begin_when_their_weights_thaw(make_thawing_job, start):
     loop, setup = start(make_thawing_job())
     loop.advance(STEPS_AN_EPOCH + 2)
     tensors = optimizer_tensors(setup.model, loop._optimizer)
@@ -93,7 +93,7 @@ def test_moments_begin_when_their_weights_thaw(make_thawing_job, start):
 
 @pytest.mark.parametrize("stop_after", [3, STEPS_AN_EPOCH, STEPS_AN_EPOCH + 2])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_run_that_stops_before_at_or_behind_the_thaw_goes_on_exactly(
+def test_a_run_stopped_before_at_or_after_the_thaw_resumes_exactly(
     make_thawing_job, start, losses, settings, stop_after
 ):
     straight = make_thawing_job("straight", **settings)
@@ -112,7 +112,7 @@ def test_a_run_that_stops_before_at_or_behind_the_thaw_goes_on_exactly(
         assert torch.equal(tensor, wanted[name]), name
 
 
-def test_going_back_over_the_thaw_freezes_again(make_thawing_job, start, losses):
+def test_going_back_past_the_thaw_freezes_again(make_thawing_job, start, losses):
     job_dir = make_thawing_job(on_divergence="rollback")
     loop, setup = start(job_dir)
     rate = setup.spec.training.optimizer.lr

@@ -80,7 +80,7 @@ def test_equal_targets_leave_nothing_to_explain():
     assert found["r2"] == 0.0
 
 
-def test_an_evaluation_that_is_stopped_says_nothing_and_leaves_the_model_in_training():
+def test_a_stopped_evaluation_returns_none_and_restores_training_mode():
     model = torch.nn.Linear(2, 2).train()
     batch = (torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
     stops = iter([False, True])
@@ -89,7 +89,7 @@ def test_an_evaluation_that_is_stopped_says_nothing_and_leaves_the_model_in_trai
     assert model.training
 
 
-def test_batches_that_do_not_fit_are_scored_in_smaller_ones_from_then_on():
+def test_batches_that_do_not_fit_are_halved_from_then_on():
     tried = []
 
     def score(size):
