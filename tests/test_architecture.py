@@ -47,7 +47,8 @@ MOST_FILES = 21
 """Python files that a folder has by itself, `__init__.py` among them."""
 
 CLIENT_LIBRARIES = {
-    "pydantic", "pydantic_core", "httpx", "typer", "rich", "yaml", "pathspec", "redkiln",
+    "pydantic", "pydantic_core", "httpx", "httpx_sse", "typer", "rich", "yaml", "pathspec",
+    "redkiln",
 }  # fmt: skip
 """All that a user's machine needs beside the standard library; pydantic brings its core along."""
 

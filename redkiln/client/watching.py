@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from httpx_sse import EventSource, SSEError
 from pydantic import BaseModel
 
-from redkiln.client import sse
 from redkiln.client.connection import Connection
 from redkiln.errors import ConnectionFailed, RedkilnError, Unavailable
 from redkiln.status import AttemptStatus, Phase
@@ -148,18 +148,22 @@ def watch_events(
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after_seq)}
         try:
             with connection.stream(f"/v1/jobs/{job_id}/events", headers=headers) as response:
-                for message in sse.parse(sse.split_lines(response.iter_bytes())):
+                for message in EventSource(response).iter_sse():
+                    if not message.data:
+                        continue  # a comment, which keeps the connection open
                     # Only after a message: a dying service may still accept connections.
                     if outage.end():
                         yield Reconnected()
                     if message.event == "end":
                         return
-                    if message.id is None:
+                    if message.event == "progress":
                         yield Snapshot.model_validate_json(message.data)
                     else:
                         after_seq = int(message.id)
                         yield EventView.model_validate_json(message.data)
             error: RedkilnError = ConnectionFailed(connection.url, "the stream ended early")
+        except SSEError as broken:
+            error = ConnectionFailed(connection.url, str(broken))
         except (ConnectionFailed, Unavailable) as broken:
             error = broken
         if outage.note(error):
