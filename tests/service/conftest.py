@@ -97,7 +97,7 @@ class Attempt:
 
 @dataclass
 class Worker:
-    """A worker with a CPU slot, unless it is given GPUs."""
+    """A worker with a CPU slot, unless it has GPUs."""
 
     client: httpx.Client
     key: str
@@ -172,7 +172,7 @@ def app(settings):
 
 @pytest.fixture
 def serve():
-    """Serves an application over a real socket, so that streams can be left half-way."""
+    """Serves an application over a real socket, so that clients can leave streams half-way."""
     running = []
 
     def serve(app):
@@ -200,7 +200,7 @@ def serve():
 
 @pytest.fixture
 def client(app, serve):
-    """The service as a client on this machine sees it, its threads running."""
+    """A client of the service on this machine, with the service's threads running."""
     url, _ = serve(app)
     with httpx.Client(base_url=url, timeout=20, verify=tls_for(url)) as client:
         yield client
@@ -252,7 +252,7 @@ def job(client):
 
 @pytest.fixture
 def expire(services):
-    """Let an attempt's lease have ended a second ago."""
+    """Set an attempt's lease to have ended a second ago."""
 
     def expire(attempt):
         past = database_now(plus_seconds=-1)
@@ -264,7 +264,7 @@ def expire(services):
 
 @pytest.fixture
 def kinds(client):
-    """The kinds of a job's events, whose numbers have no gap."""
+    """Return the kinds of a job's events; their numbers must have no gap."""
 
     def kinds(job_id):
         events = client.get(f"/v1/jobs/{job_id}/events?limit=1000").json()["data"]

@@ -1,4 +1,4 @@
-"""A service over a real database, and the calls of workers that know no better."""
+"""A service over a real database, and calls of workers that may have lost their attempts."""
 
 import hashlib
 import shutil
@@ -31,7 +31,7 @@ WORKERS = ["wrk_00000001", "wrk_00000002"]
 
 @dataclass
 class Held:
-    """An attempt as a worker holds it, perhaps without a right to it any more."""
+    """An attempt as a worker holds it, even if it has lost the attempt."""
 
     id: str
     job_id: str
@@ -47,7 +47,7 @@ def open_services(state_dir):
 
 
 class Ground:
-    """One service in a folder of its own, copied from a migrated one."""
+    """One service in a separate folder, copied from a migrated one."""
 
     def __init__(self, template):
         self.state_dir = Path(tempfile.mkdtemp()) / "state"
@@ -77,7 +77,7 @@ class Ground:
         )
 
     def fenced(self, held, function):
-        """Run a write of an attempt; without a right to write nothing at all may change."""
+        """Run a write of an attempt; a worker that has lost it must not change anything."""
         row = next(iter(self.rows(Attempt, Attempt.id == held.id)), None)
         if row is not None and row.status == AttemptStatus.RUNNING:
             return self.write(function)

@@ -34,7 +34,7 @@ def test_times_come_back_aware_and_in_utc(database):
     assert database.execute_read(sa.select(NOTE.c.at))[0][0] == datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def test_the_databases_time_is_now_and_can_be_reckoned_with(database):
+def test_the_databases_time_is_current_and_can_be_calculated_with(database):
     now = database.read(read_now)
     assert abs(now - datetime.now(UTC)) < timedelta(seconds=1)
     later = database.execute_read(sa.select(database_now(plus_seconds=90)))[0][0]
@@ -108,7 +108,7 @@ def test_a_writer_waits_for_another_and_gives_up_in_time(database):
     assert count(database) == 1
 
 
-def test_a_full_disk_is_its_own_error(database):
+def test_a_full_disk_has_its_own_error(database):
     def fill(session: Session) -> None:
         pages = session.execute(sa.text("PRAGMA page_count")).scalar_one()
         session.execute(sa.text(f"PRAGMA max_page_count={pages + 1}"))

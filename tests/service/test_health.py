@@ -1,5 +1,5 @@
 from redkiln.version import __version__
 
 
-def test_health_says_which_version_answers(client):
+def test_health_shows_the_version(client):
     assert client.get("/healthz").json() == {"status": "ok", "version": __version__}

@@ -21,7 +21,7 @@ class Bell:
         self.rung += sorted(job_ids)
 
 
-def test_only_jobs_that_waited_long_are_rung_for_again(submit, worker, services, monkeypatch):
+def test_only_jobs_that_waited_long_are_announced_again(submit, worker, services, monkeypatch):
     taken, waiting = submit()["id"], submit()["id"]
     assert worker.claim().job_id == taken
     assert housekeeping.republish(services) == 0
@@ -31,7 +31,7 @@ def test_only_jobs_that_waited_long_are_rung_for_again(submit, worker, services,
     assert published > services.database.read(lambda s: s.get(Job, waiting).created_at)
 
 
-def test_a_job_that_reads_no_data_set_is_rung_for_again_and_never_failed_for_one(client, services):
+def test_a_job_without_a_data_set_is_announced_again_and_not_failed(client, services):
     assert client.post("/v1/jobs", json={"task": "benchmark"}).status_code == 202
     services.settings.republish_seconds = 1e-6
     assert housekeeping.republish(services) == 1
@@ -85,7 +85,7 @@ def test_a_restarted_service_gives_running_attempts_a_fresh_lease(
     assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "running"
 
 
-def test_old_idempotency_keys_are_forgotten(client, services):
+def test_old_idempotency_keys_are_deleted(client, services):
     spec = {"dataset": "builtin:digits"}
     client.post("/v1/jobs", json=spec, headers={"Idempotency-Key": "k"})
     housekeeping.forget_keys(services)
@@ -95,7 +95,9 @@ def test_old_idempotency_keys_are_forgotten(client, services):
     assert not services.database.read(lambda s: s.exec(select(IdempotencyKey)).all())
 
 
-def test_what_a_crash_left_in_the_storage_is_found_when_it_is_old(services, submit, worker):
+def test_leftovers_of_a_crash_in_the_storage_are_removed_when_they_are_old(
+    services, submit, worker
+):
     submit()
     used = worker.claim().upload(b"held by an attempt")
     orphan = services.storage.put([b"no row ever came"]).sha256

@@ -1,7 +1,7 @@
 from service.ids import new_id
 
 
-def test_ids_sort_in_the_order_in_which_they_were_made():
+def test_ids_sort_in_order_of_creation():
     made = [new_id("job") for _ in range(1000)]
     assert made == sorted(made)
     assert len(set(made)) == 1000

@@ -1,4 +1,4 @@
-"""What holds of jobs and attempts whatever happens in whatever order."""
+"""Invariants of jobs and attempts, whatever happens in whatever order."""
 
 import hashlib
 import itertools
@@ -52,7 +52,7 @@ def _template(tmp_path_factory):
 
 
 class Machine(Ground, RuleBasedStateMachine):
-    """The service's own functions over a real database, called by workers that know no better."""
+    """The service's functions over a real database, called by workers that may be outdated."""
 
     template: Path
     jobs = Bundle("jobs")

@@ -9,7 +9,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def hung_broker():
-    """A broker that accepts connections and never answers."""
+    """A broker that accepts connections but never responds."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -30,7 +30,7 @@ def test_without_a_broker_nothing_is_sent_and_nothing_waits():
 
 
 @pytest.mark.parametrize("broker", ["hung_broker", "absent_broker"])
-def test_a_broker_that_is_away_or_hangs_holds_nobody_up(broker, request):
+def test_a_broker_that_is_away_or_hangs_delays_nobody(broker, request):
     doorbell = Doorbell(request.getfixturevalue(broker))
     doorbell.start()
     started = time.monotonic()

@@ -18,13 +18,13 @@ from service.settings import Settings
         ("127.0.0.1:8321", "workstation:8321", True),
     ],
 )
-def test_keys_are_asked_for_where_others_reach_the_published_address(bind, public_bind, needs_keys):
+def test_keys_are_required_if_others_can_reach_the_published_address(bind, public_bind, needs_keys):
     settings = Settings(bind=bind, public_bind=public_bind)
     assert settings.needs_keys is needs_keys
     assert Settings(bind=bind, public_bind=public_bind, auth="keys").needs_keys
 
 
-def test_the_worker_key_lies_with_the_other_keys_unless_it_is_named(tmp_path):
+def test_the_worker_key_is_with_the_other_keys_unless_a_file_is_set(tmp_path):
     settings = Settings(state_dir=tmp_path)
     assert settings.resolved_worker_key_file == tmp_path / "keys" / "worker.key"
     elsewhere = Settings(state_dir=tmp_path, worker_key_file=Path("/secrets/worker.key"))

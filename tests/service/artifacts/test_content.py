@@ -33,7 +33,7 @@ def choose(headers, *, method="GET", size_bytes=100):
         ("", WHOLE),
     ],
 )
-def test_one_range_is_served_and_all_else_ignored(wanted, expected):
+def test_a_single_range_is_served_and_others_are_ignored(wanted, expected):
     raw = [(b"range", wanted.encode())]
     assert choose_part(Headers(raw=raw), method="GET", etag=ETAG, size_bytes=100) == expected
 
@@ -48,7 +48,7 @@ def test_one_range_is_served_and_all_else_ignored(wanted, expected):
         ("bytes=-0", 9),
     ],
 )
-def test_a_range_behind_the_end_is_416_with_the_size(wanted, size_bytes):
+def test_a_range_after_the_end_is_416_with_the_size(wanted, size_bytes):
     with pytest.raises(RangeNotSatisfiable) as error:
         choose({"range": wanted}, size_bytes=size_bytes)
     assert error.value.headers == {"Content-Range": f"bytes */{size_bytes}"}
@@ -73,7 +73,7 @@ def test_a_range_behind_the_end_is_416_with_the_size(wanted, size_bytes):
         ({"if-none-match": "*", "range": "bytes=500-"}, "GET", Part(304, 0, 0)),
     ],
 )
-def test_conditions_are_kept_in_the_order_of_the_standard(headers, method, expected):
+def test_conditions_are_checked_in_the_order_of_the_standard(headers, method, expected):
     assert choose(headers, method=method) == expected
 
 

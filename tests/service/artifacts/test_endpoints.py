@@ -33,7 +33,7 @@ def artifacts(client, worker, submit):
     return {item["name"]: item for item in page["data"]}
 
 
-def test_the_files_of_a_finished_job_are_listed_in_the_order_of_publishing(client, artifacts):
+def test_the_files_of_a_finished_job_are_listed_in_order_of_publication(client, artifacts):
     assert list(artifacts) == ["model.onnx", "report.md", "empty.log"]
     model = artifacts["model.onnx"]
     assert (model["sha256"], model["size_bytes"], model["verified"]) == (SHA256, len(CONTENT), True)
@@ -46,7 +46,7 @@ def test_a_job_that_has_not_ended_has_no_artifacts(client, submit):
     assert (page["data"], page["has_more"], page["first_id"]) == ([], False, None)
 
 
-def test_a_download_comes_whole_with_its_digest(client, artifacts):
+def test_a_whole_download_has_its_digest(client, artifacts):
     answer = client.get(artifacts["model.onnx"]["url"])
     assert answer.status_code == 200
     assert answer.content == CONTENT
@@ -62,7 +62,7 @@ def test_a_download_comes_whole_with_its_digest(client, artifacts):
     assert headers["content-type"] == "application/octet-stream"
 
 
-def test_head_tells_the_same_without_the_bytes(client, artifacts):
+def test_head_returns_the_same_headers_without_the_bytes(client, artifacts):
     url = artifacts["model.onnx"]["url"]
     head, get = client.head(url), client.get(url)
     assert head.status_code == 200
@@ -74,7 +74,7 @@ def test_head_tells_the_same_without_the_bytes(client, artifacts):
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (7, 1024**2 + 7), (5_000_000, 5_120_000)])
-def test_a_broken_download_goes_on_where_it_stopped(client, artifacts, start, end):
+def test_an_interrupted_download_can_be_resumed(client, artifacts, start, end):
     headers = {"Range": f"bytes={start}-{end - 1}", "If-Range": ETAG}
     answer = client.get(artifacts["model.onnx"]["url"], headers=headers)
     assert answer.status_code == 206
@@ -124,7 +124,7 @@ def test_an_unknown_job_has_no_list(client):
         ({"name": "manifest.json"}, "/artifacts/1/name"),
     ],
 )
-def test_an_attempt_cannot_finish_with_files_that_are_not_there(
+def test_an_attempt_cannot_finish_with_files_that_are_not_stored(
     client, worker, submit, job, change, pointer
 ):
     job_id = submit()["id"]

@@ -18,7 +18,7 @@ def test_the_best_and_the_last_two_checkpoints_are_kept(checkpoints, kept):
     assert choose_kept(checkpoints) == kept
 
 
-def test_a_spec_may_ask_for_more_of_the_newest_to_be_kept():
+def test_a_spec_may_keep_more_of_the_newest_checkpoints():
     checkpoints = [(10, True), (20, False), (30, False), (40, False), (50, False)]
     assert choose_kept(checkpoints, newest=3) == {10, 30, 40, 50}
     assert choose_kept(checkpoints, newest=1) == {10, 50}
@@ -44,7 +44,7 @@ def test_the_next_attempt_resumes_from_the_newest_and_knows_the_best(
 
 @pytest.fixture
 def steps(client):
-    """The steps of a job's checkpoints, the newest first; of the best one with a mark."""
+    """Return the steps of a job's checkpoints, newest first, the best one marked."""
 
     def steps(job_id):
         kept = client.get(f"/v1/jobs/{job_id}/checkpoints").json()["data"]
@@ -53,7 +53,7 @@ def steps(client):
     return steps
 
 
-def test_after_a_retry_from_a_step_that_one_and_those_before_it_are_offered(client, submit, worker):
+def test_a_retry_from_a_step_offers_its_checkpoint_and_earlier_ones(client, submit, worker):
     job_id = submit(retry={"failures": 0}, training={"keep_checkpoints": 5})["id"]
     attempt = worker.claim()
     for step in (10, 20, 30, 40):
@@ -65,7 +65,7 @@ def test_after_a_retry_from_a_step_that_one_and_those_before_it_are_offered(clie
 
 @pytest.fixture
 def fallen_back(submit, worker):
-    """An attempt that was offered 20 (the best) and 10, and could use the latter alone."""
+    """An attempt that was offered 20 (the best) and 10, but could only use 10."""
     submit()
     first = worker.claim()
     first.checkpoint(10)
@@ -76,12 +76,12 @@ def fallen_back(submit, worker):
     return second
 
 
-def test_an_attempt_that_could_not_use_the_newest_says_which_it_took(fallen_back, job):
+def test_an_attempt_that_cannot_use_the_newest_checkpoint_reports_its_choice(fallen_back, job):
     view = job(fallen_back.job_id)["attempts"][1]
     assert (view["resumed_from_step"], view["last_step"]) == (10, 10)
 
 
-def test_an_attempt_that_could_use_none_began_anew(submit, worker, job):
+def test_an_attempt_that_can_use_no_checkpoint_starts_from_scratch(submit, worker, job):
     job_id = submit()["id"]
     first = worker.claim()
     first.report(("progress", {"step": 10, "steps": 100, "fraction": 0.1}))
@@ -95,7 +95,7 @@ def test_an_attempt_that_could_use_none_began_anew(submit, worker, job):
     assert second.checkpoint(30).json() == {"kept_steps": [30]}
 
 
-def test_the_checkpoint_before_the_first_step_is_one_too(submit, worker, job):
+def test_a_checkpoint_at_step_zero_is_valid(submit, worker, job):
     submit()
     first = worker.claim()
     first.checkpoint(0)
@@ -107,7 +107,7 @@ def test_the_checkpoint_before_the_first_step_is_one_too(submit, worker, job):
     assert second.checkpoint(5).json() == {"kept_steps": [0, 5]}
 
 
-def test_a_checkpoint_made_again_before_its_run_says_so_stays(submit, worker):
+def test_a_repeated_checkpoint_is_kept_before_its_run_reports_going_back(submit, worker):
     submit(training={"keep_checkpoints": 5})
     first = worker.claim()
     first.checkpoint(10)
@@ -128,7 +128,7 @@ def test_a_checkpoint_made_again_before_its_run_says_so_stays(submit, worker):
         (25, False, [25, 10]),
     ],
 )
-def test_what_an_undone_run_has_left_makes_room(fallen_back, steps, step, is_best, kept):
+def test_checkpoints_of_an_undone_run_are_replaced(fallen_back, steps, step, is_best, kept):
     response = fallen_back.checkpoint(step, is_best=is_best)
     assert (response.status_code, response.json()) == (200, {"kept_steps": [10, step]})
     assert steps(fallen_back.job_id) == kept
@@ -143,7 +143,7 @@ def test_a_checkpoint_below_the_newest_ones_replaces_them(submit, worker, steps)
     assert steps(job_id) == [15, (10, "best")]
 
 
-def test_a_checkpoint_that_is_made_again_to_the_byte_is_the_new_runs(fallen_back, services, steps):
+def test_an_identical_repeated_checkpoint_belongs_to_the_new_run(fallen_back, services, steps):
     assert fallen_back.checkpoint(20).json() == {"kept_steps": [10, 20]}
     assert fallen_back.checkpoint(20).json() == {"kept_steps": [10, 20]}
     assert steps(fallen_back.job_id) == [20, 10]

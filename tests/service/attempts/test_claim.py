@@ -1,9 +1,9 @@
-"""What a worker that asks for a job is given."""
+"""What a worker gets when it claims a job."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 
-def test_a_claim_tells_all_that_an_attempt_needs(submit, worker, job):
+def test_a_claim_contains_everything_an_attempt_needs(submit, worker, job):
     job_id = submit(resources={"max_duration_seconds": 60})["id"]
     claimed = worker.claim().claimed
     assert claimed["job_id"] == job_id
@@ -17,7 +17,7 @@ def test_a_claim_tells_all_that_an_attempt_needs(submit, worker, job):
     assert view["attempts"][0]["worker_id"] == worker.id
 
 
-def test_a_job_that_reads_no_data_set_is_claimed_without_one(client, worker):
+def test_a_job_without_a_data_set_is_claimed_without_one(client, worker):
     worker.hello()
     job_id = client.post("/v1/jobs", json={"task": "benchmark"}).json()["id"]
     attempt = worker.claim()
@@ -28,7 +28,7 @@ def test_a_job_that_reads_no_data_set_is_claimed_without_one(client, worker):
         assert client.get(url, headers=attempt.headers).status_code == 404
 
 
-def test_the_best_job_is_given_not_the_one_that_rang(submit, worker):
+def test_a_claim_gets_the_best_job_not_the_one_in_the_message(submit, worker):
     first = submit()["id"]
     urgent = submit(priority=1)["id"]
     assert worker.claim(hint=first).job_id == urgent
@@ -58,13 +58,13 @@ def test_an_older_process_of_a_worker_gets_nothing(submit, worker):
     assert (response.status_code, response.json()["code"]) == (409, "superseded")
 
 
-def test_an_unknown_worker_has_to_say_hello(submit, worker):
+def test_an_unknown_worker_must_send_hello(submit, worker):
     submit()
     worker.id = "wrk_99999999"
     assert worker.ask().json()["code"] == "superseded"
 
 
-def test_a_worker_of_another_release_ends_what_it_has_and_gets_no_more(
+def test_a_worker_of_another_release_finishes_its_attempts_and_gets_no_more(
     submit, worker, other_worker, job
 ):
     begun, queued = submit()["id"], submit()["id"]
@@ -76,9 +76,7 @@ def test_a_worker_of_another_release_ends_what_it_has_and_gets_no_more(
     assert other_worker.claim().job_id == queued
 
 
-def test_a_cpu_takes_a_job_for_any_device_only_where_no_worker_has_a_gpu(
-    submit, worker, other_worker
-):
+def test_a_cpu_gets_a_job_for_any_device_only_if_no_worker_has_a_gpu(submit, worker, other_worker):
     submit()
     other_worker.gpus = [{"index": 0, "name": "RX 7900", "arch": "gfx1100"}]
     other_worker.hello()
@@ -96,7 +94,7 @@ def test_a_job_for_another_architecture_is_passed_over(submit, worker, other_wor
     assert other_worker.claim().job_id == picky
 
 
-def test_claims_at_the_same_time_get_different_jobs(client, submit, worker_key, worker):
+def test_simultaneous_claims_get_different_jobs(client, submit, worker_key, worker):
     jobs = {submit()["id"] for _ in range(12)}
     workers = [type(worker)(client, worker_key, id=f"wrk_1000000{n}") for n in range(4)]
 

@@ -1,4 +1,4 @@
-"""Who lost the right to an attempt changes nothing any more."""
+"""A worker that has lost its attempt can no longer change anything."""
 
 from service.housekeeping import reap_expired
 
@@ -50,7 +50,7 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing(
     assert client.get(f"/v1/jobs/{job_id}/logs").text == ""
 
 
-def test_a_late_report_revives_a_lease_that_nobody_took(submit, worker, expire, services, job):
+def test_a_late_report_renews_an_expired_lease(submit, worker, expire, services, job):
     job_id = submit()["id"]
     attempt = worker.claim()
     expire(attempt)

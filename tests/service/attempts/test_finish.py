@@ -47,7 +47,7 @@ def test_success_with_bytes_that_are_not_stored_is_refused(submit, worker, job):
     assert job(job_id)["status"] == "running"
 
 
-def test_an_attempt_cannot_finish_before_all_its_events_are_there(submit, worker):
+def test_an_attempt_cannot_finish_before_all_its_events_arrived(submit, worker):
     submit()
     attempt = worker.claim()
     response = attempt.finish("released", last_seq=3)
@@ -62,12 +62,12 @@ def test_failures_are_retried_within_their_budget(submit, worker, job, kinds):
     assert kinds(job_id) == ["submitted", "started", "requeued", "started", "failed"]
 
 
-def test_what_no_retry_can_help_fails_at_once(submit, worker):
+def test_a_permanent_failure_fails_the_job_at_once(submit, worker):
     submit()
     assert worker.claim().fail("bad_input", retryable=False).json() == {"job_status": "failed"}
 
 
-def test_a_failed_job_keeps_the_files_that_its_worker_sent(client, submit, worker):
+def test_a_failed_job_keeps_the_files_that_its_worker_uploaded(client, submit, worker):
     job_id = submit()["id"]
     attempt = worker.claim()
     artifact = {"name": "checkpoint.safetensors", "kind": "checkpoint", "size_bytes": 4,
@@ -79,14 +79,14 @@ def test_a_failed_job_keeps_the_files_that_its_worker_sent(client, submit, worke
     assert [item["name"] for item in listed] == ["checkpoint.safetensors"]
 
 
-def test_giving_a_job_back_costs_nothing(submit, worker, job):
+def test_returning_a_job_does_not_use_its_budgets(submit, worker, job):
     job_id = submit(retry={"failures": 0, "lost_workers": 0})["id"]
     for _ in range(5):
         assert worker.claim().finish("released").json() == {"job_status": "queued"}
     assert job(job_id)["attempts"][-1]["status"] == "released"
 
 
-def test_a_job_whose_gpu_is_in_use_waits_with_its_workers_words(submit, worker, job):
+def test_a_job_whose_gpu_is_busy_waits_with_the_workers_reason(submit, worker, job):
     job_id = submit(retry={"failures": 0})["id"]
     failure = {"code": "gpu_busy", "message": "20 GiB are in use", "retryable": True}
     worker.claim().finish("released", failure=failure)

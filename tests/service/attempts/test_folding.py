@@ -13,7 +13,7 @@ def event(kind, **data):
     return Event(at=datetime(2026, 1, 1, tzinfo=UTC), kind=kind, data=data)
 
 
-def test_a_batch_is_summed_up_by_what_is_newest():
+def test_a_batch_is_reduced_to_its_newest_values():
     folded = fold(
         [
             event(EventKind.PHASE, phase="preparing"),
@@ -40,7 +40,7 @@ def test_a_batch_is_summed_up_by_what_is_newest():
     assert folded.result == {"metrics": {"accuracy": 1.0}}
 
 
-def test_a_spec_that_had_to_change_keeps_what_is_known_of_its_environment():
+def test_a_changed_spec_keeps_the_known_environment():
     folded = fold(
         [
             event(EventKind.RESOLVED, spec={"a": 1}, environment={"torch": "2"}),
@@ -55,7 +55,7 @@ def test_progress_and_metrics_are_not_kept_as_events():
     assert folded.kept == []
 
 
-def test_what_was_undone_is_left_out_of_its_own_batch_too():
+def test_undone_points_are_also_dropped_from_their_own_batch():
     folded = fold(
         [
             event(EventKind.METRICS, points={"loss": [[7, 1.0], [8, 1.0]], "lr": [[8, 0.2]]}),
@@ -68,7 +68,7 @@ def test_what_was_undone_is_left_out_of_its_own_batch_too():
     assert folded.points == {"loss": [(7, 0.5), (8, 0.5)], "lr": [(9, 0.1)]}
 
 
-def test_a_checkpoint_tells_how_far_training_is():
+def test_a_checkpoint_sets_the_last_step():
     progress = event(EventKind.PROGRESS, step=1)
     checkpoint = event(EventKind.CHECKPOINT, step=33, file="x", is_best=False, metrics={})
     assert fold([progress, checkpoint]).last_step == 33
@@ -89,7 +89,7 @@ def test_an_empty_batch_changes_nothing():
         (EventKind.METRICS, {"points": {"": []}}, "/events/1/data/points//[key]"),
     ],
 )
-def test_an_unreadable_event_is_refused_with_its_place(kind, data, pointer):
+def test_an_invalid_event_is_refused_with_its_place(kind, data, pointer):
     with pytest.raises(Unprocessable) as caught:
         fold([event(EventKind.MESSAGE, text="fine"), event(kind, **data)])
     assert pointer in [problem.pointer for problem in caught.value.errors]
@@ -103,7 +103,7 @@ def test_an_unreadable_event_is_refused_with_its_place(kind, data, pointer):
         ("training", ["evaluating", "training"], ["evaluating", "training"]),
     ],
 )
-def test_entering_the_same_phase_again_is_no_event(phase, entered, kept):
+def test_entering_the_same_phase_again_is_not_an_event(phase, entered, kept):
     folded = fold([event(EventKind.PHASE, phase=name) for name in entered], phase=phase)
     assert [item.data["phase"] for item in folded.kept] == kept
     assert folded.phase == entered[-1]

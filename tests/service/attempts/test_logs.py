@@ -22,16 +22,14 @@ def chunk(offset, data):
         (3, b"def", 3, 0, b"..."),
     ],
 )
-def test_only_what_is_new_and_within_the_quota_is_written(
-    tmp_path, offset, data, size, quota, content
-):
+def test_only_new_bytes_within_the_quota_are_written(tmp_path, offset, data, size, quota, content):
     path = tmp_path / "a.log"
     path.write_bytes(b"." * size)
     assert append_chunk(path, chunk(offset, data), size=size, quota=quota) == len(content)
     assert path.read_bytes() == content
 
 
-def test_what_an_uncommitted_write_left_is_overwritten(tmp_path):
+def test_bytes_of_an_uncommitted_write_are_overwritten(tmp_path):
     path = tmp_path / "a.log"
     path.write_bytes(b"abcXXXX")
     assert append_chunk(path, chunk(3, b"de"), size=3, quota=100) == 5
@@ -51,7 +49,7 @@ def test_what_an_uncommitted_write_left_is_overwritten(tmp_path):
         (b"one line without an end", 1, b"one line without an end"),
     ],
 )
-def test_the_tail_begins_at_a_line(tmp_path, text, lines, tail):
+def test_the_tail_starts_at_a_line(tmp_path, text, lines, tail):
     path = tmp_path / "a.log"
     path.write_bytes(text)
     start = find_tail(path, size=len(text), lines=lines, window_bytes=16)

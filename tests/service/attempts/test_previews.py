@@ -36,7 +36,7 @@ def test_the_newest_preview_of_a_running_job_is_served(client, attempt):
     assert newer.headers["etag"] != shown.headers["etag"]
 
 
-def test_a_preview_that_the_client_has_is_not_sent_again(client, attempt):
+def test_a_known_preview_is_not_sent_again(client, attempt):
     path = f"/v1/jobs/{attempt.job_id}/preview"
     put(attempt, PNG)
     etag = client.get(path).headers["etag"]
@@ -63,18 +63,20 @@ def test_a_table_is_a_preview_too(client, attempt):
         (PNG_MAGIC + bytes(MAX_BYTES), "image/png", 413),
     ],
 )
-def test_what_is_no_small_picture_is_refused(client, attempt, content, media_type, status):
+def test_only_small_pictures_and_tables_are_accepted_as_previews(
+    client, attempt, content, media_type, status
+):
     assert put(attempt, content, media_type=media_type).status_code == status
     assert client.get(f"/v1/jobs/{attempt.job_id}/preview").status_code == 404
 
 
-def test_an_attempt_that_was_given_up_shows_nothing(client, attempt):
+def test_a_lost_attempt_cannot_change_the_preview(client, attempt):
     attempt.fail()
     refused = put(attempt, PNG)
     assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
 
 
-def test_a_preview_stays_after_the_end_and_goes_with_its_job(client, attempt, settings):
+def test_a_preview_is_kept_after_the_end_and_deleted_with_its_job(client, attempt, settings):
     put(attempt, PNG)
     attempt.succeed()
     assert client.get(f"/v1/jobs/{attempt.job_id}/preview").content == PNG

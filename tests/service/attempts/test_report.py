@@ -44,7 +44,7 @@ def test_repeated_and_overlapping_reports_count_once(client, submit, worker, kin
     assert series[0]["num_points"] == 1
 
 
-def test_a_gap_is_refused_with_where_to_go_on(submit, worker, kinds):
+def test_a_gap_is_refused_with_the_expected_event(submit, worker, kinds):
     job_id = submit()["id"]
     attempt = worker.claim()
     attempt.report(("message", {"text": "a"}))
@@ -55,7 +55,7 @@ def test_a_gap_is_refused_with_where_to_go_on(submit, worker, kinds):
     assert kinds(job_id) == ["submitted", "started", "message"]
 
 
-def test_an_unreadable_event_is_refused_and_nothing_of_its_batch_counts(submit, worker, kinds):
+def test_an_invalid_event_refuses_its_whole_batch(submit, worker, kinds):
     job_id = submit()["id"]
     response = worker.claim().report(("message", {"text": "a"}), ("phase", {"phase": "nap"}))
     assert response.status_code == 422
@@ -81,9 +81,7 @@ def test_a_resumed_attempt_repeats_no_warning(submit, worker, job):
     assert len(job(job_id)["warnings"]) == 1
 
 
-def test_a_worker_that_says_nothing_new_hears_of_a_command_within_two_seconds(
-    client, submit, worker
-):
+def test_a_worker_with_nothing_to_report_gets_a_command_within_two_seconds(client, submit, worker):
     job_id = submit()["id"]
     attempt = worker.claim()
     assert attempt.claimed["report_seconds"] <= 2

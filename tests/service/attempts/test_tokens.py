@@ -8,7 +8,7 @@ from service.errors import Unauthorized
 SECRET = b"s" * 32
 
 
-def test_a_token_names_its_fence_and_is_the_same_every_time():
+def test_a_token_contains_its_fence_and_is_reproducible():
     token = make_token(SECRET, "att_1", fence=7)
     assert token == make_token(SECRET, "att_1", fence=7)
     assert check_token(SECRET, "att_1", token) == 7
@@ -26,12 +26,12 @@ def test_a_token_names_its_fence_and_is_the_same_every_time():
         "rt_\u0667_" + "0" * 64,
     ],
 )
-def test_a_token_of_something_else_is_refused(token):
+def test_a_token_of_another_attempt_is_refused(token):
     with pytest.raises(Unauthorized):
         check_token(SECRET, "att_1", token)
 
 
-def test_the_secret_is_made_once_and_is_its_owners_alone(tmp_path):
+def test_the_secret_is_created_once_and_readable_only_by_its_owner(tmp_path):
     path = tmp_path / "keys" / "secret"
     secret = load_secret(path)
     assert len(secret) == 32

@@ -1,4 +1,4 @@
-"""Bytes that an attempt sends."""
+"""Bytes that an attempt uploads."""
 
 from service.housekeeping import collect_blobs
 
@@ -12,7 +12,7 @@ def test_bytes_with_another_digest_are_refused_and_not_kept(client, submit, work
     assert client.head(path, headers=attempt.headers).status_code == 404
 
 
-def test_stored_bytes_need_not_be_sent_again(client, submit, worker):
+def test_stored_bytes_need_not_be_uploaded_again(client, submit, worker):
     submit()
     attempt = worker.claim()
     sha256 = attempt.upload(b"known")
@@ -20,7 +20,7 @@ def test_stored_bytes_need_not_be_sent_again(client, submit, worker):
     assert client.head(path, headers=attempt.headers).status_code == 200
 
 
-def test_what_an_attempt_uploaded_and_never_used_goes_with_it(submit, worker, services):
+def test_unused_uploads_of_an_attempt_are_deleted_when_it_ends(submit, worker, services):
     submit()
     attempt = worker.claim()
     sha256 = attempt.upload(b"unused")

@@ -25,7 +25,7 @@ def script(**fields):
     return {"task": "script", "script": {"command": ["python", "train.py"], **fields}}
 
 
-def test_code_is_sent_once_and_then_found_by_its_digest(client):
+def test_code_is_uploaded_once_and_then_found_by_its_digest(client):
     assert client.get(f"/v1/bundles/{SHA256}").status_code == 404
     created = put(client)
     assert created.status_code == 201
@@ -45,7 +45,7 @@ def test_code_over_the_limit_is_refused(client, settings):
     assert put(client, bytes(2000)).status_code == 413
 
 
-def test_a_script_names_code_that_is_there(client):
+def test_a_script_must_name_stored_code(client):
     response = client.post("/v1/jobs", json=script(bundle=SHA256))
     assert response.status_code == 422
     (problem,) = response.json()["errors"]
@@ -54,7 +54,7 @@ def test_a_script_names_code_that_is_there(client):
     assert client.post("/v1/jobs", json=script(bundle=SHA256)).status_code == 202
 
 
-def test_its_worker_is_told_of_the_code_and_gets_it(client, worker):
+def test_the_claim_names_the_code_and_the_worker_can_download_it(client, worker):
     put(client)
     client.post("/v1/jobs", json=script(bundle=SHA256))
     attempt = worker.claim()
@@ -72,7 +72,7 @@ def test_an_attempt_without_code_has_none(client, worker):
     assert client.get(path, headers=attempt.headers).status_code == 404
 
 
-def test_any_data_set_will_do_for_a_script(client):
+def test_a_script_accepts_any_data_set(client):
     spec = {**script(), "dataset": "builtin:digits"}
     assert client.post("/v1/jobs", json=spec).status_code == 202
 
@@ -109,7 +109,7 @@ def test_files_are_published_while_the_attempt_runs_and_stay(client, worker):
 @pytest.mark.parametrize(
     "name", ["../x", "/x", "a//b", ".hidden", "a/.b", "a\\b", "x ", "a\nb", ""]
 )
-def test_names_that_lead_elsewhere_are_refused(client, worker, name):
+def test_names_that_point_outside_the_folder_are_refused(client, worker, name):
     client.post("/v1/jobs", json=script())
     attempt = worker.claim()
     commit = {
@@ -122,7 +122,7 @@ def test_names_that_lead_elsewhere_are_refused(client, worker, name):
     assert attempt.post("artifacts", **commit).status_code == 422
 
 
-def test_code_that_no_job_names_is_forgotten_and_other_code_is_not(client, services):
+def test_only_code_that_no_job_names_is_deleted(client, services):
     put(client)
     put(client, b"unused")
     client.post("/v1/jobs", json=script(bundle=SHA256))
@@ -144,7 +144,7 @@ class TestSwitchedOff:
     def settings(self, state_dir):
         return Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600)
 
-    def test_nobody_runs_scripts_and_all_else_goes_on(self, client, submit):
+    def test_scripts_are_refused_and_everything_else_works(self, client, submit):
         for response in (put(client), client.post("/v1/jobs", json=script())):
             assert response.status_code == 403
             assert response.json()["code"] == "scripts_not_allowed"
@@ -169,7 +169,7 @@ class TestWithKeys:
         expected = 202 if status == 201 else 403
         assert client.post("/v1/jobs", json=script(), headers=headers).status_code == expected
 
-    def test_a_key_for_scripts_works_with_jobs_and_not_with_keys(self, client, services):
+    def test_a_scripts_key_may_manage_jobs_but_not_keys(self, client, services):
         key = services.database.write(lambda s: create_key(s, name="k", scope="scripts"))
         headers = {"Authorization": f"Bearer {key.secret}"}
         assert client.get("/v1/jobs", headers=headers).status_code == 200

@@ -14,7 +14,7 @@ def png(colour=0, size=(8, 8)):
 
 @pytest.fixture
 def image_files():
-    """Files of a small good set, by name."""
+    """Files of a small valid set, by name."""
     return {
         f"{split}/{name}/{number}.png": png(number)
         for split, count in (("train", 4), ("test", 2))
@@ -45,7 +45,7 @@ def folder(tmp_path, image_files):
 
 @pytest.fixture
 def settled():
-    """Waits until a data set is validated, and gives its view."""
+    """Waits until a data set is validated and returns its view."""
 
     def settled(client, dataset_id):
         deadline = time.monotonic() + 60

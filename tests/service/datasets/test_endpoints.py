@@ -51,14 +51,14 @@ def test_an_uploaded_archive_is_validated_and_ready(client, archive, settled):
     assert view["created_at"].endswith("Z")
 
 
-def test_a_bad_archive_is_invalid_and_says_why_file_by_file(client, settled):
+def test_an_invalid_archive_is_explained_file_by_file(client, settled):
     view = settled(client, upload(client, b"not an archive").json()["id"])
     assert view["status"] == "invalid"
     assert [error["code"] for error in view["errors"]] == ["not_an_archive"]
     assert view["counts"] == {}
 
 
-def test_chunked_bodies_are_taken_too(client, archive):
+def test_chunked_bodies_are_accepted(client, archive):
     answer = client.post(
         "/v1/datasets", params={"name": "pets"}, content=pieces(archive), headers=ZIP
     )
@@ -79,7 +79,7 @@ def test_the_same_bytes_under_the_same_name_are_the_same_set(client, archive, se
     assert back not in (first, other_seed), "the newest of the name decides"
 
 
-def test_a_refused_upload_can_be_sent_again(client, settled):
+def test_an_invalid_upload_can_be_repeated(client, settled):
     first = upload(client, b"broken").json()["id"]
     settled(client, first)
     again = upload(client, b"broken")
@@ -90,7 +90,7 @@ def test_a_refused_upload_can_be_sent_again(client, settled):
 @pytest.mark.parametrize(
     "name", ["", "../x", "a/b", ".hidden", "builtin:digits", "ds_1", "a" * 101, "x\n", None]
 )
-def test_other_names_are_refused_before_the_body_is_kept(client, services, archive, name):
+def test_invalid_names_are_refused_before_the_body_is_stored(client, services, archive, name):
     params = {} if name is None else {"name": name}
     answer = client.post("/v1/datasets", params=params, content=archive, headers=ZIP)
     assert answer.status_code == 422
@@ -108,7 +108,7 @@ def test_an_empty_body_is_refused(client):
 
 @pytest.fixture
 def limited(serve, settings):
-    """A service of its own with some settings changed."""
+    """A separate service with some settings changed."""
 
     def limited(**changes):
         app = create_app(settings.model_copy(update=changes))
@@ -235,7 +235,7 @@ class TestFolders:
     def settings(self, settings, folder):
         return settings.model_copy(update={"data_roots": [folder.parent]})
 
-    def test_a_folder_is_registered_where_it_lies(self, client, services, folder, settled):
+    def test_a_folder_is_registered_in_place(self, client, services, folder, settled):
         answer = client.post("/v1/datasets", json={"path": str(folder)})
         assert answer.status_code == 202
         view = settled(client, answer.json()["id"])
@@ -293,18 +293,18 @@ class TestFolders:
             ({"path": "/x", "seed": -1}, 422, "/seed"),
         ],
     )
-    def test_mistakes_in_the_body_have_a_pointer(self, client, body, status, pointer):
+    def test_problems_in_the_body_have_a_pointer(self, client, body, status, pointer):
         answer = client.post("/v1/datasets", json=body)
         assert answer.status_code == status
         assert answer.json()["errors"][0]["pointer"] == pointer
 
-    def test_an_unknown_field_names_the_nearest(self, client):
+    def test_an_unknown_field_suggests_the_nearest_one(self, client):
         body = {"path": "/x", "nmae": "pets"}
         (error,) = client.post("/v1/datasets", json=body).json()["errors"]
         assert (error["pointer"], error["code"]) == ("/nmae", "unknown_field")
         assert error["message"] == "unknown field 'nmae'; did you mean 'name'?"
 
-    def test_what_is_not_json_is_400(self, client):
+    def test_invalid_json_is_400(self, client):
         headers = {"Content-Type": "application/json"}
         answer = client.post("/v1/datasets", content=b"{", headers=headers)
         assert answer.status_code == 400

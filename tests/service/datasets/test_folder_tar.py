@@ -18,7 +18,7 @@ def settings(settings, folder):
 
 @pytest.fixture
 def attempt(client, worker, folder, settled):
-    """An attempt on a data set that lies in a folder."""
+    """An attempt on a data set in a folder."""
     dataset = client.post("/v1/datasets", json={"path": str(folder)}).json()
     assert settled(client, dataset["id"])["status"] == "ready"
     assert client.post("/v1/jobs", json={"dataset": dataset["id"]}).status_code == 202
@@ -51,7 +51,7 @@ def test_the_same_index_gives_the_same_bytes(attempt, folder):
     assert fetch(attempt).content == first
 
 
-def test_the_index_names_each_file_with_its_digest(attempt):
+def test_the_index_has_the_digest_of_each_file(attempt):
     answer = fetch(attempt, "dataset/index")
     assert answer.headers["etag"] == f'"sha256-{attempt.claimed["dataset"]["index_sha256"]}"'
     index = DatasetIndex.model_validate_json(answer.content)
@@ -116,7 +116,7 @@ def test_an_archive_is_sent_as_it_was_uploaded(client, worker, archive, settled)
     assert (part.status_code, part.content) == (206, archive[10:20])
 
 
-def test_a_built_in_set_is_nothing_to_fetch(worker, submit):
+def test_a_built_in_set_cannot_be_downloaded(worker, submit):
     submit()
     attempt = worker.claim()
     assert fetch(attempt).status_code == 404

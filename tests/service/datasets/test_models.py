@@ -1,4 +1,4 @@
-"""Tables over HTTP: registered with what their owner says, shown, and handed to a worker."""
+"""Tables over HTTP: registered with options, shown, and sent to a worker."""
 
 import hashlib
 import io
@@ -26,7 +26,7 @@ def push(client, content, **params):
     )
 
 
-def test_a_csv_is_ready_with_its_columns_and_what_was_inferred(client, houses, settled):
+def test_a_csv_is_ready_with_its_columns_and_inferred_roles(client, houses, settled):
     answer = push(client, houses)
     assert answer.status_code == 202
     view = settled(client, answer.json()["id"])
@@ -45,7 +45,7 @@ def test_a_csv_is_ready_with_its_columns_and_what_was_inferred(client, houses, s
     assert any("task=NAME" in note for note in view["notes"])
 
 
-def test_what_is_said_is_kept_shown_and_part_of_what_the_set_is(client, houses, settled):
+def test_given_options_are_stored_shown_and_part_of_the_sets_identity(client, houses, settled):
     said = {"target": "town", "column": ["price=ignored", "rooms=categorical"]}
     view = settled(client, push(client, houses, **said).json()["id"])
     assert view["task"] == "tabular-classification"
@@ -64,7 +64,9 @@ def test_what_is_said_is_kept_shown_and_part_of_what_the_set_is(client, houses, 
         ([""], []),
     ],
 )
-def test_the_words_for_no_value_can_be_said_and_are_shown(client, houses, settled, said, expected):
+def test_the_words_for_missing_values_can_be_set_and_are_shown(
+    client, houses, settled, said, expected
+):
     lines = houses.decode().replace("103.7", "104").encode()
     assert settled(client, push(client, lines).json()["id"])["missing"] == list(MISSING_WORDS)
     view = settled(client, push(client, lines, missing=said).json()["id"])
@@ -74,13 +76,13 @@ def test_the_words_for_no_value_can_be_said_and_are_shown(client, houses, settle
     assert push(client, lines, missing=said).json()["id"] == view["id"]
 
 
-def test_the_order_of_the_classes_can_be_said(client, houses, settled):
+def test_the_order_of_the_classes_can_be_set(client, houses, settled):
     said = {"target": "town", "class": ["Rome", "Kyiv", "Oslo"]}
     view = settled(client, push(client, houses, **said).json()["id"])
     assert view["classes"] == view["options"]["classes"] == said["class"]
 
 
-def test_the_mark_before_decimals_can_be_said(client, houses, settled):
+def test_the_decimal_mark_can_be_set(client, houses, settled):
     lines = houses.decode().splitlines()
     lines[1:] = [line.rpartition(",")[0] + f',"1,{i:03}"' for i, line in enumerate(lines[1:], 100)]
     content = "\n".join(lines).encode()
@@ -91,7 +93,7 @@ def test_the_mark_before_decimals_can_be_said(client, houses, settled):
     assert 1 < view["columns"][2]["mean"] < 2
 
 
-def test_a_set_that_is_no_table_that_was_sent_has_no_words_for_no_value(client):
+def test_only_registered_tables_show_words_for_missing_values(client):
     assert client.get("/v1/datasets/builtin:iris").json()["missing"] is None
     assert client.get("/v1/datasets/builtin:digits").json()["missing"] is None
 
@@ -113,7 +115,7 @@ def test_a_set_that_is_no_table_that_was_sent_has_no_words_for_no_value(client):
         ({"target": "town", "column": "town=numeric"}, "", "the target cannot also be"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_pointer(client, houses, said, pointer, words):
+def test_contradictory_options_are_refused_with_a_pointer(client, houses, said, pointer, words):
     answer = push(client, houses, **said)
     assert answer.status_code == 422
     (error,) = answer.json()["errors"]
@@ -121,13 +123,13 @@ def test_what_cannot_be_meant_is_refused_with_a_pointer(client, houses, said, po
     assert words in error["message"]
 
 
-def test_a_misspelt_parameter_is_told_the_nearest_one(client, houses):
+def test_a_misspelt_parameter_suggests_the_nearest_one(client, houses):
     answer = push(client, houses, tagret="price")
     assert answer.status_code == 422
     assert "'target'" in answer.json()["errors"][0]["message"]
 
 
-def test_a_bad_table_says_why_by_line(client, houses, settled):
+def test_an_invalid_table_is_explained_line_by_line(client, houses, settled):
     lines = houses.decode().splitlines()
     lines[9] = "4,Oslo,"
     view = settled(client, push(client, "\n".join(lines).encode()).json()["id"])
@@ -135,7 +137,9 @@ def test_a_bad_table_says_why_by_line(client, houses, settled):
     assert [error["path"] for error in view["errors"]] == [None, "line 10"]
 
 
-def test_a_job_on_a_table_gets_its_task_and_its_worker_one_file(client, houses, settled, worker):
+def test_a_job_on_a_table_gets_the_tables_task_and_its_worker_one_file(
+    client, houses, settled, worker
+):
     dataset = settled(client, push(client, houses, target="town").json()["id"])
     worker.hello()
     job = client.post("/v1/jobs", json={"dataset": dataset["id"]}).json()
@@ -201,7 +205,9 @@ class TestFolders:
             answer = client.get(url, headers=attempt.headers)
             assert hashlib.sha256(answer.content).hexdigest() == view["sha256"]
 
-    def test_words_for_no_value_are_members_of_the_body(self, client, houses, settled, tmp_path):
+    def test_words_for_missing_values_can_be_set_in_the_body(
+        self, client, houses, settled, tmp_path
+    ):
         (tmp_path / "houses.csv").write_bytes(houses)
         body = {"path": str(tmp_path), "name": "houses", "missing": ["Oslo"]}
         view = settled(client, client.post("/v1/datasets", json=body).json()["id"])

@@ -44,7 +44,7 @@ def add(services):
         (["ready deleted"], None),
     ],
 )
-def test_a_name_means_its_newest_ready_set(services, add, statuses, expected):
+def test_a_name_refers_to_its_newest_ready_set(services, add, statuses, expected):
     ids = [
         add("pets", status.split()[0], is_deleted=status.endswith("deleted")) for status in statuses
     ]
@@ -53,7 +53,7 @@ def test_a_name_means_its_newest_ready_set(services, add, statuses, expected):
     assert (found.id if found else None) == (None if expected is None else ids[expected])
 
 
-def test_an_id_means_that_set_and_no_name(services, add):
+def test_an_id_refers_to_its_set_even_if_a_newer_one_has_the_name(services, add):
     first, _ = add("pets", "ready"), add("pets", "ready")
     deleted = add("pets", "ready", is_deleted=True)
     assert services.database.read(lambda s: find_dataset(s, first)).id == first

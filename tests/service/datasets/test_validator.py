@@ -1,4 +1,4 @@
-"""The inspecting process as the service runs it: confined, mortal, and taken up again."""
+"""The inspecting process as the service runs it: confined, killed, and run again."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ MIB = 1024**2
 
 @pytest.fixture
 def register(services):
-    """Registers archives without telling anybody."""
+    """Registers archives without submitting them to a validator."""
 
     def register(content, name="pets"):
         stored = services.storage.put([content])
@@ -31,7 +31,7 @@ def register(services):
 
 @pytest.fixture
 def validate(services):
-    """Runs validators of their own until data sets are settled."""
+    """Runs separate validators until data sets are settled."""
     validators = []
 
     def validate(*dataset_ids, limits=None, **options):
@@ -59,7 +59,9 @@ def validate(services):
         validator.close()
 
 
-def test_what_a_killed_service_left_is_taken_up_at_the_next_start(register, validate, archive):
+def test_inspections_of_a_killed_service_are_repeated_at_the_next_start(
+    register, validate, archive
+):
     first, second = register(archive), register(b"broken", name="broken")
     settled = []
     rows = validate(first, second, on_settled=lambda _, dataset: settled.append(dataset.id))
@@ -75,19 +77,21 @@ def test_nothing_is_left_in_the_staging_folder(services, register, validate, arc
     assert list(services.storage.staging_dir.iterdir()) == []
 
 
-def test_an_inspection_over_its_time_is_ended_and_says_so(register, validate, archive):
+def test_an_inspection_over_its_time_limit_is_killed_and_reported(register, validate, archive):
     (row,) = validate(register(archive), limits=Limits(cpu_seconds=0))
     assert row.status == "invalid"
     assert [error["code"] for error in row.report["errors"]] == ["limits_exceeded"]
 
 
-def test_an_inspection_that_unpacks_too_much_for_its_files_says_so(register, validate, tmp_path):
+def test_an_inspection_over_its_output_limit_is_reported(register, validate, tmp_path):
     content = gzip.compress(os.urandom(MIB))
     (row,) = validate(register(content), limits=Limits(output_bytes=MIB // 2))
     assert [error["code"] for error in row.report["errors"]] == ["too_large"]
 
 
-def test_the_child_has_nothing_of_our_environment(services, register, validate, monkeypatch):
+def test_the_child_inherits_nothing_of_the_services_environment(
+    services, register, validate, monkeypatch
+):
     seen = {}
     popen = "service.datasets.validator.subprocess.Popen"
     real = subprocess.Popen
@@ -102,7 +106,9 @@ def test_the_child_has_nothing_of_our_environment(services, register, validate, 
     assert set(seen) == {"PATH", "PYTHONPATH", "LANG"}
 
 
-def test_a_set_deleted_meanwhile_stays_deleted(services, client, register, validate, archive):
+def test_a_set_deleted_during_its_inspection_stays_deleted(
+    services, client, register, validate, archive
+):
     dataset_id = register(archive)
     other = register(b"broken", name="other")
     assert client.delete(f"/v1/datasets/{dataset_id}").status_code == 204
@@ -110,7 +116,7 @@ def test_a_set_deleted_meanwhile_stays_deleted(services, client, register, valid
     assert client.get(f"/v1/datasets/{dataset_id}").status_code == 404
 
 
-def test_a_folder_that_left_the_roots_meanwhile_is_invalid(services, validate, folder):
+def test_a_folder_that_is_no_longer_below_a_root_is_invalid(services, validate, folder):
     dataset = services.database.write(
         lambda s: register_folder(s, name="pets", seed=0, path=str(folder))
     )
@@ -119,7 +125,7 @@ def test_a_folder_that_left_the_roots_meanwhile_is_invalid(services, validate, f
     assert [error["code"] for error in row.report["errors"]] == ["outside_roots"]
 
 
-def test_closing_ends_the_child_and_leaves_the_set_for_the_next_start(
+def test_closing_kills_the_child_and_leaves_the_set_for_the_next_start(
     services, register, archive, validate, monkeypatch
 ):
     monkeypatch.setattr(

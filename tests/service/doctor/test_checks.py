@@ -31,19 +31,19 @@ def test_a_service_that_works_is_green():
     assert checks(broker="off")["broker"].verdict == "ok"
 
 
-def test_every_check_is_shown_red():
+def test_every_check_can_be_red():
     assert {case[0] for case in RED} == set(checks())
 
 
 @pytest.mark.parametrize(("name", "changes", "severity", "fix"), RED)
-def test_what_is_wrong_is_red_and_says_what_to_type(name, changes, severity, fix):
+def test_a_failed_check_is_red_and_shows_the_command_that_fixes_it(name, changes, severity, fix):
     check = checks(**changes)[name]
     assert (check.verdict, check.severity) == ("bad", severity)
     assert fix in check.fix
     assert check.cause
 
 
-def test_without_any_time_told_clocks_are_not_judged():
+def test_clocks_are_unknown_until_a_worker_reports_its_time():
     assert checks(workers=[replace(WORKER, skew_seconds=None)])["clocks"].verdict == "unknown"
 
 
@@ -57,7 +57,7 @@ def test_without_any_time_told_clocks_are_not_judged():
         ([], -600.0, 0.0),
     ],
 )
-def test_a_clock_is_compared_by_what_its_worker_told(said, looked, skew):
+def test_a_clock_is_compared_by_the_times_its_worker_reported(said, looked, skew):
     found = find_skew(
         told_at=AT,
         said=[AT + timedelta(seconds=seconds) for seconds in said],

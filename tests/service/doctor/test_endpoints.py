@@ -1,4 +1,4 @@
-"""What keeps jobs from running, as the API tells it."""
+"""What prevents jobs from running, as the API reports it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -37,7 +37,7 @@ def checks_of(diagnosis):
     return {check.id: check for check in diagnosis.service.checks}
 
 
-def test_a_service_without_workers_is_blocked_and_says_how_to_start_one(client):
+def test_a_service_without_workers_is_blocked_and_shows_how_to_start_one(client):
     diagnosis = diagnose(client)
     assert diagnosis.verdict == "blocked"
     assert diagnosis.workers == []
@@ -46,7 +46,7 @@ def test_a_service_without_workers_is_blocked_and_says_how_to_start_one(client):
     assert "worker" in first.fix
 
 
-def test_a_worker_that_has_not_told_yet_is_listed_without_a_report(client, worker):
+def test_a_worker_without_a_status_is_listed_without_a_report(client, worker):
     (told,) = diagnose(client).workers
     assert (told.worker_id, told.hostname, told.report) == (worker.id, "bench", None)
 
@@ -68,7 +68,7 @@ def test_a_report_stays_until_the_next_one(client, worker):
     assert not diagnose(client).workers[0].report.is_blocked
 
 
-def test_what_a_former_process_told_is_gone(client, worker):
+def test_the_report_of_a_previous_process_is_gone(client, worker):
     tell(worker, 1, doctor=report(BLOCKED))
     worker.boot_id = "boot-2"
     worker.hello()

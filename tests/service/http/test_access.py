@@ -9,7 +9,7 @@ from service.keys.rules import create_key
 from service.settings import Settings
 
 OPEN = {"/healthz", "/readyz"}
-"""What anybody may read, beside the documentation."""
+"""What anybody may read, in addition to the documentation."""
 DOCS = ["/docs", "/redoc", "/openapi.json"]
 VALUES = {
     "job_id": "job_" + "0" * 22,
@@ -25,7 +25,7 @@ METHODS = ("get", "head", "post", "put", "patch", "delete")
 
 
 def routes():
-    """Every method and path of the service, as its schema has them."""
+    """Every method and path in the service's schema."""
     paths = create_app(Settings()).openapi()["paths"]
     for path, operations in sorted(paths.items()):
         methods = [method for method in METHODS if method in operations]
@@ -95,7 +95,7 @@ def test_only_the_site_itself_is_the_same_origin(origin, expected):
         ("DELETE", "text/plain", False),
     ],
 )
-def test_bodies_that_browsers_send_unasked_are_refused(method, media_type, expected):
+def test_bodies_that_browsers_send_without_a_preflight_are_refused(method, media_type, expected):
     assert is_accepted_media(method, media_type) is expected
 
 
@@ -128,12 +128,12 @@ def test_a_body_is_announced_by_its_length_or_encoding(headers, expected):
         ),
     ],
 )
-def test_hosts_and_origins_matter_where_no_key_is_asked_for(settings, headers, code):
+def test_hosts_and_origins_are_checked_if_no_key_is_required(settings, headers, code):
     fault = find_fault("POST", Headers(headers), Settings(**settings))
     assert (fault.code if fault else None) == code
 
 
-def test_without_a_key_setting_this_machine_needs_none(client):
+def test_by_default_this_machine_needs_no_key(client):
     assert client.get("/v1/jobs").status_code == 200
     assert client.get("/v1/keys").status_code == 200
 
@@ -162,7 +162,7 @@ class TestWithKeys:
 
     @pytest.fixture
     def keys(self, services):
-        """A secret of each scope."""
+        """One secret for each scope."""
         return {
             scope: services.database.write(
                 lambda session, scope=scope: create_key(session, name=scope, scope=scope)
@@ -221,14 +221,14 @@ class TestWithKeys:
             ("POST", "/v1/workers/hello", {"worker"}),
         ],
     )
-    def test_each_scope_opens_its_own_doors(self, client, keys, method, path, allowed):
+    def test_each_scope_may_use_only_its_own_endpoints(self, client, keys, method, path, allowed):
         for scope, key in keys.items():
             answer = self.ask(client, method, path, key)
             assert (answer.status_code not in (401, 403)) is (scope in allowed), scope
             if scope not in allowed:
                 assert (answer.status_code, answer.json()["code"]) == (403, "wrong_scope")
 
-    def test_no_key_opens_an_attempt(self, client, keys):
+    def test_no_key_is_accepted_for_an_attempt(self, client, keys):
         of_attempts = [(m, p) for m, p in ROUTES if p.startswith("/v1/attempts/")]
         assert len(of_attempts) >= 8
         for method, path in of_attempts:
@@ -241,7 +241,7 @@ class TestWithKeys:
         assert self.ask(client, "GET", "/v1/keys", key).status_code == 200
 
 
-def test_workers_and_attempts_show_their_tokens_on_a_loopback_address_too(client):
+def test_workers_and_attempts_need_tokens_even_on_a_loopback_address(client):
     for method, path in ROUTES:
         if path.startswith("/v1/attempts/") or path in ("/v1/workers/hello", "/v1/workers/claim"):
             status = client.request(method, path.format(**VALUES)).status_code

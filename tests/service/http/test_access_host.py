@@ -17,7 +17,7 @@ from service.settings import Settings
         ("service.evil.example:8321", False),
     ],
 )
-def test_a_container_answers_to_its_published_address_and_to_its_name(host, passes):
+def test_a_container_accepts_its_published_address_and_its_name(host, passes):
     settings = Settings(bind="0.0.0.0:8321", public_bind="127.0.0.1:8321", host_names=["service"])
     assert (find_fault("GET", Headers({"host": host}), settings) is None) is passes
 

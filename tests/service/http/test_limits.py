@@ -20,5 +20,5 @@ SETTINGS = Settings(max_json_bytes=2000, max_report_bytes=3000, max_upload_bytes
         ("POST", "/v1/datasets/x", "application/zip", 2000),
     ],
 )
-def test_only_endpoints_that_take_files_take_large_bodies(method, path, content_type, limit):
+def test_only_upload_endpoints_accept_large_bodies(method, path, content_type, limit):
     assert body_limit(method, path, content_type, SETTINGS) == limit

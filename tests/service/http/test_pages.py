@@ -12,7 +12,7 @@ LOADED = re.compile(r"""(?:src|href|spec-url)="([^"]+)"|url: '([^']+)'""")
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
-def test_a_page_loads_everything_from_here(client, path):
+def test_a_page_loads_everything_from_this_service(client, path):
     page = client.get(path)
     assert page.headers["content-type"].startswith("text/html")
     assert "//" not in re.sub(r"<!--.*?-->", "", page.text, flags=re.DOTALL)
@@ -25,12 +25,12 @@ def test_a_page_loads_everything_from_here(client, path):
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
-def test_a_browser_is_told_to_ask_nobody_else(client, path):
+def test_a_browser_may_not_load_anything_from_elsewhere(client, path):
     policy = client.get(path).headers["content-security-policy"]
     assert policy.startswith("default-src 'self'")
     assert "http" not in policy
 
 
-def test_the_pages_are_no_part_of_the_api():
+def test_the_pages_are_not_part_of_the_api():
     paths = create_app(Settings()).openapi()["paths"]
     assert not [path for path in paths if path.startswith(("/docs", "/redoc"))]

@@ -36,6 +36,6 @@ def test_a_misspelt_dry_run_submits_nothing(client):
     assert client.get("/v1/jobs").json()["data"] == []
 
 
-def test_every_unknown_parameter_is_told_once(client):
+def test_every_unknown_parameter_is_reported_once(client):
     errors = client.get("/v1/jobs?a=1&b=2&a=3").json()["errors"]
     assert [error["parameter"] for error in errors] == ["a", "b"]

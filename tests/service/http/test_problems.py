@@ -36,7 +36,7 @@ def app(tmp_path):
     return app
 
 
-def test_a_mistake_of_ours_is_a_500_without_its_details(client):
+def test_an_internal_error_is_a_500_without_details(client):
     response = client.get("/bug")
     assert response.status_code == 500
     assert response.headers["Content-Type"] == "application/problem+json"
@@ -53,7 +53,7 @@ def test_an_errors_own_facts_are_members_of_the_problem(client):
     )
 
 
-def test_what_may_work_later_says_when(client):
+def test_a_temporary_error_says_when_to_retry(client):
     response = client.get("/later")
     assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
 
@@ -80,7 +80,7 @@ def test_a_wrong_parameter_is_named(client):
 @pytest.mark.parametrize(
     ("sent", "kept"), [("trace-1", True), ("a b", False), ("x" * 65, False), ("", False)]
 )
-def test_a_request_keeps_its_own_id_if_that_is_a_plain_one(client, sent, kept):
+def test_a_request_keeps_its_own_id_if_it_is_valid(client, sent, kept):
     answered = client.get("/number?n=1", headers={"X-Request-Id": sent}).headers["X-Request-Id"]
     assert (answered == sent) is kept
 
@@ -101,7 +101,7 @@ def test_every_error_says_its_status_and_code():
         (RuntimeError("a bug"), ("unexpected_error", "error"), 2),
     ],
 )
-def test_a_client_that_leaves_is_no_mistake_of_ours(error, told, num_sent):
+def test_a_client_that_disconnects_is_not_an_internal_error(error, told, num_sent):
     sent = []
 
     async def fail(_scope, _receive, _send):

@@ -48,7 +48,7 @@ def with_batch(size, job_id="job_1", **fields):
     return measured(job_id, batch_size=size, settings=settings, **fields)
 
 
-def test_the_same_job_for_longer_takes_longer_and_the_rest_stays():
+def test_a_longer_job_takes_longer_by_its_training_time_only():
     found = predict(wanted(), [measured()])
     (item,) = found.estimates
     assert item.seconds == pytest.approx(65.0)
@@ -57,13 +57,13 @@ def test_the_same_job_for_longer_takes_longer_and_the_rest_stays():
     assert found.unknown == []
 
 
-def test_each_device_has_its_own_and_the_newest_counts():
+def test_each_device_has_its_own_estimate_from_the_newest_job():
     jobs = [measured("job_3", device="MI210"), measured("job_2"), measured("job_1")]
     found = predict(wanted(), jobs)
     assert [item.measured_by for item in found.estimates] == ["job_3", "job_2"]
 
 
-def test_the_same_data_set_counts_more_than_a_newer_job_on_another():
+def test_a_job_on_the_same_data_set_is_preferred_to_a_newer_one_on_another():
     jobs = [measured("job_2", dataset_id="ds_2"), measured("job_1")]
     found = predict(wanted(), jobs)
     assert [item.measured_by for item in found.estimates] == ["job_1"]
@@ -83,7 +83,7 @@ def test_memory_that_was_not_measured_is_not_guessed(asked, job, words):
     assert any(words in text for text in found.unknown)
 
 
-def test_memory_of_the_same_batch_is_taken_over():
+def test_memory_is_used_if_the_batch_size_is_equal():
     found = predict(wanted(batch_size=128), [measured()])
     assert found.estimates[0].memory_bytes == 2**31
 
@@ -97,13 +97,13 @@ def test_memory_of_the_same_batch_is_taken_over():
         (64, [512, 1024], 512),
     ],
 )
-def test_the_nearest_batch_counts(asked, sizes, taken):
+def test_the_nearest_batch_size_is_preferred(asked, sizes, taken):
     jobs = [with_batch(size, f"job_{size}") for size in sizes]
     found = predict(wanted(batch_size=asked), jobs)
     assert [item.measured_by for item in found.estimates] == [f"job_{taken}"]
 
 
-def test_a_setting_counts_more_than_a_batch_of_about_the_size_and_less_than_one_far_off():
+def test_equal_settings_matter_more_than_a_near_batch_size_and_less_than_a_far_one():
     other = {"precision": "fp16"}
     asked = wanted(batch_size=64, settings={**SETTLED, "batch_size": 64})
     near = [with_batch(64, "job_2", settings={**other, "ema": "on"}), with_batch(128)]
@@ -125,7 +125,7 @@ def test_the_time_of_a_batch_far_from_the_measured_one_is_not_guessed(asked, siz
     assert any(text.endswith(far) for text in found.unknown) is not is_told
 
 
-def test_newer_jobs_with_other_models_hide_none(client, submit, worker, monkeypatch):
+def test_newer_jobs_with_other_models_hide_no_measurement(client, submit, worker, monkeypatch):
     monkeypatch.setattr("service.jobs.estimate.LOOKED_AT", 1)
     for name in ("resnet18", "amdnet"):
         submit(model=name)
@@ -142,7 +142,7 @@ def test_newer_jobs_with_other_models_hide_none(client, submit, worker, monkeypa
         assert len(answer["estimates"]) == (name != "auto"), name
 
 
-def test_another_data_set_is_said():
+def test_a_different_data_set_is_reported():
     found = predict(wanted(dataset_id="ds_2"), [measured()])
     assert found.estimates[0].seconds == pytest.approx(65.0)
     assert "measured by job_1, whose data set differs from this job's" in found.unknown[-1]
@@ -198,7 +198,7 @@ def test_samples_follow_epochs_or_steps(training, samples):
     assert describe(spec, dataset).samples == samples
 
 
-def test_a_dry_run_tells_what_a_job_like_it_took(client, submit, worker):
+def test_a_dry_run_estimates_from_a_similar_job(client, submit, worker):
     spec = {"dataset": "builtin:digits", "model": "amdnet"}
     first = client.post("/v1/jobs?dry_run=true", json=spec).json()
     assert first["estimates"] == []
@@ -249,7 +249,7 @@ def test_another_configuration_is_another_model():
     assert not predict(wanted(model={**asked, "config": {}}, dataset_id="ds_2"), [ran]).estimates
 
 
-def test_options_that_differ_on_the_same_data_set_are_said_as_such():
+def test_different_model_options_are_reported():
     model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
     (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
     assert told.endswith("measured by job_1, whose model options differ from this job's")
@@ -268,7 +268,7 @@ def test_options_that_differ_on_the_same_data_set_are_said_as_such():
         ("freeze_backbone_epochs", 2),
     ],
 )
-def test_a_job_with_another_setting_counts_less_than_an_older_one_and_is_said(name, asked):
+def test_a_job_with_another_setting_is_used_only_without_a_better_one_and_reported(name, asked):
     settings = {**SETTLED, name: asked}
     other = measured("job_2", peak_memory_bytes=2**33)
     found = predict(wanted(settings=settings), [other, measured(settings=settings)])
@@ -281,7 +281,7 @@ def test_a_job_with_another_setting_counts_less_than_an_older_one_and_is_said(na
     assert f"measured with {name} {SETTLED[name]}, but this job asks for {name} {asked}" in told
 
 
-def test_all_settings_that_differ_are_said_at_once():
+def test_all_different_settings_are_reported_together():
     ran = measured(settings={**SETTLED, "gpus": 2})
     (told,) = predict(wanted(settings={**SETTLED, "precision": "fp32"}), [ran]).unknown
     assert told == (
@@ -290,7 +290,7 @@ def test_all_settings_that_differ_are_said_at_once():
     )
 
 
-def test_a_setting_of_which_nothing_was_written_down_is_not_said_to_differ():
+def test_a_setting_that_was_not_recorded_is_not_reported_as_different():
     assert predict(wanted(), [measured(settings={})]).unknown == []
 
 
@@ -309,7 +309,9 @@ def test_every_compared_setting_is_found_in_a_spec():
         ),
     ],
 )
-def test_a_dry_run_tells_which_settings_were_measured(client, submit, worker, warnings, words):
+def test_a_dry_run_reports_the_settings_of_the_measured_job(
+    client, submit, worker, warnings, words
+):
     submit(model="amdnet")
     attempt = worker.claim()
     spec = parse_spec(

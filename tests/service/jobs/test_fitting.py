@@ -1,4 +1,4 @@
-"""Whether a data set can give what a spec asks for."""
+"""Whether a data set fits a spec."""
 
 import pytest
 
@@ -46,12 +46,12 @@ def look(spec, found):
         ({"class_weights": [1.0]}, [("/training/class_weights", "invalid_class_weights")]),
     ],
 )
-def test_a_spec_asks_for_what_its_data_set_has(training, expected):
+def test_a_spec_must_fit_its_data_set(training, expected):
     spec = {"task": "tabular-classification", "training": training}
     assert look(spec, dataset()) == expected
 
 
-def test_a_set_of_another_task_is_told_what_fits():
+def test_a_data_set_for_another_task_is_refused_with_what_would_fit():
     spec = parse_spec({"dataset": "loans", "task": "image-classification"})
     (misfit,) = find_misfits(spec, dataset())
     assert (misfit.pointer, misfit.code) == ("/task", "task_mismatch")
@@ -67,7 +67,7 @@ def test_early_stopping_needs_a_sample_to_validate_on():
     assert look(spec, lone) == [("/training/early_stopping", "no_validation_split")]
 
 
-def test_what_is_not_validated_yet_is_not_judged():
+def test_a_data_set_that_is_not_validated_yet_is_not_checked():
     assert look({"task": "image-classification"}, dataset(task=None, status="validating")) == []
 
 

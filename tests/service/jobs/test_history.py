@@ -42,7 +42,7 @@ def test_events_are_paged(client, submit, worker):
     assert rest["data"][-1]["data"] == {"text": "7"}
 
 
-def test_a_finished_jobs_stream_tells_everything_and_ends(client, submit, worker):
+def test_a_finished_jobs_stream_sends_all_events_and_ends(client, submit, worker):
     job_id = submit()["id"]
     attempt = worker.claim()
     attempt.report(("phase", {"phase": "training"}))
@@ -55,7 +55,7 @@ def test_a_finished_jobs_stream_tells_everything_and_ends(client, submit, worker
 
 
 @pytest.mark.parametrize("resume", [{"Last-Event-ID": "3"}, {}])
-def test_a_stream_goes_on_behind_the_last_event_that_was_seen(client, submit, worker, resume):
+def test_a_stream_resumes_after_the_last_seen_event(client, submit, worker, resume):
     job_id = submit()["id"]
     worker.claim().succeed()
     ids = [id_ for _, id_, _ in read_stream(client, job_id, **resume) if id_ is not None]
@@ -184,7 +184,9 @@ def test_a_series_is_one_curve_over_the_attempts(client, submit, worker):
     assert client.get(f"{metrics}?after_step={10**30}").status_code == 422
 
 
-def test_what_was_made_again_is_not_told_to_those_who_have_seen_it_either(client, submit, worker):
+def test_repeated_points_are_not_sent_to_a_client_that_has_seen_the_originals(
+    client, submit, worker
+):
     job_id = submit()["id"]
     first = worker.claim()
     first.report(("metrics", {"points": {"loss": [[step, 1.0] for step in range(1, 11)]}}))

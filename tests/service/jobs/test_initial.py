@@ -16,7 +16,7 @@ CHECKPOINT = {
 
 @pytest.fixture
 def train(submit, worker):
-    """Has a job trained that leaves its weights; its id."""
+    """Run a job that leaves its weights; return its id."""
 
     def train(name, **spec):
         submitted = submit(**spec)
@@ -63,7 +63,7 @@ def refusal(client, **spec):
     return error["pointer"], error["message"]
 
 
-def test_the_claim_names_the_weights_and_its_worker_may_read_them(client, trained, submit, worker):
+def test_the_claim_has_the_weights_and_the_worker_may_read_them(client, trained, submit, worker):
     submit(model=f"job:{trained}")
     attempt = worker.claim()
     initial = attempt.claimed["initial"]
@@ -81,13 +81,13 @@ def test_other_jobs_may_not_read_them(client, trained, submit, worker):
     assert client.get(url, headers=attempt.headers).status_code == 404
 
 
-def test_a_job_that_was_deleted_since_is_told_as_gone(client, trained, submit, worker):
+def test_weights_of_a_deleted_job_are_missing_from_the_claim(client, trained, submit, worker):
     submit(model=f"job:{trained}")
     assert client.delete(f"/v1/jobs/{trained}").status_code == 204
     assert worker.claim().claimed["initial"] is None
 
 
-def test_a_job_that_is_not_there_is_refused(client):
+def test_an_unknown_job_is_refused(client):
     pointer, message = refusal(client, model="job:job_nothing")
     assert pointer == "/model/pretrained"
     assert "there is no job 'job_nothing'" in message
@@ -108,7 +108,7 @@ def test_a_job_without_a_checkpoint_is_refused(client, submit, worker):
     assert "no longer has its checkpoint.safetensors" in message
 
 
-def test_another_architecture_is_refused_and_the_same_is_not(client, trained, submit):
+def test_another_architecture_is_refused_but_the_same_one_is_accepted(client, trained, submit):
     pretrained = f"job:{trained}"
     pointer, message = refusal(client, model={"name": "amdnet", "pretrained": pretrained})
     assert pointer == "/model/name"

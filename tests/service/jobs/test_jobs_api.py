@@ -51,7 +51,7 @@ def test_a_bad_filter_is_refused(client, query):
     [("GET", ""), ("POST", "/cancel"), ("DELETE", ""), ("GET", "/events"), ("GET", "/logs"),
      ("GET", "/metrics"), ("GET", "/telemetry")],
 )  # fmt: skip
-def test_a_job_that_is_not_there_is_404_everywhere(client, method, path):
+def test_an_unknown_job_is_404_everywhere(client, method, path):
     response = client.request(method, f"/v1/jobs/{MISSING}{path}")
     assert response.status_code == 404
     assert response.json()["code"] == "not_found"
@@ -63,7 +63,7 @@ def test_the_queue_is_by_priority_then_age(submit, job):
     assert positions == {urgent: 1, first: 2, second: 3}
 
 
-def test_a_position_follows_the_queue_while_the_job_stays_as_it_is(client, submit, job):
+def test_a_queue_position_changes_without_a_change_of_the_job(client, submit, job):
     first, second = submit()["id"], submit()["id"]
     assert [job(second)["queue_position"] for _ in range(2)] == [2, 2]
     client.post(f"/v1/jobs/{first}/cancel")
@@ -121,7 +121,9 @@ def test_an_active_job_cannot_be_deleted(client, submit, worker):
     assert client.delete(f"/v1/jobs/{job_id}").json()["code"] == "job_active"
 
 
-def test_a_deleted_job_is_gone_with_all_that_was_its_own(client, submit, worker, services):
+def test_a_deleted_job_is_gone_with_everything_that_belonged_to_it(
+    client, submit, worker, services
+):
     from service.housekeeping import collect_blobs
 
     job_id = submit()["id"]

@@ -17,7 +17,7 @@ BAD_INPUT = JobFailure.of(FailureCode.BAD_INPUT, "no such class")
         (BAD_INPUT, 0, 2, False),
     ],
 )
-def test_a_failure_is_retried_when_it_makes_sense_and_the_budget_allows(
+def test_a_failure_is_retried_if_that_can_help_and_the_budget_allows_it(
     failure, used, allowed, again
 ):
     budgets = Budgets(max_failures=allowed, max_losses=0, failures_used=used)

@@ -1,4 +1,4 @@
-"""Pausing, resuming and retrying a job, as its owner and its worker see it."""
+"""Pausing, resuming and retrying a job, as its user and its worker see it."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def checkpoints(client):
 
 
 class TestPause:
-    def test_a_queued_job_is_paused_at_once_and_nobody_gets_it(self, submit, worker, steer):
+    def test_a_queued_job_is_paused_at_once_and_not_claimed(self, submit, worker, steer):
         job_id = submit()["id"]
         response = steer(job_id, "pause")
         assert (response.status_code, response.json()["status"]) == (200, "paused")
@@ -50,7 +50,7 @@ class TestPause:
         assert second.report().json()["command"] == "continue"
         assert kinds(job_id)[-5:] == ["pausing", "committed", "paused", "resumed", "started"]
 
-    def test_pausing_costs_nothing_of_the_budgets(self, submit, worker, steer, job):
+    def test_pausing_does_not_use_the_retry_budgets(self, submit, worker, steer, job):
         job_id = submit(retry={"failures": 0, "lost_workers": 0})["id"]
         for _ in range(3):
             attempt = worker.claim()
@@ -63,7 +63,7 @@ class TestPause:
         ("outcome", "status"),
         [("lost", "paused"), ("released", "paused"), ("succeeded", "succeeded")],
     )
-    def test_a_pause_that_its_worker_did_not_hear_of(
+    def test_a_pausing_job_whose_worker_did_not_pause_it_gets_the_right_status(
         self, submit, worker, steer, expire, services, job, outcome, status
     ):
         job_id = submit()["id"]
@@ -78,7 +78,7 @@ class TestPause:
             attempt.finish("released")
         assert job(job_id)["status"] == status
 
-    def test_a_failure_that_no_retry_can_help_still_fails_a_job_that_is_paused(
+    def test_a_permanent_failure_still_fails_a_job_that_is_pausing(
         self, submit, worker, steer, job
     ):
         job_id = submit()["id"]
@@ -99,7 +99,7 @@ class TestPause:
         steer(job_id, "pause")
         assert steer(job_id, "cancel").json()["status"] == "cancelled"
 
-    def test_what_is_already_so_stays_so(self, submit, worker, steer):
+    def test_repeating_an_action_changes_nothing(self, submit, worker, steer):
         job_id = submit()["id"]
         assert steer(job_id, "resume").json()["status"] == "queued"
         assert [steer(job_id, "pause").json()["status"] for _ in range(2)] == ["paused"] * 2
@@ -143,7 +143,7 @@ class TestRetry:
             ({"from": "start"}, None, []),
         ],
     )
-    def test_it_goes_on_from_the_chosen_checkpoint(
+    def test_it_continues_from_the_chosen_checkpoint(
         self, failed, worker, steer, job, checkpoints, kinds, body, step, left
     ):
         response = steer(failed, "retry", **body)
@@ -159,7 +159,7 @@ class TestRetry:
         ("place", "progress"),
         [("start", None), (20, (20, 0.2, 3)), ("newest", (30, 0.3, 4))],
     )
-    def test_its_progress_is_that_of_where_it_goes_on(
+    def test_its_progress_is_set_back_to_the_checkpoint(
         self, submit, worker, steer, job, place, progress
     ):
         job_id = submit(retry={"failures": 0})["id"]
@@ -178,7 +178,7 @@ class TestRetry:
         assert job(job_id)["progress"] == told
 
     @pytest.mark.parametrize("steps", [0, 10])
-    def test_progress_that_does_not_count_as_its_checkpoints_do_begins_anew(
+    def test_progress_counted_differently_from_checkpoints_starts_again(
         self, submit, worker, steer, steps
     ):
         job_id = submit(retry={"failures": 0})["id"]
@@ -203,7 +203,7 @@ class TestRetry:
         assert steer(job_id, "retry").json()["status"] == "queued"
 
     @pytest.mark.parametrize("place", [25, "best"])
-    def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(
+    def test_a_missing_checkpoint_is_refused_with_a_list_of_the_others(
         self, submit, worker, steer, job, place
     ):
         job_id = submit(retry={"failures": 0})["id"]
@@ -217,13 +217,13 @@ class TestRetry:
         assert job(job_id)["status"] == "failed"
 
     @pytest.mark.parametrize("place", ["newst", -1.5, None])
-    def test_a_place_of_another_kind_is_refused(self, failed, steer, place):
+    def test_an_invalid_start_is_refused(self, failed, steer, place):
         response = steer(failed, "retry", **{"from": place})
         assert response.status_code == 422
         assert response.json()["errors"][0]["pointer"].startswith("/from")
 
     @pytest.mark.parametrize("end", ["running", "succeeded", "paused"])
-    def test_only_what_failed_or_was_cancelled_is_retried(self, submit, worker, steer, end):
+    def test_only_failed_and_cancelled_jobs_can_be_retried(self, submit, worker, steer, end):
         job_id = submit()["id"]
         if end == "paused":
             steer(job_id, "pause")
@@ -234,7 +234,7 @@ class TestRetry:
         response = steer(job_id, "retry")
         assert (response.status_code, response.json()["code"]) == (409, f"job_{end}")
 
-    def test_files_of_the_failed_try_are_replaced_by_those_of_the_next(
+    def test_files_of_the_failed_attempt_are_replaced_by_those_of_the_next(
         self, client, submit, worker, steer, services
     ):
         job_id = submit(retry={"failures": 0})["id"]
@@ -266,7 +266,9 @@ class TestKeeping:
         assert forget_old_checkpoints(services) == 1
         assert checkpoints(job_id) == []
 
-    def test_those_of_a_paused_job_are_kept(self, submit, worker, steer, services, checkpoints):
+    def test_checkpoints_of_a_paused_job_are_kept(
+        self, submit, worker, steer, services, checkpoints
+    ):
         job_id = submit()["id"]
         attempt = worker.claim()
         attempt.checkpoint(10)
@@ -276,7 +278,7 @@ class TestKeeping:
         assert forget_old_checkpoints(services) == 0
         assert [item["step"] for item in checkpoints(job_id)] == [10]
 
-    def test_deleting_a_job_lets_go_of_them(self, client, submit, worker, services):
+    def test_deleting_a_job_deletes_its_checkpoints(self, client, submit, worker, services):
         job_id = submit(retry={"failures": 0})["id"]
         attempt = worker.claim()
         attempt.checkpoint(10, data=b"state")

@@ -21,7 +21,7 @@ def test_the_shortest_spec_is_queued_with_every_default(client):
     assert client.get(f"/v1/jobs/{job['id']}").json() == job
 
 
-def test_a_task_that_reads_no_data_set_is_queued_under_its_own_name(client):
+def test_a_job_without_a_data_set_is_named_after_its_task(client):
     response = client.post("/v1/jobs", json={"task": "benchmark"})
     job = response.json()
     assert response.status_code == 202
@@ -34,19 +34,19 @@ def test_a_task_that_reads_no_data_set_is_queued_under_its_own_name(client):
     assert "dataset_id" not in submitted["data"]
 
 
-def test_a_dry_run_of_a_task_that_reads_no_data_set_names_none(client):
+def test_a_dry_run_without_a_data_set_shows_none(client):
     answer = client.post("/v1/jobs?dry_run=true", json={"task": "benchmark"}).json()
     assert answer["dataset_id"] is None
     assert answer["spec"]["measure"]["sizes"] == "auto"
 
 
-def test_a_data_set_for_a_task_that_reads_none_is_one_mistake(client):
+def test_a_data_set_for_a_task_without_one_is_a_single_problem(client):
     body = {"task": "benchmark", "dataset": "nowhere"}
     (error,) = client.post("/v1/jobs", json=body).json()["errors"]
     assert (error["pointer"], error["code"]) == ("/dataset", "unknown_field")
 
 
-def test_a_dry_run_fills_defaults_in_and_creates_nothing(client):
+def test_a_dry_run_fills_in_defaults_and_creates_nothing(client):
     response = client.post("/v1/jobs?dry_run=true", json={**SPEC, "model": "resnet18"})
     assert response.status_code == 200
     answer = response.json()
@@ -75,7 +75,7 @@ def test_a_key_cannot_be_used_for_another_body(client):
     assert response.json()["code"] == "idempotency_key_reused"
 
 
-def test_a_refused_submission_does_not_use_its_key_up(client):
+def test_a_refused_submission_does_not_use_up_its_key(client):
     headers = {"Idempotency-Key": "once"}
     assert client.post("/v1/jobs", json={"dataset": "no"}, headers=headers).status_code == 422
     assert client.post("/v1/jobs", json=SPEC, headers=headers).status_code == 202
@@ -106,7 +106,7 @@ def test_a_refused_submission_does_not_use_its_key_up(client):
         ({**SPEC, "priority": 10**30}, "/priority", ""),
     ],
 )
-def test_a_mistake_is_answered_with_its_place_and_what_is_allowed(client, body, pointer, words):
+def test_a_problem_is_reported_with_its_place_and_what_is_allowed(client, body, pointer, words):
     response = client.post(
         "/v1/jobs", content=json.dumps(body), headers={"Content-Type": "application/json"}
     )
@@ -118,7 +118,7 @@ def test_a_mistake_is_answered_with_its_place_and_what_is_allowed(client, body, 
     assert words in found[pointer]
 
 
-def test_all_mistakes_are_told_at_once(client):
+def test_all_problems_are_reported_together(client):
     body = {"dataset": "nowhere", "modl": 1, "training": {"epochs": 0}}
     errors = client.post("/v1/jobs", json=body).json()["errors"]
     assert {error["pointer"] for error in errors} == {"/dataset", "/modl", "/training/epochs"}
@@ -135,7 +135,7 @@ def test_all_mistakes_are_told_at_once(client):
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/datasets"])
-def test_what_is_not_json_is_refused_with_its_place(client, path, content, words):
+def test_invalid_json_is_refused_with_the_place_of_the_error(client, path, content, words):
     response = client.post(path, content=content, headers={"Content-Type": "application/json"})
     assert response.status_code == 400
     assert response.headers["Content-Type"] == "application/problem+json"

@@ -19,7 +19,7 @@ from tests.waiting import Clock
 KEY_ID = "key_" + "0123456789abcdefghjkmn"
 
 
-def test_a_secret_names_its_key_and_carries_256_random_bits():
+def test_a_secret_contains_its_keys_id_and_256_random_bits():
     secret = make_secret(KEY_ID)
     assert re.fullmatch(r"rk_0123456789abcdefghjkmn_[0-9A-Za-z]{43}_[0-9a-f]{8}", secret)
     assert parse_key_id(secret) == KEY_ID
@@ -27,7 +27,7 @@ def test_a_secret_names_its_key_and_carries_256_random_bits():
 
 
 @pytest.mark.parametrize("position", [3, 10, 30, 60, -1])
-def test_a_mistyped_secret_is_known_by_its_checksum(position):
+def test_a_mistyped_secret_is_recognised_by_its_checksum(position):
     secret = make_secret(KEY_ID)
     wrong = "1" if secret[position] != "1" else "2"
     changed = secret[:position] + wrong + secret[position:][1:]
@@ -48,7 +48,7 @@ def clock():
     return Clock(100.0)
 
 
-def test_a_key_is_asked_for_once_in_five_seconds(services, clock):
+def test_a_key_is_looked_up_once_in_five_seconds(services, clock):
     ring = KeyRing(services.database, clock=clock)
     created = services.database.write(lambda s: create_key(s, name="ci", scope="user"))
     assert ring.recall(created.secret) is None
@@ -81,7 +81,7 @@ def read(settings, name):
     return (settings.keys_dir / f"{name}.key").read_text().strip()
 
 
-def test_the_first_keys_are_for_the_owner_alone(services, settings):
+def test_the_first_keys_are_readable_only_by_their_owner(services, settings):
     for name in ("admin.key", "worker.key", "secret"):
         assert stat.S_IMODE((settings.keys_dir / name).stat().st_mode) == 0o600
     assert stat.S_IMODE(settings.keys_dir.stat().st_mode) == 0o700
@@ -120,7 +120,7 @@ def test_a_revoked_first_key_stays_revoked(services, settings):
         services.keys.look_up(secret)
 
 
-def test_a_file_with_something_else_is_named(services, settings):
+def test_a_key_file_without_a_key_is_reported(services, settings):
     (settings.keys_dir / "admin.key").write_text("hello")
     with pytest.raises(ValueError, match=r"admin\.key does not contain a key"):
         ensure_first_keys(services.database, settings.keys_dir)
@@ -141,7 +141,7 @@ def test_a_private_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["x.key"]
 
 
-def test_a_key_is_made_shown_once_listed_and_revoked(client):
+def test_a_key_is_created_shown_once_listed_and_revoked(client):
     answer = client.post("/v1/keys", json={"name": "ci", "scope": "user"})
     assert answer.status_code == 201
     created = answer.json()
@@ -167,7 +167,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(client):
         ({"name": "x", "extra": 1}, "/extra"),
     ],
 )
-def test_mistakes_in_a_new_key_have_a_pointer(client, body, pointer):
+def test_problems_in_a_new_key_have_a_pointer(client, body, pointer):
     answer = client.post("/v1/keys", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == pointer
@@ -185,7 +185,7 @@ def test_a_revoked_key_stops_at_once(serve, settings):
         assert client.get("/v1/jobs", headers=shown).status_code == 401
 
 
-def test_an_unknown_field_of_a_new_key_names_the_nearest(client):
+def test_an_unknown_field_of_a_new_key_suggests_the_nearest_one(client):
     problem = client.post("/v1/keys", json={"name": "ci", "scop": "admin"}).json()
     assert problem["errors"] == [
         {

@@ -47,7 +47,7 @@ def test_a_repeated_step_is_left_out(database):
     assert load(database)["loss"]["att_1"].tolist() == [[1, 0.5], [2, 0.25], [3, 0.125]]
 
 
-def test_points_behind_a_step_are_dropped_from_one_attempts_series(database, monkeypatch):
+def test_points_after_a_step_are_dropped_from_one_attempts_series(database, monkeypatch):
     monkeypatch.setattr(MetricChunk, "capacity", 7)
     points = [(step, 1.0) for step in range(1, 31)]
     append(database, points)
@@ -64,7 +64,7 @@ def test_points_behind_a_step_are_dropped_from_one_attempts_series(database, mon
     assert curve == [list(point) for point in points[:9] + again]
 
 
-def test_series_are_told_apart_by_name_and_attempt(database):
+def test_series_are_separate_by_name_and_attempt(database):
     append(database, [(1, 1.0)])
     append(database, [(1, 2.0)], name="lr")
     append(database, [(1, 3.0)], attempt_id="att_2")

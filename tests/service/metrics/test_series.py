@@ -10,24 +10,24 @@ def line(start, stop, value=0.0):
     return np.array([[step, value] for step in range(start, stop)], dtype=float)
 
 
-def test_what_an_earlier_attempt_did_beyond_the_resumed_step_is_replaced():
+def test_points_of_an_earlier_attempt_after_the_resumed_step_are_replaced():
     curve = join_attempts([(line(0, 10, 1.0), None), (line(6, 12, 2.0), 5)])
     assert curve[:, 0].tolist() == list(range(12))
     assert curve[:, 1].tolist() == [1.0] * 6 + [2.0] * 6
 
 
-def test_an_attempt_that_went_back_further_than_it_was_offered_bends_no_curve_backwards():
+def test_a_curve_never_runs_backwards_if_an_attempt_went_back_further():
     curve = join_attempts([(line(1, 10, 1.0), None), (line(4, 12, 2.0), 9)])
     assert curve[:, 0].tolist() == list(range(1, 12))
     assert curve[:, 1].tolist() == [1.0] * 3 + [2.0] * 8
 
 
-def test_an_attempt_that_has_told_nothing_yet_leaves_the_curve_up_to_where_it_goes_on():
+def test_an_attempt_without_points_leaves_the_curve_up_to_its_resumed_step():
     curve = join_attempts([(line(0, 10), None), (np.empty((0, 2)), 5)])
     assert curve[:, 0].tolist() == list(range(6))
 
 
-def test_an_attempt_that_began_anew_replaces_everything():
+def test_an_attempt_that_started_from_scratch_replaces_everything():
     curve = join_attempts([(line(0, 10, 1.0), None), (line(0, 3, 2.0), None)])
     assert curve.tolist() == line(0, 3, 2.0).tolist()
 
@@ -47,7 +47,7 @@ def test_a_thinned_series_keeps_its_ends_and_its_extremes():
     assert {9.0, -9.0} <= set(shown[:, 1].tolist())
 
 
-def test_what_is_not_finite_is_null_and_does_not_stop_thinning():
+def test_values_that_are_not_finite_are_null_and_do_not_prevent_thinning():
     points = line(0, 1000, 1.0)
     points[10, 1] = np.nan
     points[20, 1] = np.inf
@@ -58,7 +58,7 @@ def test_what_is_not_finite_is_null_and_does_not_stop_thinning():
     assert series["downsampled"] is True
 
 
-def test_thinning_a_million_points_goes_unnoticed():
+def test_thinning_a_million_points_is_fast():
     points = np.column_stack([np.arange(1e6), np.random.default_rng(0).normal(size=10**6)])
     start = time.thread_time()
     render_series("loss", points, max_points=500)

@@ -1,4 +1,4 @@
-"""A job's telemetry: shipped with reports, kept in small chunks, shown over time."""
+"""A job's telemetry: sent with reports, stored in small chunks, shown over time."""
 
 import numpy as np
 import pytest
@@ -46,20 +46,20 @@ def test_a_repeated_report_adds_nothing(client, attempt):
     "telemetry",
     [{WATTS: [[1000]]}, {WATTS: "much"}, {"": [[1, 2]]}, [1], {WATTS: [[-1, 2.0]]}, None],
 )
-def test_telemetry_that_cannot_be_read_costs_no_training(client, attempt, telemetry):
+def test_invalid_telemetry_does_not_fail_the_report(client, attempt, telemetry):
     response = attempt.report(("message", {"text": "hello"}), telemetry=telemetry)
     assert (response.status_code, response.json()["acked_seq"]) == (200, 1)
     assert read(client, attempt.job_id) == {}
 
 
-def test_metrics_and_telemetry_of_one_name_are_two_things(client, attempt):
+def test_metrics_and_telemetry_may_have_the_same_name(client, attempt):
     attempt.report(("metrics", {"points": {"lr": [[1, 0.5]]}}), telemetry={"lr": [[1000, 7.0]]})
     metrics = client.get(f"/v1/jobs/{attempt.job_id}/metrics").json()["series"]
     assert [series["values"] for series in metrics] == [[0.5]]
     assert read(client, attempt.job_id)["lr"]["values"] == [7.0]
 
 
-def test_a_long_series_is_thinned_and_lies_in_small_chunks(client, attempt, services):
+def test_a_long_series_is_thinned_and_stored_in_small_chunks(client, attempt, services):
     points = [[1000 * n, float(n % 7)] for n in range(1500)]
     for start in range(0, 1500, 100):
         attempt.report(telemetry={WATTS: points[start : start + 100]})
@@ -78,13 +78,13 @@ def test_the_attempts_of_a_job_follow_each_other(client, attempt, worker):
     assert read(client, attempt.job_id)[WATTS]["values"] == [1.0, 2.0, 3.0]
 
 
-def test_a_clock_that_was_put_back_does_not_bend_a_curve():
+def test_a_clock_that_was_set_back_does_not_make_a_curve_run_backwards():
     first = np.array([[1.0, 10], [5.0, 11], [9.0, 12]])
     second = np.array([[5.0, 20], [6.0, 21]])
     assert join_times([first, np.empty((0, 2)), second])[:, 0].tolist() == [1, 5, 6]
 
 
-def test_telemetry_goes_with_its_job(client, attempt, services):
+def test_telemetry_is_deleted_with_its_job(client, attempt, services):
     attempt.report(telemetry={WATTS: [[1000, 1.0]]})
     attempt.fail(retryable=False)
     assert client.delete(f"/v1/jobs/{attempt.job_id}").status_code == 204

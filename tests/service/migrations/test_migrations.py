@@ -37,7 +37,7 @@ def database(tmp_path):
     database.close()
 
 
-def test_the_migrated_schema_is_the_one_that_the_code_sees(database):
+def test_the_migrated_schema_matches_the_models(database):
     database.upgrade()
     context = database.write(
         lambda s: compare_metadata(

@@ -1,4 +1,4 @@
-"""What monitoring is told, read with the parser that Prometheus' own client has."""
+"""The metrics for Prometheus, read with the parser of Prometheus' own client."""
 
 import httpx
 import pytest
@@ -33,7 +33,7 @@ def tell(worker, *gpus):
     assert answer.status_code == 200
 
 
-def test_requests_are_counted_by_route_and_never_by_path(client, scrape, submit):
+def test_requests_are_counted_by_route_not_by_path(client, scrape, submit):
     ids = [submit()["id"] for _ in range(3)]
     for job_id in ids:
         client.get(f"/v1/jobs/{job_id}")
@@ -55,7 +55,7 @@ def test_requests_are_counted_by_route_and_never_by_path(client, scrape, submit)
     assert not any(job_id in str(key) for key in samples for job_id in ids)
 
 
-def test_a_method_that_nobody_knows_makes_no_label_of_its_own(client, scrape):
+def test_an_unknown_method_gets_no_separate_label(client, scrape):
     client.request("PROPFIND", "/v1/jobs")
     labels = {dict(pairs).get("method") for _, *pairs in scrape()}
     assert "PROPFIND" not in labels
@@ -78,7 +78,7 @@ def test_jobs_queue_and_workers_are_counted(scrape, submit, worker, other_worker
     assert samples["redkiln_broker_up",] == 0
 
 
-def test_gpus_of_the_workers_are_told_in_base_units(scrape, worker):
+def test_gpu_metrics_use_base_units(scrape, worker):
     telemetry = {"busy_ratio": 0.97, "vram_used_bytes": 2**30, "edge_celsius": 61.0}
     facts = {"gfx": "gfx1100", "telemetry": telemetry}
     tell(worker, {"key": CARD, "facts": facts, "excluded": HOT})
@@ -93,7 +93,7 @@ def test_gpus_of_the_workers_are_told_in_base_units(scrape, worker):
     assert not any(name == "redkiln_gpu_power_watts" for name, *_ in samples)
 
 
-def test_what_is_stored_is_summed_by_kind(scrape, submit, worker):
+def test_stored_bytes_are_summed_by_kind(scrape, submit, worker):
     submit()
     attempt = worker.claim()
     attempt.checkpoint(1, data=b"x" * 1000)
@@ -103,7 +103,7 @@ def test_what_is_stored_is_summed_by_kind(scrape, submit, worker):
     assert samples["redkiln_state_free_bytes",] > 0
 
 
-def test_where_keys_are_asked_for_metrics_need_a_users(settings, serve):
+def test_metrics_need_a_user_key_if_keys_are_required(settings, serve):
     settings.auth = "keys"
     url, _ = serve(create_app(settings))
     admin, worker = (
@@ -116,7 +116,7 @@ def test_where_keys_are_asked_for_metrics_need_a_users(settings, serve):
         assert client.get("/metrics", headers=of[admin]).status_code == 200
 
 
-def test_scraping_often_asks_the_database_seldom():
+def test_frequent_scrapes_query_the_database_rarely():
     now, made = [0.0], []
     cached = Cached(lambda: made.append(now[0]) or now[0], seconds=5.0, clock=lambda: now[0])
     for now[0] in (0.0, 1.0, 4.9, 5.0, 9.9):

@@ -42,7 +42,7 @@ async def pieces(content=CONTENT, size=65_536, fail_after=None):
         yield content[start : start + size]
 
 
-def test_what_is_put_can_be_read_back_whole_and_in_part(storage):
+def test_stored_bytes_can_be_read_back_whole_and_in_part(storage):
     assert storage.put([CONTENT[:1000], CONTENT[1000:]]) == Stored(SHA256, len(CONTENT))
     assert storage.stat(SHA256) == Stored(SHA256, len(CONTENT))
     assert b"".join(storage.open(SHA256)) == CONTENT
@@ -112,7 +112,7 @@ def test_a_cancelled_upload_waits_for_its_thread_and_leaves_nothing(storage):
     assert list(storage.list_blobs()) == []
 
 
-def test_deleting_is_repeatable_and_makes_the_content_gone(storage):
+def test_deleting_may_be_repeated_and_makes_the_content_gone(storage):
     storage.put([CONTENT])
     storage.delete(SHA256)
     storage.delete(SHA256)
@@ -121,12 +121,12 @@ def test_deleting_is_repeatable_and_makes_the_content_gone(storage):
         storage.open(SHA256)
 
 
-def test_a_name_that_is_no_digest_is_never_a_path(storage):
+def test_a_name_that_is_not_a_digest_is_never_a_path(storage):
     assert storage.stat("../../etc/passwd") is None
     assert storage.local_path("../../etc/passwd") is None
 
 
-def test_putting_again_renews_the_age(storage):
+def test_storing_again_renews_the_age(storage):
     storage.put([CONTENT])
     path = storage.local_path(SHA256)
     if path is not None:
@@ -144,7 +144,7 @@ def test_a_local_copy_is_a_file_with_the_content(storage):
     assert staged_files(storage) == []
 
 
-def test_a_damaged_file_is_healed_by_putting_it_again(tmp_path):
+def test_a_damaged_file_is_repaired_by_storing_it_again(tmp_path):
     storage = LocalStorage(tmp_path / "blobs", tmp_path / "staging")
     storage.put([CONTENT])
     storage.local_path(SHA256).write_bytes(b"short")
@@ -171,7 +171,7 @@ def test_a_full_disk_is_507_at_every_call_and_leaves_nothing(tmp_path, monkeypat
     assert list(storage.list_blobs()) == []
 
 
-def test_a_failing_fsync_is_never_taken_for_stored(tmp_path, monkeypatch):
+def test_a_failed_fsync_never_counts_as_stored(tmp_path, monkeypatch):
     storage = LocalStorage(tmp_path / "blobs", tmp_path / "staging")
 
     def fail(_):
@@ -184,14 +184,14 @@ def test_a_failing_fsync_is_never_taken_for_stored(tmp_path, monkeypatch):
     assert staged_files(storage) == []
 
 
-def test_less_free_disk_than_must_be_left_is_507(tmp_path):
+def test_less_free_disk_than_the_reserve_is_507(tmp_path):
     storage = LocalStorage(tmp_path / "blobs", tmp_path / "staging", min_free_bytes=2**62)
     with pytest.raises(StorageFull, match="free"):
         storage.put([CONTENT])
     assert staged_files(storage) == []
 
 
-def test_a_disk_without_room_says_what_is_free_and_what_is_wanted(tmp_path):
+def test_a_full_disk_reports_free_and_needed_bytes(tmp_path):
     words = r"has \d+\.\d\d GiB free but needs 4294967296\.00 GiB"
     with pytest.raises(StorageFull, match=words):
         require_free(tmp_path, 2**62)
@@ -209,7 +209,7 @@ def test_the_sweep_removes_files_and_folders_that_are_old_enough(tmp_path):
     assert staged_files(storage) == []
 
 
-def test_files_are_for_the_owner_alone(tmp_path):
+def test_files_are_readable_only_by_their_owner(tmp_path):
     storage = LocalStorage(tmp_path / "blobs", tmp_path / "staging")
     storage.put([CONTENT])
     path = storage.local_path(SHA256)

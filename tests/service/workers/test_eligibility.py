@@ -38,7 +38,7 @@ MIXED = Machine(("gfx1100", "gfx1100", "gfx1201"))
         ({"device": "cpu"}, [BROKEN], None),
     ],
 )
-def test_a_job_that_no_live_worker_could_ever_run_is_told_where(resources, machines, pointer):
+def test_a_job_that_no_live_worker_can_run_is_refused_with_a_pointer(resources, machines, pointer):
     obstacle = find_obstacle(Resources(**resources), machines)
     assert (obstacle.pointer if obstacle else None) == pointer
 
@@ -53,7 +53,7 @@ def test_a_job_that_no_live_worker_could_ever_run_is_told_where(resources, machi
         (["gpu", "cpu"], True, {"gpu", "any", "cpu"}),
     ],
 )
-def test_any_means_a_cpu_only_where_no_live_worker_has_a_gpu(slots, any_live_gpu, devices):
+def test_any_means_a_cpu_only_if_no_live_worker_has_a_gpu(slots, any_live_gpu, devices):
     assert devices_for(slots, any_live_gpu=any_live_gpu) == devices
 
 
@@ -74,12 +74,12 @@ def test_any_means_a_cpu_only_where_no_live_worker_has_a_gpu(slots, any_live_gpu
         ({"device": "any", "gpus": 2}, ["cpu"], [], True),
     ],
 )
-def test_free_slots_run_what_their_gpus_are_enough_for(resources, slots, arches, is_fit):
+def test_free_slots_run_jobs_that_fit_their_gpus(resources, slots, arches, is_fit):
     asked = Resources(**resources).model_dump(mode="json")
     assert fits(asked, slots=slots, arches=arches) is is_fit
 
 
-def test_a_spec_from_before_the_number_of_gpus_asks_for_one():
+def test_a_spec_older_than_the_field_gpus_asks_for_one():
     assert fits({"device": "gpu", "arch": []}, slots=["gpu"], arches=["gfx1100"])
 
 

@@ -1,4 +1,4 @@
-"""Workers say hello before anything else, and again when they are restarted."""
+"""Workers send hello before anything else, and again after a restart."""
 
 
 def test_another_protocol_version_is_refused(worker):
@@ -7,7 +7,7 @@ def test_another_protocol_version_is_refused(worker):
     assert response.json()["protocol"] == 1
 
 
-def test_a_restarted_worker_gives_its_jobs_up_at_once(submit, worker, job, kinds):
+def test_a_restarted_worker_loses_its_attempts_at_once(submit, worker, job, kinds):
     job_id = submit()["id"]
     attempt = worker.claim()
     worker.boot_id = "boot-2"
@@ -19,7 +19,7 @@ def test_a_restarted_worker_gives_its_jobs_up_at_once(submit, worker, job, kinds
     assert kinds(job_id) == ["submitted", "started", "requeued", "started"]
 
 
-def test_the_same_process_may_say_hello_again(submit, worker, job):
+def test_the_same_process_may_send_hello_again(submit, worker, job):
     job_id = submit()["id"]
     worker.claim()
     worker.hello()
@@ -35,7 +35,7 @@ def test_workers_are_listed_with_what_they_run(client, submit, worker):
     assert view["attempts"] == [attempt.id]
 
 
-def test_a_worker_needs_its_own_kind_of_key(worker, settings, client):
+def test_a_worker_needs_a_worker_key(worker, settings, client):
     worker.key = (settings.keys_dir / "admin.key").read_text().strip()
     assert worker.hello().status_code == 403
     worker.key = "rk_nothing"

@@ -1,4 +1,4 @@
-"""Jobs and the GPUs of a worker: several at once, and those that are left alone for a while."""
+"""Jobs and the GPUs of a worker: several at once, and temporarily excluded ones."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def pair(worker):
 
 @pytest.fixture
 def submit_pair(submit):
-    """Submits a job of two GPUs."""
+    """Submits a job for two GPUs."""
     return lambda: submit(resources={"gpus": 2, "device": "gpu"})["id"]
 
 
@@ -32,14 +32,14 @@ def exclude(worker, code):
     worker.client.post("/v1/workers/status", json=body, headers=worker.headers)
 
 
-def test_a_job_of_two_gpus_is_given_when_both_are_free(pair, submit, submit_pair):
+def test_a_job_for_two_gpus_is_claimed_when_both_are_free(pair, submit, submit_pair):
     both = submit_pair()
     single = submit()["id"]
     assert pair.claim(arches=["gfx942"]).job_id == single
     assert pair.claim(arches=["gfx942", "gfx942"]).job_id == both
 
 
-def test_a_job_of_two_gpus_is_not_overtaken_for_ever(pair, submit, submit_pair, monkeypatch):
+def test_a_job_for_two_gpus_is_not_overtaken_for_ever(pair, submit, submit_pair, monkeypatch):
     both = submit_pair()
     submit()
     monkeypatch.setattr(service.workers.eligibility, "HOLD_BACK_SECONDS", 0.0)
@@ -47,7 +47,9 @@ def test_a_job_of_two_gpus_is_not_overtaken_for_ever(pair, submit, submit_pair, 
     assert pair.claim(arches=["gfx942", "gfx942"]).job_id == both
 
 
-def test_a_worker_whose_second_gpu_is_out_runs_what_it_can(pair, submit, submit_pair, monkeypatch):
+def test_a_worker_with_an_excluded_gpu_runs_jobs_on_the_other(
+    pair, submit, submit_pair, monkeypatch
+):
     monkeypatch.setattr(service.workers.eligibility, "HOLD_BACK_SECONDS", 0.0)
     submit_pair()
     single = submit()["id"]
@@ -59,13 +61,13 @@ def test_a_worker_whose_second_gpu_is_out_runs_what_it_can(pair, submit, submit_
     ("code", "status"),
     [("memory_held", 202), ("self_test_running", 202), ("self_test_failed", 422)],
 )
-def test_a_job_may_wait_for_a_gpu_that_is_out_for_a_while(client, pair, code, status):
+def test_a_job_may_wait_for_a_temporarily_excluded_gpu(client, pair, code, status):
     exclude(pair, code)
     body = {"dataset": "builtin:digits", "resources": {"device": "gpu"}}
     assert client.post("/v1/jobs", json=body).status_code == status
 
 
-def test_a_gpu_that_its_owner_does_not_want_is_none(pair, submit, other_worker):
+def test_a_deselected_gpu_does_not_count(pair, submit, other_worker):
     exclude(pair, "not_wanted")
     job_id = submit(resources={"device": "any"})["id"]
     other_worker.hello()

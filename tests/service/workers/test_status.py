@@ -1,4 +1,4 @@
-"""What workers tell of their hardware, as the API shows it."""
+"""The status of workers' hardware, as the API shows it."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def gpus_of(client, **filters):
     return response.json()["data"]
 
 
-def test_a_gpu_is_listed_with_what_it_does_now(client, gpu_worker):
+def test_a_gpu_is_listed_with_its_current_state(client, gpu_worker):
     answer = tell(gpu_worker, gpu_state(power_watts=212.5, busy_ratio=0.97))
     assert answer.json() == {"status_seconds": 5.0}
     (gpu,) = gpus_of(client)
@@ -53,7 +53,7 @@ def test_a_gpu_is_listed_with_what_it_does_now(client, gpu_worker):
     assert (gpu["excluded"], gpu["job_id"]) == (None, None)
 
 
-def test_only_the_newest_status_is_shown_whatever_comes_late(client, gpu_worker):
+def test_a_late_status_does_not_replace_a_newer_one(client, gpu_worker):
     tell(gpu_worker, gpu_state(power_watts=1.0), seq=1)
     tell(gpu_worker, gpu_state(power_watts=3.0), seq=3)
     for late in (1, 2, 3):
@@ -61,7 +61,7 @@ def test_only_the_newest_status_is_shown_whatever_comes_late(client, gpu_worker)
     assert gpus_of(client)[0]["telemetry"]["power_watts"] == 3.0
 
 
-def test_a_former_process_is_told_that_it_is_superseded(client, gpu_worker):
+def test_a_previous_process_gets_superseded(client, gpu_worker):
     tell(gpu_worker, gpu_state(power_watts=1.0))
     former, gpu_worker.boot_id = gpu_worker.boot_id, "boot-2"
     gpu_worker.hello()
@@ -70,7 +70,7 @@ def test_a_former_process_is_told_that_it_is_superseded(client, gpu_worker):
     assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
 
 
-def test_what_a_former_process_told_is_forgotten(client, gpu_worker):
+def test_the_status_of_a_previous_process_is_forgotten(client, gpu_worker):
     tell(gpu_worker, gpu_state(power_watts=1.0, excluded=HOT), seq=7)
     gpu_worker.boot_id = "boot-2"
     gpu_worker.hello()
@@ -79,12 +79,12 @@ def test_what_a_former_process_told_is_forgotten(client, gpu_worker):
     assert gpus_of(client)[0]["telemetry"]["power_watts"] == 2.0
 
 
-def test_an_unknown_worker_has_to_say_hello_first(client, worker):
+def test_an_unknown_worker_must_send_hello_first(client, worker):
     worker.id = "wrk_99999999"
     assert tell(worker).status_code == 409
 
 
-def test_telemetry_that_is_not_renewed_is_null_and_not_old(client, gpu_worker, settings):
+def test_stale_telemetry_is_null(client, gpu_worker, settings):
     settings.status_seconds = 1e-6
     tell(gpu_worker, gpu_state(power_watts=212.5, excluded=HOT))
     (gpu,) = gpus_of(client)
@@ -92,7 +92,7 @@ def test_telemetry_that_is_not_renewed_is_null_and_not_old(client, gpu_worker, s
     assert gpu["excluded"] == HOT
 
 
-def test_a_status_that_cannot_be_read_breaks_no_hello(client, gpu_worker):
+def test_an_invalid_status_does_not_break_hello(client, gpu_worker):
     assert tell(gpu_worker, {"key": 3}).status_code == 422
     assert gpu_worker.hello().status_code == 200
     assert len(gpus_of(client)) == 2
@@ -110,7 +110,7 @@ def test_a_worker_without_a_status_shows_what_torch_saw(client, gpu_worker):
     assert [gpu["facts"]["name"] for gpu in gpus_of(client)] == ["RX 7900 XTX", "RX 6800"]
 
 
-def test_a_gpu_names_the_job_that_uses_it_for_as_long_as_it_runs(client, gpu_worker, submit):
+def test_a_gpu_shows_its_job_while_it_runs(client, gpu_worker, submit):
     queued = submit()
     attempt = gpu_worker.claim(devices=["gpu"], arches=["gfx1100"])
     tell(gpu_worker, gpu_state(attempt_id=attempt.id))
@@ -120,7 +120,7 @@ def test_a_gpu_names_the_job_that_uses_it_for_as_long_as_it_runs(client, gpu_wor
     assert gpus_of(client)[0]["job_id"] is None
 
 
-def test_a_gpu_that_is_left_alone_counts_for_no_job(client, gpu_worker):
+def test_an_excluded_gpu_does_not_count_for_jobs(client, gpu_worker):
     spec = {"dataset": "builtin:digits", "resources": {"device": "gpu", "arch": ["gfx1100"]}}
     assert client.post("/v1/jobs?dry_run=true", json=spec).status_code == 200
     tell(gpu_worker, gpu_state(excluded=HOT), gpu_state("0000:0a:00.0", gfx="gfx1030"))
@@ -129,7 +129,7 @@ def test_a_gpu_that_is_left_alone_counts_for_no_job(client, gpu_worker):
     assert "gfx1030" in refused.json()["detail"]
 
 
-def test_where_every_gpu_is_left_alone_the_refusal_says_why(client, gpu_worker):
+def test_if_every_gpu_is_excluded_the_refusal_says_why(client, gpu_worker):
     tell(gpu_worker, gpu_state(excluded=HOT), gpu_state("0000:0a:00.0", excluded=HOT))
     spec = {"dataset": "builtin:digits", "resources": {"device": "gpu"}}
     refused = client.post("/v1/jobs?dry_run=true", json=spec)
@@ -143,7 +143,7 @@ def test_a_broken_gpu_is_no_reason_to_train_on_a_cpu(client, gpu_worker, other_w
     assert other_worker.ask(devices=["cpu"]).status_code == 204
 
 
-def test_a_worker_says_which_of_its_gpus_are_left_alone(client, gpu_worker):
+def test_a_worker_shows_which_of_its_gpus_are_excluded(client, gpu_worker):
     tell(gpu_worker, gpu_state(excluded=HOT), gpu_state("0000:0a:00.0"))
     worker = client.get(f"/v1/workers/{gpu_worker.id}").json()
     assert [gpu["excluded"] for gpu in worker["gpus"]] == [HOT, None]
@@ -151,7 +151,7 @@ def test_a_worker_says_which_of_its_gpus_are_left_alone(client, gpu_worker):
     assert client.get("/v1/workers/wrk_99999999").status_code == 404
 
 
-def test_partitions_of_a_card_are_told_apart_by_their_order():
+def test_partitions_of_a_card_are_distinguished_by_their_order():
     gpus = [{"index": n, "pci_address": CARD} for n in range(3)]
     assert [why for _, why in pair_exclusions(gpus, {f"{CARD}-p1": HOT})] == [None, HOT, None]
     assert pair_exclusions([{"index": 4}], {"gpu-4": HOT}) == [({"index": 4}, HOT)]
@@ -166,7 +166,7 @@ def test_partitions_of_a_card_are_told_apart_by_their_order():
         ([("bad", "note"), ("unknown", "blocks")], "ok"),
     ],
 )
-def test_a_worker_carries_its_doctors_verdict(client, worker, checks, verdict):
+def test_a_worker_shows_its_doctors_verdict(client, worker, checks, verdict):
     listed = [
         {"id": f"c{row}", "row": row, "title": "t", "verdict": found, "severity": severity}
         for row, (found, severity) in enumerate(checks, 1)

@@ -42,7 +42,7 @@ def tar_bytes(files, *, mode="w", members=(), folders=()):
 
 
 def png_with_header(width, height):
-    """A PNG whose header announces a size that its few bytes never hold."""
+    """A PNG whose header announces a size that its few bytes cannot contain."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
 
     def chunk(kind, data):
@@ -74,7 +74,7 @@ class Make:
 
 @pytest.fixture
 def comparisons(monkeypatch):
-    """How many names each name was compared with, for a message that tells the nearest one."""
+    """The number of names each name was compared with, to suggest the nearest one."""
     close = difflib.get_close_matches
     counts = []
 

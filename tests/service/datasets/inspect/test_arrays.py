@@ -1,4 +1,4 @@
-"""Arrays of images, through `inspect` as the child runs it, in this process."""
+"""Arrays of images, through `inspect` in this process."""
 
 import gzip
 import io
@@ -46,7 +46,7 @@ KERAS = {"x_train": X, "y_train": Y, "x_test": X[:3], "y_test": Y[:3]}
 
 @pytest.fixture
 def look(tmp_path):
-    """The index (None of an invalid set) and the report."""
+    """Return the index (None for an invalid set) and the report."""
 
     def look(content, *, kind="archive"):
         path = tmp_path / "upload"
@@ -92,17 +92,17 @@ def test_the_files_of_mnist_are_read_in_any_archive_and_gzipped(look, make, kind
 
 
 @pytest.mark.parametrize("pack", [np.savez, np.savez_compressed])
-def test_an_npz_is_a_data_set_as_it_is(look, pack):
+def test_an_npz_can_be_the_data_set_itself(look, pack):
     index, report = look(npz(pack, **KERAS))
     check_mnist(index, report, path="x_train.npy")
 
 
-def test_an_npz_may_lie_in_an_archive(look, make):
+def test_an_npz_may_be_inside_an_archive(look, make):
     index, report = look(make.zip([("some/data.npz", npz(**KERAS)), ("README.md", b"hello")]))
     check_mnist(index, report, path="some/data.npz", array="x_train.npy")
 
 
-def test_a_folders_samples_carry_the_digest_of_their_file(look):
+def test_samples_of_a_folder_have_the_digest_of_their_file(look):
     index, report = look(MNIST, kind="folder")
     check_mnist(index, report, path="train-images-idx3-ubyte")
     digests = {sample.sha256 for sample in index.splits["train"]}
@@ -110,7 +110,7 @@ def test_a_folders_samples_carry_the_digest_of_their_file(look):
     assert None not in digests
 
 
-def test_colours_names_and_a_column_of_labels_are_read(look):
+def test_colour_images_named_labels_and_a_label_column_are_read(look):
     pixels = np.zeros((6, 8, 8, 3), dtype=np.uint8)
     names = np.array([["cat"], ["dog"]] * 3)
     index, _report = look(npz(images=pixels, labels=names))
@@ -125,7 +125,7 @@ def test_colours_names_and_a_column_of_labels_are_read(look):
             assert ranks == list(range(len(ranks)))
 
 
-def test_validation_arrays_train_too(look):
+def test_validation_arrays_are_training_data(look):
     arrays = {"train_images": X, "train_labels": Y, "val_images": X[:3], "val_labels": Y[:3]}
     index, _report = look(npz(**arrays))
     assert sum(map(len, index.splits.values())) == 15
@@ -150,7 +150,7 @@ def test_validation_arrays_train_too(look):
         ({"x_test": X[:3, :, :, None].repeat(3, 3)}, "unequal_arrays", "x_train.npy", "channels"),
     ],
 )
-def test_what_is_wrong_with_an_array_is_told_with_its_file(look, changes, code, path, words):
+def test_a_problem_with_an_array_is_reported_with_its_file(look, changes, code, path, words):
     arrays = {name: value for name, value in {**KERAS, **changes}.items() if value is not None}
     index, (error, *_) = look(npz(**arrays))
     assert index is None
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_an_array_is_told_with_its_file(look, changes, code, 
     assert words in error.message
 
 
-def test_many_classes_that_only_a_test_array_has_are_compared_a_few_times(look, comparisons):
+def test_many_test_only_classes_cause_few_comparisons(look, comparisons):
     count = 9000
     labels = np.arange(count, dtype=np.int64)
     images = np.zeros((count, 1, 1), np.uint8)
@@ -178,7 +178,7 @@ def test_arrays_without_known_names_are_listed(look):
 
 
 class Evil:
-    """Runs a command where it is unpickled."""
+    """Runs a command when it is unpickled."""
 
     def __reduce__(self):
         return os.system, ("touch unpickled",)
@@ -228,5 +228,5 @@ def test_a_damaged_file_is_refused_with_its_name(look, make, content, words):
         ("x_labels.npy", None),
     ],
 )
-def test_names_say_split_and_kind(name, expected):
+def test_names_decide_split_and_kind(name, expected):
     assert read_name(name) == expected

@@ -1,4 +1,4 @@
-"""Whatever is uploaded, an inspection ends with a report and never with a surprise."""
+"""Whatever is uploaded, an inspection ends with a report."""
 
 import io
 import os
@@ -137,7 +137,7 @@ def test_any_size_in_a_tar_header_ends_with_a_report(make, tmp_path, size, kind)
     look(tmp_path, bytes(content))
 
 
-def test_a_pax_size_that_leads_backwards_ends_with_a_report(make, tmp_path):
+def test_a_negative_pax_size_ends_with_a_report(make, tmp_path):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         info = tarfile.TarInfo("train/cat/0.png")

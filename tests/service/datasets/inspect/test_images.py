@@ -23,12 +23,12 @@ def decoder():
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 @pytest.mark.parametrize("size", [(1, 1), (28, 28), (640, 480)])
-def test_images_of_the_three_formats_are_good(make, kind, size):
+def test_images_of_the_three_formats_are_accepted(make, kind, size):
     assert probe_image(make.encode(size, kind=kind), limits=LIMITS) == ImageFacts(*size, "RGB")
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
-def test_the_mode_is_told(make, mode):
+def test_the_mode_is_reported(make, mode):
     assert probe_image(make.encode(mode=mode), limits=LIMITS).mode == mode
 
 
@@ -42,14 +42,14 @@ def test_the_mode_is_told(make, mode):
         (b"II*\0....", "is a TIFF file; convert it to JPEG, PNG or WebP"),
     ],
 )
-def test_other_files_are_named(content, message):
+def test_other_formats_are_named(content, message):
     with pytest.raises(BadImage) as bad:
         probe_image(content, limits=LIMITS)
     assert (bad.value.code, bad.value.message) == ("not_an_image", message)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_a_truncated_image_is_bad_wherever_it_is_cut(kind):
+def test_a_truncated_image_is_refused_wherever_it_is_cut(kind):
     noise = Image.effect_noise((300, 300), 60).convert("RGB")
     buffer = io.BytesIO()
     noise.save(buffer, kind)
@@ -80,13 +80,13 @@ def png_of(size, content):
     ],
     ids=["no size", "no height", "no data", "empty data", "data of no pixel"],
 )
-def test_an_image_that_decodes_to_nothing_is_bad(content):
+def test_an_image_without_pixels_is_refused(content):
     with pytest.raises(BadImage, match=r"^cannot be decoded: [^<]+$") as bad:
         probe_image(content, limits=LIMITS)
     assert bad.value.code == "bad_image"
 
 
-def test_a_jpeg_without_a_size_is_bad(make):
+def test_a_jpeg_without_a_size_is_refused(make):
     content = bytearray(make.encode((16, 16), kind="JPEG"))
     start = content.find(b"\xff\xc0")  # of the frame, which names height and width
     content[start + 5 : start + 9] = bytes(4)
@@ -94,7 +94,7 @@ def test_a_jpeg_without_a_size_is_bad(make):
         probe_image(bytes(content), limits=LIMITS)
 
 
-def test_the_decoder_sees_no_format_but_the_three(make):
+def test_the_decoder_tries_only_the_three_formats(make):
     # The magic of a PNG before something else entirely.
     with pytest.raises(BadImage, match="cannot be decoded"):
         probe_image(b"\x89PNG\r\n\x1a\n" + make.encode(kind="GIF"), limits=LIMITS)

@@ -30,7 +30,7 @@ def test_unsafe_names_are_refused(path):
 @pytest.mark.parametrize(
     "path", ["train/cat/1.png", "./train/cat/1.png", "Äpfel/été 1.png", "a..b/c..png", "...", "a/"]
 )
-def test_ordinary_names_are_good(path):
+def test_ordinary_names_are_accepted(path):
     assert find_fault(path, limits=Limits()) is None
 
 
@@ -49,7 +49,7 @@ def test_ordinary_names_are_good(path):
         ("thumbs/1.png", False),
     ],
 )
-def test_what_systems_leave_behind_is_ignored(path, ignored):
+def test_system_files_are_ignored(path, ignored):
     assert is_ignored(tuple(path.split("/"))) is ignored
 
 
@@ -59,7 +59,7 @@ def add(listing, path):
         listing.add_file(Entry(path=path, parts=parts, size_bytes=1))
 
 
-def test_a_name_that_is_there_twice_is_refused():
+def test_a_duplicate_name_is_refused():
     listing = Listing(Limits())
     add(listing, "cat/1.png")
     add(listing, "./cat//1.png")
@@ -70,7 +70,7 @@ def test_a_name_that_is_there_twice_is_refused():
     ]
 
 
-def test_a_name_that_is_file_and_folder_at_once_is_refused():
+def test_a_name_that_is_both_file_and_folder_is_refused():
     listing = Listing(Limits())
     add(listing, "cat/1.png")
     add(listing, "cat")

@@ -29,7 +29,7 @@ def codes(report):
     return {(error.code, error.path) for error in report.errors}
 
 
-def test_a_good_set_has_an_index_with_both_splits():
+def test_a_valid_set_has_an_index_with_both_splits():
     index, report = verdict(image_set("train/a", "train/b", "test/a", "test/b"))
     assert report.errors == []
     assert index.classes == ["a", "b"]
@@ -108,13 +108,13 @@ def test_up_to_one_in_a_hundred_bad_files_are_skipped_and_listed(num_bad, is_val
         ),
     ],
 )
-def test_each_mistake_refuses_the_set(probes, folders, expected):
+def test_each_problem_refuses_the_set(probes, folders, expected):
     index, report = verdict(probes, folders=folders)
     assert index is None
     assert codes(report) == expected
 
 
-def test_classes_of_one_image_each_leave_none_to_test_on():
+def test_classes_with_one_image_each_leave_none_for_testing():
     index, report = verdict(image_set("a", "b", count=1))
     assert index is None
     assert codes(report) == {("no_test_split", None)}
@@ -131,14 +131,14 @@ def test_a_folder_for_nearly_every_image_is_refused():
     assert "there are 10001 class folders" in report.errors[0].message
 
 
-def test_a_misspelt_test_class_names_the_nearest_training_class():
+def test_a_misspelt_test_class_suggests_the_nearest_training_class():
     _, report = verdict(image_set("train/cat", "train/dog", "test/Cat", "test/dog"))
     assert [error.message for error in report.errors] == [
         "the test class 'Cat' has no training images; did you mean 'cat'?"
     ]
 
 
-def test_many_classes_that_only_the_test_folder_has_are_compared_a_few_times(comparisons):
+def test_many_test_only_classes_cause_few_comparisons(comparisons):
     train = image_set(*(f"train/kind{number}" for number in range(2000)), count=1)
     test = image_set(*(f"test/sort{number}" for number in range(2000)), count=1)
     _, report = verdict(train | test)
@@ -146,7 +146,7 @@ def test_many_classes_that_only_the_test_folder_has_are_compared_a_few_times(com
     assert comparisons == [1000] * 10
 
 
-def test_mixed_sizes_are_allowed_and_the_most_common_one_is_the_sets_own():
+def test_mixed_sizes_are_allowed_and_the_most_common_one_is_used():
     probes = image_set("a", "b") | {"a/000.png": Probe(facts=ImageFacts(640, 480, "RGB"))}
     index, report = verdict(probes)
     assert index.mixed_sizes
@@ -157,7 +157,7 @@ def test_mixed_sizes_are_allowed_and_the_most_common_one_is_the_sets_own():
     assert "the images have 2 different sizes; jobs resize them to one" in report.notes
 
 
-def test_files_outside_the_class_folders_are_listed_but_refuse_nothing():
+def test_files_outside_the_class_folders_are_listed_but_do_not_refuse_the_set():
     probes = image_set("train/a", "train/b", "test/a", "test/b")
     files = probes | {"README.md": GOOD, "test/loose.png": GOOD}
     index, report = verdict(files)
@@ -171,7 +171,7 @@ def test_classes_that_only_train_has_are_noted():
     assert report.notes == ["1 classes have no test image: b"]
 
 
-def test_hundreds_of_sizes_are_summed_up():
+def test_rare_image_sizes_are_counted_as_other():
     probes = image_set("a", "b", count=100)
     probes |= {
         path: Probe(facts=ImageFacts(10 + number, 10, "L")) for number, path in enumerate(probes)

@@ -12,7 +12,7 @@ from service.datasets.inspect.report import INDEX, Refused, Report
 
 
 class Looked:
-    """The report on a table, and its index where it is good."""
+    """The report on a table, and the index of a valid one."""
 
     def __init__(self, report, path):
         self.report = report
@@ -34,7 +34,7 @@ class Looked:
 
 @pytest.fixture
 def look(tmp_path):
-    """Inspects what was uploaded, as the child does it, in this process."""
+    """Inspects an upload in this process, as the child does."""
     counter = iter(range(1000))
 
     def look(content, *, limits=None, seed=0, **options):

@@ -1,4 +1,4 @@
-"""What cannot be trained on is refused with its place and what to do."""
+"""Tables that cannot be used are refused with the place and what to do."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ def test_a_few_bad_rows_are_skipped_and_listed(look, rows):
     assert looked.index.num_train + looked.index.num_test == 299
 
 
-def test_many_bad_rows_refuse_the_table_and_name_each(look, rows):
+def test_many_bad_rows_refuse_the_table_and_are_listed(look, rows):
     lines = rows(100).splitlines()
     for number in (10, 20, 30):
         lines[number] = "1,2"
@@ -30,7 +30,7 @@ def test_many_bad_rows_refuse_the_table_and_name_each(look, rows):
     assert [error.path for error in looked.errors[1:]] == ["line 11", "line 21", "line 31"]
 
 
-def test_places_count_lines_also_behind_blank_lines_values_of_several_and_skipped_rows(look):
+def test_line_numbers_are_right_after_blank_lines_multi_line_values_and_skipped_rows(look):
     lines = ["x,words,label"]
     lines += [f'{i * 1.5},"two\nlines {i}",{"ab"[i % 2]}' for i in range(300)]
     lines[100] += "\n"  # a blank line behind it
@@ -53,20 +53,20 @@ def test_places_count_lines_also_behind_blank_lines_values_of_several_and_skippe
         ("abc", "'abc'"),
     ],
 )
-def test_a_target_without_a_number_is_named_by_its_row(look, rows, value, words):
+def test_a_target_that_is_not_a_number_is_reported_with_its_line(look, rows, value, words):
     content = rows(200, header="a,b,y", label=lambda i: value if i == 50 else i * 0.7)
     looked = look(content)
     assert looked.codes == ["bad_target", "bad_target"]
     assert (looked.errors[1].path, words in looked.errors[1].message) == ("line 52", True)
 
 
-def test_a_missing_class_is_named_by_its_row(look, rows):
+def test_a_missing_class_is_reported_with_its_line(look, rows):
     looked = look(rows(label=lambda i: "" if i == 5 else "ab"[i % 2]))
     assert (looked.codes, looked.errors[1].path) == (["bad_target"] * 2, "line 7")
 
 
 @pytest.mark.parametrize("word", ["None", "N/A"])
-def test_a_class_that_is_a_word_for_no_value_is_named_and_can_be_kept(look, rows, word):
+def test_a_class_spelt_like_a_missing_value_is_reported_and_can_be_kept(look, rows, word):
     content = rows(header="x,size,severity", label=lambda i: [word, "Mild", "Severe"][i % 3])
     looked = look(content)
     assert "14 rows have no value" in looked.errors[0].message
@@ -77,14 +77,14 @@ def test_a_class_that_is_a_word_for_no_value_is_named_and_can_be_kept(look, rows
     assert look(content, missing=[]).index.classes == sorted([word, "Mild", "Severe"])
 
 
-def test_a_target_that_is_empty_is_not_told_of_words(look, json_lines):
+def test_an_empty_target_gets_no_hint_about_missing_words(look, json_lines):
     rows = [{"x": i * 0.5, "y": float("nan") if i == 7 else i * 1.5} for i in range(40)]
     looked = look(json_lines(*rows))
     assert looked.errors[1].message == "column 'y' has no value"
     assert "missing" not in looked.errors[0].message
 
 
-def test_mixed_types_are_refused_with_an_example_and_can_be_settled(look, rows):
+def test_mixed_types_are_refused_with_an_example_and_can_be_resolved(look, rows):
     content = rows(100, header="x,q,label", label=lambda i: "ab"[i % 2])
     lines = content.splitlines()
     for number in range(10, 20):
@@ -101,7 +101,7 @@ def test_mixed_types_are_refused_with_an_example_and_can_be_settled(look, rows):
     assert as_number.errors[1].path == "line 11"
 
 
-def test_many_words_among_numbers_are_not_taken_for_gaps(look, rows):
+def test_many_words_among_numbers_are_not_suggested_as_missing_values(look, rows):
     lines = rows(100, header="x,q,label", label=lambda i: "ab"[i % 2]).splitlines()
     for number in range(10, 20):
         lines[number] = f"0.5,{'abcde'[number % 5]},a"
@@ -110,7 +110,7 @@ def test_many_words_among_numbers_are_not_taken_for_gaps(look, rows):
     assert "missing=" not in looked.errors[0].message
 
 
-def test_a_class_for_nearly_every_row_is_refused_with_another_way(look):
+def test_a_class_for_nearly_every_row_is_refused_with_an_alternative(look):
     lines = ["kind,x,label"] + [f"{'uv'[i % 2]},{i % 5},user{i}" for i in range(3000)]
     looked = look("\n".join(lines))
     assert looked.codes == ["too_many_classes"]
@@ -119,7 +119,7 @@ def test_a_class_for_nearly_every_row_is_refused_with_another_way(look):
     assert "tabular-regression" in numbers.errors[0].message
 
 
-def test_many_classes_that_only_test_rows_have_are_compared_a_few_times(look, comparisons):
+def test_many_test_only_classes_cause_few_comparisons(look, comparisons):
     lines = [f"{i % 7},{'train' if i < 3000 else 'test'},user{i % 1500 + i // 3000 * 1500}"
              for i in range(6000)]  # fmt: skip
     looked = look("\n".join(["x,split,label", *lines]))
@@ -129,7 +129,7 @@ def test_many_classes_that_only_test_rows_have_are_compared_a_few_times(look, co
     assert comparisons == [1000] * 10
 
 
-def test_many_columns_that_there_are_not_are_compared_a_few_times(look, rows, comparisons):
+def test_many_unknown_columns_cause_few_comparisons(look, rows, comparisons):
     looked = look(rows(), columns={f"c{number}": "numeric" for number in range(2000)})
     assert looked.codes == ["unknown_column"] * 20
     assert len(comparisons) == 20
@@ -160,20 +160,20 @@ def test_a_million_classes_are_refused(look):
         (b"", ["not_an_archive"]),
     ],
 )
-def test_what_is_no_table_says_so(look, content, codes):
+def test_a_file_that_is_not_a_table_is_refused(look, content, codes):
     assert look(content).codes == codes
 
 
 @pytest.mark.parametrize("before", ["", "\n\n"])
 @pytest.mark.parametrize("indent", [None, 0, 2])
-def test_a_json_array_is_told_how_to_become_lines_however_it_is_indented(look, indent, before):
+def test_a_json_array_is_refused_with_the_command_to_convert_it(look, indent, before):
     rows = [{"a": i, "b": i * 2, "label": i % 2} for i in range(30)]
     looked = look(before + json.dumps(rows, indent=indent) + "\n")
     assert looked.codes == ["not_json_lines"]
     assert "jq -c '.[]'" in looked.errors[0].message
 
 
-def test_a_json_array_with_an_object_a_line_is_told_the_same(look):
+def test_a_json_array_with_one_object_per_line_gets_the_same_hint(look):
     rows = ",\n".join(json.dumps({"a": i, "label": i % 2}) for i in range(30))
     looked = look(f"[\n{rows}\n]\n")
     assert looked.codes == ["not_json_lines"]
@@ -198,20 +198,20 @@ def test_empty_texts_are_bad_rows(look):
         ("7", "not_an_object"),
     ],
 )
-def test_a_line_that_is_no_flat_object_is_named(look, json_lines, line, code):
+def test_a_line_that_is_not_a_flat_object_is_reported(look, json_lines, line, code):
     rows = [{"a": i % 7, "label": i % 2} for i in range(40)]
     looked = look(json_lines(*rows[:20], line, *rows[20:]))
     assert looked.codes == ["too_many_bad_rows", code]
     assert looked.errors[1].path == "line 21"
 
 
-def test_a_line_is_one_line_of_json_also_behind_texts_of_several(look, json_lines):
+def test_json_line_numbers_ignore_line_breaks_inside_texts(look, json_lines):
     rows = [{"words": f"two\nlines {i}", "y": i * 1.5 if i != 20 else None} for i in range(40)]
     looked = look(json_lines(*rows), task="tabular-regression", columns={"words": "categorical"})
     assert looked.errors[1].path == "line 21"
 
 
-def test_nested_columns_of_parquet_are_named(look, tmp_path):
+def test_nested_parquet_columns_are_reported(look, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -230,11 +230,11 @@ def test_a_table_over_the_limit_is_refused(look, rows):
     assert look(rows(), limits=Limits(max_table_bytes=100)).codes == ["too_large"]
 
 
-def test_a_cut_gzip_is_refused(look, rows):
+def test_a_truncated_gzip_is_refused(look, rows):
     assert look(gzip.compress(rows(2000).encode())[:-20]).codes == ["bad_archive"]
 
 
-def test_a_row_of_megabytes_is_named(look, rows):
+def test_a_row_of_megabytes_is_reported(look, rows):
     content = rows(5) + "1,2," + "x" * 40_000_000 + "\n" + rows(5, header=None)
     looked = look(content)
     assert (looked.codes, looked.errors[0].path) == (["row_too_long"], "line 7")
@@ -250,7 +250,7 @@ def test_an_infinite_feature_is_a_bad_row(look, rows):
     assert (looked.codes[1], looked.errors[1].path) == ("not_a_number", "line 10")
 
 
-def test_a_workbook_is_told_from_an_archive(look):
+def test_a_workbook_is_distinguished_from_an_archive(look):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")

@@ -1,4 +1,4 @@
-"""A comma in a number separates thousands or decimals; where it may do both it is not guessed."""
+"""A comma in a number separates thousands or decimals; an ambiguous one is not guessed."""
 
 import io
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def amounts():
-    """A CSV whose column `price` has these values by turns, between a size and a label."""
+    """A CSV whose column `price` repeats these values, between a size and a label."""
 
     def amounts(*values, delimiter=",", size=lambda i: str(i * 7 % 11)):
         lines = [
@@ -35,7 +35,7 @@ def numbers(looked, name="price"):
         (["1,170", "0.5"], {1170, 0.5}),
     ],
 )
-def test_what_can_only_be_thousands_is_read_so_and_noted(look, amounts, written, read):
+def test_commas_that_can_only_separate_thousands_do_and_are_noted(look, amounts, written, read):
     looked = look(amounts(*written))
     assert numbers(looked) == read
     note = "the commas in the numbers of price separate thousands; to change this: decimal=,"
@@ -52,7 +52,7 @@ def test_what_can_only_be_thousands_is_read_so_and_noted(look, amounts, written,
         (["1.234.567,5", "936,125"], {1234567.5, 936.125}),
     ],
 )
-def test_what_can_only_be_decimals_is_read_so_and_noted(look, amounts, written, read):
+def test_commas_that_can_only_be_decimal_are_and_are_noted(look, amounts, written, read):
     looked = look(amounts(*written))
     assert numbers(looked) == read
     note = "the commas in the numbers of price are decimal marks; to change this: decimal=."
@@ -60,7 +60,7 @@ def test_what_can_only_be_decimals_is_read_so_and_noted(look, amounts, written, 
 
 
 @pytest.mark.parametrize("written", [["765,100", "573,100"], ["936", "1,170"], ["-1,170", "+2"]])
-def test_what_may_be_either_is_refused_with_its_line_until_it_is_said(look, amounts, written):
+def test_ambiguous_commas_are_refused_with_their_line_until_decimal_is_set(look, amounts, written):
     content = amounts(*written)
     looked = look(content)
     assert looked.codes == ["ambiguous_numbers"]
@@ -75,7 +75,7 @@ def test_what_may_be_either_is_refused_with_its_line_until_it_is_said(look, amou
     assert numbers(look(content, decimal=",")) == decimals
 
 
-def test_words_among_numbers_do_not_hide_that_their_commas_may_be_either(look, amounts):
+def test_words_among_numbers_do_not_hide_ambiguous_commas(look, amounts):
     content = amounts("936", "1,170", "2,170", "3,170", "4", "5", "6", "7", "8", "x")
     assert look(content, missing=["x"]).codes == ["ambiguous_numbers"]
     looked = look(content, columns={"price": "numeric"})
@@ -83,13 +83,13 @@ def test_words_among_numbers_do_not_hide_that_their_commas_may_be_either(look, a
     assert look(content).codes == ["mixed_types"]
 
 
-def test_a_target_that_may_be_either_is_refused_too(look, amounts):
+def test_a_target_with_ambiguous_commas_is_refused(look, amounts):
     looked = look(amounts("765,100", "573,100", "9"), target="price", task="tabular-regression")
     assert (looked.codes, looked.errors[0].path) == (["ambiguous_numbers"], "line 2")
 
 
 @pytest.mark.parametrize("use", ["ignored", "categorical"])
-def test_a_column_that_is_no_number_needs_nothing_said(look, amounts, use):
+def test_a_column_that_is_not_numeric_needs_no_decimal_option(look, amounts, use):
     assert look(amounts("765,100", "573,100"), columns={"price": use}).errors == []
 
 
@@ -109,12 +109,12 @@ def test_a_file_with_semicolons_or_other_decimal_commas_has_decimal_commas(look,
 
 @pytest.mark.parametrize("size", [lambda i: i / 2, lambda i: f"{i + 1},234,567"])
 @pytest.mark.parametrize("delimiter", [",", ";"])
-def test_other_numbers_that_contradict_leave_it_to_be_said(look, amounts, size, delimiter):
+def test_contradicting_columns_leave_the_commas_ambiguous(look, amounts, size, delimiter):
     looked = look(amounts("765,100", "573,100", size=size, delimiter=delimiter))
     assert looked.codes == ["ambiguous_numbers"]
 
 
-def test_with_decimal_commas_points_separate_thousands_alone(look, amounts):
+def test_with_decimal_commas_points_only_separate_thousands(look, amounts):
     content = amounts("1.234", "12.345,5", size=lambda i: f"{i}.5")
     looked = look(content, decimal=",", columns={"size": "numeric"})
     assert "not_a_number" in looked.codes
@@ -122,7 +122,7 @@ def test_with_decimal_commas_points_separate_thousands_alone(look, amounts):
     assert numbers(looked) == {1234, 12345.5}
 
 
-def test_texts_of_parquet_are_told_by_their_row(look):
+def test_ambiguous_texts_in_parquet_are_reported_with_their_row(look):
     buffer = io.BytesIO()
     columns = {"price": ["936", "1,170"] * 20, "size": [1.5, 2.5] * 20, "label": list("abba") * 10}
     pq.write_table(pa.table(columns), buffer)
@@ -131,12 +131,12 @@ def test_texts_of_parquet_are_told_by_their_row(look):
     assert numbers(look(buffer.getvalue(), decimal=".")) == {936, 1170}
 
 
-def test_values_with_a_comma_that_stand_for_none_need_nothing_said(look, amounts):
+def test_missing_values_with_a_comma_need_no_decimal_option(look, amounts):
     looked = look(amounts("101", "102", "103", "9,999"), missing=["9999"])
     assert numbers(looked) == {101, 102, 103, None}
 
 
-def test_points_separate_thousands_where_they_cannot_be_decimal(look, amounts):
+def test_points_separate_thousands_if_they_cannot_be_decimal(look, amounts):
     looked = look(amounts("1.234.567", "936", "1.170"), target="price", task="tabular-regression")
     assert looked.errors == []
     assert set(looked.table["__target__"].to_pylist()) == {1234567.0, 936.0, 1170.0}
@@ -148,7 +148,7 @@ def test_points_separate_thousands_where_they_cannot_be_decimal(look, amounts):
     ("written", "read"),
     [(["1.101", "950", "-1.102"], {1101, 950, -1102}), (["1.101", "0.5"], {1.101, 0.5})],
 )
-def test_points_may_separate_thousands_where_other_columns_have_decimal_commas(
+def test_points_separate_thousands_if_other_columns_have_decimal_commas(
     look, amounts, written, read
 ):
     looked = look(amounts(*written, delimiter=";", size=lambda i: f"{i * 7 % 11},5"))
@@ -167,7 +167,7 @@ def test_classes_keep_their_commas(look, delimiter):
 
 
 @pytest.mark.parametrize("values", [["0,5", "1", "0,25"], ["1,170", "936", "1,234,567"]])
-def test_a_header_above_numbers_with_commas_is_one(look, values):
+def test_a_header_above_numbers_with_commas_is_recognised(look, values):
     rows = [f'"{values[i % 3]}";{i * 7 % 11};{"ab"[i % 2]}' for i in range(40)]
     looked = look("\n".join(["groesse;gewicht;farbe", *rows]))
     assert looked.errors == []
@@ -175,7 +175,7 @@ def test_a_header_above_numbers_with_commas_is_one(look, values):
     assert looked.index.num_train + looked.index.num_test == 40
 
 
-def test_a_first_row_of_decimal_commas_names_no_columns(look):
+def test_a_first_row_of_numbers_with_decimal_commas_is_not_a_header(look):
     lines = [f"0,{i % 9}5;{i * 7 % 11},25;{'ab'[i % 2]}" for i in range(40)]
     looked = look("\n".join(lines))
     assert looked.errors == []

@@ -1,4 +1,4 @@
-"""What is taken for what, where the owner says nothing."""
+"""What is inferred without any options."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_text_with_a_label_and_no_header_is_recognised(look):
     assert "the first row is data, not a header" in looked.report.notes[0]
 
 
-def test_quotes_that_are_part_of_a_tsvs_text_swallow_no_line(look):
+def test_quotes_inside_a_tsvs_text_do_not_join_lines(look):
     lines = [f"{'ab'[i % 2]}\t{PROSE.format(i)}" for i in range(30)]
     lines[3] = 'a\t"he said so, and left the quote open'
     lines[9] = 'b\tthe end" of another quote is here'
@@ -75,7 +75,7 @@ def test_quotes_that_are_part_of_a_tsvs_text_swallow_no_line(look):
         (lambda i: ["true", "false"][i % 2], "tabular-classification"),
     ],
 )
-def test_the_target_says_which_task_it_is(look, rows, values, task):
+def test_the_target_decides_the_task(look, rows, values, task):
     looked = look(rows(80, header="x,size,y", label=values))
     assert looked.report.task == task
     assert any(task in note for note in looked.report.notes)
@@ -86,7 +86,7 @@ def test_classes_that_are_numbers_are_sorted_by_value(look, rows):
     assert looked.index.classes == [str(number) for number in range(12)]
 
 
-def test_a_regression_keeps_the_measures_of_its_training_rows(look, rows):
+def test_a_regression_stores_the_statistics_of_its_training_rows(look, rows):
     looked = look(rows(50, header="a,b,price", label=lambda i: i * 2.5))
     index = looked.index
     values = looked.table["__target__"].to_pylist()
@@ -95,7 +95,7 @@ def test_a_regression_keeps_the_measures_of_its_training_rows(look, rows):
     assert looked.report.counts == {"train": {"rows": 45}, "test": {"rows": 5}}
 
 
-def test_what_numbers_the_rows_or_is_nearly_unique_is_ignored_and_says_why(look):
+def test_columns_that_number_rows_or_are_nearly_unique_are_ignored_with_a_reason(look):
     lines = ["id,name,x,same,label"]
     lines += [f"{i + 5},person{i},{i % 7},1,{'ab'[i % 2]}" for i in range(60)]
     looked = look("\n".join(lines))
@@ -104,7 +104,7 @@ def test_what_numbers_the_rows_or_is_nearly_unique_is_ignored_and_says_why(look)
     assert set(notes) == {"id", "name", "same"}
 
 
-def test_a_column_of_the_split_is_followed(look, rows):
+def test_a_split_column_is_used(look, rows):
     content = rows(
         40,
         header="x,size,label,split",
@@ -117,7 +117,7 @@ def test_a_column_of_the_split_is_followed(look, rows):
 
 
 @pytest.mark.parametrize("word", ["val", "valid", "Validation", "dev"])
-def test_validation_rows_of_a_split_column_train_too(look, rows, word):
+def test_validation_rows_of_a_split_column_are_training_rows(look, rows, word):
     content = rows(header="x,size,label,split", label=lambda i: f"a{i % 2},{splits(i, word)}")
     looked = look(content)
     assert (looked.index.num_train, looked.index.num_test) == (30, 10)
@@ -125,7 +125,7 @@ def test_validation_rows_of_a_split_column_train_too(look, rows, word):
 
 
 def splits(row, other):
-    """Half of the rows train, a quarter each is another split and a test split."""
+    """Half of the rows are for training, a quarter each for another split and for testing."""
     return ["train", "train", other, "test"][row // 2 % 4]
 
 
@@ -133,7 +133,7 @@ def splits(row, other):
     ("word", "words"),
     [("tset", "this row has 'tset'"), ("", "this row has no value"), ("NA", "this row has 'NA'")],
 )
-def test_a_row_of_no_split_refuses_the_column_that_has_both(look, rows, word, words):
+def test_a_row_without_a_split_refuses_the_split_column(look, rows, word, words):
     content = rows(
         header="x,size,label,split",
         label=lambda i: f"a{i % 2},{word if i in (30, 37) else splits(i, 'train')}",
@@ -182,7 +182,7 @@ def test_decimal_commas_are_numbers(look):
 @pytest.mark.parametrize(
     ("encoding", "note"), [("utf-8-sig", None), ("utf-16", None), ("latin-1", "not UTF-8")]
 )
-def test_encodings_are_told_apart(look, encoding, note):
+def test_encodings_are_detected(look, encoding, note):
     lines = ["stadt,x,label"] + [
         f"{['Köln', 'Bonn'][i % 2]},{i * i % 17},{'ab'[i % 3 > 0]}" for i in range(40)
     ]
@@ -211,7 +211,7 @@ LARGE = [2**60, 2**60 + 1, 2**60 + 2]
 
 @pytest.mark.parametrize("kind", ["csv", "json lines", "int64", "uint64", "decimal128(20, 0)"])
 @pytest.mark.parametrize("first", [LARGE[0], 7, 2**53, 2**63 + 1])
-def test_whole_numbers_that_floats_cannot_tell_apart_stay_different(look, json_lines, kind, first):
+def test_integers_too_long_for_floats_stay_different(look, json_lines, kind, first):
     import io
     from decimal import Decimal
 
@@ -246,7 +246,7 @@ def test_whole_numbers_that_floats_cannot_tell_apart_stay_different(look, json_l
     assert sorted(identity.categories) == sorted(map(str, names))
 
 
-def test_a_few_long_numbers_are_classes_and_differ(look):
+def test_a_few_long_integers_are_different_classes(look):
     lines = [f"{i % 7 * 1.5},{10**17 + i % 5},{2**53 + i % 2}" for i in range(200)]
     looked = look("\n".join(["x,label,flag", *lines]))
     assert looked.errors == []
@@ -256,7 +256,7 @@ def test_a_few_long_numbers_are_classes_and_differ(look):
     assert looked.uses()["flag"] != "ignored"
 
 
-def test_whole_numbers_as_categories_have_no_exponent(look, json_lines):
+def test_integer_categories_have_no_exponent(look, json_lines):
     rows = [{"id": 10**10 + i % 2, "label": "ab"[i % 3 > 0]} for i in range(40)]
     looked = look(json_lines(*rows), columns={"id": "categorical"})
     assert sorted(looked.index.columns[0].categories) == ["10000000000", "10000000001"]
@@ -269,7 +269,7 @@ def test_large_numbers_are_still_numbers(look, json_lines):
     assert {column.name: column.maximum for column in looked.index.columns} == {"x": 2.0**60}
 
 
-def test_names_that_are_numbers_are_names_beside_one_that_is_known(look, rows):
+def test_numeric_column_names_are_accepted_next_to_a_known_name(look, rows):
     looked = look(rows(header="0,1,label"))
     assert [column.name for column in looked.report.columns] == ["0", "1", "label"]
     assert looked.index.classes == ["a", "b"]

@@ -1,4 +1,4 @@
-"""What the owner says comes before what was inferred."""
+"""The user's options override what is inferred."""
 
 import io
 import zipfile
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 
-def test_target_and_types_are_taken_as_said(look, rows):
+def test_target_and_types_can_be_set(look, rows):
     looked = look(rows(), target="size", columns={"label": "ignored", "x": "numeric"})
     assert looked.report.target == "size"
     assert looked.uses() == {"x": "numeric", "size": "target", "label": "ignored"}
@@ -21,7 +21,7 @@ def test_numbers_can_be_categories(look, rows):
     assert set(size.categories) <= {str(number) for number in range(11)}
 
 
-def test_a_few_whole_numbers_can_be_amounts(look, rows):
+def test_a_target_with_few_integers_can_be_a_regression(look, rows):
     content = rows(40, label=lambda i: i % 4)
     assert look(content).report.task == "tabular-classification"
     assert look(content, task="tabular-regression").report.task == "tabular-regression"
@@ -40,7 +40,7 @@ def column_of(looked, name):
 
 @pytest.fixture
 def sensors():
-    """A CSV whose column `heat` has these values by turns, between a category and a label."""
+    """A CSV whose column `heat` repeats these values, between a category and a label."""
 
     def sensors(*values, n=40):
         lines = [f"{values[i % len(values)]},{['NA', 'None', 'red'][i % 3]},{'ab'[i % 2]}"
@@ -50,7 +50,7 @@ def sensors():
     return sensors
 
 
-def test_other_words_can_stand_for_no_value(look, sensors):
+def test_other_words_can_mean_a_missing_value(look, sensors):
     content = sensors(1.5, 2.5, "-", "Not Available", "NOT AVAILABLE")
     assert look(content).uses()["heat"] == "categorical"
     looked = look(content, missing=["-", "not available"])
@@ -59,7 +59,7 @@ def test_other_words_can_stand_for_no_value(look, sensors):
     assert sorted(column_of(looked, "colour").categories) == ["NA", "None", "red"]
 
 
-def test_without_words_only_what_is_empty_is_missing(look, sensors):
+def test_without_words_only_empty_fields_are_missing(look, sensors):
     content = sensors(1.5, "", 2.5, "  ")
     assert column_of(look(content), "colour").categories == ["red"]
     looked = look(content, missing=[])
@@ -68,14 +68,14 @@ def test_without_words_only_what_is_empty_is_missing(look, sensors):
     assert column_of(looked, "heat").num_missing == 20
 
 
-def test_without_words_nan_is_no_number(look, sensors):
+def test_without_words_nan_is_not_a_number(look, sensors):
     content = sensors(*range(59), "nan", n=240)
     assert column_of(look(content), "heat").num_missing == 4
     looked = look(content, missing=[], columns={"heat": "numeric"})
     assert "not_a_number" in looked.codes
 
 
-def test_a_number_that_stands_for_none_is_left_out_of_the_measures(look, sensors):
+def test_a_number_that_means_missing_is_excluded_from_the_statistics(look, sensors):
     looked = look(sensors(1, 3, "-999", "-999.0"), missing=["-999"])
     heat = column_of(looked, "heat")
     assert (heat.num_missing, heat.minimum, heat.maximum) == (20, 1, 3)
@@ -84,7 +84,7 @@ def test_a_number_that_stands_for_none_is_left_out_of_the_measures(look, sensors
     assert look(sensors(1, 3)).index.missing_numbers == []
 
 
-def test_a_number_stands_for_none_among_the_numbers_of_json_lines(look, json_lines):
+def test_a_number_can_mean_missing_in_json_lines(look, json_lines):
     rows = [{"heat": [1, 2.5, -999, None][i % 4], "label": "ab"[i % 2]} for i in range(40)]
     looked = look(json_lines(*rows), missing=["-999.0"])
     assert column_of(looked, "heat").num_missing == 20
@@ -92,7 +92,7 @@ def test_a_number_stands_for_none_among_the_numbers_of_json_lines(look, json_lin
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
-def test_a_number_stands_for_none_in_parquet_however_it_is_rounded(look, kind):
+def test_a_number_can_mean_missing_in_parquet_however_it_is_rounded(look, kind):
     heat = pa.array([1.5, 2.5, -99.9, None] * 10, kind)
     buffer = io.BytesIO()
     pq.write_table(pa.table({"heat": heat, "label": list("abba") * 10}), buffer)
@@ -101,20 +101,20 @@ def test_a_number_stands_for_none_in_parquet_however_it_is_rounded(look, kind):
     assert column_of(looked, "heat").minimum == 1.5
 
 
-def test_a_whole_number_stands_for_none_alone(look, sensors):
+def test_an_integer_that_means_missing_matches_only_itself(look, sensors):
     looked = look(sensors(10**9, 0, 10**9 - 1, 7), missing=[str(10**9 - 1), "1e-50"])
     assert column_of(looked, "heat").num_missing == 10
     assert column_of(looked, "heat").maximum == 10**9
 
 
-def test_a_target_that_stands_for_none_is_named_by_its_line(look, rows):
+def test_a_missing_target_is_reported_with_its_line(look, rows):
     content = rows(label=lambda i: "none" if i == 7 else "ab"[i % 2])
     assert (look(content).codes[0], look(content, missing=["-"]).codes) == ("bad_target", [])
     looked = look(content, missing=["b"])
     assert "line 3" in [error.path for error in looked.errors]
 
 
-def test_a_header_is_seen_above_other_words_for_no_value(look):
+def test_a_header_is_found_above_custom_missing_words(look):
     lines = ["size,kind,label"] + [f"{i if i % 3 == 0 else '-'},k,{'ab'[i % 2]}" for i in range(30)]
     looked = look("\n".join(lines), missing=["-"])
     assert looked.report.target == "label"
@@ -127,7 +127,7 @@ def test_a_header_can_be_denied(look):
 
 
 @pytest.mark.parametrize("name", ["Label", "lable", "nothing-like-it"])
-def test_an_unknown_column_is_told_the_nearest_one(look, rows, name):
+def test_an_unknown_column_suggests_the_nearest_one(look, rows, name):
     looked = look(rows(), target=name)
     assert looked.codes == ["unknown_column"]
     assert "label" in looked.errors[0].message
@@ -160,7 +160,7 @@ def test_train_and_test_files_of_an_archive_are_the_splits(look, rows):
     assert unseen.errors[0].path == "data/test.csv, line 4"
 
 
-def test_classes_have_the_labels_of_their_order(look, rows):
+def test_labels_follow_the_given_order_of_classes(look, rows):
     content = rows(40, label=lambda i: ["low", "mid", "high"][i % 3])
     looked = look(content, classes=["low", "mid", "high"])
     assert looked.report.classes == looked.index.classes == ["low", "mid", "high"]
@@ -168,13 +168,13 @@ def test_classes_have_the_labels_of_their_order(look, rows):
     assert {name: names.count(name) for name in names} == {"low": 14, "mid": 13, "high": 13}
 
 
-def test_numbers_are_classes_where_these_are_said(look, rows):
+def test_listed_classes_make_a_classification_of_numbers(look, rows):
     looked = look(rows(60, label=lambda i: i % 30), classes=[str(i) for i in range(29, -1, -1)])
     assert looked.report.task == "tabular-classification"
     assert looked.index.classes[:2] == ["29", "28"]
 
 
-def test_a_row_of_another_class_is_named_by_its_line(look, rows):
+def test_a_row_with_an_unlisted_class_is_reported_with_its_line(look, rows):
     content = rows(40, label=lambda i: "hihg" if i == 7 else ["low", "high"][i % 2])
     looked = look(content, classes=["low", "high"])
     assert looked.codes == ["bad_target", "bad_target"]
@@ -183,7 +183,7 @@ def test_a_row_of_another_class_is_named_by_its_line(look, rows):
     assert "did you mean 'high'?" in looked.errors[1].message
 
 
-def test_a_class_that_no_row_has_is_named(look, rows):
+def test_a_listed_class_without_rows_is_reported(look, rows):
     looked = look(rows(), classes=["a", "b", "c"])
     assert looked.codes == ["unused_class"]
     assert "class c" in looked.errors[0].message

@@ -1,4 +1,4 @@
-"""Whatever a table holds comes back as it was, and whatever is sent ends with a report."""
+"""All values of a table come back unchanged, and every upload ends with a report."""
 
 import csv
 import io
