@@ -43,7 +43,7 @@ CARD_ALONE = gpu(5, node=None, is_accessible=False)
         ([DECK, CARD], "auto", {9: "trains_wrong"}),
     ],
 )
-def test_a_gpu_is_left_alone_for_a_reason(gpus, wanted, excluded):
+def test_a_gpu_is_excluded_for_a_reason(gpus, wanted, excluded):
     found = find_exclusions(gpus, wanted=wanted)
     expected = {f"0000:{number:02x}:00.0": code for number, code in excluded.items()}
     assert {key: why.code for key, why in found.items()} == expected
@@ -57,7 +57,7 @@ def test_a_reason_says_what_to_do():
     assert "gfx1033" in found["d"].message
 
 
-def test_partitions_of_one_card_have_keys_of_their_own():
+def test_partitions_of_one_card_have_separate_keys():
     assert gpu_key(CARD) == "0000:03:00.0"
     assert gpu_key(gpu(3, partition=1)) == "0000:03:00.0-p1"
     assert gpu_key(GpuFacts(node=2)) == "node-2"
@@ -102,7 +102,7 @@ def on_cpu(cpu, *numbers):
         ([gpu(1), gpu(2)], 2, {1, 2}, "avoids the host"),
     ],
 )
-def test_several_gpus_are_the_ones_joined_best(candidates, count, chosen, words):
+def test_several_gpus_are_the_best_connected_ones(candidates, count, chosen, words):
     choice = choose_gpus(by_key(candidates), count)
     if chosen is None:
         assert choice is None
@@ -111,7 +111,7 @@ def test_several_gpus_are_the_ones_joined_best(candidates, count, chosen, words)
     assert words in choice.reason
 
 
-def test_a_gpu_that_drives_a_screen_is_taken_last():
+def test_a_gpu_that_drives_a_screen_is_used_last():
     (key,) = choose_gpus(by_key([gpu(1), gpu(2)]), 1, with_display={"0000:01:00.0"}).keys
     assert key == "0000:02:00.0"
     (key,) = choose_gpus(by_key([gpu(1)]), 1, with_display={"0000:01:00.0"}).keys

@@ -49,7 +49,7 @@ def one_rx_6800_xt(monkeypatch):
     monkeypatch.setattr(program, "discover_gpus", lambda: [RX_6800_XT])
 
 
-def test_on_the_real_torch_nothing_that_fade_faked_is_touched():
+def test_values_that_fade_faked_are_unchanged_in_the_real_torch():
     before = {name: getattr(torch.cuda, name) for name in FORBIDDEN}
     environ = {}
     report = apply_fade_patches(torch, environ=environ)
@@ -61,7 +61,7 @@ def test_on_the_real_torch_nothing_that_fade_faked_is_touched():
     report.undo()
 
 
-def test_the_true_part_is_applied_and_can_be_undone(one_rx_6800_xt):
+def test_the_correct_part_is_applied_and_can_be_undone(one_rx_6800_xt):
     fake, box, properties = fake_rocm()
     before = {name: getattr(fake.cuda, name) for name in FORBIDDEN}
     environ = {"MIOPEN_LOG_LEVEL": "6"}
@@ -76,7 +76,7 @@ def test_the_true_part_is_applied_and_can_be_undone(one_rx_6800_xt):
     assert box == {"flash": True, "efficient": True, "math": True}
 
 
-def test_variables_that_come_too_late_are_told_and_not_set(one_rx_6800_xt):
+def test_variables_that_come_too_late_are_reported_and_not_set(one_rx_6800_xt):
     fake, _, _ = fake_rocm(is_initialized=True)
     environ = {}
     report = apply_fade_patches(fake, environ=environ)
@@ -85,7 +85,7 @@ def test_variables_that_come_too_late_are_told_and_not_set(one_rx_6800_xt):
     assert "Too late" in str(report)
 
 
-def test_the_report_says_of_each_thing_why_it_is_left_and_where_that_is_from(one_rx_6800_xt):
+def test_the_report_gives_a_reason_and_source_for_each_refused_change(one_rx_6800_xt):
     fake, _, _ = fake_rocm()
     text = str(apply_fade_patches(fake, environ={}))
     for item in LEFT_ALONE:

@@ -35,27 +35,27 @@ def run(script, tmp_path, *, settings=SETTINGS, paths=(), watched=None):
 SAYS = "import torch; print(torch.backends.cudnn.benchmark)"
 
 
-def test_torch_is_set_right_after_a_program_imports_it(tmp_path):
+def test_torchs_settings_apply_right_after_its_import(tmp_path):
     assert run(SAYS, tmp_path).stdout == "True\n"
     assert run(SAYS, tmp_path, settings=None).stdout == "False\n"
 
 
-def test_torch_is_set_too_where_a_program_asks_first_whether_it_is_there(tmp_path):
+def test_torchs_settings_apply_after_a_find_spec_call_too(tmp_path):
     asks = "import importlib.util; assert importlib.util.find_spec('torch')"
     assert run(f"{asks}; {asks}; {SAYS}; {asks}", tmp_path).stdout == "True\n"
 
 
-def test_what_the_program_sets_itself_wins(tmp_path):
+def test_the_programs_own_settings_take_precedence(tmp_path):
     script = f"import torch; torch.backends.cudnn.benchmark = 'mine'; {SAYS}"
     assert run(script, tmp_path).stdout == "mine\n"
 
 
-def test_a_program_that_never_imports_torch_is_not_made_to(tmp_path):
+def test_a_program_without_torch_does_not_import_it(tmp_path):
     script = "import sys, json; print('torch' in sys.modules)"
     assert run(script, tmp_path).stdout == "False\n"
 
 
-def test_processes_that_a_program_starts_are_set_too(tmp_path):
+def test_child_processes_of_a_program_get_the_settings_too(tmp_path):
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SAYS!r}])"
     assert run(script, tmp_path).stdout == "True\n"
 
@@ -67,13 +67,13 @@ def test_a_sitecustomize_of_the_users_still_runs(tmp_path):
     assert run(SAYS, tmp_path, paths=[mine]).stdout == "mine\nTrue\n"
 
 
-def test_a_setting_that_this_torch_lacks_is_told_and_no_error(tmp_path):
+def test_a_setting_missing_from_this_torch_is_reported_without_an_error(tmp_path):
     done = run(SAYS, tmp_path, settings={"torch.no.such": "True", **SETTINGS})
     assert done.stdout == "True\n"
     assert "torch.no.such" in done.stderr
 
 
-def test_the_hook_is_there_only_where_torch_is_to_be_set():
+def test_the_hook_is_used_only_if_torch_needs_settings():
     variable = PatchOutcome(name="a", outcome="applied", why="x", environment={"A": "1"})
     setting = PatchOutcome(name="b", outcome="applied", why="x", settings=SETTINGS)
     assert build_environment([variable], {"PYTHONPATH": "/p"}) == {"PYTHONPATH": "/p", "A": "1"}
@@ -83,7 +83,7 @@ def test_the_hook_is_there_only_where_torch_is_to_be_set():
     assert Path(HOOK_DIR, "sitecustomize.py").exists()
 
 
-def test_a_watched_program_tells_that_torch_is_there_and_what_it_took(tmp_path):
+def test_a_watched_program_reports_torch_and_its_gpu_memory(tmp_path):
     told = tmp_path / "told"
     script = f"""
 import time, torch

@@ -91,7 +91,7 @@ def test_several_gpus_are_leased_together_or_not_at_all(folder):
     assert len(folder.take(CARDS)) == 4
 
 
-def test_a_lock_that_cannot_be_opened_leaves_none_of_the_others_locked(folder):
+def test_a_lock_that_cannot_be_opened_releases_the_others(folder):
     broken = folder.root / f"{CARDS[3]}.lock"
     broken.mkdir()
     with pytest.raises(IsADirectoryError):
@@ -99,7 +99,7 @@ def test_a_lock_that_cannot_be_opened_leaves_none_of_the_others_locked(folder):
     assert len(folder.take(CARDS[:3])) == 3
 
 
-def test_the_file_says_who_holds_it_and_a_free_one_says_nobody(folder):
+def test_only_a_held_lease_has_a_holder(folder):
     assert folder.find_holder(CARDS[0]) is None
     (lease,) = folder.take([CARDS[0]])
     assert folder.find_holder(CARDS[0]) is None  # nobody has said yet who it is
@@ -111,7 +111,7 @@ def test_the_file_says_who_holds_it_and_a_free_one_says_nobody(folder):
     assert folder.find_holder(CARDS[0]) is None
 
 
-def test_a_look_at_who_holds_it_keeps_nobody_from_a_free_gpu(folder, monkeypatch):
+def test_looking_up_the_holder_does_not_block_a_lease(folder, monkeypatch):
     release(folder.take([CARDS[0]]))
     looking = os.open(folder.root / f"{CARDS[0]}.lock", os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)
@@ -119,7 +119,7 @@ def test_a_look_at_who_holds_it_keeps_nobody_from_a_free_gpu(folder, monkeypatch
     assert folder.take([CARDS[0]]) is not None
 
 
-def test_a_given_up_lease_is_not_passed_on(folder):
+def test_a_released_lease_is_not_passed_on(folder):
     (lease,) = folder.take([CARDS[0]])
     lease.close()
     lease.close()
@@ -127,7 +127,7 @@ def test_a_given_up_lease_is_not_passed_on(folder):
         lease.fileno()
 
 
-def test_a_folder_may_be_closed_twice_and_its_leases_live_on(folder):
+def test_a_folder_can_be_closed_twice_without_ending_leases(folder):
     (lease,) = folder.take([CARDS[0]])
     folder.close()
     folder.close()
@@ -144,7 +144,7 @@ def test_a_process_passes_on_the_leases_that_it_was_started_with(folder):
     assert inherited_leases({}) == ()
 
 
-def test_users_of_one_host_share_the_folder_whatever_their_umask(tmp_path):
+def test_users_share_the_folder_with_any_umask(tmp_path):
     before = os.umask(0o077)
     try:
         folder = LeaseFolder(tmp_path / "shared" / "locks")
@@ -157,7 +157,7 @@ def test_users_of_one_host_share_the_folder_whatever_their_umask(tmp_path):
     folder.close()
 
 
-def test_a_lock_whose_file_was_removed_is_not_taken_for_one(folder):
+def test_a_lock_on_a_removed_file_does_not_count(folder):
     (lease,) = folder.take([CARDS[0]])
     lease.close()
     (folder.root / f"{CARDS[0]}.lock").unlink()

@@ -7,7 +7,7 @@ from worker.hardware.__main__ import COMMANDS, load_command, main
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_a_module_and_says_what_it_takes(name, capsys):
+def test_every_command_has_a_module_and_describes_its_arguments(name, capsys):
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
@@ -36,7 +36,7 @@ def test_an_unknown_command_is_refused(capsys):
     assert "facts" in capsys.readouterr().err
 
 
-def test_the_help_names_the_self_test_which_is_a_program_of_its_own(capsys):
+def test_the_help_names_the_self_test_program(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "python -m worker.hardware.selftest" in capsys.readouterr().out

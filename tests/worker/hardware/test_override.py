@@ -49,7 +49,7 @@ def run(command, **environment):
     return run_probe(command, environment=environment, candidate=CANDIDATE)
 
 
-def test_the_child_sees_the_candidate_environment_and_nothing_else():
+def test_the_child_gets_only_the_candidate_environment():
     script = (
         "import json, os;"
         "ok = os.environ.get('HSA_OVERRIDE_GFX_VERSION_1') == '10.3.0';"
@@ -61,7 +61,7 @@ def test_the_child_sees_the_candidate_environment_and_nothing_else():
     assert run(command, ROCR_VISIBLE_DEVICES="1").verdict == "failed"
 
 
-def test_a_child_that_dies_or_is_not_there_has_failed():
+def test_a_child_that_crashes_or_does_not_start_has_failed():
     script = "import os; os.kill(os.getpid(), 6)"
     assert "signal 6" in run([sys.executable, "-c", script]).detail
     assert "could not be started" in run(["/no/such/program"]).detail
@@ -72,12 +72,12 @@ def test_the_real_probe_passes_on_the_cpu():
     assert run(command).verdict == "passed"
 
 
-def test_the_real_probe_says_that_there_is_no_gpu():
+def test_the_real_probe_reports_a_missing_gpu():
     command = [sys.executable, "-m", "worker.hardware.selftest.probe"]
     assert "no GPU" in run(command, CUDA_VISIBLE_DEVICES="-1", HIP_VISIBLE_DEVICES="-1").detail
 
 
-def test_a_verdict_is_kept_by_target_and_versions(tmp_path):
+def test_a_verdict_is_stored_by_target_and_versions(tmp_path):
     result = judge_probe(status=-6, stdout=b"", lent="gfx1030")
     assert find_result(tmp_path, KEY, now=NOW) is None
     save_result(tmp_path / "new", KEY, result, now=NOW)
@@ -86,7 +86,7 @@ def test_a_verdict_is_kept_by_target_and_versions(tmp_path):
         assert find_result(tmp_path / "new", KEY.model_copy(update=change), now=NOW) is None
 
 
-def test_a_failure_is_believed_for_a_day_and_a_proof_for_good(tmp_path):
+def test_a_failure_counts_for_a_day_and_a_pass_for_ever(tmp_path):
     later = NOW + timedelta(days=2)
     for verdict, found in (("failed", False), ("passed", True)):
         save_result(tmp_path, KEY, ProbeResult(verdict=verdict, detail="x"), now=NOW)

@@ -42,7 +42,7 @@ def verdict(*, at=NOON, boot="a", passed=True, environment=None, problem=""):
         (verdict(environment={"NCCL_P2P_DISABLE": "1"}), 100, "b", False),
     ],
 )
-def test_how_long_a_verdict_is_believed(known, hours, boot, is_kept):
+def test_how_long_a_verdict_counts(known, hours, boot, is_kept):
     now = verdict(at=NOON + timedelta(hours=hours), boot=boot)
     assert is_believed(known, now=now) == is_kept
 
@@ -56,7 +56,7 @@ def test_how_long_a_verdict_is_believed(known, hours, boot, is_kept):
         (-11, "", "it printed nothing"),
     ],
 )
-def test_the_end_of_a_trial_in_words(status, errors, words):
+def test_the_end_of_a_trial_is_described(status, errors, words):
     assert words in describe_end(1, status, errors, exchange_seconds=60.0)
 
 
@@ -70,7 +70,7 @@ def judge(cache_dir, **changes):
     return judge_peers([], **{**options, **changes})
 
 
-def test_two_processes_exchange_known_numbers_and_are_asked_once(tmp_path, monkeypatch):
+def test_two_processes_exchange_known_numbers_only_once(tmp_path, monkeypatch):
     found = judge(tmp_path)
     assert (found.has_passed, found.problem, found.environment) == (True, "", {})
     assert found.bytes_per_second > 0
@@ -85,7 +85,7 @@ def test_an_exchange_that_takes_too_long_is_a_hang(tmp_path):
     assert "a hang" in found.problem
 
 
-def test_a_trial_ends_when_nobody_waits_for_it(tmp_path):
+def test_a_trial_ends_when_it_is_no_longer_needed(tmp_path):
     with pytest.raises(TrialStopped):
         judge(tmp_path, should_stop=lambda: True)
     assert not load_verdicts(tmp_path)
@@ -123,7 +123,7 @@ def test_gpus_that_hang_either_way_do_not_pass(tmp_path, tries):
     assert (found.has_passed, found.problem) == (False, "a hang")
 
 
-def test_what_the_user_set_is_tried_as_it_is_and_is_a_case_of_its_own(tmp_path, tries):
+def test_the_users_settings_are_tried_unchanged_under_a_separate_key(tmp_path, tries):
     made = tries((None, "a hang"), (None, "a hang"), (1e9, ""))
     assert not judge(tmp_path, device_type="cuda", environ={}).has_passed
     assert judge(tmp_path, device_type="cuda", environ={"NCCL_P2P_DISABLE": "1"}).has_passed

@@ -49,14 +49,14 @@ def test_the_real_torch_of_this_interpreter_answers():
         ("", "has no attribute"),
     ],
 )
-def test_an_interpreter_without_torch_is_a_problem_and_no_error(tmp_path, script, problem):
+def test_an_interpreter_without_torch_is_reported_as_a_problem(tmp_path, script, problem):
     (tmp_path / "torch.py").write_text(script)
     found = ask_torch(sys.executable, environ={"PYTHONPATH": str(tmp_path)})
     assert problem in found.problem
     assert found.num_gpus == 0
 
 
-def test_no_interpreter_is_a_problem_too():
+def test_a_missing_interpreter_is_reported_as_a_problem():
     assert "could not be queried" in ask_torch("/no/such/python", environ={}).problem
 
 
@@ -67,7 +67,7 @@ def decide(tmp_path, environ, *, torch=ROCM, probe=PASSES):
     return {outcome.name: outcome for outcome in outcomes}
 
 
-def test_a_program_gets_the_override_that_a_child_has_proved(tmp_path):
+def test_a_program_gets_an_override_that_passed_its_probe(tmp_path):
     outcomes = decide(tmp_path, {"ROCR_VISIBLE_DEVICES": "0"})
     assert outcomes["gfx_override"].environment == {"HSA_OVERRIDE_GFX_VERSION_1": "10.3.0"}
     crashed = decide(
@@ -84,9 +84,7 @@ def test_a_program_gets_the_override_that_a_child_has_proved(tmp_path):
         (GPUS[2], {}, "2"),
     ],
 )
-def test_an_override_is_proved_on_its_own_gpu_whatever_masks_the_program_has(
-    tmp_path, gpu, environ, mask
-):
+def test_an_override_is_probed_on_its_gpu_with_any_mask(tmp_path, gpu, environ, mask):
     says = (
         "import json, os; names = ('ROCR_', 'HIP_', 'CUDA_', 'GPU_');"
         "print(json.dumps({'error': str({n: v for n, v in os.environ.items()"
@@ -98,7 +96,7 @@ def test_an_override_is_proved_on_its_own_gpu_whatever_masks_the_program_has(
     assert f"{candidate}: {shown}" in outcomes["gfx_override"].why
 
 
-def test_it_is_not_known_whether_a_programs_shapes_stay(tmp_path):
+def test_a_programs_shapes_count_as_unknown(tmp_path):
     outcomes = decide(tmp_path, {"ROCR_VISIBLE_DEVICES": "1"})
     assert outcomes["convolution_search"].outcome == "skipped"
     assert (
@@ -108,12 +106,12 @@ def test_it_is_not_known_whether_a_programs_shapes_stay(tmp_path):
     )
 
 
-def test_a_program_on_the_cpu_is_not_told_of_gpus_that_it_does_not_open(tmp_path):
+def test_a_cpu_program_gets_no_gpu_patches(tmp_path):
     outcomes = decide(tmp_path, {}, torch=TorchFacts(version="2.13.0"))
     assert set(outcomes) == {"kernel_caches", "others"}
 
 
-def test_hip_is_not_started_to_decide_for_a_process():
+def test_deciding_for_a_process_does_not_start_hip():
     def forbidden(*_):
         raise AssertionError("this would start HIP")
 

@@ -24,7 +24,7 @@ def state():
     )
 
 
-def test_settings_of_the_real_torch_are_set_and_put_back():
+def test_settings_of_the_real_torch_are_set_and_restored():
     before = state()
     undo, problems = apply_settings(torch, SETTINGS)
     changed = state()
@@ -34,7 +34,7 @@ def test_settings_of_the_real_torch_are_set_and_put_back():
     assert state() == before
 
 
-def test_a_torch_that_lacks_a_setting_keeps_the_others():
+def test_a_torch_without_one_setting_gets_the_others():
     backends = SimpleNamespace(cudnn=SimpleNamespace(benchmark=False), cuda=SimpleNamespace())
     fake = SimpleNamespace(backends=backends)
     undo, problems = apply_settings(fake, SETTINGS)
@@ -44,7 +44,7 @@ def test_a_torch_that_lacks_a_setting_keeps_the_others():
     assert backends.cudnn.benchmark is False
 
 
-def test_a_library_is_chosen_without_a_question_that_would_open_the_gpus():
+def test_choosing_a_library_does_not_open_the_gpus():
     calls = []
 
     def preferred_blas_library(value=None):
@@ -59,7 +59,7 @@ def test_a_library_is_chosen_without_a_question_that_would_open_the_gpus():
     assert calls == ["cublas", "default"]
 
 
-def test_a_value_that_this_build_refuses_is_a_problem_and_no_error():
+def test_a_refused_value_is_reported_as_a_problem():
     wanted = {"torch.backends.cuda.preferred_blas_library": "no-such-library"}
     _, problems = apply_settings(torch, wanted)
     assert (

@@ -157,7 +157,7 @@ def compared(*ratios, name="patches", spread=0.01, agrees=True, gap=1e-4):
         ),
     ],
 )
-def test_advice_follows_from_the_numbers_and_names_them(case, code, words):
+def test_recommendations_follow_from_the_numbers_and_quote_them(case, code, words):
     found = {item.code: item for item in recommend(result(*case))}
     assert words in found[code].text
     assert found[code].numbers
@@ -177,18 +177,18 @@ def test_advice_follows_from_the_numbers_and_names_them(case, code, words):
         [measured("allreduce/46800000", 12.0)],
     ],
 )
-def test_nothing_is_said_where_nothing_follows(case):
+def test_without_findings_there_are_no_recommendations(case):
     assert recommend(result(*case)) == []
 
 
-def test_a_precision_is_advised_as_a_setting_of_a_spec():
+def test_a_recommended_precision_is_a_setting_of_a_spec():
     case = [step("fp32", "contiguous", 500.0), step("bf16", "channels_last", 950.0)]
     (found,) = [item for item in recommend(result(*case)) if item.code == "use_precision"]
     assert found.setting == "training.precision: bf16"
     assert found.numbers == {"bf16_ratio": 1.9}
 
 
-def test_a_step_that_was_sampled_once_supports_no_advice():
+def test_a_step_sampled_once_supports_no_recommendation():
     case = [step("fp32", "contiguous", 500.0, n=1), step("bf16", "contiguous", 950.0)]
     assert {item.code for item in recommend(result(*case))} == {"few_samples"}
 
@@ -203,12 +203,12 @@ def test_a_step_that_was_sampled_once_supports_no_advice():
         (compared(1.9, agrees=False, gap=0.5), "results differ by 5.0e-01"),
     ],
 )
-def test_a_comparison_is_weighed_by_the_mean_of_its_tests(comparison, words):
+def test_a_comparison_is_judged_by_the_mean_of_its_tests(comparison, words):
     (found,) = recommend(result(comparisons=[comparison]))
     assert words in found.text
 
 
-def test_small_batches_of_a_cpu_set_no_precision_for_larger_ones():
+def test_small_batches_on_a_cpu_recommend_no_precision_setting():
     steps = (step("fp32", "contiguous", 18.0), step("bf16", "contiguous", 8.0))
     machine = MACHINE.model_copy(update={"kind": "cpu"})
     (found,) = recommend(result(*steps).model_copy(update={"machine": machine}))
@@ -216,12 +216,12 @@ def test_small_batches_of_a_cpu_set_no_precision_for_larger_ones():
     assert found.setting is None
 
 
-def test_a_comparison_that_was_not_made_is_not_weighed():
+def test_a_skipped_comparison_is_not_judged():
     skipped = Comparison(name="patches", title="The patches", skipped="there is no GPU")
     assert recommend(result(comparisons=[skipped])) == []
 
 
-def test_the_best_of_each_kind_stand_for_a_machine():
+def test_the_best_rates_summarise_a_machine():
     found = best_rates(
         result(
             measured("matmul/1024/fp16", 40.0),

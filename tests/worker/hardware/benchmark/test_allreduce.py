@@ -12,7 +12,7 @@ def measure(num_ranks=2, **options):
     return measure_allreduce(num_ranks, environ=dict(os.environ), **options)
 
 
-def test_two_ranks_sum_in_processes_of_their_own():
+def test_two_ranks_sum_in_separate_processes():
     found = measure()
     assert [m.id for m in found] == ["allreduce/4096", "allreduce/65536"]
     for measured in found:
@@ -23,18 +23,18 @@ def test_two_ranks_sum_in_processes_of_their_own():
         )
 
 
-def test_ranks_that_fail_say_why():
+def test_failing_ranks_report_the_reason():
     (found,) = measure(sizes={"less than nothing": -4})
     assert found.rate is None
     assert "rank 0 exited with status 1: [rank0]: RuntimeError" in found.skipped
 
 
-def test_ranks_that_hang_are_ended():
+def test_hanging_ranks_are_killed():
     found = measure(timeout_seconds=0.05)
     assert all("did not finish within 0 s" in m.skipped for m in found)
 
 
-def test_it_is_listed_where_it_is_not_made():
+def test_a_skipped_allreduce_is_listed():
     (first, _) = skip_allreduce("there is one GPU", SIZES)
     assert (first.id, first.skipped) == ("allreduce/4096", "there is one GPU")
 

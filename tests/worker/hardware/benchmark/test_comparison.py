@@ -54,25 +54,25 @@ def contest(*arguments, **fields):
     )
 
 
-def test_both_sides_are_measured_by_turns_in_their_own_environment(fake_side):
+def test_both_sides_are_measured_alternately_in_their_own_environment(fake_side):
     made = run_contest(contest("1.0", "2.0"), [PRODUCT], rounds=5, seconds=60)
     (pair,) = made.pairs
     assert (pair.without, pair.with_, pair.ratio, pair.num_samples) == (2.0, 4.0, 2.0, 5)
     assert (made.largest_difference, made.agrees, made.skipped) == (0.0, True, None)
 
 
-def test_a_side_that_dies_leaves_its_last_words_and_no_numbers(fake_side):
+def test_a_side_that_crashes_leaves_its_error_and_no_numbers(fake_side):
     made = run_contest(contest("1.0", "2.0", "die"), [PRODUCT], rounds=5, seconds=60)
     assert made.pairs == []
     assert "exited with status 1: the GPU is gone" in made.skipped
 
 
-def test_no_round_begins_when_the_time_is_over_but_three_are_made(fake_side):
+def test_at_least_three_rounds_run_and_none_begins_after_the_time(fake_side):
     made = run_contest(contest("1.0", "2.0"), [PRODUCT], rounds=50, seconds=0)
     assert made.pairs[0].num_samples == 3
 
 
-def test_a_cancel_while_it_waits_leaves_no_process_behind(fake_side):
+def test_a_cancel_during_a_wait_leaves_no_process_behind(fake_side):
     rounds = iter(range(4))
 
     def cancel_later():

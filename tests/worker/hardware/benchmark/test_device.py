@@ -26,12 +26,12 @@ CPU = torch.device("cpu")
         ("bf16", "cpu", None, ("avx2",), None),
     ],
 )
-def test_a_type_is_refused_by_what_is_known_of_the_device(precision, kind, gfx, flags, words):
+def test_a_type_is_refused_by_known_facts_about_the_device(precision, kind, gfx, flags, words):
     found = refuse_precision(precision, kind=kind, gfx=gfx, cpu_flags=flags)
     assert found is None if words is None else words in found
 
 
-def test_a_cpu_is_asked_what_it_is():
+def test_a_cpu_is_described():
     facts = ask_device(CPU, precisions=["fp32", "bf16"], num_gpus=0)
     assert (facts.kind, facts.num_gpus, facts.refused) == ("cpu", 0, {})
     assert facts.free_bytes > 2**20
@@ -40,7 +40,7 @@ def test_a_cpu_is_asked_what_it_is():
     assert machine.versions["torch"] == torch.__version__
 
 
-def test_free_memory_is_what_can_be_had_without_swapping(tmp_path):
+def test_free_memory_is_the_memory_available_without_swapping(tmp_path):
     path = tmp_path / "meminfo"
     path.write_text("MemTotal:  2000 kB\nMemFree:  10 kB\nMemAvailable:   1000 kB\n")
     assert read_free_memory(path) == 1_024_000

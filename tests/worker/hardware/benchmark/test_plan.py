@@ -30,7 +30,7 @@ def test_a_gpu_is_measured_with_every_size_type_and_layout():
     assert not [case for case in cases.values() if case.skipped]
 
 
-def test_a_cpu_is_measured_with_smaller_sizes_and_says_so():
+def test_a_cpu_is_measured_with_smaller_sizes_and_a_note():
     cases = plan(CPU)
     assert max(c.size for c in cases.values() if c.test == "matmul") == 1024
     assert cases["copies/pinned"].skipped == "a CPU has no device to copy to"
@@ -39,7 +39,7 @@ def test_a_cpu_is_measured_with_smaller_sizes_and_says_so():
     assert describe_limits(Measure(), GPU) == []
 
 
-def test_sizes_that_were_asked_for_are_taken_on_a_cpu_as_well():
+def test_requested_sizes_are_used_on_a_cpu_too():
     cases = plan(CPU, sizes=[4096], tests=["matmul"], precisions=["fp32"])
     assert list(cases) == ["matmul/4096/fp32"]
     assert cases["matmul/4096/fp32"].skipped is None
@@ -61,14 +61,14 @@ def test_the_work_of_a_call_is_counted(case_id, work):
     assert plan(GPU, batch_size=4)[case_id].work == work
 
 
-def test_what_a_device_cannot_do_is_left_out_with_the_reason():
+def test_unsupported_cases_are_skipped_with_a_reason():
     device = DeviceFacts("gpu", 16 * GIB, 1, {"bf16": "gfx1030 has no bf16 arithmetic"})
     cases = plan(device)
     assert cases["matmul/1024/bf16"].skipped == "not supported: gfx1030 has no bf16 arithmetic"
     assert cases["matmul/1024/fp16"].skipped is None
 
 
-def test_the_largest_products_are_left_out_where_memory_is_short():
+def test_the_largest_products_are_skipped_if_memory_is_short():
     device = DeviceFacts("gpu", free_bytes=GIB, num_gpus=1)
     cases = plan(device, tests=["matmul"])
     assert "1.6 GB of the 0.9 GB" in cases["matmul/8192/fp32"].skipped

@@ -54,13 +54,13 @@ def test_the_memory_is_measured_in_bytes_a_second(bench):
     assert copy.seconds == pytest.approx(2 * 2**20 / 1e9 / copy.rate.value)
 
 
-def test_the_rate_is_the_work_by_the_time(bench):
+def test_the_rate_is_work_divided_by_time(bench):
     (group,) = groups("matmul", precisions=["fp32"])
     (measured,) = measure_group(group, bench, seconds=30)
     assert measured.rate.value == pytest.approx(2 * 32**3 / 1e12 / measured.seconds)
 
 
-def test_what_cannot_be_done_says_why_and_the_rest_is_measured(bench):
+def test_failed_members_have_a_reason_and_the_rest_is_measured(bench):
     (group,) = groups("training", precisions=["fp32"])
 
     class Broken(TinyNet):
@@ -82,7 +82,7 @@ def test_what_cannot_be_done_says_why_and_the_rest_is_measured(bench):
     assert second.rate is not None
 
 
-def test_a_member_that_is_left_out_by_the_plan_is_not_tried(bench):
+def test_a_member_skipped_by_the_plan_is_not_tried(bench):
     case = Case("matmul/9/fp32", "matmul", "a", "TFLOP/s", 1.0, 1, skipped="not today")
     (measured,) = measure_group(Group("a", (case,)), bench, seconds=30)
     assert (measured.skipped, measured.rate) == ("not today", None)
@@ -98,14 +98,14 @@ def test_a_member_that_is_left_out_by_the_plan_is_not_tried(bench):
         (Case("m", "training", "m", "images/s", 1.0, 1, precision="fp16"), None),
     ],
 )
-def test_the_peak_is_the_cards_in_the_unit_of_the_test(case, peak):
+def test_the_peak_is_in_the_unit_of_the_test(case, peak):
     gpu = GpuFacts(peak_tflops={"fp16": 123.0}, memory_bandwidth_bytes_per_second=960_000_000_000)
     assert find_peak(case, gpu) == peak
     assert find_peak(case, None) is None
     assert find_peak(case, GpuFacts()) is None
 
 
-def test_a_call_gives_what_it_computed():
+def test_a_call_returns_its_result():
     (group,) = groups("matmul", precisions=["fp32"])
     torch.manual_seed(0)
     call = build_call(group.cases[0], device=CPU, build_model=TinyNet)

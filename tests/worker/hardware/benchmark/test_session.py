@@ -54,7 +54,7 @@ def make_session(monkeypatch):
     return make
 
 
-def test_a_session_tells_each_part_and_each_number(make_session, listener, story):
+def test_a_session_reports_each_part_and_each_number(make_session, listener, story):
     skipped = skip_contest("patches", "The patches", "there is no GPU")
     result = run_session(make_session(contests=[skipped], notes=["a note"]), listener)
     begun = [item[:3] for item in story if isinstance(item, tuple)]
@@ -75,16 +75,14 @@ def test_a_session_tells_each_part_and_each_number(make_session, listener, story
     assert result.notes == ["a note"]
 
 
-def test_what_has_not_begun_when_the_time_is_over_is_left_out_and_listed(
-    make_session, listener, story
-):
+def test_parts_without_time_are_skipped_and_listed(make_session, listener, story):
     session = make_session(clock=Clock(1.0), seconds=5.0, precisions=["fp32"])
     result = run_session(session, listener)
     assert result.find("matmul/32/fp32")
     assert {m.skipped for m in result.measurements if m.test == "memory"} == {LEFT_OUT}
 
 
-def test_the_report_says_what_follows_and_lists_every_number(make_session, listener):
+def test_the_report_has_recommendations_and_every_number(make_session, listener):
     skipped = skip_contest("patches", "The patches", "there is no GPU")
     result = run_session(make_session(contests=[skipped], notes=["a note"]), listener)
     card = render_card(result, title="bench-1")

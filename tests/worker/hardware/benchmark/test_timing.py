@@ -41,18 +41,18 @@ def test_every_call_gets_as_many_samples_as_there_are_rounds():
     assert samples == {"a": [0.5] * 7, "b": pytest.approx([0.25] * 7)}
 
 
-def test_what_is_compared_runs_by_turns_and_in_changing_order():
+def test_compared_calls_alternate_in_changing_order():
     clock = Clock()
     run(clock, {"a": 0.5, "b": 0.5}, rounds=4)
     assert "".join(clock.called[2:]) == "abbaabba"
 
 
-def test_no_round_begins_when_the_time_is_over_but_three_are_made():
+def test_at_least_three_rounds_run_and_none_begins_after_the_time():
     assert len(run(Clock(), {"a": 1.0}, seconds=6.5, rounds=100)["a"]) == 6
     assert len(run(Clock(), {"a": 1.0}, seconds=3.0, rounds=100)["a"]) == 3
 
 
-def test_a_call_that_uses_the_time_up_alone_is_sampled_once_and_leaves_the_rest_to_others():
+def test_a_call_slower_than_its_share_is_sampled_once():
     samples = run(Clock(), {"slow": 10.0, "fast": 0.1}, seconds=20.0)
     assert samples["slow"] == [10.0]
     assert len(samples["fast"]) == 15
@@ -65,7 +65,7 @@ def test_short_calls_are_repeated_until_a_sample_is_long_enough(seconds, repeats
     assert count_repeats(seconds) == repeats
 
 
-def test_the_device_is_waited_for_before_and_after_the_clock_is_read():
+def test_the_device_is_synchronised_around_each_sample():
     story = []
     clock_values = iter([0.0, 6.0])
 

@@ -63,7 +63,7 @@ def test_a_machine_without_a_gpu_is_fine(places, inventory, capsys):
     assert [check.row for check in report.checks] == [0, 2, 17]
 
 
-def test_a_gpu_that_cannot_be_used_ends_with_2_and_says_what_to_type(places, inventory, capsys):
+def test_an_unusable_gpu_exits_with_2_and_shows_the_fix(places, inventory, capsys):
     make_card(places)
     assert main(["doctor", "--inventory", inventory]) == 2
     out = capsys.readouterr().out
@@ -72,13 +72,13 @@ def test_a_gpu_that_cannot_be_used_ends_with_2_and_says_what_to_type(places, inv
     assert 'torch[device-gfx1201]"' in out or "REDKILN_ARCH=gfx1201" in out
 
 
-def test_settings_that_are_wrong_are_told_and_block(places, monkeypatch, capsys):
+def test_invalid_settings_are_reported_as_blocking(places, monkeypatch, capsys):
     monkeypatch.setenv("REDKILN_SERVICE_URL", "nowhere")
     assert main(["doctor"]) == 2
     assert "REDKILN_SERVICE_URL must start with" in capsys.readouterr().err
 
 
-def test_a_bundle_holds_what_explains_and_no_secret(places, inventory, monkeypatch, capsys):
+def test_a_bundle_contains_the_evidence_but_no_secret(places, inventory, monkeypatch, capsys):
     make_card(places)
     worker_dir = places / "worker"
     secrets = {
@@ -121,7 +121,7 @@ def test_a_bundle_holds_what_explains_and_no_secret(places, inventory, monkeypat
     assert "Check its content" in capsys.readouterr().err
 
 
-def test_a_copied_tree_is_judged_and_said_to_be_one(places, inventory, capsys):
+def test_a_copied_tree_is_judged_and_named_as_a_copy(places, inventory, capsys):
     if not PHOENIX.is_dir():
         pytest.skip("the captures of real machines are not here")
     copied = ["--topology", str(PHOENIX / "kfd"), "--drm", str(PHOENIX)]
@@ -131,7 +131,7 @@ def test_a_copied_tree_is_judged_and_said_to_be_one(places, inventory, capsys):
     assert "everything else is this machine's" in out
 
 
-def test_this_machine_is_looked_at_by_a_process_of_its_own(tmp_path):
+def test_this_machine_is_examined_in_a_separate_process(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "worker.hardware", "doctor", "--json"],
         cwd=ROOT,

@@ -19,7 +19,7 @@ def facts(capsys, *arguments):
     return status, capsys.readouterr().out
 
 
-def test_json_is_a_list_of_what_is_known_of_each_gpu(tmp_path, capsys):
+def test_json_is_a_list_of_each_gpus_facts(tmp_path, capsys):
     machine = write_machine(tmp_path, [RX_7900_XTX, RAPHAEL])
     status, out = facts(capsys, "--topology", machine.topology_dir, "--json")
     listed = json.loads(out)
@@ -62,7 +62,7 @@ def test_the_folder_of_cards_adds_telemetry(tmp_path, capsys):
     assert gpu["telemetry"]["edge_celsius"] == 48.0
 
 
-def test_the_table_says_what_each_gpu_is_and_what_is_wrong_with_it(tmp_path, capsys):
+def test_the_table_shows_each_gpu_and_its_defects(tmp_path, capsys):
     machine = write_machine(tmp_path, [RX_6800_XT])
     status, out = facts(capsys, "--topology", machine.topology_dir, "--drm", machine.drm_dir)
     assert status == 0
@@ -89,7 +89,7 @@ def test_the_table_says_what_each_gpu_is_and_what_is_wrong_with_it(tmp_path, cap
         (lambda root: None, "does not exist"),
     ],
 )
-def test_where_nothing_is_found_it_says_why(tmp_path, capsys, make, words):
+def test_the_reason_for_finding_no_gpu_is_shown(tmp_path, capsys, make, words):
     make(tmp_path)
     status, out = facts(capsys, "--topology", tmp_path / "topology")
     assert status == 1
@@ -97,12 +97,12 @@ def test_where_nothing_is_found_it_says_why(tmp_path, capsys, make, words):
     assert words in out
 
 
-def test_a_folder_that_cannot_be_looked_at_is_said_to_be_so(tmp_path, capsys):
+def test_an_unreadable_folder_is_reported(tmp_path, capsys):
     far = tmp_path / ("x" * 300)  # no file system has such names: stat ends in an error
     status, out = facts(capsys, "--topology", far, "--drm", far)
     assert status == 1
     assert out.count("does not exist, or this user may not read it.") == 2
 
 
-def test_nothing_as_json_is_an_empty_list(tmp_path, capsys):
+def test_no_gpus_as_json_are_an_empty_list(tmp_path, capsys):
     assert facts(capsys, "--drm", tmp_path, "--json") == (1, "[]\n")

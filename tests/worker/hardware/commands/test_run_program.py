@@ -40,7 +40,7 @@ def test_the_program_runs_with_its_arguments_its_status_and_the_variables(tmp_pa
     assert "no GPU" in done.stderr
 
 
-def test_a_dry_run_says_and_does_nothing(tmp_path, script):
+def test_a_dry_run_only_prints_the_decisions(tmp_path, script):
     done = run(tmp_path, "--dry-run", "--json", "--", sys.executable, str(script))
     assert done.returncode == 0
     told = json.loads(done.stdout)
@@ -48,7 +48,7 @@ def test_a_dry_run_says_and_does_nothing(tmp_path, script):
     assert [patch["name"] for patch in told["patches"]] == ["kernel_caches", "others"]
 
 
-def test_without_a_program_there_is_nothing_to_run(tmp_path):
+def test_without_a_program_there_is_a_usage_error(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 2
     assert "after --" in done.stderr

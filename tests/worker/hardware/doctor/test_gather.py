@@ -90,12 +90,12 @@ def test_a_machine_is_read_from_its_files(root):
     ("path", "row"),
     [("dev/kfd", 3), ("dev/dri/renderD128", 5)],
 )
-def test_a_file_that_is_gone_turns_its_row_red(root, path, row):
+def test_a_missing_file_turns_its_row_red(root, path, row):
     (root / path).unlink()
     assert verdicts(look(root))[row] == "bad"
 
 
-def test_a_node_that_does_not_open_for_this_user_turns_its_row_red(root):
+def test_a_node_closed_to_this_user_turns_its_row_red(root):
     if os.getuid() == 0:
         # Root opens whatever there is; a folder opens for writing for nobody.
         (root / "dev/kfd").unlink()
@@ -106,7 +106,7 @@ def test_a_node_that_does_not_open_for_this_user_turns_its_row_red(root):
     assert verdicts(look(root))[4] == "bad"
 
 
-def test_containers_wsl_and_docker_desktop_are_told_apart(root):
+def test_containers_wsl_and_docker_desktop_are_distinguished(root):
     write(root, "run/.containerenv")
     write(root, "proc/version", "Linux version 5.15.1-microsoft-standard-WSL2")
     write(root, "dev/dxg")
@@ -132,13 +132,13 @@ def test_an_empty_root_is_a_machine_without_a_gpu(tmp_path):
     assert set(verdicts(found)) == {0, 2, 17}
 
 
-def test_this_machine_is_looked_at_without_an_error():
+def test_this_machine_is_examined_without_an_error():
     found = gather(SystemPaths(), environment=os.environ, torch=None)
     assert examine(found).checks
     assert "pytest" in found.packages
 
 
-def test_a_malformed_database_is_found_and_a_sound_one_is_not(tmp_path, root):
+def test_only_a_malformed_database_is_reported(tmp_path, root):
     sound, broken = tmp_path / "c/gfx1100.ukdb", tmp_path / "c/gfx1030.ukdb"
     sound.parent.mkdir()
     with sqlite3.connect(sound) as database:
@@ -171,7 +171,7 @@ def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path, path
     assert find_file_system(Path(path), mounts=MOUNTS) == kind
 
 
-def test_torch_is_asked_in_a_child_and_its_death_is_told():
+def test_torch_is_asked_in_a_child_and_a_crash_is_reported():
     script = 'print(\'{"torch_version": "2.13", "hip_version": "7.2", "gpus": []}\')'
     told = ask_torch([sys.executable, "-c", script], environment={})
     assert told == Torch("2.13", hip="7.2", num_devices=0)
@@ -180,5 +180,5 @@ def test_torch_is_asked_in_a_child_and_its_death_is_told():
     assert "absent" in ask_torch(["/absent"], environment={}).error
 
 
-def test_what_torch_does_not_tell_is_not_known():
+def test_facts_missing_from_torchs_output_are_unknown():
     assert read_torch({}) == Torch()

@@ -18,7 +18,7 @@ def test_the_page_has_the_rows_of_the_code_in_their_order():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_each_row_is_told_with_its_symptom_check_fix_and_source(row):
+def test_each_row_has_a_symptom_check_fix_and_source(row):
     _, _, symptom, check, fix, source = TABLE[row.number - 1]
     assert symptom == row.symptom
     assert check.strip()
@@ -31,6 +31,6 @@ def test_every_known_death_belongs_to_a_row_of_the_page():
     assert {cause.row for cause in (*CAUSES, *KERNEL_CAUSES)} - {None} <= numbers
 
 
-def test_exit_statuses_are_those_of_the_code():
+def test_exit_statuses_match_the_code():
     rows = dict(re.findall(r"^\| (\d) \| ([^|]+) \|$", TEXT, re.M))
     assert set(rows) == {str(status) for status in EXIT_STATUSES.values()}

@@ -118,7 +118,7 @@ def test_a_healthy_machine_is_green_in_every_row(row):
 
 
 @pytest.mark.parametrize(("row", "changes", "severity", "fix", "evidence"), RED)
-def test_a_fault_is_red_and_says_what_to_type(row, changes, severity, fix, evidence):
+def test_a_fault_is_red_and_shows_the_command_to_type(row, changes, severity, fix, evidence):
     found = check(row, **changes)
     assert (found.verdict, found.severity) == ("bad", severity), found
     assert fix in found.fix
@@ -127,17 +127,17 @@ def test_a_fault_is_red_and_says_what_to_type(row, changes, severity, fix, evide
 
 
 @pytest.mark.parametrize(("row", "changes"), GREEN)
-def test_what_only_looks_like_a_fault_is_green(row, changes):
+def test_harmless_states_are_green(row, changes):
     found = check(row, **changes)
     assert (found.verdict, found.fix) == ("ok", ""), found
 
 
 @pytest.mark.parametrize(("row", "changes"), UNKNOWN)
-def test_what_cannot_be_seen_is_unknown_and_not_guessed(row, changes):
+def test_unreadable_facts_are_unknown_and_not_guessed(row, changes):
     assert check(row, **changes).verdict == "unknown"
 
 
-def test_what_blocks_comes_first_then_what_slows_then_what_is_only_to_be_known():
+def test_findings_are_ordered_by_severity():
     broken = replace(
         HEALTHY,
         packages={"amdsmi": "7.0.2"},
@@ -169,7 +169,7 @@ def test_a_healthy_machine_needs_nothing():
     assert report.versions["hip"] == "7.2.4"
 
 
-def test_a_known_defect_is_told_of_the_card_that_has_it_and_of_no_other():
+def test_a_known_defect_is_reported_only_for_its_card():
     other = CARD.model_copy(update={"gfx": "gfx1030", "pci_address": "0000:09:00.0"})
     told = check(19, self_tests=(), gpus=(CARD, other)).evidence
     assert f"gfx1100 at {ADDRESS}" in told
@@ -177,11 +177,11 @@ def test_a_known_defect_is_told_of_the_card_that_has_it_and_of_no_other():
     assert "gfx1100: " not in told
 
 
-def test_cards_that_cannot_be_opened_are_not_said_to_tell_nothing():
+def test_inaccessible_cards_are_not_reported_as_silent():
     assert check(16, render_nodes=()).evidence == "no GPU can be opened here"
 
 
-def test_numbers_that_are_not_finite_are_called_so():
+def test_non_finite_numbers_are_reported_as_such():
     result = failed_result(max_rel_error=None, nan_count=12)
     found = check(19, self_tests=(self_test(status="failed", results=[result]),))
     assert "not finite" in found.evidence

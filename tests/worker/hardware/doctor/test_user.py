@@ -29,15 +29,15 @@ def test_root_in_a_container_becomes_the_user_of_its_first_process(tmp_path):
     assert find_worker_user(make_root(tmp_path), {}, uid=0) == WORKER
 
 
-def test_whoever_is_not_root_stays(tmp_path):
+def test_a_user_other_than_root_is_kept(tmp_path):
     assert find_worker_user(make_root(tmp_path), {}, uid=10001) is None
 
 
-def test_outside_of_a_container_everybody_stays(tmp_path):
+def test_outside_a_container_the_user_is_kept(tmp_path):
     assert find_worker_user(make_root(tmp_path, is_container=False), {}, uid=0) is None
 
 
-def test_where_the_first_process_is_root_everybody_stays(tmp_path):
+def test_the_user_is_kept_if_the_first_process_is_root(tmp_path):
     root = make_root(tmp_path, STATUS.replace("10001", "0"))
     assert find_worker_user(root, {}, uid=0) is None
 

@@ -139,7 +139,7 @@ CLOCKS_MHZ = {
 
 
 @pytest.mark.parametrize("machine", CARDS)
-def test_a_card_alone_tells_its_sensors_and_no_more_than_its_target(machine):
+def test_a_lone_card_gives_its_sensors_and_its_target(machine):
     number, gfx, memory, busy, temperatures, power, cap, fan = CARDS[machine]
     (gpu,) = discover(machine)
     assert (gpu.card, gpu.gfx, gpu.is_gfx_inferred) == (number, gfx, True)

@@ -11,7 +11,7 @@ def drm_dir(tmp_path):
     return write_machine(tmp_path, [RX_7900_XTX, RAPHAEL]).drm_dir
 
 
-def test_a_card_is_what_its_files_say(drm_dir):
+def test_a_card_is_read_from_its_files(drm_dir):
     first, second = read_cards(drm_dir)
     assert (first.number, first.pci_address, first.render_minor) == (0, "0000:03:00.0", 128)
     assert (first.vendor_id, first.device_id, first.revision) == (0x1002, 0x744C, 0xC8)
@@ -19,14 +19,14 @@ def test_a_card_is_what_its_files_say(drm_dir):
     assert first.device_dir == drm_dir / "card0" / "device"
 
 
-def test_a_screen_shows_at_the_connectors_of_its_card(drm_dir):
+def test_a_screen_is_detected_at_its_cards_connectors(drm_dir):
     assert [card.drives_display for card in read_cards(drm_dir)] == [False, True]
     for number in (0, 1):
         (drm_dir / f"card{number}-DP-1" / "status").unlink()
     assert [card.drives_display for card in read_cards(drm_dir)] == [None, None]
 
 
-def test_cards_of_others_are_left_out(drm_dir):
+def test_cards_of_other_vendors_are_ignored(drm_dir):
     put(drm_dir / "card5/device/uevent", "DRIVER=i915\nPCI_ID=8086:9A49\n")
     put(drm_dir / "card6/device/uevent", "DRIVER=amdgpu_xcp_drv\nMODALIAS=platform:amdgpu_xcp\n")
     put(drm_dir / "card7/device/vendor", "0x10de\n")
@@ -34,18 +34,18 @@ def test_cards_of_others_are_left_out(drm_dir):
     assert [card.number for card in read_cards(drm_dir)] == [0, 1]
 
 
-def test_one_card_may_be_named_and_its_number_is_not_its_place(drm_dir):
+def test_a_single_card_can_be_given_by_its_folder(drm_dir):
     (card,) = read_cards(drm_dir / "card1")
     assert (card.number, card.pci_address) == (1, "0000:10:00.0")
 
 
-def test_ids_are_taken_from_their_own_files_where_the_event_is_missing(drm_dir):
+def test_without_the_event_file_ids_come_from_their_own_files(drm_dir):
     (drm_dir / "card0/device/uevent").unlink()
     card = read_cards(drm_dir)[0]
     assert (card.vendor_id, card.device_id, card.pci_address) == (0x1002, 0x744C, None)
 
 
-def test_where_there_is_no_folder_there_is_no_card(tmp_path):
+def test_without_a_folder_there_is_no_card(tmp_path):
     assert read_cards(tmp_path / "missing") == []
 
 

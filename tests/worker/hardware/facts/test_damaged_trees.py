@@ -82,7 +82,7 @@ def damaged_reader(by_path):
 
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
-def test_any_damage_to_any_files_is_missing_facts(machine, data):
+def test_any_damage_to_any_file_only_removes_facts(machine, data):
     files = files_of(machine)
     by_path = data.draw(st.dictionaries(st.sampled_from(files), damages, max_size=len(files)))
     discover(machine, read=damaged_reader(by_path))
@@ -90,7 +90,7 @@ def test_any_damage_to_any_files_is_missing_facts(machine, data):
 
 @given(data=st.data())
 @settings(max_examples=50, deadline=None)
-def test_damage_to_one_gpu_leaves_the_others_as_they_are(machine, data):
+def test_damage_to_one_gpu_does_not_affect_the_others(machine, data):
     node = f"{machine.node_dir(2)}/"
     files = [path for path in files_of(machine) if path.startswith(node)]
     by_path = data.draw(st.dictionaries(st.sampled_from(files), damages, min_size=1))
@@ -103,12 +103,12 @@ def test_damage_to_one_gpu_leaves_the_others_as_they_are(machine, data):
 
 @given(noise=st.binary(max_size=400))
 @settings(max_examples=100, deadline=None)
-def test_a_tree_of_noise_tells_nothing_wrong(machine, noise):
+def test_a_tree_of_noise_gives_no_wrong_facts(machine, noise):
     discover(machine, read=lambda _: noise)
 
 
 @pytest.mark.parametrize("number", ERRNOS)
-def test_a_tree_that_answers_nothing_but_an_error(machine, number):
+def test_a_tree_that_only_returns_errors(machine, number):
     files = dict.fromkeys(files_of(machine), number)
     gpus = discover(machine, read=damaged_reader(files))
     is_denial = number in (errno.EPERM, errno.EACCES)
@@ -130,7 +130,7 @@ def spoil(path, kind):
 
 
 @pytest.mark.parametrize("kind", ["removed", "folder", "loop", "binary"])
-def test_files_spoilt_on_disk_one_after_the_other(machine, tmp_path, kind):
+def test_files_damaged_on_disk_one_after_the_other(machine, tmp_path, kind):
     shutil.copytree(machine.root, tmp_path / "copy")
     copy = type(machine)(tmp_path, tmp_path / "copy/topology", tmp_path / "copy/drm", machine.gpus)
     for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
@@ -157,12 +157,12 @@ def closed_folder(tmp_path, monkeypatch):
     return Path()
 
 
-def test_a_node_that_may_be_listed_and_not_entered_was_not_passed_here(closed_folder, as_nobody):
+def test_a_listed_node_that_cannot_be_entered_is_inaccessible(closed_folder, as_nobody):
     (gpu,) = discover_gpus(topology_dir=closed_folder, drm_dir=None)
     assert (gpu.node, gpu.is_accessible) == (1, False)
 
 
-def test_folders_that_are_files(tmp_path):
+def test_folders_replaced_by_files(tmp_path):
     for name in ("topology", "drm"):
         (tmp_path / name).write_text("not a folder")
     assert discover_gpus(topology_dir=tmp_path / "topology", drm_dir=tmp_path / "drm") == []

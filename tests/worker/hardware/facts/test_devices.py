@@ -35,10 +35,10 @@ def test_a_row_is_consistent(device):
         (0x15BF, {"cu_count": 12}, "Radeon 780M", None),
     ],
 )
-def test_products_of_one_id_are_told_apart_or_not_named(device_id, known, name, bandwidth):
+def test_products_with_one_id_are_distinguished_or_not_named(device_id, known, name, bandwidth):
     product = find_product(device_id, **known)
     assert (product.name, product.bandwidth_bytes_per_second) == (name, bandwidth)
 
 
-def test_an_id_that_is_not_in_the_table_is_no_product():
+def test_an_id_missing_from_the_table_has_no_product():
     assert find_product(0xFFFF) is None

@@ -45,7 +45,7 @@ def test_cards_are_joined_by_address_and_not_by_number(tmp_path):
     assert [(gpu.gfx, gpu.card) for gpu in gpus] == [("gfx1100", 7), ("gfx1030", 2)]
 
 
-def test_cards_are_joined_by_render_node_where_an_address_is_missing(tmp_path):
+def test_without_an_address_cards_are_joined_by_render_node(tmp_path):
     machine = write_machine(tmp_path, row_of(RX_6800_XT, 2))
     for number in (0, 1):
         (machine.device_dir(number) / "uevent").unlink()
@@ -68,7 +68,7 @@ def test_partitions_share_the_sensors_of_their_card(tmp_path):
     assert {gpu.memory_bandwidth_bytes_per_second for gpu in gpus} == {None}
 
 
-def test_a_gpu_kept_from_this_process_does_not_come_twice(tmp_path):
+def test_an_inaccessible_gpu_is_not_listed_twice(tmp_path):
     machine = write_machine(tmp_path, row_of(RX_6800_XT, 2))
 
     def read(path):
@@ -83,7 +83,7 @@ def test_a_gpu_kept_from_this_process_does_not_come_twice(tmp_path):
     ]
 
 
-def test_cards_alone_give_what_a_card_tells(tmp_path):
+def test_cards_without_topology_give_the_cards_facts(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX])
     (gpu,) = discover_gpus(topology_dir=None, drm_dir=machine.drm_dir, with_telemetry=True)
     assert (gpu.gfx, gpu.is_gfx_inferred, gpu.name) == ("gfx1100", True, "Radeon RX 7900 XTX")
@@ -92,12 +92,12 @@ def test_cards_alone_give_what_a_card_tells(tmp_path):
     assert gpu.telemetry.busy_ratio == 0.05
 
 
-def test_a_target_that_the_driver_tells_is_not_inferred(tmp_path):
+def test_a_target_reported_by_the_driver_is_not_inferred(tmp_path):
     (gpu,) = discover(write_machine(tmp_path, [replace(RX_7900_XTX, gfx_version=120001)]))
     assert (gpu.gfx, gpu.is_gfx_inferred) == ("gfx1201", False)
 
 
-def test_a_product_that_no_table_has_is_told_apart_by_its_target(tmp_path):
+def test_an_unknown_product_is_classified_by_its_target(tmp_path):
     known = [RX_7900_XTX, RAPHAEL, replace(MI300X, bus=0x83, card=None)]
     unknown = [replace(gpu, device_id=0xFFFF) for gpu in known]
     gpus = discover(write_machine(tmp_path, unknown))
@@ -105,18 +105,18 @@ def test_a_product_that_no_table_has_is_told_apart_by_its_target(tmp_path):
     assert [gpu.is_apu for gpu in gpus] == [False, True, None]
 
 
-def test_a_zero_unique_id_makes_no_apu(tmp_path):
+def test_a_zero_unique_id_does_not_mean_an_apu(tmp_path):
     (gpu,) = discover(write_machine(tmp_path, [replace(RX_7900_XTX, unique_id=0)]))
     assert gpu.is_apu is False
 
 
-def test_telemetry_is_read_only_when_asked_for(tmp_path):
+def test_telemetry_is_read_only_on_request(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX])
     assert discover(machine)[0].telemetry is None
     assert discover(machine, with_telemetry=True)[0].telemetry is not None
 
 
-def test_the_memory_of_a_card_stands_in_where_the_topology_has_none(tmp_path):
+def test_the_cards_memory_is_used_if_the_topology_has_none(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX])
     (machine.node_dir(1) / "mem_banks/0/properties").unlink()
     assert discover(machine)[0].vram_bytes == RX_7900_XTX.vram_bytes
@@ -125,12 +125,12 @@ def test_the_memory_of_a_card_stands_in_where_the_topology_has_none(tmp_path):
 
 
 @pytest.mark.parametrize("folders", [{"topology_dir": None}, {"drm_dir": None}, {}])
-def test_where_there_is_nothing_there_is_no_gpu(tmp_path, folders):
+def test_without_any_files_there_is_no_gpu(tmp_path, folders):
     missing = {"topology_dir": tmp_path / "t", "drm_dir": tmp_path / "d"}
     assert discover_gpus(**(missing | folders)) == []
 
 
-def test_what_was_found_survives_the_wire(tmp_path):
+def test_facts_survive_serialisation(tmp_path):
     machine = write_machine(tmp_path, row_of(MI300X, 8), num_cpus=2, has_xgmi=True)
     for gpu in discover(machine, with_telemetry=True):
         assert GpuFacts.model_validate_json(gpu.model_dump_json()) == gpu

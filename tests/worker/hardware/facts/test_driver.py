@@ -16,7 +16,7 @@ OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Rele
         ({}, None),
     ],
 )
-def test_the_driver_is_the_module_or_the_kernel(tmp_path, files, expected):
+def test_the_driver_version_is_the_modules_or_the_kernels(tmp_path, files, expected):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     paths = {name: tmp_path / name for name in ("amdgpu", "nvidia", "kernel")}

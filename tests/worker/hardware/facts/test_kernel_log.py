@@ -17,14 +17,14 @@ def test_records_of_kmsg_become_lines():
     ]
 
 
-def test_lines_of_dmesg_stay_as_they_are():
+def test_lines_of_dmesg_are_unchanged():
     assert to_lines("[   12.5] amdgpu: a\n[   12.6] amdgpu: b\n") == [
         "[   12.5] amdgpu: a",
         "[   12.6] amdgpu: b",
     ]
 
 
-def test_only_what_concerns_gpus_is_read(tmp_path):
+def test_only_lines_about_gpus_are_read(tmp_path):
     path = tmp_path / "kmsg"
     path.write_text(RECORDS)
     assert read_kernel_log(path) == (
@@ -33,7 +33,7 @@ def test_only_what_concerns_gpus_is_read(tmp_path):
     )
 
 
-def test_what_was_said_before_it_was_opened_is_not_read(tmp_path):
+def test_messages_from_before_it_was_opened_are_not_read(tmp_path):
     path = tmp_path / "dmesg"
     path.write_text("amdgpu: old\n")
     log = KernelLog(path)
@@ -45,7 +45,7 @@ def test_what_was_said_before_it_was_opened_is_not_read(tmp_path):
     assert log.read() == []
 
 
-def test_of_a_long_log_the_newest_lines_are_kept(tmp_path):
+def test_the_latest_lines_of_a_long_log_are_kept(tmp_path):
     path = tmp_path / "dmesg"
     path.write_text("".join(f"amdgpu: {number} {'x' * 60}\n" for number in range(MAX_LINES + 10)))
     lines = read_kernel_log(path)
@@ -53,13 +53,13 @@ def test_of_a_long_log_the_newest_lines_are_kept(tmp_path):
     assert lines[-1].startswith(f"amdgpu: {MAX_LINES + 9} ")
 
 
-def test_a_log_that_may_not_be_read_is_nothing(tmp_path):
+def test_an_unreadable_log_has_no_lines(tmp_path):
     assert read_kernel_log(tmp_path / "absent") is None
     log = KernelLog(tmp_path / "absent")
     assert not log.is_readable
     assert log.read() == []
 
 
-def test_the_log_of_this_machine_is_read_or_closed_without_an_error():
+def test_reading_this_machines_log_never_fails():
     lines = read_kernel_log()
     assert lines is None or all(isinstance(line, str) for line in lines)

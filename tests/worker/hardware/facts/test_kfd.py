@@ -62,11 +62,11 @@ def test_the_target_is_named_by_major_minor_and_stepping_in_hexadecimal(version,
     ("location", "domain", "address"),
     [(34304, 0, "0000:86:00.0"), (25600, 0, "0000:64:00.0"), (0x0309, 1, "0001:03:01.1")],
 )
-def test_the_pci_address_is_in_the_location(location, domain, address):
+def test_the_pci_address_is_decoded_from_the_location(location, domain, address):
     assert name_pci_address(location, domain=domain) == address
 
 
-def test_a_discrete_gpu_is_read_whole(tmp_path):
+def test_a_discrete_gpu_is_read_completely(tmp_path):
     (gpu,) = read_topology(write_machine(tmp_path, [RX_7900_XTX]).topology_dir)
     assert (gpu.node, gpu.gfx, gpu.cu_count, gpu.wgp_count) == (1, "gfx1100", 96, 48)
     assert (gpu.wave_size, gpu.vram_bytes, gpu.max_clock_mhz) == (32, 24 * GIB, 2482)
@@ -78,12 +78,12 @@ def test_a_discrete_gpu_is_read_whole(tmp_path):
     assert gpu.partition is None
 
 
-def test_units_are_not_paired_where_waves_have_64_lanes(tmp_path):
+def test_units_are_not_paired_if_waves_have_64_lanes(tmp_path):
     (gpu,) = read_topology(write_machine(tmp_path, [MI300X]).topology_dir)
     assert (gpu.cu_count, gpu.wave_size, gpu.wgp_count) == (304, 64, None)
 
 
-def test_a_unique_id_of_zero_is_told_and_names_no_gpu(tmp_path):
+def test_a_unique_id_of_zero_is_reported_but_names_no_gpu(tmp_path):
     (gpu,) = read_topology(write_machine(tmp_path, [RAPHAEL]).topology_dir)
     assert (gpu.unique_id, gpu.uuid) == (0, None)
 
@@ -101,7 +101,7 @@ def test_partitions_share_address_and_unique_id_and_are_counted(tmp_path):
     assert other.partition is None
 
 
-def test_partitions_of_older_kernels_are_told_by_the_function_of_their_address(tmp_path):
+def test_partitions_of_older_kernels_are_numbered_by_function(tmp_path):
     machine = write_machine(tmp_path, partitions_of(MI300X, 2))
     for node, location in ((1, 0x0300), (2, 0x0301)):
         path = machine.node_dir(node) / "properties"
@@ -114,14 +114,14 @@ def test_partitions_of_older_kernels_are_told_by_the_function_of_their_address(t
     ]
 
 
-def test_two_cards_with_the_same_address_and_other_ids_are_no_partitions(tmp_path):
+def test_cards_with_different_ids_are_not_partitions(tmp_path):
     cards = [RX_7900_XTX, replace(RX_7900_XTX, unique_id=7, card=1, render_minor=129)]
     gpus = read_topology(write_machine(tmp_path, cards).topology_dir)
     assert [gpu.partition for gpu in gpus] == [None, None]
     assert [gpu.uuid for gpu in gpus] == ["GPU-a200000000000001", "GPU-0000000000000007"]
 
 
-def test_a_gpu_that_is_not_passed_to_this_process_exists_and_nothing_more_is_known(tmp_path):
+def test_nothing_is_known_about_a_gpu_that_is_not_passed_to_this_process(tmp_path):
     machine = write_machine(tmp_path, row_of(RX_7900_XTX, 2))
     first, second = read_topology(machine.topology_dir, read=denying(machine.node_dir(2)))
     assert first.is_accessible
@@ -138,7 +138,7 @@ def test_a_fact_that_is_missing_is_none(tmp_path):
     assert told == {"node": 1, "vram_bytes": 24 * GIB}
 
 
-def test_values_that_cannot_be_are_none(tmp_path):
+def test_impossible_values_are_none(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX])
     put_properties(
         machine.node_dir(1) / "properties",
@@ -157,7 +157,7 @@ def test_a_node_without_properties_is_a_gpu_if_it_has_a_gpu_id(tmp_path):
     assert [gpu.node for gpu in read_topology(machine.topology_dir)] == [1]
 
 
-def test_old_kernels_tell_the_memory_among_the_properties(tmp_path):
+def test_old_kernels_report_the_memory_in_the_properties(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX])
     (machine.node_dir(1) / "mem_banks/0/properties").unlink()
     (gpu,) = read_topology(machine.topology_dir)
@@ -168,7 +168,7 @@ def test_old_kernels_tell_the_memory_among_the_properties(tmp_path):
     assert gpu.vram_bytes == 8 * GIB
 
 
-def test_only_memory_of_the_gpu_itself_is_counted(tmp_path):
+def test_only_the_gpus_own_memory_is_counted(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX])
     banks = machine.node_dir(1) / "mem_banks"
     put_properties(banks / "1/properties", heap_type=2, size_in_bytes=GIB)
@@ -178,16 +178,16 @@ def test_only_memory_of_the_gpu_itself_is_counted(tmp_path):
 
 
 @pytest.mark.parametrize("start", ["kfd/kfd/topology/nodes", "kfd/kfd/topology", "kfd/kfd", "kfd"])
-def test_the_topology_is_found_from_any_folder_around_it(tmp_path, start):
+def test_the_topology_is_found_from_any_parent_folder(tmp_path, start):
     write_machine(tmp_path / "kfd" / "kfd", [RX_7900_XTX])
     assert find_nodes_dir(tmp_path / start) == tmp_path / "kfd/kfd/topology/nodes"
 
 
-def test_cpus_are_nodes_and_no_gpus(tmp_path):
+def test_cpus_are_nodes_but_not_gpus(tmp_path):
     machine = write_machine(tmp_path, [RX_7900_XTX], num_cpus=2)
     assert [node.is_gpu for node in read_nodes(machine.topology_dir)] == [False, False, True]
 
 
-def test_where_there_is_no_topology_there_is_no_gpu(tmp_path):
+def test_without_a_topology_there_is_no_gpu(tmp_path):
     assert read_topology(tmp_path) == []
     assert read_topology(tmp_path / "missing") == []

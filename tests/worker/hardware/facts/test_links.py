@@ -38,7 +38,7 @@ def test_hops_of_the_fabric_are_in_the_weight(tmp_path):
     assert (far.kind, far.hops) == ("xgmi", 3)
 
 
-def test_missing_atomics_are_told_only_where_the_flags_are_filled(tmp_path):
+def test_missing_atomics_are_reported_only_if_the_flags_are_set(tmp_path):
     cases = {
         0: (None, None),
         1: (True, True),

@@ -17,7 +17,7 @@ from worker.hardware.facts.peak import compute_peak_tflops
         ("gfx950", 256, 2400, {"fp32": 157.29, "fp16": 2516.58, "bf16": 2516.58}),
     ],
 )
-def test_the_peak_is_that_of_the_product_pages(gfx, units, mhz, peak):
+def test_the_peak_matches_the_product_pages(gfx, units, mhz, peak):
     facts = GpuFacts(gfx=gfx, cu_count=units, max_clock_mhz=mhz)
     assert compute_peak_tflops(facts) == peak
 

@@ -19,7 +19,7 @@ def test_the_newest_reading_and_a_bounded_history_are_kept(tmp_path):
     assert sampler.newest("no card") is None
 
 
-def test_what_it_costs_is_recorded(tmp_path):
+def test_the_cost_of_a_reading_is_recorded(tmp_path):
     seconds = iter([0.25, 0.5, 0.125])
     sampler = Sampler(
         {"a": tmp_path / "a", "b": tmp_path / "b"},
@@ -30,7 +30,7 @@ def test_what_it_costs_is_recorded(tmp_path):
     assert sampler.cost_seconds == 0.75
 
 
-def test_partitions_of_one_card_read_it_once():
+def test_a_card_with_several_partitions_is_read_once():
     read = []
     card = Path("card0/device")
     sampler = Sampler(
@@ -41,7 +41,7 @@ def test_partitions_of_one_card_read_it_once():
     assert sampler.newest("p0") is sampler.newest("p1")
 
 
-def test_a_card_that_hangs_holds_up_no_other_and_not_the_end():
+def test_a_hanging_card_delays_neither_other_cards_nor_the_end():
     release, seen = threading.Event(), threading.Semaphore(0)
 
     def read(device_dir):
@@ -64,7 +64,7 @@ def test_a_card_that_hangs_holds_up_no_other_and_not_the_end():
         release.set()
 
 
-def test_it_reads_from_start_to_stop():
+def test_sensors_are_read_between_start_and_stop():
     seen = threading.Semaphore(0)
 
     def read(_):

@@ -40,16 +40,16 @@ def test_ids_are_hexadecimal_with_or_without_a_prefix(text, value):
     assert parse_hexadecimal(text) == value
 
 
-def test_lines_of_another_form_are_left_out():
+def test_lines_with_another_form_are_ignored():
     text = "simd_count 24\n\ngarbage\nkey with words\nbig 99999999999999999999\n wide   7 \n"
     assert parse_pairs(text) == {"simd_count": 24, "wide": 7}
 
 
-def test_the_last_line_of_a_cut_file_is_no_fact_since_its_number_may_be_cut():
+def test_the_last_line_of_a_truncated_file_is_ignored():
     assert parse_pairs("simd_count 24\nvendor_id 40") == {"simd_count": 24}
 
 
-def test_the_nuls_with_which_captures_fill_a_page_are_no_part_of_the_text():
+def test_nul_padding_of_captures_is_removed():
     assert decode(b"17163091968\n" + b"\0" * 4000) == "17163091968\n"
 
 
@@ -66,7 +66,7 @@ def test_a_huge_file_is_read_up_to_a_bound(tmp_path):
     assert len(read_file(str(tmp_path / "huge"))) < 100_000
 
 
-def test_numbered_entries_come_in_the_order_of_their_numbers(tmp_path):
+def test_numbered_entries_are_listed_in_numeric_order(tmp_path):
     for name in ("card10", "card2", "card2-DP-1", "renderD128", "card"):
         (tmp_path / name).mkdir()
     assert list_numbers(str(tmp_path), prefix="card") == [2, 10]

@@ -17,7 +17,7 @@ gfx1150 gfx1151 gfx1152 gfx1153 gfx1200 gfx1201
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.gfx)
 
 
-def test_every_target_that_can_be_met_has_a_row():
+def test_every_possible_target_has_a_row():
     assert set(load_targets()) == KNOWN
 
 
@@ -36,7 +36,7 @@ def test_a_row_is_consistent(target):
 
 
 @each_target
-def test_a_row_says_where_it_comes_from(target):
+def test_a_row_names_its_sources(target):
     assert len(target.sources) >= 2
     assert all(target.sources)
     assert target.cards
@@ -44,7 +44,7 @@ def test_a_row_says_where_it_comes_from(target):
 
 
 @each_target
-def test_an_override_has_a_reason_and_never_meets_a_card_with_kernels_of_its_own(target):
+def test_an_override_has_a_reason_and_never_applies_to_a_card_with_its_own_kernels(target):
     rule = target.override
     assert rule.why
     assert (rule.value is None) == (rule.needs is None)
@@ -62,7 +62,7 @@ def test_a_target_that_no_wheel_is_built_for_is_refused_or_needs_an_override(tar
         assert target.blocking or target.override.value
 
 
-def test_what_trains_wrong_or_has_no_build_blocks():
+def test_targets_that_train_wrong_or_have_no_build_are_blocked():
     blocked = {target.gfx: target.blocking.code for target in TARGETS if target.blocking}
     assert blocked == {"gfx803": "no_wheel", "gfx1033": "trains_wrong"}
 
@@ -80,7 +80,7 @@ def test_what_trains_wrong_or_has_no_build_blocks():
         ("gfx90c", "fp32", "9.0.0"),
     ],
 )
-def test_decisions_rest_on_the_target(gfx, precision, override):
+def test_decisions_depend_on_the_target(gfx, precision, override):
     target = find_target(gfx)
     assert (target.precision, target.override.value) == (precision, override)
 
@@ -100,7 +100,7 @@ def patterns_of(function):
 
 
 @each_target
-def test_the_script_that_starts_containers_agrees(target):
+def test_the_container_script_agrees_with_the_table(target):
     refused, built = patterns_of("is_blocked"), patterns_of("has_wheel")
     assert any(fnmatchcase(target.gfx, name) for name in refused) == bool(target.blocking)
     assert any(fnmatchcase(target.gfx, name) for name in built) == target.in_therock

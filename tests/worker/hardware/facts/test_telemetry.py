@@ -58,18 +58,18 @@ def test_a_folder_without_sensors_is_a_reading_without_values(tmp_path):
         ("", None),
     ],
 )
-def test_the_clock_of_the_levels_is_that_of_the_one_active_line(levels, hertz):
+def test_the_clock_is_that_of_the_single_active_level(levels, hertz):
     assert parse_active_level(levels) == hertz
 
 
-def test_clocks_come_from_the_levels_where_there_is_no_sensor(device_dir):
+def test_without_a_sensor_clocks_come_from_the_levels(device_dir):
     for name in ("freq1_input", "freq2_input"):
         (device_dir / "hwmon/hwmon3" / name).unlink()
     reading = read_telemetry(device_dir)
     assert (reading.core_clock_hz, reading.memory_clock_hz) == (1_200_000_000, 1_249_000_000)
 
 
-def test_the_power_of_the_moment_stands_in_for_the_average(device_dir):
+def test_without_an_average_the_current_power_is_used(device_dir):
     (device_dir / "hwmon/hwmon3/power1_average").rename(device_dir / "hwmon/hwmon3/power1_input")
     assert read_telemetry(device_dir).power_watts == 68.0
 
@@ -95,7 +95,7 @@ def test_sensors_are_found_by_name_among_several(device_dir):
         ("hwmon/hwmon3/fan1_input", "\ufffd\n", "fan_rpm"),
     ],
 )
-def test_a_value_that_cannot_be_is_none_and_the_others_stay(device_dir, file, content, field):
+def test_an_impossible_value_is_none_and_the_others_are_kept(device_dir, file, content, field):
     whole = values(read_telemetry(device_dir))
     put(device_dir / file, content)
     assert values(read_telemetry(device_dir)) == {k: v for k, v in whole.items() if k != field}

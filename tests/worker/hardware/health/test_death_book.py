@@ -16,7 +16,7 @@ def test_deaths_are_read_back_in_order(tmp_path):
     assert DeathBook(tmp_path).load() == [death(1, row=9, cause="memory_fault"), death(2)]
 
 
-def test_old_deaths_and_long_words_make_room(tmp_path):
+def test_old_deaths_and_long_output_are_cut(tmp_path):
     book = DeathBook(tmp_path)
     for number in range(MAX_DEATHS + 3):
         book.add(death(number, tail="x" * (MAX_TAIL + 1)))
@@ -26,7 +26,7 @@ def test_old_deaths_and_long_words_make_room(tmp_path):
     assert len(kept[-1].tail) == MAX_TAIL
 
 
-def test_a_damaged_line_costs_only_itself(tmp_path):
+def test_only_the_damaged_line_is_lost(tmp_path):
     book = DeathBook(tmp_path)
     book.add(death(1))
     with (tmp_path / NAME).open("ab") as file:

@@ -151,7 +151,7 @@ def test_every_cause_is_shown_by_what_a_process_writes():
 @pytest.mark.parametrize(
     ("name", "words"), [(name, words) for name, texts in LAST_WORDS.items() for words in texts]
 )
-def test_last_words_are_recognised(name, words):
+def test_the_last_output_is_recognised(name, words):
     cause = recognise("epoch 3: loss 0.41\n" + "\n".join(HARMLESS) + "\n" + words)
     assert cause is not None
     assert cause.name == name
@@ -167,23 +167,23 @@ def test_the_kernels_lines_are_recognised(name, line):
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_a_line_that_means_nothing_names_no_cause(line):
+def test_a_harmless_line_names_no_cause(line):
     assert recognise(line) is None
 
 
-def test_a_hang_is_graver_than_the_page_fault_that_came_with_it():
+def test_a_hang_takes_precedence_over_its_page_fault():
     found = recognise_kernel([*KERNEL["memory_fault"], *KERNEL["gpu_hang"]])
     assert found[0].name == "gpu_hang"
 
 
-def test_lines_on_another_gpu_are_not_ours():
+def test_lines_about_another_gpu_are_dropped():
     lines = ["amdgpu 0000:03:00.0: ours", "amdgpu 0000:43:00.0: theirs", "[drm] nobody's"]
     assert about_gpus(lines, pci_addresses=["0000:03:00.0"]) == [lines[0], lines[2]]
     assert about_gpus(lines, pci_addresses=[]) == lines
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, *KERNEL_CAUSES], ids=lambda cause: cause.name)
-def test_a_failure_says_what_to_do_and_whether_another_attempt_makes_sense(cause):
+def test_a_failure_has_a_fix_and_says_whether_to_retry(cause):
     failure = to_failure(cause, exit_status=1)
     assert failure.message == f"{cause.happened} {cause.fix}"
     assert failure.retryable == (cause.name not in NOT_RETRYABLE)
@@ -192,14 +192,14 @@ def test_a_failure_says_what_to_do_and_whether_another_attempt_makes_sense(cause
     assert failure.details["exit_status"] == 1
 
 
-def test_a_wrong_architecture_is_not_tried_again_and_a_fault_is():
+def test_a_wrong_architecture_is_not_retried_but_a_fault_is():
     wrong = to_failure(recognise("HIP error: invalid device function"))
     fault = to_failure(recognise("Memory access fault by GPU node-1"))
     assert (wrong.code, wrong.retryable) == (FailureCode.NO_GPU, False)
     assert (fault.code, fault.retryable) == (FailureCode.GPU_FAULT, True)
 
 
-def test_the_line_that_tells_is_found():
+def test_the_line_that_shows_the_cause_is_found():
     text = TRACEBACK.format("RuntimeError: No HIP GPUs are available")
     assert (
         find_line(recognise(text), text.splitlines()) == "RuntimeError: No HIP GPUs are available"

@@ -35,7 +35,7 @@ WHY = GpuExclusion(code="faulted", message="it faulted")
         (False, None, None),
     ],
 )
-def test_the_memory_of_an_apu_is_what_it_may_take_of_the_hosts(is_apu, telemetry, memory):
+def test_the_memory_of_an_apu_is_its_share_of_the_hosts(is_apu, telemetry, memory):
     assert read_memory(GpuFacts(is_apu=is_apu), telemetry) == memory
 
 
@@ -51,14 +51,14 @@ def test_the_memory_of_an_apu_is_what_it_may_take_of_the_hosts(is_apu, telemetry
         (30, False, True, 7.5, 1),
     ],
 )
-def test_a_desktop_is_given_room_and_an_idle_card_is_not(total, display, apu, allowed, headroom):
+def test_only_a_card_with_a_desktop_gets_headroom(total, display, apu, allowed, headroom):
     share = plan_share(Memory(0, total * GIB), drives_display=display, is_apu=apu)
     assert share.allowed_bytes / GIB == pytest.approx(allowed)
     assert share.headroom_bytes / GIB == pytest.approx(headroom)
     assert bool(share.why) is bool(headroom)
 
 
-def test_a_job_beside_a_desktop_leaves_what_is_used_and_some_more():
+def test_a_job_next_to_a_desktop_leaves_headroom():
     memory = Memory(3 * GIB, 24 * GIB)
     share = plan_share(memory, drives_display=True, is_apu=False)
     assert limit_of(memory, share) == 20 * GIB
@@ -68,14 +68,14 @@ def test_a_job_beside_a_desktop_leaves_what_is_used_and_some_more():
     assert limit_of(full, plan_share(full, drives_display=True, is_apu=False)) == 0
 
 
-def test_memory_is_held_above_its_limit_and_where_it_can_be_known():
+def test_memory_counts_as_held_above_its_limit_if_known():
     assert is_held(Memory(2, 9), limit_bytes=1)
     assert not is_held(Memory(1, 9), limit_bytes=1)
     assert not is_held(None, limit_bytes=1)
     assert not is_held(Memory(2, 9), limit_bytes=None)
 
 
-def test_held_memory_is_told_with_its_numbers():
+def test_held_memory_is_reported_with_its_numbers():
     text = exclude_held(Memory(GIB, 24 * GIB), Memory(9 * GIB, 24 * GIB), limit_bytes=2 * GIB)
     for words in ("9.0 GiB of 24.0 GiB", "before it, 1.0 GiB were", "2.0 GiB or less"):
         assert words in text.message
@@ -83,7 +83,7 @@ def test_held_memory_is_told_with_its_numbers():
 
 
 @pytest.mark.parametrize("code", [*FailureCode, None])
-def test_only_a_fault_or_a_hang_of_a_training_takes_its_gpu_out(code):
+def test_only_a_fault_or_a_hang_in_training_excludes_the_gpu(code):
     expected = {FailureCode.GPU_FAULT: "faulted", FailureCode.NO_PROGRESS: "hung"}.get(code)
     why = exclude_after(code)
     assert (why.code if why else None) == expected
@@ -101,16 +101,16 @@ def test_only_a_fault_or_a_hang_of_a_training_takes_its_gpu_out(code):
         ("self_test", 40, 3600, True),
     ],
 )
-def test_a_gpu_is_looked_at_again_each_failed_test_later(needs, num_failed, seconds, due):
+def test_each_failed_test_delays_the_next_check(needs, num_failed, seconds, due):
     record = GpuRecord(excluded=WHY, needs=needs, num_failed=num_failed, checked_at=NOW)
     assert is_due(record, now=NOW + timedelta(seconds=seconds)) is due
 
 
-def test_a_gpu_in_use_is_not_looked_at():
+def test_a_gpu_in_use_is_not_checked():
     assert not is_due(GpuRecord(checked_at=NOW), now=NOW + timedelta(days=1))
 
 
-def test_a_record_counts_failed_tests_and_forgets_them_when_it_is_well():
+def test_a_record_counts_failed_tests_until_the_gpu_recovers():
     record = GpuRecord().admit("torch 2.13", denied={}).admit("torch 2.14", denied={"fp16": "off"})
     assert record.tested == {"torch 2.13": {}, "torch 2.14": {"fp16": "off"}}
     for number in range(3):
@@ -122,7 +122,7 @@ def test_a_record_counts_failed_tests_and_forgets_them_when_it_is_well():
     assert (held.tested, held.readmit().tested, held.limit_bytes) == (tested, tested, 5)
 
 
-def test_records_outlive_the_process_and_a_damaged_one_is_none(tmp_path):
+def test_records_outlive_the_process_and_a_damaged_one_is_empty(tmp_path):
     folder = HealthFolder(tmp_path / "gpus")
     record = GpuRecord().exclude(WHY, needs="self_test")
     folder.save("0000:03:00.0", record)

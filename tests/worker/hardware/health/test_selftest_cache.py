@@ -42,13 +42,13 @@ def test_a_report_is_found_again(tmp_path):
         {"is_quick": True},
     ],
 )
-def test_a_gpu_is_tested_again_when_anything_of_it_changed(tmp_path, change):
+def test_a_gpu_is_tested_again_when_anything_has_changed(tmp_path, change):
     cache = CachedReports(tmp_path)
     cache.save(KEY, report())
     assert cache.find(replace(KEY, **change)) is None
 
 
-def test_a_report_that_was_cut_is_none(tmp_path):
+def test_a_truncated_report_does_not_count(tmp_path):
     cache = CachedReports(tmp_path)
     cache.save(KEY, report())
     (path,) = tmp_path.iterdir()
@@ -56,13 +56,13 @@ def test_a_report_that_was_cut_is_none(tmp_path):
     assert cache.find(KEY) is None
 
 
-def test_a_report_answers_under_its_own_key():
+def test_a_report_is_stored_under_its_key():
     versions = {"torch": KEY.torch, "hip": KEY.hip, "driver": KEY.driver}
     made = report(gfx=KEY.gfx, pci_address=KEY.gpu, versions=versions, settings={"A": "1"})
     assert key_of_report(made).digest == KEY.digest
 
 
-def test_only_what_chooses_kernels_is_part_of_a_key():
+def test_only_variables_that_choose_kernels_are_part_of_a_key():
     environ = {"HOME": "/root", "TORCH_BLAS_PREFER_HIPBLASLT": "0", "ROCR_VISIBLE_DEVICES": "1"}
     assert select_settings(environ) == {"TORCH_BLAS_PREFER_HIPBLASLT": "0"}
 
@@ -80,5 +80,5 @@ def test_only_what_chooses_kernels_is_part_of_a_key():
         ("cuda", None, ("fp32",)),
     ],
 )
-def test_the_types_that_are_tested_are_those_the_target_has(kind, gfx, expected):
+def test_the_tested_types_are_those_of_the_target(kind, gfx, expected):
     assert choose_precisions(kind, gfx=gfx) == expected

@@ -96,7 +96,7 @@ def test_the_first_layer_that_is_broken_is_the_cause(changes, code, fix):
         (None, {}, "no_gpu", "not checked"),
     ],
 )
-def test_a_machine_without_an_amd_gpu_is_told_what_it_lacks(torch, environment, code, words):
+def test_a_machine_without_an_amd_gpu_is_explained(torch, environment, code, words):
     found = explain_no_gpu(replace(BARE, torch=torch, environment=environment))
     assert found.code == code
     assert words in str(found)

@@ -125,7 +125,7 @@ TABLE = [
     [row[1:] for row in TABLE],
     ids=[row[0] for row in TABLE],
 )
-def test_what_follows_from_a_report(results, action, blocked, plain, words):
+def test_a_report_leads_to_its_decision(results, action, blocked, plain, words):
     verdict = judge_report(report(*results))
     assert (verdict.action, verdict.blocked_precisions) == (action, blocked)
     assert verdict.has_plain_attention is plain
@@ -140,7 +140,7 @@ def test_the_reason_of_an_exclusion_says_what_to_do():
     assert "python -m worker.hardware.selftest" in verdict.exclusion.message
 
 
-def test_many_failures_are_told_by_their_worst():
+def test_many_failures_are_summarised_by_the_worst():
     shapes = [result("gemm", "fp32", is_good=False, shape=f"{n}") for n in range(5)]
     areas = ("linear", "convolution_forward", "sgd")
     verdict = judge_report(report(*shapes, *(result(a, "fp32", is_good=False) for a in areas)))
@@ -155,7 +155,7 @@ def test_many_failures_are_told_by_their_worst():
         (report(status="passed"), "no result"),
     ],
 )
-def test_a_gpu_that_could_not_be_tested_is_left_alone(given, words):
+def test_a_gpu_that_could_not_be_tested_is_excluded(given, words):
     verdict = judge_report(given)
     assert verdict.exclusion.code == "self_test_error"
     assert words in verdict.reason
@@ -169,7 +169,7 @@ def repeated(*results, settings=AVOIDED):
     return report(*results).model_copy(update={"settings": settings})
 
 
-def test_with_the_other_library_a_gpu_is_used_whatever_the_avoided_one_does():
+def test_results_of_an_avoided_library_do_not_count():
     first = judge_report(report(*WRONG_LT, *REST))
     assert first.environment == AVOIDED
     assert "93% zeros" in first.exclusion.message
@@ -177,12 +177,12 @@ def test_with_the_other_library_a_gpu_is_used_whatever_the_avoided_one_does():
     assert judge_report(repeated(*WRONG_LT, *REST)).action == "use"
 
 
-def test_one_of_the_two_variables_is_no_switch():
+def test_one_of_the_two_variables_is_not_enough_to_avoid_hipblaslt():
     half = {"TORCH_BLAS_PREFER_HIPBLASLT": "0"}
     assert judge_report(repeated(*WRONG_LT, *REST, settings=half)).action == "switch_blas"
 
 
-def test_what_stays_wrong_with_the_other_library_takes_the_gpu_out():
+def test_errors_with_the_other_library_exclude_the_gpu():
     wrong = [*WRONG_LT, result("linear", "fp32", "rocblas", is_good=False)]
     assert judge_report(report(*wrong)).action == "switch_blas"
     verdict = judge_report(repeated(*wrong))
@@ -190,6 +190,6 @@ def test_what_stays_wrong_with_the_other_library_takes_the_gpu_out():
     assert "linear in fp32 by rocblas" in verdict.reason
 
 
-def test_a_narrow_type_that_stays_wrong_is_blocked_beside_the_other_library():
+def test_a_narrow_type_wrong_with_the_other_library_is_blocked():
     verdict = judge_report(repeated(*WRONG_LT, result("sgd", "bf16", nan=1)))
     assert (verdict.action, verdict.blocked_precisions) == ("restrict", ("bf16",))

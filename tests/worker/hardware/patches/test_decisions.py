@@ -79,7 +79,7 @@ def self_test(area, *, library=None, verdict="failed"):
         ("gfx1031", CLASSIC, (), PASSED, "skipped", "does not report"),
     ],
 )
-def test_an_override_needs_a_rule_and_a_proof(gfx, versions, arch_list, probe, wanted, word):
+def test_an_override_needs_a_rule_and_a_passed_probe(gfx, versions, arch_list, probe, wanted, word):
     probes = {gfx: probe} if probe else {}
     facts = facts_of(gfx, versions=versions, arch_list=arch_list, probes=probes)
     found = outcome(facts, "gfx_override")
@@ -104,7 +104,7 @@ def test_without_a_node_nothing_can_be_overridden():
     assert find_candidate(facts.gpus[0], facts) is None
 
 
-def test_only_what_may_be_overridden_is_probed():
+def test_only_permitted_overrides_are_probed():
     facts = facts_of("gfx1031")
     assert find_candidate(facts.gpus[0], facts) == {"HSA_OVERRIDE_GFX_VERSION_1": "10.3.0"}
     supported = facts_of("gfx1100")
@@ -143,7 +143,7 @@ def test_precision_follows_the_table(gfx, precision, has_bf16):
         ("gfx942", (), "skipped"),
     ],
 )
-def test_hipblaslt_is_left_only_where_it_is_wrong(gfx, self_tests, wanted):
+def test_hipblaslt_is_avoided_only_where_it_is_wrong(gfx, self_tests, wanted):
     facts = facts_of(gfx, self_tests=self_tests)
     off = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"}
     in_torch = {"torch.backends.cuda.preferred_blas_library": "cublas"}
@@ -164,7 +164,7 @@ def test_hipblaslt_is_left_only_where_it_is_wrong(gfx, self_tests, wanted):
         ("gfx90a", (), "skipped", "skipped"),
     ],
 )
-def test_attention_uses_the_kernels_that_there_are(gfx, self_tests, experimental, plain):
+def test_attention_uses_the_available_kernels(gfx, self_tests, experimental, plain):
     facts = facts_of(gfx, versions=THEROCK, self_tests=self_tests)
     assert outcome(facts, "aotriton").outcome == experimental
     found = outcome(facts, "attention")
@@ -238,7 +238,7 @@ def test_channels_last_is_for_cdna_or_measured(gfx, trials, wanted):
         ("2.13.0", False, {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_CUDA_ALLOC_CONF": "a:2"}, None),
     ],
 )  # fmt: skip
-def test_the_allocator_has_one_value_in_every_spelling(torch, is_apu, user, value):
+def test_the_allocator_has_one_value_under_every_name(torch, is_apu, user, value):
     versions = {"torch": torch, "hip": "10.0.1"}
     facts = facts_of("", versions=versions, gpus=(gpu("gfx1100", is_apu=is_apu),), user=user)
     merged = {**user, **outcome(facts, "allocator").environment}
@@ -250,7 +250,7 @@ def test_the_allocator_has_one_value_in_every_spelling(torch, is_apu, user, valu
     ("gfx", "is_apu", "wanted"),
     [("gfx942", False, "applied"), ("gfx942", True, "skipped"), ("gfx1100", False, "skipped")],
 )
-def test_kernel_arguments_lie_on_the_device_of_instinct_accelerators(gfx, is_apu, wanted):
+def test_kernel_arguments_are_on_the_device_for_instinct_accelerators(gfx, is_apu, wanted):
     facts = facts_of("", gpus=(gpu(gfx, is_apu=is_apu),))
     assert outcome(facts, "kernel_arguments").outcome == wanted
 
@@ -258,20 +258,20 @@ def test_kernel_arguments_lie_on_the_device_of_instinct_accelerators(gfx, is_apu
 @pytest.mark.parametrize(
     ("has_fixed_shapes", "wanted"), [(True, "applied"), (False, "skipped"), (None, "skipped")]
 )
-def test_convolutions_are_searched_for_where_shapes_stay(has_fixed_shapes, wanted):
+def test_convolutions_are_searched_for_if_shapes_are_fixed(has_fixed_shapes, wanted):
     facts = facts_of("gfx1100", has_fixed_shapes=has_fixed_shapes)
     assert outcome(facts, "convolution_search").outcome == wanted
 
 
 @pytest.mark.parametrize("gfx", ["gfx1300", None])
-def test_nothing_is_claimed_of_a_target_that_is_not_in_the_table(gfx):
+def test_nothing_is_guessed_about_an_unknown_target(gfx):
     facts = facts_of(gfx)
     for name in ("hipblaslt", "aotriton"):
         assert "the target is not in the table" in outcome(facts, name).why
     assert outcome(facts, "attention").settings == {}
 
 
-def test_what_the_user_has_set_is_left_and_shown():
+def test_the_users_settings_are_kept_and_shown():
     user = {
         "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
         "MIOPEN_LOG_LEVEL": "5",
@@ -292,7 +292,7 @@ def test_what_the_user_has_set_is_left_and_shown():
 
 
 @pytest.mark.parametrize(("backend", "what"), [("cpu", "no GPU"), ("cuda", "no AMD GPU")])
-def test_without_an_amd_gpu_the_rest_is_one_line(backend, what):
+def test_without_an_amd_gpu_the_other_patches_share_one_line(backend, what):
     facts = PatchFacts(backend, cache_dir=Path("/cache"), has_fixed_shapes=True)
     outcomes = decide_all(facts)
     assert len(outcomes) <= 3
@@ -305,14 +305,14 @@ def test_without_an_amd_gpu_the_rest_is_one_line(backend, what):
 
 @pytest.mark.parametrize("gfx", ["gfx1030", "gfx1100", "gfx1201", "gfx942", "gfx9999"])
 @pytest.mark.parametrize("versions", [CLASSIC, THEROCK, {"torch": None, "hip": None}])
-def test_every_patch_says_why_and_under_which_versions(gfx, versions):
+def test_every_patch_gives_its_reason_and_versions(gfx, versions):
     for found in decide_all(facts_of(gfx, versions=versions)):
         assert found.why
         if found.name != "others":
             assert found.versions == {"torch": versions["torch"], "rocm": versions["hip"]}
 
 
-def test_trials_are_kept_by_patch(tmp_path):
+def test_trials_are_stored_by_patch(tmp_path):
     assert load_trials(tmp_path) == {}
     first, second = trial("tunableop")["tunableop"], trial("channels_last")["channels_last"]
     save_trial(tmp_path / "a", first)
@@ -330,5 +330,5 @@ def test_trials_are_kept_by_patch(tmp_path):
     ("text", "version"),
     [("7.2.26015-fc0010cf6a", (7, 2)), ("2.13.0+rocm10.0", (2, 13)), ("git", (0, 0))],
 )
-def test_versions_are_compared_by_their_numbers(text, version):
+def test_versions_are_compared_numerically(text, version):
     assert parse_version(text) == version

@@ -40,7 +40,7 @@ def test_every_patch_decides_on_every_captured_machine(tree, torch):
         ("lact-rx7900xtx", {"precision", "miopen_log"}),
     ],
 )
-def test_what_is_applied_to_a_machine_follows_from_its_files(name, applied):
+def test_the_applied_patches_follow_from_a_machines_files(name, applied):
     _, outcomes = decide(CAPTURES / name, torch="2.13.0", hip="10.0.1", arch_list=("gfx1100",))
     found = {outcome.name for outcome in outcomes if outcome.outcome == "applied"}
     assert applied <= found

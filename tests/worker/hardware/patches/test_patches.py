@@ -13,7 +13,7 @@ NOT_PATCHES = {"__init__", "decision", "facts", "report", "trials"}
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=name_of)
-def test_a_patch_says_what_it_is_about(patch):
+def test_a_patch_has_all_parts_of_its_docstring(patch):
     assert re.findall(r"^([A-Z][a-z ]+): \S", patch.__doc__, re.M) == list(HEADERS)
 
 

@@ -5,7 +5,7 @@ from redkiln.views.hardware import SelfTestReport
 from worker.hardware.selftest.__main__ import main
 
 
-def test_a_sound_cpu_leaves_with_0_and_says_that_no_gpu_was_tested(capsys):
+def test_a_correct_cpu_exits_with_0_and_reports_that_no_gpu_was_tested(capsys):
     assert main(["--quick", "--device", "cpu"], environ={}) == 0
     printed = capsys.readouterr().out
     assert "21 of 21 passed" in printed
@@ -13,7 +13,7 @@ def test_a_sound_cpu_leaves_with_0_and_says_that_no_gpu_was_tested(capsys):
     assert "gemm tall skinny" in printed
 
 
-def test_json_is_all_of_stdout_and_stderr_names_the_tests(capsys):
+def test_stdout_is_only_json_and_stderr_names_the_tests(capsys):
     environ = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "SECRET": "x"}
     assert main(["--quick", "--json", "--device", "cpu"], environ=environ) == 0
     printed = capsys.readouterr()
@@ -24,7 +24,7 @@ def test_json_is_all_of_stdout_and_stderr_names_the_tests(capsys):
     assert "fp32 sgd" in printed.err.splitlines()
 
 
-def test_wrong_numbers_leave_with_1_and_are_listed(capsys, monkeypatch):
+def test_wrong_numbers_exit_with_1_and_are_listed(capsys, monkeypatch):
     monkeypatch.setattr(
         "worker.hardware.selftest.run.allowed_error", lambda *_args, **_kwargs: 1e-12
     )
@@ -35,7 +35,7 @@ def test_wrong_numbers_leave_with_1_and_are_listed(capsys, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU here")
-def test_a_device_that_is_not_there_leaves_with_2_and_is_explained(capsys):
+def test_a_missing_device_exits_with_2_and_an_explanation(capsys):
     environ = {"CUDA_VISIBLE_DEVICES": "-1"}
     assert main(["--json", "--device", "cuda:0"], environ=environ) == 2
     report = SelfTestReport.model_validate_json(capsys.readouterr().out)
@@ -43,7 +43,7 @@ def test_a_device_that_is_not_there_leaves_with_2_and_is_explained(capsys):
     assert "unset CUDA_VISIBLE_DEVICES" in report.cause
 
 
-def test_a_device_that_cannot_be_used_leaves_with_2_and_its_own_words(capsys, monkeypatch):
+def test_an_unusable_device_exits_with_2_and_its_error(capsys, monkeypatch):
     def refuse(*_args, **_kwargs):
         raise RuntimeError("HIP error: invalid device function")
 
@@ -54,7 +54,7 @@ def test_a_device_that_cannot_be_used_leaves_with_2_and_its_own_words(capsys, mo
     assert "invalid device function" in report.cause
 
 
-def test_a_report_is_kept_and_found_until_one_asks_again(capsys, tmp_path, monkeypatch):
+def test_a_report_is_reused_until_again_is_given(capsys, tmp_path, monkeypatch):
     arguments = ["--quick", "--json", "--device", "cpu", "--cache-dir", str(tmp_path)]
     reports = []
     for more in ([], [], ["--again"]):
@@ -63,9 +63,7 @@ def test_a_report_is_kept_and_found_until_one_asks_again(capsys, tmp_path, monke
     assert reports[0].at == reports[1].at < reports[2].at
 
 
-def test_a_report_of_a_card_whose_place_is_not_known_answers_for_no_other(
-    capsys, tmp_path, monkeypatch
-):
+def test_a_report_without_a_pci_address_is_not_reused(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.zeros", lambda *_args, **_kwargs: None)
     monkeypatch.setattr(
         "worker.hardware.selftest.__main__.describe_device",

@@ -58,7 +58,7 @@ def run(precisions=("fp32",), *, device="cpu", is_quick=True, say=lambda text: N
     return run_self_test(blank, precisions=precisions, say=say)
 
 
-def test_a_cpu_that_is_sound_passes_in_every_type():
+def test_a_correct_cpu_passes_in_every_type():
     report = run(("fp32", "fp16", "bf16"))
     assert [r for r in report.results if r.verdict != "passed"] == []
     assert report.status == "passed"
@@ -94,13 +94,13 @@ def test_a_wrong_kernel_is_found_and_named(operators, spoil, area):
         assert spoilt.zeros_ratio > 0.5
 
 
-def test_a_kernel_that_is_wrong_in_one_type_blocks_that_type_alone():
+def test_a_kernel_wrong_in_one_type_blocks_only_that_type():
     with Spoilt({aten.convolution}, zero_most, dtype=torch.bfloat16):
         verdict = judge_report(run(("fp32", "bf16")))
     assert (verdict.action, verdict.blocked_precisions) == ("restrict", ("bf16",))
 
 
-def test_an_operation_that_cannot_run_is_a_result_and_not_the_end():
+def test_an_operation_that_cannot_run_does_not_end_the_test():
     def refuse(tensor):
         raise RuntimeError("miopenStatusUnknownError")
 
@@ -112,7 +112,7 @@ def test_an_operation_that_cannot_run_is_a_result_and_not_the_end():
     assert any(r.area == "normalization_forward" and r.verdict == "passed" for r in report.results)
 
 
-def test_after_a_fault_of_the_device_the_test_ends_with_what_it_found():
+def test_after_a_device_fault_the_test_keeps_its_earlier_results():
     def fault(tensor):
         raise torch.AcceleratorError("HIP error: an illegal memory access was encountered")
 
@@ -123,7 +123,7 @@ def test_after_a_fault_of_the_device_the_test_ends_with_what_it_found():
     assert report.status == "failed"
 
 
-def test_memory_that_others_hold_says_nothing_of_the_numbers():
+def test_memory_held_by_others_is_not_a_wrong_number():
     def full(tensor):
         raise torch.OutOfMemoryError("HIP out of memory")
 
@@ -149,7 +149,7 @@ def test_the_quick_shapes_are_part_of_the_full_ones():
     assert len(set(full)) == len(full)
 
 
-def test_the_short_run_learns_and_repeats_exactly():
+def test_the_short_run_learns_and_is_reproducible():
     device = torch.device("cpu")
     runs = [train(device, dtype=torch.float64, precision="fp32", seed=3) for _ in range(2)]
     assert torch.equal(runs[0].losses, runs[1].losses)
@@ -157,7 +157,7 @@ def test_the_short_run_learns_and_repeats_exactly():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch has both libraries here")
-def test_a_library_that_this_build_lacks_is_left_out():
+def test_a_library_missing_from_this_build_is_skipped():
     case = next(build_cases(is_quick=True))
     before = torch.backends.cuda.preferred_blas_library()
     assert list_libraries(case, torch.device("cuda"), has_lt=True) == ["cublas"]
@@ -166,7 +166,7 @@ def test_a_library_that_this_build_lacks_is_left_out():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
-def test_a_gpu_that_is_sound_passes():
+def test_a_correct_gpu_passes():
     report = run(("fp32", "fp16"), device="cuda:0", is_quick=False)
     assert [r for r in report.results if r.verdict != "passed"] == []
     assert {"rocblas", "hipblaslt", "cublas", "cublaslt"} & {r.library for r in report.results}

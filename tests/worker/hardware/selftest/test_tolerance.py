@@ -6,7 +6,7 @@ from worker.hardware.selftest.tolerance import UNIT_ROUNDOFFS, allowed_error
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
-def test_the_roundoffs_are_those_of_the_types(precision):
+def test_the_roundoffs_match_the_types(precision):
     assert UNIT_ROUNDOFFS[precision] == torch.finfo(DTYPES[precision]).eps / 2
 
 
@@ -18,5 +18,5 @@ def test_longer_sums_and_deeper_chains_may_differ_more():
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
-def test_nothing_that_is_allowed_is_as_large_as_a_wrong_number(precision):
+def test_allowed_errors_are_far_smaller_than_wrong_numbers(precision):
     assert allowed_error(precision, reduction_length=16384, depth=64) < 0.5
