@@ -18,6 +18,9 @@ JOB_SPEC_PAGE = Path("docs/reference/job-spec.md")
 API_PAGE = Path("docs/reference/api.md")
 _REMOTE = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?https?://[^\s\">]+")
 
+_NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+"""Front matter of long lists that would otherwise come before the pages that explain."""
+
 
 def main() -> None:
     """Build the site, or only the committed reference if the argument is `reference`."""
@@ -50,6 +53,8 @@ def _stage() -> None:
     for name in ("docs", "examples", "bench/results"):
         shutil.copytree(ROOT / name, PAGES / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(__file__).parent / "site.css", PAGES)
+    for page in (PAGES / "CHANGELOG.md", *(PAGES / "bench" / "results").glob("*.md")):
+        page.write_text(_NOT_SEARCHED + page.read_text())
     (PAGES / JOB_SPEC_PAGE).write_text(job_spec.build_page())
     (PAGES / API_PAGE).write_text(api.build_page())
     (PAGES / "examples" / "README.md").write_text(_build_examples_page())

@@ -1,5 +1,6 @@
 """The reference of the HTTP API, from the OpenAPI document that the service serves."""
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def _last(group: tuple[str, list[str]]) -> bool:
 
 def _operation(method: str, path: str, operation: Json) -> str:
     parts = [f"### `{method.upper()} {path}`\n", f"{_text(operation.get('description', ''))}\n"]
-    if parameters := operation.get("parameters"):
+    if parameters := [p for p in operation.get("parameters", ()) if not _is_plain_path(p)]:
         parts.append(table(("parameter", "in", "type", "what"), map(_parameter, parameters)))
     if body := operation.get("requestBody"):
         parts.append(f"Body: {_content(body)}\n")
@@ -70,6 +71,11 @@ def _answers(responses: Json) -> Iterator[str]:
             yield f"- **{status}**: {words or 'No body.'}\n"
 
 
+def _is_plain_path(parameter: Json) -> bool:
+    """Whether the path says everything about the parameter."""
+    return parameter["in"] == "path" and not parameter.get("description")
+
+
 def _parameter(parameter: Json) -> tuple[str, str, str, str]:
     schema = parameter["schema"]
     words = [parameter.get("description", "")]
@@ -77,7 +83,7 @@ def _parameter(parameter: Json) -> tuple[str, str, str, str]:
         words.append("Required.")
     default = schema.get("default")
     if default is not None:
-        words.append(f"Default: `{default}`.")
+        words.append(f"Default: `{json.dumps(default)}`.")
     return code(parameter["name"]), parameter["in"], _type(schema), " ".join(filter(None, words))
 
 
@@ -117,7 +123,7 @@ def _object(name: str, schema: Json) -> str:
 
 def _optional(schema: Json) -> str:
     default = schema.get("default")
-    return "optional" if default in (None, "", [], {}) else code(str(default))
+    return "optional" if default in (None, "", [], {}) else code(json.dumps(default))
 
 
 def split_attributes(description: str) -> tuple[str, dict[str, str]]:
