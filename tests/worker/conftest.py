@@ -151,7 +151,7 @@ def events():
 
 @pytest.fixture
 def losses():
-    """The loss of every step that a job directory tells of."""
+    """Return the loss of every step that a job directory reports."""
 
     def read(job_dir):
         found = {}

@@ -80,7 +80,7 @@ def test_bf16_is_not_measured_if_it_cannot_help(make_job, start, tried, training
         ("cuda:0", 8, 1, 8, 900, False),
         ("cuda:0", 8, 8, 8, 900, False),
         ("cuda:0", 8, 8, 1, 900, True),
-        # Ranks share a multiple of what is measured on one.
+        # Ranks share a multiple of the batch measured on one device.
         ("cpu", "auto", 1, 8, 900, False),
         ("cuda:0", "auto", 1, 8, 900, False),
         ("cpu", "auto", 2, 8, 900, True),

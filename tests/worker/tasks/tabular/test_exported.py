@@ -68,7 +68,7 @@ def test_the_file_accepts_gaps_and_unknown_categories(table, tmp_path):
     assert np.isfinite(logits).all()
     expected = exportable.module(torch.from_numpy(numbers), torch.from_numpy(codes))
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
-    # Whatever is no category counts as missing.
+    # A value that is not a category counts as missing.
     unknown = session.run(None, {"numbers": numbers, "codes": np.full((3, 1), -1)})[0]
     np.testing.assert_array_equal(unknown, logits)
 

@@ -1,4 +1,4 @@
-"""Tabular jobs of two ranks beside the same jobs in one process."""
+"""Tabular jobs with two ranks, compared with the same jobs in one process."""
 
 import pytest
 

@@ -129,7 +129,7 @@ def long(monkeypatch):
 
 
 def step_times(monkeypatch, *seconds):
-    """What steps are said to take, one after the other; the last one goes on."""
+    """Fakes the times of steps, one after the other; the last one is repeated."""
     found, left = [], list(seconds)
 
     def time_one(*_args, **_options):
@@ -195,7 +195,7 @@ def test_a_trial_is_remembered_and_has_no_other_effect(settle, long, monkeypatch
     assert all(torch.equal(kept[name], tensor) for name, tensor in weights(setup).items())
     assert all(p.grad is None for p in setup.model.parameters())
     tried, seconds = compiler.calls, settle.event_log.seconds[Phase.WARMING]
-    # A run that goes on has `default` in its spec.
+    # A resumed run has `default` in its spec.
     for number, asked in enumerate(("auto", "default"), start=1):
         forward, setup = settle(compiler, asked=asked)
         assert forward is not None

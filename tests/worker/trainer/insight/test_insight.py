@@ -57,7 +57,7 @@ def test_progress_reports_memory_and_waiting_as_series_too(make_job, start, even
     assert told["data_bytes"] == 78 * 12 * 12 * 3
     names = {name for e in events(job_dir, "metrics") for name in e["data"]["points"]}
     assert {"data_wait_ratio", "memory_used_bytes", "samples_per_second"} <= names
-    # A CPU has no first steps of its own.
+    # A CPU has no separate phase of first steps.
     assert "warming" not in [e["data"]["phase"] for e in events(job_dir, "phase")]
 
 
@@ -157,7 +157,7 @@ def pass_time(monkeypatch):
 def test_all_time_before_the_first_step_counts_as_start(make_job, start, pass_time):
     began = time.perf_counter()
     loop, setup = start(make_job())
-    # What trials make of batches is none of training's either.
+    # Time that trials spend on batches does not count towards training either.
     setup.batches.pace.making_seconds += 50.0
     loop._event_log.enter(Phase.REHEARSING)
     pass_time(100.0)

@@ -71,7 +71,7 @@ def test_a_new_picture_keeps_only_the_previous_one(tmp_path):
     ]
     assert (notes[0].num, notes[0].num_right, notes[2].num_right) == (2, 1, 2)
     assert notes[2].file == "step-000000000003.png"
-    # Whoever still reads the one before finds it.
+    # A reader of the previous preview still finds it.
     left = sorted(path.name for path in (tmp_path / "preview").iterdir())
     assert left == ["step-000000000002.png", "step-000000000003.png"]
 

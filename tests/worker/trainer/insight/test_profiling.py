@@ -22,7 +22,7 @@ def traced(job_dir):
 
 
 def nothing_said(messages):
-    """What was said of a profile that was not made."""
+    """Return the messages about a profile that was not written."""
     said = [message["data"]["text"] for message in messages]
     return [text for text in said if "nothing was profiled" in text]
 

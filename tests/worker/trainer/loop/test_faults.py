@@ -1,4 +1,4 @@
-"""What breaks a run, and that the one which goes on makes the losses of one that was left alone."""
+"""Faults that break a run: the resumed run has the same losses as an undisturbed one."""
 
 import errno
 import os

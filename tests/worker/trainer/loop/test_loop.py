@@ -155,7 +155,7 @@ def test_a_validation_pass_reports_progress_between_batches(make_job, start, eve
         said[name] = kinds[begins:ends].count(("progress", None))
         points = [e["data"]["points"] for e in events(job_dir, "metrics")]
         steps = [step for some in points for step, _ in some.get("memory_used_bytes", [])]
-    # Six images, two at a time; what is read of the run is no point again with each of them.
+    # Six images, two at a time; each progress report does not add points again.
     assert said == {"seldom": 0, "often": 3}
     assert steps == [1, 2, 3, 4, 5, 6, 6, 6]
 

@@ -78,7 +78,7 @@ def test_progress_reports_the_remaining_time(make_job, start, events, monkeypatc
 def test_excluded_steps_do_not_count_towards_the_speed():
     speed = Speed()
     speed.begin(seconds=0.0)
-    # Ten slow steps in a phase of their own, which took no training time.
+    # Ten slow steps in a separate phase, which took no training time.
     for _ in range(10):
         speed.leave_out(1, seconds=6.0)
     assert not speed.measure(10, seconds=0.0, batch_size=8)

@@ -56,7 +56,7 @@ def is_convolution(module, side):
 
 
 ALL_BACKBONE = ("clip", "hgnet_v2", "perceiver", "siglip")
-"""Types whose classifiers have no part of their own that is called the backbone."""
+"""Types whose classifiers call all of themselves the backbone."""
 
 
 @pytest.mark.parametrize("name", [*TRANSFORMERS, *ALL_BACKBONE, "hiera"])

@@ -16,7 +16,7 @@ ROLLBACK = {"on_divergence": "rollback", "epochs": 3, "ema": 0.9}
 
 
 def spoil(loop, *, at, times=1):
-    """The loss of these steps, counted from 1, is no number, so many times each."""
+    """Makes the loss of these steps, counted from 1, not finite, each a number of times."""
     left = dict.fromkeys(at, times)
 
     def loss(outputs, targets, *, own=loop._setup.loss):
@@ -73,7 +73,7 @@ def test_a_rolled_back_run_equals_a_run_with_the_lower_rate_from_there(
 
 
 def read_chart(events):
-    """Series by name, as whoever hears the metrics' events has them."""
+    """Series by name, as a reader of the metrics events builds them."""
     chart = {}
     for event in events:
         undone_after = event["data"].get("undone_after")

@@ -1,4 +1,4 @@
-"""Jobs of two ranks beside the same jobs in one process: real processes that exchange gradients.
+"""Jobs with two ranks in real processes, compared with the same jobs in one process.
 
 The first three steps of ranks are averaged one after another, those behind them by torch's DDP
 (`worker.trainer.optim.averaging`): what goes wrong is tried in both.

@@ -37,5 +37,5 @@ def test_labels_match_the_class_names(tmp_path):
 
 
 def test_an_unknown_builtin_table_is_refused(tmp_path):
-    with pytest.raises(TrainingFailed, match="known: breast-cancer"):
+    with pytest.raises(TrainingFailed, match="use one of: breast-cancer"):
         open_builtin_table("titanic", cache_dir=tmp_path)

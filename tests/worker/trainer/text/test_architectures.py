@@ -1,4 +1,4 @@
-"""Whole jobs on architectures that want texts of their own kind."""
+"""Whole jobs on architectures that require special texts."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def run_through(make_text_job, events, text_table):
     """Runs a job to its trained checkpoint, the rehearsal of its export included."""
 
     def run(name):
-        # A text that names the end token has one end all the same.
+        # A text that contains the end token still has only one end.
         splits = {
             split: [
                 (f"{text} [SEP] {text}" if place % 3 else text, label)

@@ -32,7 +32,7 @@ def test_a_pretrained_model_keeps_its_weights_and_gets_a_head_for_the_classes(
     assert spec.config["num_labels"] == 3
 
 
-# Without a checkpoint, and where none of those can be read that it was to go on from.
+# Without a checkpoint, and if no checkpoint to resume from can be read.
 @pytest.mark.parametrize("order", [{}, {"resume": "step-000000000010"}])
 def test_a_resolved_spec_that_is_submitted_again_starts_from_the_same_weights(
     make_tuning_job, start, order

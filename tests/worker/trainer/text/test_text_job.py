@@ -86,7 +86,7 @@ def test_a_tokenizer_is_trained_only_on_training_texts(make_text_job, start, tex
     )
     (path,) = cache_dir.glob("**/tokenizer.json")
     tokenizer = Tokenizer.from_file(str(path))
-    # A word that was read is one token, beside the first and the last.
+    # A known word is one token, in addition to the first and the last.
     lengths = {
         word: len(tokenizer.encode(word).ids) for word in ("lighthouse", "zebra", "quixotic")
     }

@@ -1,4 +1,4 @@
-"""Text jobs of two ranks beside the same jobs in one process."""
+"""Text jobs with two ranks, compared with the same jobs in one process."""
 
 import pytest
 

@@ -163,7 +163,7 @@ def test_a_pretrained_tokenizer_gets_the_models_truncation_and_padding(tmp_path)
 def test_a_missing_or_broken_tokenizer_says_which_file_to_put_where(tmp_path):
     (tmp_path / FILE).write_text("{")
     with pytest.raises(
-        TrainingFailed, match=r"put its tokenizer\.json beside config\.json"
+        TrainingFailed, match=r"put its tokenizer\.json next to config\.json"
     ) as broken:
         load_tokenizer(tmp_path, max_length=8, pad_id=0)
     assert broken.value.failure.code is FailureCode.BAD_INPUT

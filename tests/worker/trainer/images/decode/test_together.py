@@ -20,7 +20,7 @@ FORMAT = PixelFormat(size=12, channels=3, resize="stretch")
 
 @pytest.fixture
 def make_work(tmp_path, make_index):
-    """Makes what `decode_together` wants of a set's files, in a folder of its own."""
+    """Builds the arguments of `decode_together` for a set's files, in a separate folder."""
 
     def make(files, name="work"):
         folder = tmp_path / name
