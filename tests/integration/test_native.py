@@ -90,7 +90,7 @@ def test_state_survives_a_restart_and_a_crashed_worker_starts_again(run):
         wait_for(lambda: client.job(job_id).status == "running")
         (worker,) = [p for p in up.descendants() if p.cmdline()[-2:] == ["-m", "worker"]]
         worker.kill()
-        up.wait_for_text("worker ended with status -9; starting it again")
+        up.wait_for_text("worker ended with status -9; restarting it")
         wait_for(lambda: len(client.job(job_id).attempts) == 2)
     processes = up.descendants()
     up.process.send_signal(signal.SIGTERM)

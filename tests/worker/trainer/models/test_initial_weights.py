@@ -12,6 +12,10 @@ from worker.process.lifetime import Stopped, StopSignal
 from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 
+pytestmark = pytest.mark.usefixtures("rehearsed")
+
+SMALL_VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+
 
 def train(job_dir):
     assert run_job(job_dir, StopSignal()) == 0, job_dir.events_path.read_text()[-2000:]
@@ -182,7 +186,10 @@ def test_a_resumed_job_does_not_load_its_pretrained_model_again(
             "transformers cannot build convnext (IndexError: ",
         ),
         (
-            {"name": "vit", "config": {"patch_size": 4, "return_dict": False}},
+            {
+                "name": "vit",
+                "config": {"patch_size": 4, "return_dict": False, **SMALL_VIT},
+            },
             "/model/options/image_size",
             "check model.config",
         ),
@@ -327,7 +334,7 @@ def test_batch_norm_of_one_pixel_and_one_sample_is_refused(make_job, start, name
     assert failure.details["pointer"] == "/training/batch_size"
 
 
-def test_a_job_started_from_another_exports_verified(make_job, events, trained_checkpoint):
+def test_a_job_started_from_another_exports_verified(make_job, start, events, trained_checkpoint):
     job_dir = make_job(
         model={"name": "job:job_1"},
         training={"epochs": 1},
@@ -342,7 +349,7 @@ def test_a_job_started_from_another_exports_verified(make_job, events, trained_c
         training={"epochs": 1},
         order={"initial": str(job_dir.out_dir / "checkpoint.safetensors")},
     )
-    train(again)
+    start(again)
 
 
 @pytest.mark.parametrize(

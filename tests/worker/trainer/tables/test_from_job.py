@@ -15,6 +15,8 @@ from worker.process.lifetime import Stopped, StopSignal
 from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 
+pytestmark = pytest.mark.usefixtures("rehearsed")
+
 CLASSES, VALUES = TASKS = ["tabular-classification", "tabular-regression"]
 NUM = 60
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from unittest.mock import patch
 
 import pytest
 import safetensors
@@ -17,6 +18,8 @@ from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped, StopSignal
 from worker.tasks.export import export_job
 from worker.tasks.train import run_job
+
+pytestmark = pytest.mark.usefixtures("rehearsed")
 
 MAX_LENGTH = 20
 SPEC = {
@@ -48,7 +51,8 @@ def source(tmp_path_factory, cache_dir):
     folder = tmp_path_factory.mktemp("source")
     dataset = write_text_table(folder / "a.parquet", topic_splits(), classes=sorted(TOPICS))
     job_dir = write_job(folder / "job", SPEC, dataset=dataset, cache_dir=str(cache_dir))
-    run_through(job_dir)
+    with patch("worker.trainer.run.is_rehearsed", return_value=True):
+        run_through(job_dir)
     return job_dir.out_dir
 
 
