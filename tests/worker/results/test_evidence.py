@@ -22,7 +22,11 @@ TABLE = [
     ("nothing was allocated", {"allocated_bytes": 0, "peak_bytes": 0}, "0 bytes were allocated"),
     ("gradients are elsewhere", {"allocated_bytes": 999}, "less than the 1,000"),
     ("nothing is held", {"peak_bytes": 0}, "were allocated on it in 3 steps"),
-    ("nobody counts, its driver tells", {"allocated_bytes": None, "peak_bytes": 0}, None),
+    (
+        "nothing counts allocations, its driver reports",
+        {"allocated_bytes": None, "peak_bytes": 0},
+        None,
+    ),
     (
         "nothing counts allocations and its driver reports nothing",
         {"allocated_bytes": None, "used_bytes": 10},
