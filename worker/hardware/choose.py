@@ -57,8 +57,12 @@ def find_exclusions(gpus: Sequence[GpuFacts], *, wanted: str) -> dict[str, GpuEx
     usable = [gpu for gpu in gpus if gpu_key(gpu) not in excluded]
     discrete = [gpu for gpu in usable if not gpu.is_apu]
     if entries == {"auto"} and discrete:
-        beside = gpu_key(discrete[0])
-        excluded |= {gpu_key(gpu): _exclude_apu(gpu, beside=beside) for gpu in usable if gpu.is_apu}
+        discrete_key = gpu_key(discrete[0])
+        excluded |= {
+            gpu_key(gpu): _exclude_apu(gpu, discrete_key=discrete_key)
+            for gpu in usable
+            if gpu.is_apu
+        }
     return excluded
 
 
@@ -137,11 +141,12 @@ def _names(gpu: GpuFacts) -> set[str]:
     return {name.lower() for name in names if name}
 
 
-def _exclude_apu(gpu: GpuFacts, *, beside: str) -> GpuExclusion:
+def _exclude_apu(gpu: GpuFacts, *, discrete_key: str) -> GpuExclusion:
     return GpuExclusion(
         code="apu_beside_discrete",
-        message=f"It shares the host's memory, and the discrete GPU {beside} is used instead. To "
-        f"use it too, set REDKILN_GPUS to all or to a list with its address {gpu_key(gpu)}.",
+        message=f"It shares the host's memory, and the discrete GPU {discrete_key} is used "
+        f"instead. To use it too, set REDKILN_GPUS to all or to a list with its address "
+        f"{gpu_key(gpu)}.",
     )
 
 

@@ -76,7 +76,7 @@ def test_the_table_shows_each_gpu_and_its_defects(tmp_path, capsys):
         "1 CPU by pcie, 1 hop",
         "5 % busy",
         "gfx1030: rdna2, trains in fp16",
-        "bf16 through Triton ends the process",
+        "bf16 through Triton aborts the process",
     ):
         assert words in out
 
