@@ -5,6 +5,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Annotated, Any, Concatenate, ParamSpec
 
@@ -107,6 +108,8 @@ def command(
 ) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[..., None]]:
     """Register a function as a command; it gets a `Session` before its own parameters.
 
+    A parameter whose type is a dataclass stands for a group of options, one for each field.
+
     Args:
         app: Group that the command belongs to.
         name: Name of the command.
@@ -139,6 +142,9 @@ def example_text(lines: Iterable[str]) -> str | None:
 
 
 def _with_session(function: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+    hints = inspect.get_annotations(function)
+    groups = {name: hint for name, hint in hints.items() if _is_group(hint)}
+
     @functools.wraps(function)
     def run(*args: Any, **given: Any) -> None:
         context: typer.Context = given.pop("context")
@@ -148,6 +154,8 @@ def _with_session(function: Callable[Concatenate[Session, P], None]) -> Callable
             shared[name] = given.pop(name) or shared.get(name)
         if context.invoked_subcommand is not None:
             return
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         session = Session(url=shared["url"], key=shared["key"], is_json=bool(shared["json_output"]))
         _run(session, functools.partial(function, session, *args, **given))
 
@@ -172,7 +180,6 @@ def _run(session: Session, function: Callable[[], None]) -> None:
 
 def _announce(run: Callable[..., None], function: Callable[..., None]) -> None:
     """Show typer the function's own parameters and the shared ones, but not the session."""
-    hints = inspect.get_annotations(function)
     own = list(inspect.signature(function).parameters.values())[1:]
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = [
@@ -180,14 +187,22 @@ def _announce(run: Callable[..., None], function: Callable[..., None]) -> None:
         for name, (annotation, default) in _SHARED.items()
     ]
     context = inspect.Parameter("context", keyword, annotation=typer.Context)
-    parameters = [parameter.replace(kind=keyword) for parameter in own]
-    run.__signature__ = inspect.Signature([*parameters, *shared, context])  # type: ignore[attr-defined]
-    run.__annotations__ = {
-        **{parameter.name: hints[parameter.name] for parameter in own},
-        **{name: annotation for name, (annotation, _) in _SHARED.items()},
-        "context": typer.Context,
-    }
+    expanded = [option for parameter in own for option in _options_of(parameter)]
+    parameters = [*(option.replace(kind=keyword) for option in expanded), *shared, context]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     del run.__wrapped__  # type: ignore[attr-defined]
+
+
+def _options_of(parameter: inspect.Parameter) -> Iterable[inspect.Parameter]:
+    """Return the parameter itself, or the fields of its dataclass, as options of the command."""
+    if not _is_group(parameter.annotation):
+        return (parameter,)
+    return inspect.signature(parameter.annotation).parameters.values()
+
+
+def _is_group(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def _console(*, stderr: bool) -> Console:

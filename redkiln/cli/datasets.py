@@ -7,18 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from redkiln.cli.arguments.table_options import (
-    Classes,
-    Columns,
-    Decimal,
-    Delimiter,
-    Header,
-    Missing,
-    Target,
-    Task,
-    TextColumn,
-    collect_options,
-)
+from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.view import words
@@ -102,15 +91,8 @@ def push(
     is_awaited: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until the data set is validated.")
     ] = True,
-    task: Task = None,
-    target: Target = None,
-    text: TextColumn = None,
-    columns: Columns = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    missing: Missing = None,
-    classes: Classes = None,
+    *,
+    table: TableArguments,
 ) -> None:
     """Upload a folder, zip, tar or table as a data set.
 
@@ -121,18 +103,7 @@ def push(
     command shows them with the words that were read as missing. If an inference
     is wrong, correct it with the options below and push the table again.
     """
-    options = collect_options(
-        columns,
-        missing=missing,
-        classes=classes,
-        task=task,
-        target=target,
-        text=text,
-        header=header,
-        delimiter=delimiter,
-        decimal=decimal,
-    )
-    dataset = upload(session, path, name, options)
+    dataset = upload(session, path, name, table.collect())
     if is_awaited:
         dataset = wait_until_ready(session, dataset)
     if session.is_json:

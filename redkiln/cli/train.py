@@ -8,18 +8,7 @@ from rich.text import Text
 
 from redkiln.cli.arguments.inspect_path import check_path
 from redkiln.cli.arguments.specfile import SpecSource
-from redkiln.cli.arguments.table_options import (
-    Classes,
-    Columns,
-    Decimal,
-    Delimiter,
-    Header,
-    Missing,
-    Target,
-    Task,
-    TextColumn,
-    collect_options,
-)
+from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command, print_json
 from redkiln.cli.datasets import skipped_words, upload, wait_until_ready
@@ -67,15 +56,8 @@ def train(
         Path | None,
         typer.Option("-o", "--output", help="Folder for the results (default ./out/JOB_NAME)."),
     ] = None,
-    task: Task = None,
-    target: Target = None,
-    text: TextColumn = None,
-    columns: Columns = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    missing: Missing = None,
-    classes: Classes = None,
+    *,
+    table: TableArguments,
 ) -> None:
     """Train on a folder of images or a table, and download a verified ONNX model.
 
@@ -87,18 +69,7 @@ def train(
     if model is not None:
         source.value["model"] = model
     source.assign(assignments or ())
-    options = collect_options(
-        columns,
-        missing=missing,
-        classes=classes,
-        task=task,
-        target=target,
-        text=text,
-        header=header,
-        delimiter=delimiter,
-        decimal=decimal,
-    )
-    dataset_id = _dataset_of(session, path, options)
+    dataset_id = _dataset_of(session, path, table.collect())
     source.value["dataset"] = dataset_id
     session.locate = source.locate
     job = session.client.submit(source.value)
