@@ -23,6 +23,7 @@ for _field in schema_fields(task_schema("image-classification")):
         ("resources.max_duration_seconds", "number > 0", ""),
         ("resources.arch", "list of strings", "[]"),
         ("priority", "integer -100..100", "0"),
+        ("training.early_stopping", "object", ""),
     ],
 )
 def test_each_field_lists_its_allowed_values(path, kind, default):
@@ -36,3 +37,8 @@ def test_the_fields_of_each_optimizer_are_listed_separately():
         "(muon)",
         "(sgd)",
     }
+
+
+def test_a_list_of_names_shows_the_allowed_ones():
+    fields = {field.path: field for field in schema_fields(task_schema("benchmark"))}
+    assert fields["measure.precisions"].kind == "list of fp32, fp16, bf16"
