@@ -1,0 +1,158 @@
+"""Checks of a spec that is submitted: each returns problems that say where and what to change."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.problems import SpecError, SpecProblem
+from redkiln.tasks import DEFAULT_TASK, parse_spec
+from redkiln.tasks.script import ScriptSpec
+from redkiln.views.dataset import DatasetStatus
+from redkiln.views.job import Warned
+from service.bundles.models import Bundle
+from service.datasets.models import Dataset
+from service.datasets.rules import find_dataset
+from service.errors import Forbidden, Unprocessable
+from service.http.access import may_run_scripts, why_no_scripts
+from service.jobs.fitting import find_misfits
+from service.jobs.initial import initial_problems
+from service.keys.caller import Caller
+from service.settings import Settings
+from service.workers.eligibility import Machine, find_obstacle
+from service.workers.rules import live_machines
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A spec that can run, with warnings for the user.
+
+    Attributes:
+        dataset: The data set; None if the task uses none.
+    """
+
+    spec: JobSpec
+    dataset: Dataset | None
+    warnings: list[Warned]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A valid spec and what it will meet: its data set and the live workers."""
+
+    session: Session
+    spec: JobSpec
+    dataset: Dataset | None
+    machines: list[Machine]
+
+
+def check(session: Session, settings: Settings, body: Any, *, caller: Caller) -> Checked:
+    """Validate a spec against its task, its data set and the live workers.
+
+    Raises:
+        Unprocessable: With every problem that was found.
+        Forbidden: The spec is a script, and the caller may not run scripts.
+    """
+    reference = body.get("dataset") if isinstance(body, dict) else None
+    dataset = _find_dataset(session, reference)
+    spec, problems = _parse(body, dataset)
+    if isinstance(spec, ScriptSpec) and not may_run_scripts(caller, settings):
+        raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
+    known = {problem.pointer for problem in problems}
+    found = _dataset_problems(session, reference, dataset)
+    problems += [problem for problem in found if problem.pointer not in known]
+    if spec is None:
+        raise _unprocessable(problems)
+    candidate = Candidate(session, spec, dataset, live_machines(session, settings))
+    problems += [problem for find in CHECKS for problem in find(candidate)]
+    if problems:
+        raise _unprocessable(problems)
+    return Checked(spec, dataset, _warnings(candidate))
+
+
+def bundle_of(spec: JobSpec) -> str | None:
+    """Return the sha256 of the code bundle that a spec runs; None if it runs none."""
+    return spec.script.bundle if isinstance(spec, ScriptSpec) else None
+
+
+def _find_dataset(session: Session, reference: Any) -> Dataset | None:
+    if not isinstance(reference, str) or not 1 <= len(reference) <= 200:
+        return None
+    if not reference.isprintable():
+        return None
+    return find_dataset(session, reference)
+
+
+def _parse(body: Any, dataset: Dataset | None) -> tuple[JobSpec | None, list[SpecProblem]]:
+    default_task = dataset.task if dataset is not None else None
+    try:
+        return parse_spec(body, default_task=default_task or DEFAULT_TASK), []
+    except SpecError as error:
+        return None, list(error.problems)
+
+
+def _dataset_problems(
+    session: Session, reference: Any, dataset: Dataset | None
+) -> list[SpecProblem]:
+    if dataset is None:
+        if not isinstance(reference, str):
+            return []  # parse_spec reports this
+        names = session.exec(select(Dataset.name).where(col(Dataset.deleted_at).is_(None))).all()
+        near = difflib.get_close_matches(reference, set(names), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists the data sets"
+        message = f"there is no data set {reference!r}; {hint}"
+        return [SpecProblem("/dataset", "unknown_dataset", message)]
+    if dataset.status == DatasetStatus.INVALID:
+        message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} shows why"
+        return [SpecProblem("/dataset", "invalid_dataset", message)]
+    return []
+
+
+def _fit_problems(candidate: Candidate) -> Iterable[SpecProblem]:
+    return find_misfits(candidate.spec, candidate.dataset)
+
+
+def _worker_problems(candidate: Candidate) -> Iterable[SpecProblem]:
+    obstacle = find_obstacle(candidate.spec.resources, candidate.machines)
+    return [] if obstacle is None else [obstacle]
+
+
+def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:
+    sha256 = bundle_of(candidate.spec)
+    if sha256 is None or candidate.session.get(Bundle, sha256) is not None:
+        return []
+    message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
+    return [SpecProblem("/script/bundle", "unknown_bundle", message)]
+
+
+def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:
+    return initial_problems(candidate.session, candidate.spec, candidate.dataset)
+
+
+CHECKS: tuple[Callable[[Candidate], Iterable[SpecProblem]], ...] = (
+    _fit_problems,
+    _worker_problems,
+    _bundle_problems,
+    _weights_problems,
+)
+"""The checks of a valid spec, in the order in which their problems are listed."""
+
+
+def _unprocessable(problems: list[SpecProblem]) -> Unprocessable:
+    detail = "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in problems)
+    return Unprocessable(detail, code="invalid_spec", errors=problems)
+
+
+def _warnings(candidate: Candidate) -> list[Warned]:
+    dataset = candidate.dataset
+    warnings = []
+    if dataset is not None and dataset.status == DatasetStatus.VALIDATING:
+        message = f"data set {dataset.name!r} was still being validated; the job starts after that"
+        warnings.append(Warned(code="dataset_validating", message=message))
+    if not candidate.machines:
+        message = "no worker was live when the job was submitted; it starts when one is"
+        warnings.append(Warned(code="no_live_worker", message=message))
+    return warnings
