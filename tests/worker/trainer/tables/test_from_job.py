@@ -172,7 +172,9 @@ def test_other_classes_get_a_new_head(make_source, make_successor, write_other, 
     theirs = safetensors.torch.load_file(path)
     mine = setup.model.state_dict()
     assert all(torch.equal(mine[k], v) for k, v in theirs.items() if not k.startswith("head."))
-    assert "training starts from job:job_1; new are head.bias, head.weight" in said(events, job_dir)
+    assert "training starts from job:job_1; new weights: head.bias, head.weight" in said(
+        events, job_dir
+    )
 
 
 @pytest.mark.parametrize("target", ["answer", "price"])

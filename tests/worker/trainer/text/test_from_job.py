@@ -121,7 +121,8 @@ def test_it_starts_from_the_other_jobs_network_tokenizer_and_length_with_a_new_h
     assert tokenizer.get_vocab() == other.get_vocab()
     assert tokenizer.encode("The BOAT").ids == other.encode("The BOAT").ids
     text = (
-        "training starts from job:job_1; new are network.classifier.bias, network.classifier.weight"
+        "training starts from job:job_1; "
+        "new weights: network.classifier.bias, network.classifier.weight"
     )
     assert text in said(events, job_dir)
 
