@@ -17,7 +17,7 @@ class Job(SQLModel, table=True):
     Attributes:
         status: A `redkiln.status.JobStatus`; only `service.jobs.rules.move` changes it.
         bundle_sha256: Digest of a script's code bundle.
-        labels: The spec's metadata.
+        user_metadata: The spec's `metadata`; SQLModel reserves the plain name for an attribute.
         device: `resources.device` of the spec, for the query of a claim.
         fence: Fence of the newest attempt; each attempt has a higher one.
         num_attempts: Number of attempts so far.
@@ -47,7 +47,9 @@ class Job(SQLModel, table=True):
     spec: dict[str, Any] = Field(sa_type=sa.JSON)
     resolved_spec: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
     environment: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
-    labels: dict[str, str] = Field(default_factory=dict, sa_type=sa.JSON)
+    user_metadata: dict[str, str] = Field(
+        default_factory=dict, sa_column=sa.Column("metadata", sa.JSON, nullable=False)
+    )
     priority: int = 0
     device: str = "any"
     fence: int = 0

@@ -65,7 +65,7 @@ def submit(
         status="queued",
         reason=reason.model_dump(mode="json"),
         spec=checked.spec.model_dump(mode="json"),
-        labels=checked.spec.metadata,
+        user_metadata=checked.spec.metadata,
         priority=checked.spec.priority,
         device=checked.spec.resources.device,
         created_at=now,

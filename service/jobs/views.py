@@ -45,7 +45,7 @@ _SUMMARY = [
         "progress",
         "dataset_id",
         "priority",
-        "labels",
+        "metadata",
         "created_at",
         "started_at",
         "finished_at",
@@ -130,7 +130,7 @@ def list_summaries(
     if task is not None:
         statement = statement.where(JOB.c.task == task)
     for key, value in metadata.items():
-        statement = statement.where(JOB.c.labels[key].as_string() == value)
+        statement = statement.where(JOB.c["metadata"][key].as_string() == value)
     if after is not None:
         statement = statement.where(JOB.c.id < after)
     return [summarise(row._mapping) for row in database.execute_read(statement)]
@@ -138,14 +138,13 @@ def list_summaries(
 
 def summarise(row: Any) -> JobSummary:
     """Build a row of a job list from a job's columns."""
-    facts = dict(row)
-    facts["metadata"] = facts.pop("labels")
-    return JobSummary(is_terminal=JobStatus(facts["status"]).is_terminal, **facts)
+    return JobSummary(is_terminal=JobStatus(row["status"]).is_terminal, **row)
 
 
 def summary_of(job: Job) -> JobSummary:
     """Build a row of a job list from a job."""
-    return summarise({column.name: getattr(job, column.name) for column in _SUMMARY})
+    facts = {column.name: getattr(job, column.name) for column in _SUMMARY}
+    return summarise({**facts, "metadata": job.user_metadata})
 
 
 def _render_version(session: Session, job_id: str, position: int | None) -> tuple[Version, str]:

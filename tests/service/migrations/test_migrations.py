@@ -16,7 +16,7 @@ JOB = {
     "status": "succeeded",
     "warnings": "[]",
     "spec": '{"a": 1}',
-    "labels": "{}",
+    "labels": '{"team": "a"}',
     "priority": 0,
     "device": "any",
     "fence": 1,
@@ -56,6 +56,7 @@ def test_a_database_of_the_first_release_keeps_its_jobs(database):
     database.upgrade()
     job = database.read(lambda s: s.get(Job, "job_1"))
     assert (job.name, job.spec, job.created_at.year) == ("first", {"a": 1}, 2026)
+    assert job.user_metadata == {"team": "a"}
 
 
 def test_upgrading_again_changes_nothing(database):
