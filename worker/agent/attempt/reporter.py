@@ -154,7 +154,7 @@ class Reporter:
 
     def _has_news(self) -> bool:
         # A dead trainer may leave an incomplete line, which is not news.
-        if file_size(self.jobdir.events_path) > self._spool.offset and self._spool.peek():
+        if self._spool.has_more and self._spool.peek():
             return True
         return not self._log_full and file_size(self.jobdir.log_path) > self._log_offset
 
@@ -198,7 +198,7 @@ class Reporter:
         if answer.acked_seq > last_seq:
             self._spool.seek(answer.acked_seq + 1)
         else:
-            self._spool.advance(lines, to_seq=answer.acked_seq)
+            self._spool.advance(to_seq=answer.acked_seq)
         self._log_offset = answer.log_size
         self._log_full = answer.log_full
         self.report_seconds = answer.report_seconds

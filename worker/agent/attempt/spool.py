@@ -1,10 +1,10 @@
 """Which of a job directory's events and log the service has received, and what comes next.
 
-`events.jsonl` and `trainer.log` are the spool. Only the acknowledged position is kept in memory,
-so hours without a service cost only disk space.
+`events.jsonl` and `trainer.log` are the spool. Only the acknowledged position and one batch of
+parsed events are kept in memory, so hours without a service cost only disk space.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass
 class EventSpool:
-    """Reads events from a given offset of the file onwards.
+    """Reads events from a given offset of the file onwards, and parses each line once.
 
     Attributes:
         next_seq: Number of the event at `offset`, counted from 1.
@@ -37,6 +37,7 @@ class EventSpool:
     path: Path
     offset: int = 0
     next_seq: int = 1
+    _pending: list[Line] = field(default_factory=list)
 
     @classmethod
     def at_end(cls, path: Path) -> "EventSpool":
@@ -51,35 +52,43 @@ class EventSpool:
     def peek(
         self, *, max_bytes: int = MAX_BATCH_BYTES, max_events: int = MAX_BATCH_EVENTS
     ) -> list[Line]:
-        """Return the next complete lines: at least one if there is one, however long it is."""
-        content = _read(self.path, self.offset, max_bytes)
-        if b"\n" not in content and len(content) == max_bytes:
-            content = _read(self.path, self.offset, -1)
-        lines: list[Line] = []
-        end = self.offset
-        for raw in content.split(b"\n")[:-1][:max_events]:
-            end += len(raw) + 1
-            lines.append(Line(parse_event(raw), end))
-        return lines
+        """Return the next complete lines: at least one if there is one, however long it is.
+
+        A repeated call reads only what was written since the last one, until the batch is full.
+        """
+        end = self._pending[-1].end_offset if self._pending else self.offset
+        num_bytes = max_bytes - (end - self.offset)
+        num_events = max_events - len(self._pending)
+        if num_bytes > 0 and num_events > 0 and file_size(self.path) > end:
+            content = _read(self.path, end, num_bytes)
+            if not self._pending and b"\n" not in content and len(content) == max_bytes:
+                content = _read(self.path, end, -1)
+            lines = []
+            for raw in content.split(b"\n")[:-1][:num_events]:
+                end += len(raw) + 1
+                lines.append(Line(parse_event(raw), end))
+            self._pending = [*self._pending, *lines]
+        return self._pending
 
     def take(self) -> list[Event]:
         """Return the events of the next complete lines, each exactly once."""
         lines = self.peek()
-        self.advance(lines, to_seq=self.next_seq + len(lines) - 1)
+        self.advance(to_seq=self.next_seq + len(lines) - 1)
         return [line.event for line in lines]
 
-    def advance(self, lines: list[Line], *, to_seq: int) -> None:
-        """Move past event `to_seq`, which is one of these lines or the one before them."""
-        count = to_seq - self.next_seq + 1
-        if count > 0:
-            self.offset = lines[min(count, len(lines)) - 1].end_offset
-            self.next_seq += min(count, len(lines))
+    def advance(self, *, to_seq: int) -> None:
+        """Move past event `to_seq`, which is among the lines of the last peek or before them."""
+        passed = self._pending[: max(0, to_seq - self.next_seq + 1)]
+        if passed:
+            self.offset = passed[-1].end_offset
+            self.next_seq += len(passed)
+            self._pending = self._pending[len(passed) :]
 
     def seek(self, next_seq: int) -> None:
         """Move to an event by its number, or to the end of the file if it does not exist."""
-        self.offset, self.next_seq = 0, 1
-        while self.next_seq < next_seq and (lines := self.peek()):
-            self.advance(lines, to_seq=next_seq - 1)
+        self.offset, self.next_seq, self._pending = 0, 1, []
+        while self.next_seq < next_seq and self.peek():
+            self.advance(to_seq=next_seq - 1)
 
 
 def parse_event(raw: bytes) -> Event:

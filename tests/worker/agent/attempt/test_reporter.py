@@ -5,6 +5,7 @@ import pytest
 from redkiln.events import EventKind, EventWriter
 from redkiln.protocol import ReportResponse
 from tests.waiting import wait_for
+from worker.agent.attempt import spool
 from worker.agent.attempt.reporter import Reporter
 from worker.agent.client import Refused, SequenceGap, ServiceAway, Superseded
 from worker.agent.stopping import StopReason, StopSignal
@@ -126,6 +127,18 @@ def test_a_service_that_is_away_is_asked_again(reporter, receiver, jobdir, stop)
     reporter.start()
     wait_for(lambda: receiver.texts == ["a"])
     assert stop.reason is None
+
+
+def test_events_are_parsed_once_while_the_service_is_away(reporter, receiver, jobdir, monkeypatch):
+    parsed = []
+    parse = spool.parse_event
+    monkeypatch.setattr(spool, "parse_event", lambda raw: parsed.append(raw) or parse(raw))
+    receiver.errors = [ServiceAway("x") for _ in range(3)]
+    say(jobdir, "a", "b")
+    reporter.start()
+    wait_for(lambda: receiver.texts == ["a", "b"])
+    assert len(receiver.times) == 4
+    assert len(parsed) == 2
 
 
 def test_a_sequence_gap_is_filled_from_the_file(reporter, receiver, jobdir):

@@ -1,5 +1,6 @@
 import json
 
+import worker.agent.attempt.spool as spool_module
 from redkiln.events import EventKind, EventWriter
 from worker.agent.attempt.spool import EventSpool, read_log_chunk, read_tail
 
@@ -20,11 +21,11 @@ def test_events_are_read_in_order_and_repeated_until_acknowledged(tmp_path):
     spool = EventSpool(path)
     lines = spool.peek()
     assert texts(lines) == ["0", "1", "2", "3", "4"]
-    spool.advance(lines, to_seq=3)
+    spool.advance(to_seq=3)
     assert (spool.next_seq, texts(spool.peek())) == (4, ["3", "4"])
-    spool.advance(spool.peek(), to_seq=3)
+    spool.advance(to_seq=3)
     assert spool.next_seq == 4
-    spool.advance(spool.peek(), to_seq=5)
+    spool.advance(to_seq=5)
     assert (spool.next_seq, spool.peek()) == (6, [])
 
 
@@ -62,9 +63,35 @@ def test_batches_are_bounded_but_a_long_line_is_still_sent(tmp_path):
     sizes = []
     while lines := spool.peek(max_bytes=200):
         sizes.append([len(line.event.data["text"]) for line in lines])
-        spool.advance(lines, to_seq=spool.next_seq + len(lines) - 1)
+        spool.advance(to_seq=spool.next_seq + len(lines) - 1)
     assert [size for batch in sizes for size in batch] == [10, 10, 5000, 10]
     assert len(sizes) > 1
+
+
+def test_a_pending_line_is_parsed_once(tmp_path, monkeypatch):
+    parsed = []
+    parse = spool_module.parse_event
+    monkeypatch.setattr(spool_module, "parse_event", lambda raw: parsed.append(raw) or parse(raw))
+    path = tmp_path / "events.jsonl"
+    spool = EventSpool(path)
+    for count in (3, 2):
+        write(path, count)
+        for _ in range(4):
+            lines = spool.peek()
+    assert texts(lines) == ["0", "1", "2", "0", "1"]
+    spool.advance(to_seq=4)
+    assert texts(spool.peek()) == ["1"]
+    assert len(parsed) == 5
+
+
+def test_a_batch_does_not_grow_beyond_its_limits(tmp_path):
+    path = tmp_path / "events.jsonl"
+    write(path, 8)
+    spool = EventSpool(path)
+    assert texts(spool.peek(max_events=3)) == texts(spool.peek(max_events=3)) == ["0", "1", "2"]
+    spool.advance(to_seq=2)
+    assert texts(spool.peek(max_events=3)) == ["2", "3", "4"]
+    assert texts(spool.peek(max_bytes=1)) == ["2", "3", "4"]
 
 
 def test_seeking_goes_to_an_event_by_its_number(tmp_path):
