@@ -37,7 +37,7 @@ from worker.trainer.devices import (
 from worker.trainer.guard.guard import build_guard
 from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight.insight import Insight
-from worker.trainer.loop.loop import Loop
+from worker.trainer.loop.loop import Loop, TrainerProcess
 from worker.trainer.optim.averaging import share_weights, share_work
 from worker.trainer.patches import apply_patches
 from worker.trainer.ranks.distributed import (
@@ -86,12 +86,9 @@ def build_loop(
         TrainingFailed: the spec, the data or the device make training impossible.
     """
     event_log.enter(Phase.PREPARING)
-    spec = _parse(order.spec)
-    assert isinstance(spec, TrainingSpec)
+    spec = _parse_training(order.spec)
     may_recompute = spec.training.gradient_checkpointing == "auto"
-    device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
-    switch_off_denied(order.denied)
-    leave_headroom(device, limit_bytes=order.memory_limit_bytes)
+    device = _open_device(order, spec)
     store = CheckpointStore(job_dir.checkpoints_dir, keep_last=spec.training.keep_checkpoints)
     told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
     checkpoint = _find_checkpoint(order, store, event_log)
@@ -101,58 +98,40 @@ def build_loop(
     else:
         spec = _follow(order, checkpoint, device)
     if told is not None:
-        spec = _parse(told)
-    assert isinstance(spec, TrainingSpec)
-    reading = None if checkpoint is None else checkpoint.reading
-    prepare = load_task(spec.task).prepare
-    setup = prepare(order, spec, device=device, event_log=event_log, reading=reading)
+        spec = _parse_training(told)
+    setup = load_task(spec.task).prepare(
+        order,
+        spec,
+        device=device,
+        event_log=event_log,
+        reading=None if checkpoint is None else checkpoint.reading,
+    )
     _warn_of_micro_steps(setup.spec.training, asked=spec.training.accumulation, event_log=event_log)
     if setup.spec.training.gradient_checkpointing == "auto":
         setup.spec.training.gradient_checkpointing = "off"
     forward = None
     if ranks.is_alone:
-        remembered = Remembered.on(device, Path(order.cache_dir))
         steps_made = 0 if checkpoint is None else checkpoint.manifest.step
-        tune_layout(
-            setup,
-            asked=asked_layout(spec),
-            device=device,
-            remembered=remembered,
-            event_log=event_log,
-            steps_made=steps_made,
-        )
-        forward = tune_compile(
-            setup, device=device, remembered=remembered, event_log=event_log, steps_made=steps_made
-        )
+        forward = _tune(setup, order, spec, device, event_log, steps_made=steps_made)
     else:
-        if setup.spec.training.compile == "default":
-            message = "training on several GPUs does not use torch.compile; compile is now off"
-            event_log.warning("not_compiled", message)
-        setup.spec.training.compile = "off"
+        _leave_uncompiled(setup, event_log)
     share_work(setup, ranks, device=device, event_log=event_log)
     if ranks.is_first:
         ranks.tell(setup.spec.model_dump(mode="json"))
     share_weights(setup.model, ranks)
-    event_log.write(
-        EventKind.RESOLVED,
-        spec=setup.spec.model_dump(mode="json"),
-        environment=describe_environment(
-            device, threads=torch.get_num_threads(), patches=order.patches
-        ),
+    environment = describe_environment(
+        device, threads=torch.get_num_threads(), patches=order.patches
     )
-    guard = build_guard(device, model=setup.model, event_log=event_log)
-    insight = Insight(setup, job_dir=job_dir, order=order, event_log=event_log, device=device)
+    resolved = setup.spec.model_dump(mode="json")
+    event_log.write(EventKind.RESOLVED, spec=resolved, environment=environment)
     loop = Loop(
         setup,
+        TrainerProcess(device, event_log, should_stop, ranks),
         store=store,
-        event_log=event_log,
-        device=device,
-        should_stop=should_stop,
-        insight=insight,
-        guard=guard,
+        insight=Insight(setup, job_dir=job_dir, order=order, event_log=event_log, device=device),
+        guard=build_guard(device, model=setup.model, event_log=event_log),
         may_recompute=may_recompute,
         forward=forward,
-        ranks=ranks,
     )
     if checkpoint is not None:
         loop.restore(checkpoint)
@@ -170,9 +149,7 @@ def _run(
         _train(job_dir, order, stop, event_log, load_task)
         return
     event_log.enter(Phase.PREPARING)
-    device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
-    switch_off_denied(order.denied)
-    leave_headroom(device, limit_bytes=order.memory_limit_bytes)
+    device = _open_device(order, spec)
     load_task(spec.task).run(job_dir, order, spec, device=device, event_log=event_log)
     event_log.flush_points()
 
@@ -209,6 +186,50 @@ def _parse(spec: dict[str, Any]) -> JobSpec:
         raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
 
 
+def _parse_training(spec: dict[str, Any]) -> TrainingSpec:
+    parsed = _parse(spec)
+    assert isinstance(parsed, TrainingSpec)
+    return parsed
+
+
+def _open_device(order: Order, spec: JobSpec) -> torch.device:
+    device = open_device(order.device, threads=order.threads, wanted=spec.resources.device)
+    switch_off_denied(order.denied)
+    leave_headroom(device, limit_bytes=order.memory_limit_bytes)
+    return device
+
+
+def _tune(
+    setup: TrainingSetup,
+    order: Order,
+    spec: TrainingSpec,
+    device: torch.device,
+    event_log: EventLog,
+    *,
+    steps_made: int,
+) -> Callable[..., Any] | None:
+    """Choose the memory layout, and return the compiled model where compiling pays off."""
+    remembered = Remembered.on(device, Path(order.cache_dir))
+    tune_layout(
+        setup,
+        asked=asked_layout(spec),
+        device=device,
+        remembered=remembered,
+        event_log=event_log,
+        steps_made=steps_made,
+    )
+    return tune_compile(
+        setup, device=device, remembered=remembered, event_log=event_log, steps_made=steps_made
+    )
+
+
+def _leave_uncompiled(setup: TrainingSetup, event_log: EventLog) -> None:
+    if setup.spec.training.compile == "default":
+        message = "training on several GPUs does not use torch.compile; compile is now off"
+        event_log.warning("not_compiled", message)
+    setup.spec.training.compile = "off"
+
+
 def _find_checkpoint(
     order: Order, store: CheckpointStore, event_log: EventLog
 ) -> Checkpoint | None:
@@ -231,10 +252,10 @@ def _find_checkpoint(
     return checkpoint
 
 
-def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> JobSpec:
+def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> TrainingSpec:
     state = checkpoint.manifest.state
     is_same = is_same_device(state, here=describe_device(device))
-    return _parse(follow_checkpoint(order.spec, state["spec"], is_same_device=is_same))
+    return _parse_training(follow_checkpoint(order.spec, state["spec"], is_same_device=is_same))
 
 
 def _warn_of_micro_steps(training: Training, *, asked: int, event_log: EventLog) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +42,7 @@ from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
+from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.image_set import ImageSet, split_rows
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.inputs import Batch
@@ -78,73 +80,44 @@ def prepare(
         message = "the data set has no test images; add some, because training scores the model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
     start = find_start(spec.model, order, say=event_log.message)
+    is_precision_open = spec.training.precision == "auto"
     spec = spec.model_copy(update={"model": start.model})
     resolved = _resolve(spec, located, device=device, denied=order.denied, event_log=event_log)
     num_classes = len(located.index.classes)
     resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
-    training, options = resolved.training, resolved.model.options
-    decoded = decode_dataset(located, pixel_format_of(options), event_log=event_log)
-    if training.memory_format == "auto":
-        training.memory_format = choose_memory_format(
-            device_facts(device, patches=order.patches), precision=training.precision
-        )
-    memory_format = FORMATS[training.memory_format]
-    images = ImageSet(
-        decoded,
-        located.index,
-        validation_fraction=training.validation_fraction,
-        device=device,
-        memory_format=memory_format,
-        budget_bytes=order.data_memory_bytes,
-        say=event_log.message,
-    )
+    training = resolved.training
+    decoded, images = _open_images(order, resolved, located, device=device, event_log=event_log)
+    num_train = images.num("train")
     torch.manual_seed(training.seed)
     model = build_started(resolved.model, start, num_classes=num_classes, say=event_log.message)
-    num_ranks = order.num_ranks
-    num_train = images.num("train")
-    if may_step_with_one(training, num_train=num_train, num_ranks=num_ranks, device=device):
+    if may_step_with_one(training, num_train=num_train, num_ranks=order.num_ranks, device=device):
         try_one_sample(model, resolved.model)
     if isinstance(model, CifarFast) and resolved.model.pretrained is None:
         model.fit(images.get_batch(spread(images.rows["train"], image_size=images.size))[0].cpu())
+    assert training.memory_format != "auto"
+    memory_format = FORMATS[training.memory_format]
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
     loss = build_classifier_loss(
         training, classes=images.classes, counts=images.count_classes("train"), device=device
     )
     architecture = architecture_of(resolved.model, num_classes=num_classes)
     remembered = Remembered.on(device, Path(order.cache_dir))
-    make_batch = partial(make_up_images, options, num_classes, memory_format, device)
-    key = architecture_of(resolved.model, num_classes=0)
-    is_open = spec.training.precision == "auto" and device.type == "cpu"
-    if is_open and training.precision == "bf16":
-        tune_cpu_bf16(
-            Probe(model, loss, make_batch, training, device),
-            num_train=num_train,
-            key=key,
-            remembered=remembered,
-            event_log=event_log,
-        )
-    tune_batch_size(
-        training,
-        model=model,
-        loss=loss,
-        make_batch=make_batch,
+    _tune(
+        resolved,
+        Probe(
+            model,
+            loss,
+            partial(make_up_images, resolved.model.options, num_classes, memory_format, device),
+            training,
+            device,
+        ),
+        order,
         num_train=num_train,
-        key=key,
-        device=device,
+        is_precision_open=is_precision_open,
         remembered=remembered,
         event_log=event_log,
-        num_ranks=num_ranks,
     )
-    assert training.batch_size != "auto"
-    depth_key = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
-    batches = TrainBatches(
-        images,
-        batch_size=training.batch_size,
-        augment=training.augment,
-        seed=training.seed,
-        depth=remembered.find("read_ahead", depth_key) or DEPTH,
-        on_depth=partial(remembered.save, "read_ahead", depth_key),
-    )
+    batches = _build_batches(images, resolved, architecture=architecture, remembered=remembered)
     return TrainingSetup(
         spec=resolved,
         plan=plan_training(training, num_train=num_train),
@@ -180,6 +153,80 @@ def prepare(
             std=decoded.facts.std,
             autocast=partial(autocast_of, device, training.precision),
         ),
+    )
+
+
+def _open_images(
+    order: Order,
+    resolved: ImageClassificationSpec,
+    located: LocatedDataset,
+    *,
+    device: torch.device,
+    event_log: EventLog,
+) -> tuple[DecodedImages, ImageSet]:
+    """Decode the images once, and open them in the layout that suits the device."""
+    training = resolved.training
+    decoded = decode_dataset(located, pixel_format_of(resolved.model.options), event_log=event_log)
+    if training.memory_format == "auto":
+        training.memory_format = choose_memory_format(
+            device_facts(device, patches=order.patches), precision=training.precision
+        )
+    images = ImageSet(
+        decoded,
+        located.index,
+        validation_fraction=training.validation_fraction,
+        device=device,
+        memory_format=FORMATS[training.memory_format],
+        budget_bytes=order.data_memory_bytes,
+        say=event_log.message,
+    )
+    return decoded, images
+
+
+def _tune(
+    resolved: ImageClassificationSpec,
+    probe: Probe,
+    order: Order,
+    *,
+    num_train: int,
+    is_precision_open: bool,
+    remembered: Remembered,
+    event_log: EventLog,
+) -> None:
+    """Measure what `auto` left open: bf16 on a CPU, and the batch size."""
+    # The number of classes hardly changes a step's time.
+    key = architecture_of(resolved.model, num_classes=0)
+    if is_precision_open and probe.device.type == "cpu" and probe.training.precision == "bf16":
+        tune_cpu_bf16(
+            probe, num_train=num_train, key=key, remembered=remembered, event_log=event_log
+        )
+    tune_batch_size(
+        probe,
+        num_train=num_train,
+        key=key,
+        remembered=remembered,
+        event_log=event_log,
+        num_ranks=order.num_ranks,
+    )
+
+
+def _build_batches(
+    images: ImageSet,
+    resolved: ImageClassificationSpec,
+    *,
+    architecture: dict[str, Any],
+    remembered: Remembered,
+) -> TrainBatches:
+    training = resolved.training
+    assert training.batch_size != "auto"
+    key = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
+    return TrainBatches(
+        images,
+        batch_size=training.batch_size,
+        augment=training.augment,
+        seed=training.seed,
+        depth=remembered.find("read_ahead", key) or DEPTH,
+        on_depth=partial(remembered.save, "read_ahead", key),
     )
 
 

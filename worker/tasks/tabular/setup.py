@@ -24,6 +24,7 @@ from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.previews import build_table_preview
 from worker.trainer.autotune.batch_size import LARGEST
+from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
@@ -299,13 +300,9 @@ def _tune_batch_size(
     num_train = rows.num("train")
     asked = spec.training.batch_size
     tune_batch_size(
-        spec.training,
-        model=model,
-        loss=loss,
-        make_batch=partial(_first_rows, rows),
+        Probe(model, loss, partial(_first_rows, rows), spec.training, device),
         num_train=num_train,
         key=tabular_architecture(spec.model, shape),
-        device=device,
         remembered=Remembered.on(device, Path(order.cache_dir)),
         event_log=event_log,
         num_ranks=order.num_ranks,

@@ -90,7 +90,7 @@ def prepare(
     loss = build_classifier_loss(
         training, classes=table.index.classes, counts=counts.tolist(), device=device
     )
-    _settle(resolved, model, texts, loss, order=order, device=device, event_log=event_log)
+    _tune(resolved, model, texts, loss, order=order, device=device, event_log=event_log)
     assert training.batch_size != "auto"
     autocast = partial(autocast_of, device, training.precision)
     return TrainingSetup(
@@ -184,7 +184,7 @@ def _warn_of_texts(start: TextStart, *, max_length: int, event_log: EventLog) ->
         )
 
 
-def _settle(
+def _tune(
     resolved: TextClassificationSpec,
     model: TextClassifier,
     texts: ResidentTexts,
@@ -204,6 +204,7 @@ def _settle(
     shape = {name: value for name, value in config.items() if name != "num_labels"}
     key = {"model": shape, "length": length}
     make_batch = partial(texts.make_up, length=length, vocabulary=int(config["vocab_size"]))
+    probe = Probe(model, loss, make_batch, training, device)
     asked = training.batch_size
     usual: int = reference_batch_size(num_train) if asked == "auto" else asked
     training.schedule.warmup_fraction = warmup_fraction(training.schedule, falling=FALLING_WARMUP)
@@ -216,20 +217,12 @@ def _settle(
     training.precision = resolve_precision(training.precision, device=facts)
     if is_open and training.precision == "bf16":
         tune_cpu_bf16(
-            Probe(model, loss, make_batch, training, device),
-            num_train=num_train,
-            key=key,
-            remembered=remembered,
-            event_log=event_log,
+            probe, num_train=num_train, key=key, remembered=remembered, event_log=event_log
         )
     tune_batch_size(
-        training,
-        model=model,
-        loss=loss,
-        make_batch=make_batch,
+        probe,
         num_train=num_train,
         key=key,
-        device=device,
         remembered=remembered,
         event_log=event_log,
         num_ranks=order.num_ranks,

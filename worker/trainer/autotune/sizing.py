@@ -1,10 +1,9 @@
 """Resolves `batch_size: auto`: measures, or reuses earlier measurements, and applies the choice."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from redkiln.spec.job_spec import Training
 from redkiln.status import Phase
@@ -28,7 +27,6 @@ from worker.trainer.autotune.probing import (
 )
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.step_trials import settings_of
-from worker.trainer.inputs import Batch
 from worker.trainer.plan import count_samples
 
 BYTES_A_SAVED_BYTE = 2.0
@@ -36,14 +34,10 @@ BYTES_A_SAVED_BYTE = 2.0
 
 
 def tune_batch_size(
-    training: Training,
+    probe: Probe,
     *,
-    model: nn.Module,
-    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    make_batch: Callable[[int], Batch],
     num_train: int,
     key: Mapping[str, Any],
-    device: torch.device,
     remembered: Remembered,
     event_log: EventLog,
     reference: int | None = None,
@@ -54,21 +48,18 @@ def tune_batch_size(
     A batch size from the spec is only limited to the size of the training split.
 
     Args:
-        training: Training section, changed in place; its precision is resolved.
-        model: The model on the device; a copy of it is trained briefly.
-        loss: Loss of outputs and targets.
-        make_batch: Returns a generated batch of a number of samples, on the device.
+        probe: The model on its device, of which a copy is trained briefly. Its training section is
+            changed in place; its precision is resolved.
         num_train: Samples in the training split.
         key: Model and input shape as JSON: what the speed depends on besides device and precision.
             Without the number of classes, or every new data set would need a measurement.
-        device: Device that it runs on.
         remembered: Earlier measurements on this host and device.
         event_log: Receives messages about measurements and decisions.
         reference: Batch size that the default rate is meant for. None: by the number of samples.
         num_ranks: Devices that share a batch.
     """
+    training = probe.training
     if training.batch_size == "auto":
-        probe = Probe(model, loss, make_batch, training, device)
         speeds = _find_speeds(
             probe, num_train=num_train, key=key, of=remembered, event_log=event_log
         )

@@ -12,6 +12,7 @@ within its epoch, counted from 0.
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,8 +47,34 @@ from worker.trainer.ranks.distributed import ALONE, Ranks
 from worker.trainer.setup import TrainingSetup
 
 
+@dataclass(frozen=True)
+class TrainerProcess:
+    """The process that trains, or one of several.
+
+    Attributes:
+        device: Device that it trains on.
+        event_log: Its event log.
+        should_stop: Returns whether somebody asked it to stop.
+        ranks: The processes that share each batch.
+    """
+
+    device: torch.device
+    event_log: EventLog
+    should_stop: Callable[[], bool]
+    ranks: Ranks = ALONE
+
+
 class Loop:
     """Trains a prepared job, in any number of calls to `advance`.
+
+    Args:
+        setup: The prepared job.
+        process: The process that trains it.
+        store: Checkpoints of the job.
+        insight: What reports about the run and measures it.
+        guard: Checks that the device does the work; None on a CPU.
+        may_recompute: Whether gradient checkpointing is allowed as the last resort.
+        forward: Called with a micro step's inputs, for a compiled model; None for the model itself.
 
     Attributes:
         first_step_at: Time of the first step in this process.
@@ -57,17 +84,15 @@ class Loop:
     def __init__(
         self,
         setup: TrainingSetup,
+        process: TrainerProcess,
         *,
         store: CheckpointStore,
-        event_log: EventLog,
-        device: torch.device,
-        should_stop: Callable[[], bool],
         insight: Insight,
         guard: Guard | None = None,
         may_recompute: bool = False,
         forward: Callable[..., Any] | None = None,
-        ranks: Ranks = ALONE,
     ) -> None:
+        device, event_log, ranks = process.device, process.event_log, process.ranks
         self.first_step_at: datetime | None = None
         self.efficiency: Efficiency | None = None
         self._setup = setup
@@ -75,8 +100,7 @@ class Loop:
         self._plan = setup.plan
         self._store = store
         self._event_log = event_log
-        self._device = device
-        self._should_stop = should_stop
+        self._should_stop = process.should_stop
         self._insight = insight
         self._guard = guard
         self._optimizer = build_optimizer(setup.model, self._training.optimizer)

@@ -42,13 +42,9 @@ def settle(tmp_path, make_event_log):
     def call(training, *, num_train=10_000, **changes):
         models.append(network())
         tune_batch_size(
-            training,
-            model=models[-1],
-            loss=nn.functional.cross_entropy,
-            make_batch=make_batch,
+            Probe(models[-1], nn.functional.cross_entropy, make_batch, training, CPU),
             num_train=num_train,
             key={"name": "network"},
-            device=CPU,
             remembered=Remembered(tmp_path / "cache", {"device": "cpu"}),
             event_log=event_log,
             **changes,

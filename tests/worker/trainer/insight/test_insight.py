@@ -160,7 +160,7 @@ def test_all_time_before_the_first_step_counts_as_start(make_job, start, pass_ti
     # Time that trials spend on batches does not count towards training either.
     setup.batches.pace.making_seconds += 50.0
     loop._event_log.enter(Phase.REHEARSING)
-    pass_time(100.0)
+    pass_time(1000.0)
     loop.run()
     found = loop.efficiency
     assert found.verdict == "100% of the time went into preparation before training"
