@@ -38,6 +38,9 @@ too."""
 LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
 """Comma-separated numbers of inherited descriptors: the leases of the GPUs. A process that starts
 further processes on these GPUs passes them on, so that the leases end with the last of them."""
+EXPORTER_VARIABLE = "REDKILN_TRAINER_EXPORTER"
+"""Number of an inherited descriptor: the socket between a trainer and its slot's waiting exporter
+(worker.export.remote_rehearsal). Each of the two has one end."""
 EXIT_DONE = 0
 EXIT_FAILED = 3
 """The process wrote a FAILURE event and exited."""

@@ -44,12 +44,17 @@ def cancel_without_worker(site, job_id):
 
 
 def test_while_it_is_prepared(site):
-    (spare,) = site.wait_for(lambda: site.children_of() or None)
+    spare = site.wait_for(lambda: waiting_trainer(site))
     os.kill(spare.pid, signal.SIGSTOP)
     job_id = site.submit(epochs=400)
     site.wait_for(lambda: site.client.job(job_id).phase == "preparing")
     cancel(site, job_id)
     assert not spare.is_running()
+
+
+def waiting_trainer(site):
+    trainers = (c for c in site.children_of() if "worker.trainer" in c.cmdline())
+    return next(trainers, None)
 
 
 def test_while_it_trains(site):

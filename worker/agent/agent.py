@@ -344,6 +344,7 @@ class Agent:
             try:
                 for offer in offers.ready:
                     offer.slot.bench.launcher.start_spare()
+                    offer.slot.bench.launcher.start_export_spare()
                 if offers.ready:
                     claim = self._registration.claim(offers, hint=hint)
                     claimed = offers.settle(claim, self._park) if claim else NoClaim.NO_JOB

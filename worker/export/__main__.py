@@ -28,11 +28,17 @@ def main(arguments: list[str]) -> int:
 
     try:
         from worker.process import handover
+
+        requests = handover.find_connection(os.environ) if options.spare else None
+        if requests is not None:
+            requests.send_bytes(handover.GREETING)
         from worker.tasks.export import export_job
 
         job_dir = None if options.job_dir is None else JobDir(options.job_dir)
         if options.spare:
-            job_dir = handover.wait_for_job()
+            from worker.export import spare
+
+            job_dir = spare.wait_for_job(requests)
             if job_dir is None:
                 return EXIT_DONE
             handover.redirect_output(job_dir)

@@ -4,19 +4,24 @@ import os
 import socket
 import stat
 import sys
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from worker.jobdir import LEASES_VARIABLE, JobDir
+from worker.jobdir import EXPORTER_VARIABLE, LEASES_VARIABLE, JobDir
 
 MAX_LINE_BYTES = 65536
 MAX_LEASES = 64
+GREETING = b"exporter"
+"""First message of an exporter to the trainer that it is connected with."""
 
 
 def wait_for_job() -> JobDir | None:
     """Print `ready` and wait for a job directory on stdin; None if stdin ends first.
 
-    If stdin is a socket, it also passes the descriptors of the job's GPU leases. They stay open
-    until this process ends, and its environment names them for the processes that it starts.
+    If stdin is a socket, it also passes the descriptors of the job's GPU leases, and a trainer's
+    connection with the exporter. They stay open until this process ends, and its environment names
+    them for the processes that it starts.
     """
     sys.stdout.write("ready\n")
     sys.stdout.flush()
@@ -28,13 +33,36 @@ def _receive() -> str:
     received, held = b"", list[int]()
     with socket.socket(fileno=os.dup(0)) as channel:
         while not received.endswith(b"\n"):
-            piece, leases, _, _ = socket.recv_fds(channel, MAX_LINE_BYTES, MAX_LEASES)
+            piece, received_fds, _, _ = socket.recv_fds(channel, MAX_LINE_BYTES, MAX_LEASES)
             if not piece:
                 break
             received += piece
-            held += leases
-    os.environ[LEASES_VARIABLE] = ",".join(map(str, held))
+            held += received_fds
+    sockets = [number for number in held if _is_socket(number)]
+    leases = [number for number in held if number not in sockets]
+    for name, numbers in ((LEASES_VARIABLE, leases), (EXPORTER_VARIABLE, sockets)):
+        os.environ[name] = ",".join(map(str, numbers))
     return received.decode()
+
+
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:  # a variable may get further than the descriptor that it names
+        return False
+
+
+def find_connection(environ: Mapping[str, str]) -> Connection | None:
+    """Return the socket between trainer and exporter, if this process inherited one."""
+    for number in inherited_exporter(environ):
+        return Connection(os.dup(number))
+    return None
+
+
+def inherited_exporter(environ: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the descriptor of that socket, if there is one, as `pass_fds` of other processes."""
+    number = environ.get(EXPORTER_VARIABLE, "")
+    return (int(number),) if number.isdecimal() and _is_socket(int(number)) else ()
 
 
 def redirect_output(job_dir: JobDir) -> None:

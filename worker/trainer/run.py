@@ -18,11 +18,13 @@ from redkiln.spec.problems import SpecError
 from redkiln.status import Phase
 from redkiln.tasks import parse_spec
 from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
-from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
+from worker.export.rehearsal import is_rehearsed, rehearsal_key
+from worker.export.remote_rehearsal import Rehearsal, ask
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+from worker.process.handover import find_connection
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
 from worker.trainer.autotune.compiling import tune_compile
@@ -289,13 +291,25 @@ def _rehearse(order: Order, setup: TrainingSetup, event_log: EventLog) -> None:
         event_log.message("export rehearsal skipped: this architecture has already passed it here")
         return
     event_log.enter(Phase.REHEARSING)
-    # torch.export may draw from the global generator, which must not affect training.
-    state = torch.get_rng_state()
-    relative = rehearse_export(
-        exportable, gate, key=key, cache_dir=cache_dir, threads=order.threads
-    )
-    torch.set_rng_state(state)
+    rehearsal = Rehearsal(exportable, gate, key, cache_dir, order.threads)
+    relative = _ask_exporter(rehearsal, event_log)
+    if relative is None:
+        # torch.export may draw from the global generator, which must not affect training.
+        state = torch.get_rng_state()
+        relative = rehearsal.run()
+        torch.set_rng_state(state)
     event_log.message(f"export rehearsal passed: relative output difference {relative:.1e}")
+
+
+def _ask_exporter(rehearsal: Rehearsal, event_log: EventLog) -> float | None:
+    connection = find_connection(os.environ)
+    if connection is None:
+        return None
+    with connection:
+        relative = ask(connection, rehearsal)
+    if relative is None:
+        event_log.message("the slot's exporter does not answer; the rehearsal starts cold")
+    return relative
 
 
 def _look_for_best(loop: Loop, store: CheckpointStore, event_log: EventLog) -> None:

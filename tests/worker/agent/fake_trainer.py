@@ -120,6 +120,8 @@ def train(jobdir, *, is_warm):
     print("leases", sorted(held_locks()), flush=True)
     if script is not order["spec"]:
         events.write("resolved", spec=order["spec"], environment={})
+    if script.get("rehearse"):
+        events.write("phase", phase="rehearsing")
     events.write("phase", phase="training")
     steps = script.get("steps", 10)
     for step in range(start + 1, steps + 1):
@@ -130,7 +132,8 @@ def train(jobdir, *, is_warm):
         if step == script.get("hang_at"):
             time.sleep(3600)
         preview = leave_preview(jobdir, step) if step == script.get("preview_at") else None
-        events.write("progress", step=step, steps=steps, fraction=step / steps, preview=preview)
+        where = {"step": step, "steps": steps, "fraction": step / steps}
+        events.write("progress", **where, eta_seconds=script.get("eta_seconds"), preview=preview)
         events.write("metrics", points={"train/loss": [[step, 1 / step]]})
         if step % script.get("checkpoint_every", 5) == 0:
             checkpoint(jobdir, events, step)

@@ -301,16 +301,49 @@ def test_the_events_of_a_child_that_exits_before_it_is_watched_are_read(
     assert (finish.outcome, finish.failure) == ("succeeded", None)
 
 
-def test_a_warm_export_child_does_not_outlive_a_cancelled_job(service, start_agent):
-    attempt_id = service.add_job(steps=100, step_seconds=0.02)
+def test_the_export_child_of_a_cancelled_job_waits_for_the_next_one(service, start_agent):
     agent = start_agent()
-    export = agent._pool.slots[0].bench.launcher._export
-    pid = service.wait_for(lambda: export.pid)
+    pid = wait_for_export_child(service, agent)
+    attempt_id = service.add_job(steps=100, step_seconds=0.02)
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
     service.cancelled.add(attempt_id)
     assert service.wait_for_finish(attempt_id).outcome == "cancelled"
-    service.wait_for(lambda: export.pid is None)
+    assert wait_for_export_child(service, agent) == pid
+
+
+def test_an_export_child_that_has_rehearsed_serves_no_other_job(service, start_agent):
+    agent = start_agent()
+    pid = wait_for_export_child(service, agent)
+    attempt_id = service.add_job(steps=100, step_seconds=0.02, rehearse=True)
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    service.cancelled.add(attempt_id)
+    assert service.wait_for_finish(attempt_id).outcome == "cancelled"
+    service.wait_for(lambda: wait_for_export_child(service, agent) != pid)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_killed_export_child_only_makes_the_export_cold(service, start_agent):
+    agent = start_agent()
+    pid = wait_for_export_child(service, agent)
+    attempt_id = service.add_job(steps=100, step_seconds=0.02, eta_seconds=60.0)
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    os.kill(pid, signal.SIGKILL)
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    assert messages(service, attempt_id) == ["export warm=False"]
+
+
+def test_a_long_training_gets_the_memory_of_the_export_child(service, start_agent):
+    agent = start_agent()
+    export = agent._pool.slots[0].bench.launcher._export
+    wait_for_export_child(service, agent)
+    attempt_id = service.add_job(steps=10_000, step_seconds=0.01, eta_seconds=3600.0)
+    service.wait_for(lambda: "progress" in service.kinds(attempt_id))
+    service.wait_for(lambda: export.pid is None)
+
+
+def wait_for_export_child(service, agent):
+    return service.wait_for(lambda: agent._pool.slots[0].bench.launcher._export.pid)
 
 
 def test_a_killed_spare_is_replaced_and_the_job_still_starts(service, start_agent):

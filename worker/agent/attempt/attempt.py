@@ -33,7 +33,7 @@ from worker.agent.attempt.reporter import URGENT, Reporter
 from worker.agent.attempt.spool import EventSpool, read_tail
 from worker.agent.attempt.watch import Limits, Watch
 from worker.agent.children.children import Child
-from worker.agent.children.launch import Launcher, is_nearly_trained
+from worker.agent.children.launch import ExportSpare, Launcher, decide_export_spare
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.data.cache import DatasetCache
 from worker.agent.data.datasets import DatasetMissing, DatasetSource
@@ -90,7 +90,8 @@ class Attempt:
     _last_step: int | None = None
     _announced: JobFailure | None = None
     _has_result: bool = False
-    _has_warm_export: bool = False
+    _has_rehearsed: bool = False
+    _export_spare: ExportSpare = ExportSpare.KEEP
     _memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -128,7 +129,8 @@ class Attempt:
             self._uploader.halt()
             self._observers.halt()
             self._reporter.halt()
-            self.bench.launcher.drop_export()
+            if self._has_rehearsed:  # the exporter that waits has worked for this job
+                self.bench.launcher.end_export_spare()
             self.grant.close()
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         return outcome
@@ -252,6 +254,7 @@ class Attempt:
             self._jobdir,
             self.grant,
             on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
+            is_exported=self._exports,
         )
 
     def _count_ranks(self) -> int:
@@ -337,11 +340,21 @@ class Attempt:
             self._has_result = True
         elif event.kind == EventKind.PROGRESS:
             self._last_step = event.data.get("step", self._last_step)
-            if self._exports and is_nearly_trained(event.data) and not self._has_warm_export:
-                self._has_warm_export = True
-                self.bench.launcher.warm_export()
+            if self._exports:
+                self._keep_export_spare(decide_export_spare(event.data))
+        elif event.kind == EventKind.PHASE:
+            self._has_rehearsed |= event.data.get("phase") == Phase.REHEARSING
         if event.kind in URGENT:
             self._reporter.hurry()
+
+    def _keep_export_spare(self, wanted: ExportSpare) -> None:
+        # Only when the decision changes: a child that cannot run is not started every second.
+        if wanted != self._export_spare:
+            self._export_spare = wanted
+            if wanted is ExportSpare.START:
+                self.bench.launcher.start_export_spare()
+            elif wanted is ExportSpare.END:
+                self.bench.launcher.end_export_spare()
 
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)

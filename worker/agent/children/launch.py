@@ -3,6 +3,8 @@
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from worker.agent.gpus.pool import GpuAllocation
 from worker.agent.inventory import SlotPlan
 from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment
-from worker.jobdir import LEASES_VARIABLE, JobDir
+from worker.jobdir import EXPORTER_VARIABLE, LEASES_VARIABLE, JobDir
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -30,20 +32,33 @@ log = structlog.get_logger(__name__)
 SOURCE_DIR = Path(__file__).resolve().parents[3]
 """The folder that contains the package `worker`, and in which children run."""
 WARM_EXPORT_SECONDS = 20.0
-"""How long before the estimated end of training the export child is started. Its imports take
-about 3 s of one core and 300 MB, which need not be held during a long training."""
+"""How long before the estimated end of training a warm export child must wait. Warming it takes
+5 to 7 s of one core."""
+LONG_TRAINING_SECONDS = 300.0
+"""A training that has more than this left gets the memory of the waiting export child."""
 
 
-def is_nearly_trained(progress: Mapping[str, Any]) -> bool:
-    """Return whether training will end soon, so that the export child should be started."""
+class ExportSpare(StrEnum):
+    """What to do with the warm export child while a job trains."""
+
+    KEEP = "keep"
+    START = "start"
+    END = "end"
+
+
+def decide_export_spare(progress: Mapping[str, Any]) -> ExportSpare:
+    """Decide from a training's progress whether its export child should wait, warm."""
     eta_seconds = progress.get("eta_seconds")
     if eta_seconds is None:
-        return bool(progress.get("fraction", 0.0) >= 0.5)
-    return bool(eta_seconds <= WARM_EXPORT_SECONDS)
+        is_late = progress.get("fraction", 0.0) >= 0.5
+        return ExportSpare.START if is_late else ExportSpare.KEEP
+    if eta_seconds <= WARM_EXPORT_SECONDS:
+        return ExportSpare.START
+    return ExportSpare.END if eta_seconds > LONG_TRAINING_SECONDS else ExportSpare.KEEP
 
 
 class Launcher:
-    """Starts the children of one slot and keeps a warm trainer for the next job."""
+    """Starts the children of one slot and keeps a warm trainer and exporter for the next job."""
 
     def __init__(
         self, settings: WorkerSettings, spawner: Spawner, *, slot: SlotPlan, patching: Patching
@@ -53,7 +68,7 @@ class Launcher:
         self._slot = slot
         self._patching = patching
         self._trainer = self._spare("spare", settings.trainer_command)
-        self._export = self._spare("export-spare", settings.export_command)
+        self._export = self._spare("export-spare", settings.export_command, is_asked=True)
         self._script = self._spare("script-spare", settings.script_command)
 
     @property
@@ -66,6 +81,18 @@ class Launcher:
         if self._settings.spare:
             self._trainer.start(self.trainer_environment())
 
+    def start_export_spare(self) -> None:
+        """Start a warm export child, unless one waits or spares are switched off.
+
+        It rehearses the export of a job whose architecture is new, and exports the job's model.
+        """
+        if self._settings.spare:
+            self._export.start(self._export_environment())
+
+    def end_export_spare(self) -> None:
+        """End the waiting export child."""
+        self._export.drop()
+
     def start_script_spare(self) -> None:
         """Start a warm script supervisor for the next script.
 
@@ -75,17 +102,13 @@ class Launcher:
         if self._settings.spare:
             self._script.start(self.trainer_environment())
 
-    def warm_export(self) -> None:
-        """Start a warm export child that waits for the end of this job's training."""
-        if self._settings.spare:
-            self._export.start(self._export_environment())
-
-    def drop_export(self) -> None:
-        """End a warm export child that is not needed."""
-        self._export.drop()
-
     def start_trainer(
-        self, jobdir: JobDir, grant: GpuAllocation, *, on_cold: Callable[[str], None]
+        self,
+        jobdir: JobDir,
+        grant: GpuAllocation,
+        *,
+        on_cold: Callable[[str], None],
+        is_exported: bool = True,
     ) -> Child:
         """Start training in a job directory: in the spare if it fits, otherwise in a new process.
 
@@ -93,21 +116,16 @@ class Launcher:
             jobdir: Job directory that already contains its order.
             grant: GPUs of the attempt; the process holds their leases for as long as it lives.
             on_cold: Called with the reason before a new process is started.
+            is_exported: Whether the process may ask the waiting export child to rehearse.
 
         Raises:
             OSError: No process could be started.
         """
-        command, leases = self._settings.trainer_command, grant.descriptors
-        if len(grant.gpus) > 1:
-            on_cold("the job uses several GPUs")
-            environment = self.trainer_environment(grant.gpus)
-            return self._start(command, jobdir, environment, leases=leases)
-        environment = self.trainer_environment()
-        given = self._trainer.give(jobdir, environment, leases=leases)
-        if isinstance(given, Child):
-            return given
-        on_cold(given if self._settings.spare else "spares are switched off")
-        return self._start(command, jobdir, environment, leases=leases)
+        with ExitStack() as held:
+            exporter: int | None = None
+            if is_exported and (requests := self._export.connect(self._export_environment())):
+                exporter = held.enter_context(requests).fileno()
+            return self._start_trainer(jobdir, grant, exporter, on_cold=on_cold)
 
     def start_script(self, jobdir: JobDir, grant: GpuAllocation) -> Child:
         """Start a script's supervisor, which does not import torch.
@@ -116,7 +134,7 @@ class Launcher:
             OSError: No process could be started.
         """
         environment = self.trainer_environment(grant.gpus if len(grant.gpus) > 1 else ())
-        given = self._script.give(jobdir, environment, leases=grant.descriptors)
+        given = self._script.give(jobdir, environment, descriptors=grant.descriptors)
         if isinstance(given, Child):
             return given
         command = self._settings.script_command
@@ -185,16 +203,43 @@ class Launcher:
     def _kernel_cache_dir(self) -> Path:
         return self._settings.resolved_kernel_cache_dir.resolve() / self._slot.cache_key
 
-    def _spare(self, name: str, command: list[str]) -> Spare:
+    def _spare(self, name: str, command: list[str], *, is_asked: bool = False) -> Spare:
         return Spare(
             command,
             spawner=self._spawner,
             working_dir=SOURCE_DIR,
             log_path=self._settings.worker_dir / f"{name}-{self._slot.index}.log",
+            is_asked=is_asked,
         )
 
+    def _start_trainer(
+        self,
+        jobdir: JobDir,
+        grant: GpuAllocation,
+        exporter: int | None,
+        *,
+        on_cold: Callable[[str], None],
+    ) -> Child:
+        command, leases = self._settings.trainer_command, grant.descriptors
+        if len(grant.gpus) > 1:
+            on_cold("the job uses several GPUs")
+            environment = self.trainer_environment(grant.gpus)
+            return self._start(command, jobdir, environment, leases=leases, exporter=exporter)
+        environment = self.trainer_environment()
+        descriptors = [*leases] if exporter is None else [*leases, exporter]
+        given = self._trainer.give(jobdir, environment, descriptors=descriptors)
+        if isinstance(given, Child):
+            return given
+        on_cold(given if self._settings.spare else "spares are switched off")
+        return self._start(command, jobdir, environment, leases=leases, exporter=exporter)
+
     def _export_environment(self) -> dict[str, str]:
-        return build_child_environment(os.environ, device=HIDE_GPUS, threads=self._slot.threads)
+        environment = build_child_environment(
+            os.environ, device=HIDE_GPUS, threads=self._slot.threads
+        )
+        # Here a spare finds the list of fonts before it knows its job.
+        fonts = self._settings.trainer_cache_dir.resolve() / "matplotlib"
+        return {"MPLCONFIGDIR": str(fonts), **environment}
 
     def _start(
         self,
@@ -203,13 +248,16 @@ class Launcher:
         environment: Mapping[str, str],
         *,
         leases: Sequence[int] = (),
+        exporter: int | None = None,
     ) -> Child:
         named = {LEASES_VARIABLE: ",".join(map(str, leases))} if leases else {}
+        if exporter is not None:
+            named[EXPORTER_VARIABLE] = str(exporter)
         with jobdir.log_path.open("ab") as output:
             return self._spawner.spawn(
                 [*command, str(jobdir.root)],
                 environment={**environment, **named},
-                inherited=leases,
+                inherited=leases if exporter is None else [*leases, exporter],
                 working_dir=SOURCE_DIR,
                 stdout=output,
                 stderr=subprocess.STDOUT,

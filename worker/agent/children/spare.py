@@ -10,7 +10,7 @@ import structlog
 
 from worker.agent.children.children import Child, Spawner
 from worker.agent.children.environment import digest_environment
-from worker.jobdir import JobDir
+from worker.jobdir import EXPORTER_VARIABLE, JobDir
 
 log = structlog.get_logger(__name__)
 
@@ -24,12 +24,21 @@ class Spare:
     Args:
         command: Command to run; `--spare` is appended.
         log_path: File that receives the process's output while it waits.
+        is_asked: Whether the process answers requests of the job's trainer while it waits
+            (`connect`).
     """
 
     def __init__(
-        self, command: Sequence[str], *, spawner: Spawner, working_dir: Path, log_path: Path
+        self,
+        command: Sequence[str],
+        *,
+        spawner: Spawner,
+        working_dir: Path,
+        log_path: Path,
+        is_asked: bool = False,
     ) -> None:
         self._command = [*command, "--spare"]
+        self._is_asked = is_asked
         self._spawner = spawner
         self._working_dir = working_dir
         self._log_path = log_path
@@ -37,6 +46,7 @@ class Spare:
         self._is_closed = False
         self._child: Child | None = None
         self._channel: socket.socket | None = None
+        self._requests: socket.socket | None = None
         self._digest = ""
 
     @property
@@ -51,33 +61,55 @@ class Spare:
             if self._is_closed or (self._child and not self._child.has_exited):
                 return
             self._drop()
-            ours, theirs = socket.socketpair()
+            self._digest = digest_environment(environment)
+            self._channel, theirs = socket.socketpair()
+            self._requests, asked = socket.socketpair() if self._is_asked else (None, None)
+            named = {} if asked is None else {EXPORTER_VARIABLE: str(asked.fileno())}
             try:
-                with theirs, self._log_path.open("wb") as output:
+                with self._log_path.open("wb") as output:
                     self._child = self._spawner.spawn(
                         self._command,
-                        environment=environment,
+                        environment={**environment, **named},
                         working_dir=self._working_dir,
                         stdin=theirs.fileno(),
                         stdout=output,
                         stderr=subprocess.STDOUT,
+                        inherited=() if asked is None else (asked.fileno(),),
                     )
             except OSError as error:
                 log.warning("could not start a spare", log=str(self._log_path), error=str(error))
-                ours.close()
-                return
-            self._channel = ours
-            self._digest = digest_environment(environment)
+                self._drop()
+            finally:
+                theirs.close()
+                if asked is not None:
+                    asked.close()
+
+    def connect(self, environment: Mapping[str, str]) -> socket.socket | None:
+        """Return a socket over which a job's trainer may ask the waiting process.
+
+        Args:
+            environment: Environment that the job needs the process to run in.
+
+        Returns:
+            The socket, for the caller to close; None if no suitable process waits.
+        """
+        with self._lock:
+            if self._requests is None or self._child is None or self._child.has_exited:
+                return None
+            if self._digest != digest_environment(environment):
+                return None
+            return self._requests.dup()
 
     def give(
-        self, jobdir: JobDir, environment: Mapping[str, str], *, leases: Sequence[int] = ()
+        self, jobdir: JobDir, environment: Mapping[str, str], *, descriptors: Sequence[int] = ()
     ) -> Child | str:
         """Give the waiting process a job directory.
 
         Args:
             jobdir: Job directory that already contains its order.
             environment: Environment that the job has to run in.
-            leases: Descriptors of the job's GPU leases; the process receives duplicates.
+            descriptors: Descriptors of which the process receives duplicates: the job's GPU
+                leases, and the socket of an exporter (`connect`).
 
         Returns:
             The process, which the caller now owns, or the reason why no spare could be used.
@@ -85,6 +117,7 @@ class Spare:
         with self._lock:
             child, self._child = self._child, None
             channel, self._channel = self._channel, None
+            self._close_requests()
         if child is None or channel is None:
             return "no spare was waiting"
         with channel:
@@ -92,7 +125,7 @@ class Spare:
                 reason = f"the spare had exited; see {self._log_path.name} in the worker's folder"
             elif self._digest != digest_environment(environment):
                 reason = "the spare was started with a different environment"
-            elif _hand_over(channel, jobdir, leases):
+            elif _hand_over(channel, jobdir, descriptors):
                 return child
             else:
                 reason = "the spare exited during the hand-over"
@@ -115,12 +148,18 @@ class Spare:
             self._child.reap()
         if self._channel is not None:
             self._channel.close()
+        self._close_requests()
         self._child = self._channel = None
 
+    def _close_requests(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
+        self._requests = None
 
-def _hand_over(channel: socket.socket, jobdir: JobDir, leases: Sequence[int]) -> bool:
+
+def _hand_over(channel: socket.socket, jobdir: JobDir, descriptors: Sequence[int]) -> bool:
     try:
-        socket.send_fds(channel, [f"{jobdir.root}\n".encode()], list(leases))
+        socket.send_fds(channel, [f"{jobdir.root}\n".encode()], list(descriptors))
     except (BrokenPipeError, ConnectionResetError):
         return False
     return True

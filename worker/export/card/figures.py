@@ -23,11 +23,16 @@ ANNOTATED_CLASSES = 20
 LABELLED_CLASSES = 60
 
 
-def use_quiet_backend(cache_dir: Path) -> None:
-    """Draw without a display, and keep matplotlib's font list in a writable folder."""
-    folder = cache_dir / "matplotlib"
-    folder.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("MPLCONFIGDIR", str(folder))
+def use_quiet_backend(cache_dir: Path | None = None) -> None:
+    """Draw without a display, and keep matplotlib's font list in a writable folder.
+
+    Args:
+        cache_dir: The worker's cache; None leaves the folder to the environment.
+    """
+    if cache_dir is not None:
+        folder = cache_dir / "matplotlib"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("MPLCONFIGDIR", str(folder))
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -30,6 +30,7 @@ from redkiln.failure import FailureCode, JobFailure
 from worker.hardware.leases import inherited_leases
 from worker.hardware.peers import PeerVerdict, TrialStopped, describe_failure, judge_peers
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, Order
+from worker.process.handover import inherited_exporter
 from worker.process.lifetime import StopSignal
 
 LOOK_SECONDS = 0.1
@@ -201,7 +202,7 @@ def _run(
                 stdin=subprocess.DEVNULL,
                 # All ranks print the same; errors go to stderr.
                 stdout=subprocess.DEVNULL if rank else None,
-                pass_fds=inherited_leases(os.environ),
+                pass_fds=(*inherited_leases(os.environ), *inherited_exporter(os.environ)),
             )
         return _wait(job_dir, children, stop)
 

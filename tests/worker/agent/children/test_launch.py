@@ -1,12 +1,13 @@
 import os
 import socket
 import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from worker.agent.children.children import Child, Spawner
-from worker.agent.children.launch import Launcher, is_nearly_trained
+from worker.agent.children.launch import Launcher, decide_export_spare
 from worker.agent.children.spare import Spare
 from worker.agent.gpus.patching import Patching
 from worker.agent.gpus.pool import GpuAllocation
@@ -20,17 +21,18 @@ ECHO = "import sys; print(sys.stdin.readline(), end='', flush=True)"
 
 
 @pytest.mark.parametrize(
-    ("progress", "nearly"),
+    ("progress", "decision"),
     [
-        ({"fraction": 0.0, "eta_seconds": None}, False),
-        ({"fraction": 0.6, "eta_seconds": None}, True),
-        ({"fraction": 0.1, "eta_seconds": 3.0}, True),
-        ({"fraction": 0.9, "eta_seconds": 3600.0}, False),
-        ({}, False),
+        ({"fraction": 0.0, "eta_seconds": None}, "keep"),
+        ({"fraction": 0.6, "eta_seconds": None}, "start"),
+        ({"fraction": 0.1, "eta_seconds": 3.0}, "start"),
+        ({"fraction": 0.5, "eta_seconds": 60.0}, "keep"),
+        ({"fraction": 0.9, "eta_seconds": 3600.0}, "end"),
+        ({}, "keep"),
     ],
 )
-def test_the_export_child_is_started_shortly_before_it_is_needed(progress, nearly):
-    assert is_nearly_trained(progress) is nearly
+def test_the_export_child_waits_unless_the_training_takes_long(progress, decision):
+    assert decide_export_spare(progress) == decision
 
 
 @pytest.fixture
@@ -87,6 +89,52 @@ def test_no_spare_is_started_after_close(spare):
     assert spare.pid is None
 
 
+ANSWER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import os
+from worker.process.handover import find_connection
+with find_connection(os.environ) as connection:
+    connection.send_bytes(b"answer to " + connection.recv_bytes())
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def asked_spare(tmp_path):
+    spare = Spare(
+        [sys.executable, "-c", ANSWER, str(ROOT)],
+        spawner=Spawner(),
+        working_dir=tmp_path,
+        log_path=tmp_path / "spare.log",
+        is_asked=True,
+    )
+    yield spare
+    spare.close()
+
+
+def test_a_trainer_can_ask_the_waiting_process(asked_spare, tmp_path):
+    asked_spare.start({"A": "1"})
+    assert asked_spare.connect({"A": "2"}) is None
+    with asked_spare.connect({"A": "1"}) as ours, Connection(os.dup(ours.fileno())) as connection:
+        connection.send_bytes(b"question")
+        assert connection.recv_bytes() == b"answer to question"
+    child = asked_spare.give(JobDir(tmp_path), {"A": "1"})
+    assert isinstance(child, Child)
+    assert child.wait(5)
+    child.reap()
+    assert asked_spare.connect({"A": "1"}) is None
+
+
+def test_the_end_of_the_asked_process_is_noticed_by_the_trainer(asked_spare):
+    asked_spare.start({})
+    with asked_spare.connect({}) as ours, Connection(os.dup(ours.fileno())) as connection:
+        asked_spare.drop()
+        with pytest.raises((EOFError, ConnectionResetError)):
+            connection.recv_bytes()
+    assert asked_spare.connect({}) is None
+
+
 HOLD = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -114,7 +162,7 @@ def test_a_waiting_trainer_receives_a_lease_taken_after_its_start(tmp_path):
     folder = LeaseFolder(tmp_path / "locks")
     (lease,) = folder.take(["0000:03:00.0"])
     jobdir = JobDir(tmp_path / "job")
-    child = spare.give(jobdir, {"PATH": os.environ["PATH"]}, leases=[lease.fileno()])
+    child = spare.give(jobdir, {"PATH": os.environ["PATH"]}, descriptors=[lease.fileno()])
     with (tmp_path / "fifo").open("w"):  # opens when the trainer has read its job
         lease.close()
         assert folder.take(["0000:03:00.0"]) is None
