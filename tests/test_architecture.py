@@ -34,6 +34,7 @@ FORBIDDEN = {
 
 SEAMS = {
     ("worker.trainer.run", "worker.export.rehearsal"),
+    ("worker.trainer.run", "worker.export.remote_rehearsal"),
     ("worker.trainer.setup", "worker.export.exportable"),
     ("worker.trainer.__main__", "worker.tasks.train"),
     ("worker.export.__main__", "worker.tasks.export"),

@@ -99,7 +99,11 @@ class WorkerSettings(BaseSettings):
     keep_jobs_hours: float = Field(
         72.0, ge=0, description="How long folders of unreported attempts are kept."
     )
-    spare: bool = Field(True, description="Keep a warm trainer waiting in each slot.")
+    spare: bool = Field(
+        True,
+        description="Keep a warm trainer and a warm exporter waiting in each slot. The exporter "
+        "takes about 450 MB of memory, except while a job has more than 5 minutes left.",
+    )
     script_confinement: ScriptConfinement = Field(
         "any",
         description="Refuse scripts if the kernel cannot protect others' files from them "
@@ -123,7 +127,7 @@ class WorkerSettings(BaseSettings):
     )
     export_command: list[str] = Field(
         default_factory=lambda: [sys.executable, "-m", "worker.export"],
-        description="JSON list; gets a job directory.",
+        description="JSON list; gets a job directory, or --spare.",
     )
     inventory_command: list[str] = Field(
         default_factory=lambda: [sys.executable, "-m", "worker.trainer.inventory"],

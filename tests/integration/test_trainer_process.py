@@ -173,3 +173,42 @@ def test_the_export_of_nothing_is_a_failure_with_words(make_job, start):
 def hears_sigterm(pid):
     caught = re.search(r"^SigCgt:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M)
     return bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def test_the_trainer_has_a_waiting_exporter_rehearse(make_job, start, tmp_path):
+    job_dir = make_job("asked", order={"cache_dir": str(tmp_path / "cache")})
+    with joined(start, job_dir) as (trainer, exporter):
+        assert run_to_end(trainer) == EXIT_DONE
+        exporter.stdin.write(f"{job_dir.root}\n".encode())
+        exporter.stdin.flush()
+        assert run_to_end(exporter) == EXIT_DONE
+    assert events(job_dir, "result")[-1]["verified"]
+    assert "does not answer" not in job_dir.log_path.read_text()
+
+
+def test_a_killed_exporter_only_makes_rehearsal_and_export_cold(make_job, start, tmp_path):
+    job_dir = make_job("alone", order={"cache_dir": str(tmp_path / "cache")})
+    with joined(start, job_dir) as (trainer, exporter):
+        exporter.kill()
+        assert run_to_end(trainer) == EXIT_DONE
+    assert any("does not answer" in data["text"] for data in events(job_dir, "message"))
+    assert run_to_end(start(*EXPORT, job_dir.root)) == EXIT_DONE
+    assert events(job_dir, "result")[-1]["verified"]
+
+
+@contextlib.contextmanager
+def joined(start, job_dir):
+    """A trainer of a job and a waiting exporter, joined by a socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, job_dir.log_path.open("wb") as log:
+        exporter = start(
+            "env", f"{EXPORTER_VARIABLE}={theirs.fileno()}", *EXPORT, "--spare",
+            stdin=subprocess.PIPE, pass_fds=[theirs.fileno()],
+        )  # fmt: skip
+        theirs.close()
+        trainer = start(
+            "env", f"{EXPORTER_VARIABLE}={ours.fileno()}", *TRAINER, job_dir.root,
+            stdout=log, pass_fds=[ours.fileno()],
+        )  # fmt: skip
+        ours.close()
+        yield trainer, exporter
