@@ -102,7 +102,7 @@ class WorkerSettings(BaseSettings):
     spare: bool = Field(
         True,
         description="Keep a warm trainer and a warm exporter waiting in each slot. The exporter "
-        "takes about 450 MB of memory, except while a job has more than 5 minutes left.",
+        "takes about 470 MB of memory, except while a job has more than 5 minutes left.",
     )
     script_confinement: ScriptConfinement = Field(
         "any",

@@ -1,8 +1,10 @@
 """The trainer and the export as real processes."""
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +24,7 @@ from tests.integration.trainer_runs import (
     write_job,
 )
 from tests.waiting import is_alive, wait_for
-from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, EXPORTER_VARIABLE
 
 pytestmark = pytest.mark.integration
 
@@ -175,8 +177,8 @@ def hears_sigterm(pid):
     return bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def test_the_trainer_has_a_waiting_exporter_rehearse(make_job, start, tmp_path):
-    job_dir = make_job("asked", order={"cache_dir": str(tmp_path / "cache")})
+def test_the_trainer_has_a_waiting_exporter_rehearse(start, tmp_path):
+    job_dir = write_new_job(tmp_path)
     with joined(start, job_dir) as (trainer, exporter):
         assert run_to_end(trainer) == EXIT_DONE
         exporter.stdin.write(f"{job_dir.root}\n".encode())
@@ -186,14 +188,24 @@ def test_the_trainer_has_a_waiting_exporter_rehearse(make_job, start, tmp_path):
     assert "does not answer" not in job_dir.log_path.read_text()
 
 
-def test_a_killed_exporter_only_makes_rehearsal_and_export_cold(make_job, start, tmp_path):
-    job_dir = make_job("alone", order={"cache_dir": str(tmp_path / "cache")})
+def test_a_killed_exporter_only_makes_rehearsal_and_export_cold(start, tmp_path):
+    job_dir = write_new_job(tmp_path)
     with joined(start, job_dir) as (trainer, exporter):
         exporter.kill()
         assert run_to_end(trainer) == EXIT_DONE
     assert any("does not answer" in data["text"] for data in events(job_dir, "message"))
     assert run_to_end(start(*EXPORT, job_dir.root)) == EXIT_DONE
     assert events(job_dir, "result")[-1]["verified"]
+
+
+def write_new_job(tmp_path):
+    """A job of an architecture that no job has rehearsed."""
+    spec = {
+        "task": "image-classification",
+        "dataset": "builtin:digits",
+        "training": {"batch_size": 32, "steps": 5, "compile": "off"},
+    }
+    return write_job(tmp_path / "job", spec, cache_dir=str(tmp_path / "cache"))
 
 
 @contextlib.contextmanager
