@@ -1,6 +1,5 @@
 """Decides whether tables are a valid data set, and writes the index of a valid one."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.tables import Column, TableIndex, TableOptions
-from redkiln.views.dataset import ColumnView, DatasetProblem
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import (
@@ -22,6 +21,12 @@ from service.datasets.inspect.report import (
     show,
 )
 from service.datasets.inspect.tables.commas import Commas
+from service.datasets.inspect.tables.contents import (
+    add_statistics,
+    count_samples,
+    describe_split,
+    view_column,
+)
 from service.datasets.inspect.tables.faults import RowFaults, RowLocations
 from service.datasets.inspect.tables.index_file import (
     Split,
@@ -36,7 +41,6 @@ from service.datasets.inspect.tables.profile import Profile, profile_all
 from service.datasets.inspect.tables.raw import RawTable
 from service.datasets.inspect.tables.roles import (
     Roles,
-    Use,
     choose_roles,
     find_split_column,
     find_unknown,
@@ -45,7 +49,6 @@ from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
 from service.datasets.inspect.tables.values import numbers_among
 
-SHOWN_CATEGORIES = 20
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
 
 
@@ -87,13 +90,32 @@ def judge_tables(
     """
     tables = [*train, *test]
     names, columns = stack(tables)
-    places = RowLocations(tables)
     if unknown := find_unknown(options, names):
         raise Refused(unknown)
-    num_rows = len(columns[0])
-    faults = RowFaults(places, np.zeros(num_rows, bool))
+    faults = _list_unread(tables, num_rows=len(columns[0]))
+    _refuse_too_small(names, faults)
+    profiles = profile_all(
+        names,
+        columns,
+        missing=options.missing_words,
+        numeric=_names_of_numbers(options),
+        decimal=options.decimal,
+        delimiters={table.delimiter for table in tables},
+        num_threads=num_threads,
+    )
+    judged = _judge(profiles, options, faults, train=train, test=test, limits=limits)
+    return _decide(judged, index_path=index_path, seed=seed, limits=limits)
+
+
+def _list_unread(tables: list[RawTable], *, num_rows: int) -> RowFaults:
+    faults = RowFaults(RowLocations(tables), np.zeros(num_rows, bool))
     for table in tables:
         faults.add_unread(table)
+    return faults
+
+
+def _refuse_too_small(names: Sequence[str], faults: RowFaults) -> None:
+    num_rows = len(faults.is_bad)
     if num_rows < 2:
         rows = "no rows" if not num_rows else "only one row"
         message = f"the table has {rows} of data; training needs at least two"
@@ -101,25 +123,31 @@ def judge_tables(
     if len(names) < 2:
         message = "the table has only one column; it needs a target and at least one more column"
         raise refuse("one_column", message)
+
+
+def _names_of_numbers(options: TableOptions) -> set[str]:
+    """Return the columns that hold numbers according to the options."""
     numeric = {name for name, use in options.columns.items() if use == "numeric"}
     if options.task == "tabular-regression" and options.target is not None:
         numeric.add(options.target)
-    profiles = profile_all(
-        names,
-        columns,
-        missing=options.missing_words,
-        numeric=numeric,
-        decimal=options.decimal,
-        delimiters={table.delimiter for table in tables},
-        num_threads=num_threads,
-    )
+    return numeric
+
+
+def _judge(
+    profiles: dict[str, Profile],
+    options: TableOptions,
+    faults: RowFaults,
+    *,
+    train: Sequence[RawTable],
+    test: Sequence[RawTable],
+    limits: Limits,
+) -> _Judged:
+    """Choose the columns' roles, then find the test rows, the bad rows and the targets."""
+    places = faults.places
     split = None if test else find_split_column(profiles, options, places=places)
     roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
-    is_test = _find_test_rows(train, num_rows, profiles, split, has_test=bool(test))
-    notes = [note for table in tables for note in table.notes]
-    if split is not None:
-        notes.append(f"column {show(split)} assigns the rows to training and testing")
-    roles.notes[:0] = notes
+    is_test = _find_test_rows(train, len(faults.is_bad), profiles, split, has_test=bool(test))
+    roles.notes[:0] = _describe_reading([*train, *test], split)
     _judge_commas(profiles, roles, places)
     _find_bad_rows(profiles, roles, faults)
     targets = read_targets(
@@ -132,8 +160,14 @@ def judge_tables(
         limits=limits,
     )
     missing_numbers = numbers_among(options.missing_words)
-    judged = _Judged(profiles, roles, targets, faults, is_test, missing_numbers)
-    return _decide(judged, index_path=index_path, seed=seed, limits=limits)
+    return _Judged(profiles, roles, targets, faults, is_test, missing_numbers)
+
+
+def _describe_reading(tables: Sequence[RawTable], split: str | None) -> list[str]:
+    notes = [note for table in tables for note in table.notes]
+    if split is not None:
+        notes.append(f"column {show(split)} assigns the rows to training and testing")
+    return notes
 
 
 def _find_test_rows(
@@ -204,7 +238,7 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
         num_skipped=faults.num_bad,
         skipped=faults.listed[:MAX_LISTED],
         errors=[*roles.problems, *targets.problems, *faults.find_errors(limits)],
-        columns=[_view(judged.profiles[name], use) for name, use in roles.uses.items()],
+        columns=[view_column(judged.profiles[name], use) for name, use in roles.uses.items()],
     )
     report.errors = report.errors[: MAX_LISTED + 10]
     if report.errors:
@@ -256,7 +290,7 @@ def _write(
         seed=seed,
         held_out_test=split.is_held_out,
         missing_numbers=judged.missing_numbers,
-        notes=[*roles.notes, *_notes(targets, split)],
+        notes=[*roles.notes, *describe_split(targets, split)],
     )
     if targets.numbers is not None:
         index.target_mean, index.target_std = measure(targets.numbers[train])
@@ -264,93 +298,6 @@ def _write(
     else:
         values = pa.array(targets.labels[split.order], pa.int32())
     write_index(index_path, index, features, values, split.ranks)
-    report.counts = _count(targets, split)
-    report.columns = _describe(judged, columns, report.columns, train=train)
+    report.counts = count_samples(targets, split)
+    report.columns = add_statistics(report.columns, columns, targets, train=train)
     return index
-
-
-def _count(targets: Targets, split: Split) -> dict[str, dict[str, int]]:
-    parts = {"train": split.train, "test": split.order[split.num_train :]}
-    if targets.numbers is not None:
-        return {name: {"rows": len(rows)} for name, rows in parts.items()}
-    counts = {}
-    for name, rows in parts.items():
-        of_classes = np.bincount(targets.labels[rows], minlength=len(targets.classes))
-        counts[name] = {
-            show(label): int(count)
-            for label, count in zip(targets.classes, of_classes, strict=True)
-            if count
-        }
-    return counts
-
-
-def _view(found: Profile, use: Use) -> ColumnView:
-    return ColumnView(
-        name=show(found.name),
-        type=use.type,
-        note=use.note,
-        num_missing=int(found.is_missing.sum()),
-    )
-
-
-def _describe(
-    judged: _Judged, columns: Sequence[Column], views: Sequence[ColumnView], *, train: np.ndarray
-) -> list[ColumnView]:
-    """Return the views of all columns, with the statistics of the used ones."""
-    by_name = {show(column.name): column for column in columns}
-    described = []
-    for view in views:
-        column = by_name.get(view.name)
-        facts: dict[str, object] = {}
-        if view.type == "target":
-            facts = _describe_target(judged.targets, train)
-        elif column is not None and column.type == "numeric":
-            facts = {
-                "minimum": column.minimum,
-                "maximum": column.maximum,
-                "mean": column.mean,
-                "num_missing": column.num_missing,
-            }
-        elif column is not None and column.type == "categorical":
-            facts = {
-                "num_categories": len(column.categories),
-                "categories": [show(name) for name in column.categories[:SHOWN_CATEGORIES]],
-                "num_missing": column.num_missing,
-            }
-        elif column is not None:
-            facts = {"num_missing": 0}
-        described.append(view.model_copy(update=facts))
-    return described
-
-
-def _describe_target(targets: Targets, train: np.ndarray) -> dict[str, object]:
-    if targets.numbers is None:
-        return {
-            "num_categories": len(targets.classes),
-            "categories": [show(name) for name in targets.classes[:SHOWN_CATEGORIES]],
-            "num_missing": 0,
-        }
-    values = targets.numbers[train]
-    return {
-        "minimum": float(values.min()),
-        "maximum": float(values.max()),
-        "mean": measure(values)[0],
-        "num_missing": 0,
-    }
-
-
-def _notes(targets: Targets, split: Split) -> list[str]:
-    notes = []
-    test = split.order[split.num_train :]
-    if split.is_held_out:
-        notes.append(
-            f"there is no test split: {len(test)} of {len(split.order)} rows were held out for "
-            "testing, the same ones for every job"
-        )
-    if targets.numbers is None:
-        tested = Counter(targets.labels[test].tolist())
-        untested = [name for label, name in enumerate(targets.classes) if not tested[label]]
-        if untested:
-            shown = ", ".join(show(name) for name in untested[:10])
-            notes.append(f"{len(untested)} classes have no test row: {shown}")
-    return notes
