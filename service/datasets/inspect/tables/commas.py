@@ -4,6 +4,8 @@ The numbers of a column have one decimal mark, a point or a comma; the other mar
 thousands. If all of them can be read both ways, like `765,100`, the other columns or the user's
 options decide. A column with points but no commas has decimal points (`1.234`), unless that is not
 possible (`1.234.567`) or another column has decimal commas.
+
+These rules are frozen (docs/decisions/0014-table-dialects-frozen.md).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Finds the dialect of a delimited text: its delimiter, its quotes, whether it has a header."""
+"""Finds the dialect of a delimited text: its delimiter, its quotes, whether it has a header.
+
+The rules are frozen (docs/decisions/0014-table-dialects-frozen.md): a file that they do not
+recognise needs an option, not another rule.
+"""
 
 import csv
 import io
