@@ -3,6 +3,9 @@
 The real stack on this machine with one worker: short jobs of amdnet on CIFAR-10 (12k; generated
 JPEGs where it is not there), after one that filled the caches (decoded data set, rehearsal
 verdict). Times are taken on one clock: the first step's from the trainer's own record.
+
+`latency/short_job` and `latency/first_job` are default jobs on the digits: how long a user waits
+in addition to training and evaluation, on a warm worker and on one that has just started.
 """
 
 import statistics
@@ -26,7 +29,13 @@ STEPS = 100
 FIRST_STEP_SECONDS = 0.5
 OVERHEAD_SECONDS = 1.5
 SETTLE_SECONDS = 12.0
-"""Between two jobs: the next warm spare imports torch."""
+"""Between two jobs: the next warm spare imports torch, the next exporter traces a small model."""
+SHORT_SPEC: dict[str, Any] = {"dataset": "builtin:digits"}
+SHORT_JOBS = 5
+FRESH_WORKERS = 3
+SHORT_JOB_SECONDS = 2.5
+FIRST_JOB_SECONDS = 8.0
+WORK = ("training", "evaluating")
 
 
 def run() -> list[Result]:
@@ -39,7 +48,14 @@ def run() -> list[Result]:
             dataset = _push(client, root)
             first = _run_job(client, dataset)
             jobs = [_run_job(client, dataset) for _ in range(JOBS)]
-    return [_first_step(jobs), _overhead(jobs, first), *idle]
+        first_jobs, short_jobs = _run_short_jobs(root)
+    return [
+        _first_step(jobs),
+        _overhead(jobs, first),
+        _wait("latency/short_job", short_jobs, SHORT_JOB_SECONDS, "warm worker"),
+        _wait("latency/first_job", first_jobs, FIRST_JOB_SECONDS, "first job of a fresh worker"),
+        *idle,
+    ]
 
 
 def _push(client: Client, root: Path) -> str:
@@ -47,9 +63,24 @@ def _push(client: Client, root: Path) -> str:
     return client.wait_dataset(client.push_dataset(archive, "bench").id).id
 
 
+def _run_short_jobs(root: Path) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """Run default jobs on the digits: the first of each fresh worker, then others on the last."""
+    first, short = [], []
+    for number in range(FRESH_WORKERS):
+        with Stack(root / f"fresh-{number}") as stack, Client(stack.url, stack.admin_key) as client:
+            first.append(_measure(client, SHORT_SPEC))
+            if number == FRESH_WORKERS - 1:
+                short = [_measure(client, SHORT_SPEC) for _ in range(SHORT_JOBS)]
+    return first, short
+
+
 def _run_job(client: Client, dataset: str) -> dict[str, float]:
     """Seconds to the first step, in all, and by phase."""
-    spec = {"dataset": dataset, "model": "amdnet", "training": {"steps": STEPS, "batch_size": 64}}
+    training = {"steps": STEPS, "batch_size": 64}
+    return _measure(client, {"dataset": dataset, "model": "amdnet", "training": training})
+
+
+def _measure(client: Client, spec: dict[str, Any]) -> dict[str, float]:
     posted_at = datetime.now(UTC)
     job = client.wait(client.submit(spec).id)
     assert job.status is JobStatus.SUCCEEDED, job.reason
@@ -89,12 +120,35 @@ def _overhead(jobs: list[dict[str, float]], first: dict[str, float]) -> Result:
     return at_most("latency/job_overhead", value, "s", OVERHEAD_SECONDS, detail)
 
 
+def _wait(name: str, jobs: list[dict[str, float]], limit_seconds: float, worker: str) -> Result:
+    """Turnaround of default jobs on the digits without their training, split by phase."""
+    phases = [phase for phase in jobs[0] if phase not in {"first_step", "turnaround", *WORK}]
+    splits = [{phase: job.get(phase, 0.0) for phase in phases} for job in jobs]
+    seconds = [job["turnaround"] - sum(job.get(phase, 0.0) for phase in WORK) for job in jobs]
+    for split, total in zip(splits, seconds, strict=True):
+        split["other"] = total - sum(split.values())
+    parts = ", ".join(
+        f"{phase} {statistics.median(split[phase] for split in splits):.2f}" for phase in splits[0]
+    )
+    work = statistics.median(job["turnaround"] for job in jobs) - statistics.median(seconds)
+    detail = f"{worker}: {parts} s (training and evaluating {work:.1f} s); {spread(seconds)}"
+    return at_most(name, statistics.median(seconds), "s", limit_seconds, detail)
+
+
 def _idle_memory(stack: Stack) -> list[Result]:
     agent = psutil.Process(stack.workers[0].pid)
-    spares = [child for child in agent.children(recursive=True) if "worker.trainer" in _line(child)]
+    children = agent.children(recursive=True)
+    spares = [child for child in children if "worker.trainer" in _line(child)]
+    exporters = [child for child in children if "worker.export" in _line(child)]
     return [
         info("memory/idle_agent", _mib(agent), "MiB", "resident"),
         info("memory/warm_spare", sum(map(_mib, spares)), "MiB", f"resident, {len(spares)} spare"),
+        info(
+            "memory/warm_exporter",
+            sum(map(_mib, exporters)),
+            "MiB",
+            f"resident, {len(exporters)} spare",
+        ),
     ]
 
 
