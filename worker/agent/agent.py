@@ -287,26 +287,28 @@ class Agent:
         while not self._stopping.is_set():
             self._wake.clear()
             try:
-                self._poll_once()
+                has_answered = self._poll_once()
             except Exception:  # a full disk, for instance, from which polling can recover
                 log.exception("polling failed; retrying")
-                self._registration.is_unanswered = True
-            if self._registration.is_unanswered:
-                self._stopping.wait(backoff.next_seconds())
-            else:
+                has_answered = False
+            if has_answered:
                 backoff.reset()
                 self._wake.wait(self._registration.poll_seconds)
+            else:
+                self._stopping.wait(backoff.next_seconds())
 
-    def _poll_once(self) -> None:
+    def _poll_once(self) -> bool:
+        """Claim until no job is left; return whether the service answered."""
         self._settings.alive_path.touch()
-        registration = self._registration
-        registration.is_unanswered = False
-        if not registration.is_known and registration.greet(slots=self.num_slots):
+        if not self._registration.is_known:
+            if not self._registration.greet(slots=self.num_slots):
+                return False
             assert self._status is not None
             self._status.welcome()
         while isinstance(claimed := self._claim(hint=None), Claimed):
             name = claimed.claim.attempt_id
             threading.Thread(target=self._serve, args=(claimed,), name=name, daemon=True).start()
+        return claimed is not NoClaim.UNANSWERED
 
     def _serve(self, claimed: Claimed | NoClaim) -> None:
         while isinstance(claimed, Claimed):
@@ -347,10 +349,13 @@ class Agent:
                     offer.slot.bench.launcher.start_export_spare()
                 if offers.ready:
                     claim = self._registration.claim(offers, hint=hint)
-                    claimed = offers.settle(claim, self._park) if claim else NoClaim.NO_JOB
+                    if isinstance(claim, NoClaim):
+                        claimed = claim
+                    else:
+                        claimed = offers.settle(claim, self._park)
             finally:
                 kept = claimed.slots if isinstance(claimed, Claimed) else ()
                 self._pool.give_back(*offers.let_go(kept))
-        if self._registration.is_unanswered or not self._registration.is_known:
+        if claimed is NoClaim.UNANSWERED or not self._registration.is_known:
             self._wake.set()
         return claimed

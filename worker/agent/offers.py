@@ -19,6 +19,7 @@ class NoClaim(Enum):
 
     NO_JOB = auto()
     BUSY = auto()
+    UNANSWERED = auto()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from worker.agent.client import (
     Superseded,
 )
 from worker.agent.inventory import Inventory
-from worker.agent.offers import Offers
+from worker.agent.offers import NoClaim, Offers
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,6 @@ class Registration:
 
     Attributes:
         is_known: Whether the service has answered a hello and has not forgotten the worker.
-        is_unanswered: Whether the latest request got no answer.
         poll_seconds: Time between two requests for work; known after the first hello.
     """
 
@@ -57,7 +56,6 @@ class Registration:
         fail: Callable[[str], None],
     ) -> None:
         self.is_known = False
-        self.is_unanswered = False
         self.poll_seconds = NO_BROKER_POLL_SECONDS
         self._client = client
         self._settings = settings
@@ -96,11 +94,10 @@ class Registration:
             # Tells `native` and the containers' health checks that the worker has registered.
             (self._settings.worker_dir / "ready").write_text(f"{os.getpid()}\n")
             log.info("welcome", worker_id=self._worker_id, slots=slots)
-        self.is_unanswered = not self.is_known
         return self.is_known
 
-    def claim(self, offers: Offers, *, hint: str | None) -> ClaimResponse | None:
-        """Ask for a job for the free slots; None if there is none, or no answer.
+    def claim(self, offers: Offers, *, hint: str | None) -> ClaimResponse | NoClaim:
+        """Ask for a job for the free slots.
 
         Args:
             offers: The free slots.
@@ -116,17 +113,16 @@ class Registration:
             arches=offers.arches,
             hint=hint,
         )
-        claim = None
+        claim: ClaimResponse | None = None
         try:
             claim = self._client.claim(request)
         except ServiceAway as error:
             log.warning("claim got no answer", error=str(error))
-            self.is_unanswered = True
-            return None
+            return NoClaim.UNANSWERED
         except ServiceError as error:
             self._heed_refusal(error)
         self._claim_id = None
-        return claim
+        return claim or NoClaim.NO_JOB
 
     def _heed_refusal(self, error: ServiceError) -> None:
         if isinstance(error, ProtocolMismatch):

@@ -7,6 +7,7 @@ from redkiln.protocol import HelloResponse
 from worker.agent import registration
 from worker.agent.client import ProtocolMismatch, Refused, ServiceAway, Superseded
 from worker.agent.inventory import Inventory
+from worker.agent.offers import NoClaim
 from worker.agent.registration import NO_BROKER_POLL_SECONDS, Registration
 from worker.settings import WorkerSettings
 
@@ -66,7 +67,6 @@ def test_a_welcome_sets_the_poll_interval_and_writes_the_ready_file(known, servi
     assert not known.is_known
     assert known.greet(slots=2)
     assert known.is_known
-    assert not known.is_unanswered
     assert known.poll_seconds == 5.0
     assert (service.heard[0].worker_id, service.heard[0].slots) == ("wrk_00000001", 2)
     assert (tmp_path / "ready").read_text() == f"{os.getpid()}\n"
@@ -88,7 +88,6 @@ def test_without_a_doorbell_the_worker_polls_more_often(tmp_path, service):
 def test_the_hello_to_an_unreachable_service_is_repeated(known, service, failures, tmp_path):
     service.answer = ServiceAway("connection refused")
     assert not known.greet(slots=1)
-    assert known.is_unanswered
     assert not failures
     assert not (tmp_path / "ready").exists()
 
@@ -96,7 +95,7 @@ def test_the_hello_to_an_unreachable_service_is_repeated(known, service, failure
 @pytest.mark.parametrize("ask", [lambda k: k.greet(slots=1), lambda k: k.claim(OFFERS, hint=None)])
 def test_another_protocol_version_is_not_retried(known, service, failures, ask):
     service.answer = ProtocolMismatch("the service speaks protocol 9")
-    assert not ask(known)
+    assert ask(known) in (False, NoClaim.NO_JOB)
     assert failures == [
         "the service speaks protocol 9; install the same release of the service and the worker"
     ]
@@ -105,8 +104,7 @@ def test_another_protocol_version_is_not_retried(known, service, failures, ask):
 def test_a_claim_without_an_answer_is_repeated_with_its_id(known, service):
     known.greet(slots=1)
     service.answer = ServiceAway("timed out")
-    assert known.claim(OFFERS, hint=None) is None
-    assert known.is_unanswered
+    assert known.claim(OFFERS, hint=None) is NoClaim.UNANSWERED
     service.answer = None
     known.claim(OFFERS, hint="job_1")
     known.claim(OFFERS, hint=None)
@@ -118,7 +116,7 @@ def test_a_claim_without_an_answer_is_repeated_with_its_id(known, service):
 def test_after_a_refused_claim_the_next_one_has_a_new_id(known, service, failures):
     known.greet(slots=1)
     service.answer = Refused(422, code="invalid", detail="no such kind")
-    assert known.claim(OFFERS, hint=None) is None
+    assert known.claim(OFFERS, hint=None) is NoClaim.NO_JOB
     known.claim(OFFERS, hint=None)
     assert service.heard[1].claim_id != service.heard[2].claim_id
     assert known.is_known
@@ -131,7 +129,7 @@ def test_a_forgotten_worker_says_hello_again_but_not_twice_in_a_minute(
     known.greet(slots=1)
     clock.seconds += registration.FORGOTTEN_SECONDS + 1
     service.answer = Superseded("unknown worker")
-    assert known.claim(OFFERS, hint=None) is None
+    assert known.claim(OFFERS, hint=None) is NoClaim.NO_JOB
     assert not known.is_known
     assert not failures
     service.answer = HelloResponse(poll_seconds=5.0)
