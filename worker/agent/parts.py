@@ -1,0 +1,205 @@
+"""The parts of a worker, which exist once its folder is locked and its hardware is known."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from worker.agent.attempt.attempt import SlotResources
+from worker.agent.children.children import Spawner
+from worker.agent.children.launch import SOURCE_DIR, Launcher
+from worker.agent.client import ServiceClient
+from worker.agent.data.cache import DatasetCache
+from worker.agent.doctor import DoctorRounds
+from worker.agent.exposition import WorkerState, serve_metrics
+from worker.agent.gpus.gpu_checks import GpuChecks, SelfTest
+from worker.agent.gpus.patching import Patching
+from worker.agent.gpus.pool import GpuPool
+from worker.agent.gpus.sensors import find_host_gpus
+from worker.agent.gpus.worker_gpus import WorkerGpus
+from worker.agent.inventory import (
+    Inventory,
+    SlotPlan,
+    ask_inventory,
+    count_cores,
+    find_gpus,
+    plan_slots,
+)
+from worker.agent.registration import Registration
+from worker.agent.slots import SlotPool
+from worker.agent.status import StatusTeller
+from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
+from worker.settings import WorkerSettings
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a worker. `start` starts their threads, `close` ends them.
+
+    Attributes:
+        starts: Starts each thread, in this order.
+        closing: Ends the threads and closes what is open, the newest first.
+    """
+
+    worker_id: str
+    client: ServiceClient
+    gpus: WorkerGpus
+    slots: SlotPool
+    registration: Registration
+    status: StatusTeller
+    starts: Sequence[Callable[[], None]]
+    closing: ExitStack
+
+    def start(self, *, metrics_bind: str | None) -> None:
+        """Start the threads, and serve the metrics if they have an address.
+
+        Raises:
+            OSError: The address of the metrics is in use.
+        """
+        if metrics_bind is not None:
+            self.closing.callback(serve_metrics(metrics_bind, self._describe))
+        for start in self.starts:
+            start()
+
+    def close(self) -> None:
+        """End the spares and the threads, and unlock the worker's folder."""
+        for slot in self.slots.slots:
+            slot.bench.launcher.close()
+        self.closing.close()
+
+    def _describe(self) -> WorkerState:
+        return WorkerState(
+            worker_id=self.worker_id,
+            gpus=self.gpus.list_states(),
+            slots=len(self.slots.slots),
+            busy_slots=self.slots.num_busy,
+            sampling_seconds=self.gpus.read_cost(),
+        )
+
+
+def build_parts(
+    settings: WorkerSettings,
+    *,
+    fail: Callable[[str], None],
+    on_gpu_change: Callable[[], None],
+    is_out_of_time: Callable[[], bool],
+) -> Parts:
+    """Lock the worker's folder, detect the hardware and build every part.
+
+    Args:
+        settings: The worker's settings.
+        fail: Receives the reason why the worker cannot continue.
+        on_gpu_change: Called when a GPU was included or excluded.
+        is_out_of_time: Whether the worker is shutting down and has waited long enough for the
+            service.
+
+    Raises:
+        FolderInUse: Another agent uses the folder.
+        InventoryFailed: torch could not report its version and devices.
+        OSError: The folder cannot be created or written.
+    """
+    with ExitStack() as closing:
+        settings.prepare_dirs()
+        closing.enter_context(lock_worker_dir(settings.worker_dir))
+        worker_id, boot_id = load_worker_id(settings.worker_dir), secrets.token_hex(16)
+        drop_old_jobs(settings.jobs_dir, max_age_seconds=settings.keep_jobs_hours * 3600)
+        client = ServiceClient(settings.service_url, load_key=settings.load_key)
+        closing.callback(client.close)
+
+        spawner = Spawner()
+        inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
+        gpus, plans = _plan_hardware(settings, inventory, worker_id=worker_id, closing=closing)
+        cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
+        benches = [
+            SlotResources(
+                settings,
+                plan,
+                Launcher(settings, spawner, slot=plan, patching=Patching(settings, inventory)),
+                cache,
+                is_out_of_time,
+                gpus.read_of_attempt,
+            )
+            for plan in plans
+        ]
+
+        registration = Registration(
+            client,
+            settings,
+            worker_id=worker_id,
+            boot_id=boot_id,
+            inventory=inventory,
+            fail=fail,
+        )
+        status = StatusTeller(
+            client,
+            worker_id=worker_id,
+            boot_id=boot_id,
+            read_gpus=gpus.list_states,
+            read_cost=gpus.read_cost,
+        )
+        closing.callback(status.halt)
+        doctor = DoctorRounds(
+            spawner,
+            worker_dir=settings.worker_dir.resolve(),
+            inventory=inventory,
+            tell=status.tell_doctor,
+            source_dir=SOURCE_DIR,
+        )
+        closing.callback(doctor.halt)
+        starts = [gpus.host.start, status.start, doctor.start]
+        if gpus.pool is not None:
+            tests = _build_self_tests(benches, settings, spawner, inventory)
+            checks = GpuChecks(gpus.pool, tests, on_change=on_gpu_change)
+            closing.callback(checks.stop)
+            starts.append(checks.start)
+        return Parts(
+            worker_id,
+            client,
+            gpus,
+            SlotPool(benches),
+            registration,
+            status,
+            starts,
+            closing.pop_all(),
+        )
+
+
+def _plan_hardware(
+    settings: WorkerSettings, inventory: Inventory, *, worker_id: str, closing: ExitStack
+) -> tuple[WorkerGpus, list[SlotPlan]]:
+    host = find_host_gpus(settings)
+    closing.callback(host.stop)
+    known = find_gpus(inventory, host.facts, wanted=settings.gpus)
+    pool = GpuPool(known, settings, worker_id=worker_id) if known else None
+    if pool is not None:
+        closing.callback(pool.close)
+    plans = plan_slots(
+        inventory,
+        [gpu for gpu in known if gpu.excluded is None],
+        num_cores=count_cores(),
+        wanted=settings.slots,
+        threads=settings.threads,
+    )
+    return WorkerGpus(host, pool), plans
+
+
+def _build_self_tests(
+    benches: Sequence[SlotResources],
+    settings: WorkerSettings,
+    spawner: Spawner,
+    inventory: Inventory,
+) -> dict[str, SelfTest]:
+    if not settings.selftest_command:
+        return {}
+    return {
+        bench.slot.gpu.key: SelfTest(
+            settings,
+            spawner,
+            SOURCE_DIR,
+            bench.launcher.trainer_environment,
+            inventory.torch_version,
+            inventory.hip_version,
+        )
+        for bench in benches
+        if bench.slot.gpu is not None
+    }
