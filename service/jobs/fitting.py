@@ -19,7 +19,7 @@ def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
     """Return the parts of a spec that its data set does not fit; none until it is validated."""
     if dataset is None or dataset.status != DatasetStatus.READY:
         return []
-    if not isinstance(spec, TrainingSpec) or dataset.task is None:
+    if not isinstance(spec, TrainingSpec) or spec.reads_any_dataset or dataset.task is None:
         return []
     if dataset.task != spec.task:
         return [SpecProblem("/task", "task_mismatch", _describe_task_mismatch(spec.task, dataset))]

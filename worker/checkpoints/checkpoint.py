@@ -80,7 +80,7 @@ class Checkpoint:
 
     @property
     def reading(self) -> str | None:
-        """How samples become the network's inputs (`Work.reading`); None if that is not stored."""
+        """How samples become the network's inputs (`TrainingSetup.reading`); None if not stored."""
         tensor = self.tensors.get(READING)
         return None if tensor is None else tensor.numpy().tobytes().decode()
 

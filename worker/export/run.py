@@ -51,7 +51,7 @@ class Context:
     Attributes:
         history: History of the whole training.
         weights: Weights of the best checkpoint, by the network's own names.
-        subject: The task's model, samples and texts.
+        target: The task's model, samples and texts.
     """
 
     order: Order

@@ -136,7 +136,7 @@ class ExportTarget:
         notes: Notes from the data set's validation.
         held_out_test: Whether the test split was taken from the training samples.
         files: Further artifacts by name (`worker.export.outputs.KINDS`), such as a tokenizer.
-        reading: `worker.trainer.setup.Work.reading`, which belongs to the weights.
+        reading: `worker.trainer.setup.TrainingSetup.reading`, which belongs to the weights.
     """
 
     spec: TrainingSpec
@@ -172,7 +172,7 @@ class OpenTarget(Protocol):
             spec: The resolved spec.
             weights: Weights of the best checkpoint, by their names in the network's state dict.
             event_log: The export's log.
-            reading: `Work.reading` of the best checkpoint.
+            reading: `TrainingSetup.reading` of the best checkpoint.
         """
 
 

@@ -1,9 +1,9 @@
 """The tasks: each folder is one task, with everything that its jobs do differently from others.
 
-A task that trains a model has two functions. `prepare` builds a `Work`: how the data become
-batches, the loss, and which model is better; the training loop runs it without knowing the task.
-`open_target` builds a `Subject` from the trained weights: what goes into the ONNX file, and how it
-is scored; the export runs that without knowing the task. A task that exports no model
+A task that trains a model has two functions. `prepare` builds a `TrainingSetup`: how the data
+become batches, the loss, and which model is better; the training loop runs it without knowing the
+task. `open_target` builds an `ExportTarget` from the trained weights: what goes into the ONNX file,
+and how it is scored; the export runs that without knowing the task. A task that exports no model
 (`JobSpec.exports`) has one function instead, `run`, which does the whole job. `tabular/` is not a
 task, but is shared by the two tabular tasks.
 """

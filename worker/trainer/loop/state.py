@@ -19,7 +19,7 @@ class TrainingState:
 
     Attributes:
         ema: Moving average of the weights; None if there is none.
-        reading: `Work.reading`; it never changes.
+        reading: `TrainingSetup.reading`; it never changes.
         step: Optimiser updates done.
         evaluated_step: Step of the last evaluation.
         best_metrics: Metrics of the best evaluation so far.

@@ -78,7 +78,7 @@ class TextStart:
 
     @property
     def reading(self) -> str:
-        """The tokenizer as the content of its file (`Work.reading`)."""
+        """The tokenizer as the content of its file (`TrainingSetup.reading`)."""
         return self.tokens.tokenizer_path.read_text(encoding="utf-8")
 
     def build(self, *, say: Callable[[str], None]) -> TextClassifier:
