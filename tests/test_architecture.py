@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -168,6 +169,12 @@ def test_trainer_export_scripts_and_tasks_meet_only_at_the_named_seams():
         and any(within(imported, other) for other in (*rooms, "worker.tasks") if other != room)
     }
     assert crossing == SEAMS
+
+
+def test_every_seam_is_a_row_of_the_architecture_page():
+    text = (ROOT / "docs/architecture.md").read_text()
+    rows = re.findall(r"^\| `(worker/\S+)\.py` \| `(worker/\S+)\.py` \|", text, re.M)
+    assert {tuple(path.replace("/", ".") for path in row) for row in rows} == SEAMS
 
 
 @pytest.mark.parametrize("tree", ["redkiln", "service", "worker", "native", "docker"])

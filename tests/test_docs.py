@@ -159,6 +159,17 @@ def test_every_example_shows_how_it_is_queued():
         assert f"redkiln submit examples/{spec.name} --watch" in spec.read_text()
 
 
+def list_rooms(folder):
+    return {f"{path.parent.relative_to(ROOT)}" for path in (ROOT / folder).glob("*/__init__.py")}
+
+
+def test_every_room_is_described():
+    text = (DOCS / "architecture.md").read_text()
+    described = re.findall(r"^\| `((?:redkiln|service|worker)/[\w/]+)/` \|", text, re.M)
+    folders = ("redkiln", "service", "worker", "worker/agent", "worker/trainer")
+    assert sorted(described) == sorted(set().union(*map(list_rooms, folders)))
+
+
 def field_paths(schema):
     """Paths of a schema's fields, down to what a table row describes."""
     definitions = schema["$defs"]
