@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlmodel import Session
 
 from bench.result import Result, at_least, info, spread
-from bench.service import run_service, settings_for
+from bench.service.process import run_service, settings_for
 from service.artifacts.models import Artifact
 from service.database import Database
 from service.settings import Settings

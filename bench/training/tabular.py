@@ -27,9 +27,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from bench.isolated import print_results, run_isolated
-from bench.job_loop import JobLoop, write_job
 from bench.machine import DEVICE, describe_device
 from bench.result import Result, at_least, info
+from bench.training.job_loop import JobLoop, write_job
 from bench.turns import Chunks, alternate, compare
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
@@ -60,7 +60,7 @@ SPEC = {
 
 def run() -> list[Result]:
     """Measure in a process of its own."""
-    return run_isolated("bench.tabular")
+    return run_isolated("bench.training.tabular")
 
 
 def measure() -> list[Result]:

@@ -25,13 +25,13 @@ from pathlib import Path
 
 import torch
 
-from bench.bare_step import bare_chunks
 from bench.image_archives import CIFAR, archive_dataset, generate_archive
 from bench.isolated import print_results, run_isolated
-from bench.job_loop import JobLoop, write_job
 from bench.machine import DEVICE, describe_device, has_bf16
-from bench.plain_loops import BATCH, PlainProcess
 from bench.result import Result, at_least, info
+from bench.training.bare_step import bare_chunks
+from bench.training.job_loop import JobLoop, write_job
+from bench.training.plain_loops import BATCH, PlainProcess
 from bench.turns import alternate, compare
 from worker.process.memory import keep_freed_memory
 
@@ -56,7 +56,7 @@ promised on a GPU."""
 
 def run() -> list[Result]:
     """Measure in a process of its own."""
-    return run_isolated("bench.training")
+    return run_isolated("bench.training.loop")
 
 
 def measure() -> list[Result]:

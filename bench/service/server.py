@@ -1,4 +1,4 @@
-"""The service with a bare route beside its own, on the same uvicorn: `python -m bench.server`.
+"""Serve the service with a bare route next to its own: `python -m bench.service.server`.
 
 Settings come from the environment as always; the bare route is what FastAPI itself can do here.
 """

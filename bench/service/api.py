@@ -10,10 +10,10 @@ import httpx
 import numpy as np
 from sqlmodel import Session, select
 
-from bench.load import run_load
 from bench.result import Result, at_least, at_most, percentile, spread
-from bench.server import BARE_PATH
-from bench.service import run_service, settings_for
+from bench.service.load import run_load
+from bench.service.process import run_service, settings_for
+from bench.service.server import BARE_PATH
 from redkiln.tasks import parse_spec
 from service.attempts.models import Attempt
 from service.database import Database

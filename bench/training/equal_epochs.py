@@ -18,12 +18,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bench.bare_step import build_network
 from bench.image_archives import DATA, archive_dataset
 from bench.machine import DEVICE, describe_device
-from bench.plain_loops import FileDataset, plain_loader
 from bench.result import Result, at_least, info
-from bench.whole_job import train_job
+from bench.training.bare_step import build_network
+from bench.training.plain_loops import FileDataset, plain_loader
+from bench.training.whole_job import train_job
 
 ARCHIVE = "cifar10-12k.zip"
 RUNS: dict[str, tuple[int, Sequence[int]]] = {"amdnet": (10, (0, 1, 2)), "resnet18": (2, (0,))}

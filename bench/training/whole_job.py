@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.job_loop import write_job
+from bench.training.job_loop import write_job
 from worker.jobdir import LocalDataset
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job

@@ -1,8 +1,8 @@
 """What one writes first to train on images: a DataLoader over files, by hand or under Lightning.
 
 Each runs in a process of its own, as a user's would: without the settings of memory and threads
-that a job's process makes for itself. `python -m bench.plain_loops plain|lightning MODEL ARCHIVE`
-reads numbers of steps and answers each with the seconds that they took.
+that a job's process makes for itself. `python -m bench.training.plain_loops WAY MODEL ARCHIVE`,
+with `plain` or `lightning` as WAY, reads numbers of steps and prints the seconds that they took.
 """
 
 import itertools
@@ -24,9 +24,9 @@ from PIL import Image
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from bench.bare_step import build_network
 from bench.isolated import TRAINER
 from bench.machine import DEVICE
+from bench.training.bare_step import build_network
 from bench.turns import Chunks
 from worker.trainer.devices import synchronize
 
@@ -47,7 +47,7 @@ class PlainProcess:
     """
 
     def __init__(self, way: str, *, model: str, archive: Path) -> None:
-        command = [sys.executable, "-m", "bench.plain_loops", way, model, str(archive)]
+        command = [sys.executable, "-m", "bench.training.plain_loops", way, model, str(archive)]
         variables = {name: value for name, value in os.environ.items() if name not in TRAINER}
         self._child = subprocess.Popen(
             command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

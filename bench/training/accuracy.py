@@ -11,7 +11,7 @@ step.
 It takes as long as the jobs do: on two cores without bf16 the nets on images some ten minutes.
 
 `python -m bench accuracy`, or one of it:
-`python -m bench.accuracy mnist|cifar|cancer|equal|gpu`.
+`python -m bench.training.accuracy mnist|cifar|cancer|equal|gpu`.
 """
 
 import json
@@ -27,13 +27,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from bench import equal_epochs
 from bench.image_archives import DATA, archive_dataset, generate_archive
 from bench.isolated import print_results, run_isolated
-from bench.job_loop import write_job
 from bench.machine import describe_device
 from bench.result import Result, at_least, info, spread
-from bench.whole_job import train_job
+from bench.training import equal_epochs
+from bench.training.job_loop import write_job
+from bench.training.whole_job import train_job
 from redkiln.events import EventWriter
 from redkiln.tasks import parse_spec
 from redkiln.tasks.image_classification import ImageClassificationSpec
@@ -110,7 +110,7 @@ FIGURES = {
 def run() -> list[Result]:
     """Every figure in a process of its own."""
     figures = (*FIGURES, "equal", "gpu")
-    return [result for name in figures for result in run_isolated("bench.accuracy", name)]
+    return [result for name in figures for result in run_isolated("bench.training.accuracy", name)]
 
 
 def measure(name: str) -> list[Result]:

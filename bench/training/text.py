@@ -6,7 +6,8 @@ default size, and as a job that leaves everything `auto`, batches too. They take
 steps each, so that whatever else the machine does hits both; tokens are those of the texts, never
 padding. Each figure is a process of its own, whose threads and memory are set as a trainer's are.
 
-`python -m bench.text accuracy` trains the default job instead, and scores it on its test split.
+`python -m bench.training.text accuracy` trains the default job instead, and scores it on its test
+split.
 """
 
 import hashlib
@@ -26,10 +27,11 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+from bench.image_archives import DATA
 from bench.isolated import print_results, run_isolated
-from bench.job_loop import JobLoop, write_job
 from bench.machine import describe_device
 from bench.result import Result, at_least, info, spread
+from bench.training.job_loop import JobLoop, write_job
 from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
 from redkiln.events import EventWriter
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
@@ -45,7 +47,7 @@ from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.network import TextClassifier, build_network
 from worker.trainer.text.tokenizer import PAD
 
-SHARED = Path(__file__).parents[2] / "shared" / "data" / "sms-spam.tsv"
+SHARED = DATA / "sms-spam.tsv"
 COLUMN = "text"
 TRAINER_BATCH = 8
 """The Trainer's own default."""
@@ -68,7 +70,7 @@ def run() -> list[Result]:
     return [
         result
         for figure in figures
-        for result in run_isolated("bench.text", figure, environment=environment)
+        for result in run_isolated("bench.training.text", figure, environment=environment)
     ]
 
 

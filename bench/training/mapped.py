@@ -1,8 +1,8 @@
 """What it costs to train on images that do not fit the memory.
 
-A job whose images may take a quarter of what they are reads them from the disk, ahead of its steps;
-it takes turns with the bare step, as in `bench.training`. Beside it stands what the process took:
-the most that was resident over what it was with the bare step alone.
+The memory budget of a job is a quarter of its images, so it reads them from the disk, ahead of its
+steps. It alternates with the bare step, as in `bench.training.loop`. The memory is the peak of what
+was resident, less that with the bare step alone.
 """
 
 import re
@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench.bare_step import bare_chunks
 from bench.image_archives import SIDE
 from bench.isolated import print_results, run_isolated
-from bench.job_loop import JobLoop, write_job
 from bench.machine import describe_device
 from bench.result import Result, at_least, at_most
+from bench.training.bare_step import bare_chunks
+from bench.training.job_loop import JobLoop, write_job
 from bench.turns import alternate, compare
 from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
 from worker.jobdir import LocalDataset
@@ -50,7 +50,7 @@ SPEC = {
 
 def run() -> list[Result]:
     """Measure in a process of its own."""
-    return run_isolated("bench.mapped")
+    return run_isolated("bench.training.mapped")
 
 
 def measure() -> list[Result]:

@@ -24,7 +24,7 @@ def settings_for(state_dir: Path) -> Settings:
 
 @contextmanager
 def run_service(settings: Settings) -> Iterator[str]:
-    """Run `bench.server` as a process; yields its URL once it answers.
+    """Run `bench.service.server` as a process; yields its URL once it answers.
 
     Raises:
         RuntimeError: it did not start.
@@ -37,7 +37,7 @@ def run_service(settings: Settings) -> Iterator[str]:
     }
     url = f"http://{settings.bind}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.server"], env=environment, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "bench.service.server"], env=environment, stdout=subprocess.DEVNULL
     )
     try:
         _wait_healthy(url, process)

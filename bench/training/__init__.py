@@ -1,0 +1,1 @@
+"""What training costs and learns: speed of the loop, accuracy, decoding, checkpoints."""
