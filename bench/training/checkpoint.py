@@ -1,8 +1,4 @@
-"""What a checkpoint costs: seconds for 1 GiB on this disk, and until a pause has freed the GPU.
-
-The GPU is free once everything is copied to the host; writing follows. On a machine without one the
-copy is nothing, and the figure is that of the whole checkpoint.
-"""
+"""What a checkpoint costs: seconds for 1 GiB on this disk, which is also how long a pause takes."""
 
 import tempfile
 import time
@@ -12,7 +8,6 @@ import torch
 
 from bench.result import Result, at_most, info
 from worker.checkpoints.checkpoint import CheckpointStore
-from worker.trainer.loop.release import copy_to_host
 
 MODEL_BYTES = 2**30
 TENSORS = 64
@@ -22,11 +17,8 @@ TARGET_SECONDS = 5.0
 
 
 def run() -> list[Result]:
-    """Write checkpoints, and give a GPU's memory back where there is one."""
-    results = [write_one()]
-    if torch.cuda.is_available():
-        results.append(free_device())
-    return results
+    """Write checkpoints."""
+    return [write_one()]
 
 
 def write_one() -> Result:
@@ -53,22 +45,6 @@ def write_one() -> Result:
     if torch.cuda.is_available():
         return info("checkpoint of 1 GiB", min(times), "s", detail)
     return at_most("checkpoint of 1 GiB", min(times), "s", TARGET_SECONDS, detail)
-
-
-def free_device() -> Result:
-    """Seconds until model and moments (3 GiB) are copied from a GPU and its memory is free."""
-    device = torch.device("cuda")
-    tensors = _make_tensors(device, 3 * MODEL_BYTES)
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    copies = copy_to_host(tensors)
-    for tensor in tensors.values():
-        tensor.untyped_storage().resize_(0)
-    torch.cuda.empty_cache()
-    seconds = time.perf_counter() - start
-    left = torch.cuda.memory_allocated() / 2**20
-    detail = f"{len(copies)} tensors of 3 GiB in all; {left:.0f} MiB stay allocated"
-    return at_most("pause until the GPU is free", seconds, "s", TARGET_SECONDS, detail)
 
 
 def _make_tensors(device: torch.device, num_bytes: int) -> dict[str, torch.Tensor]:

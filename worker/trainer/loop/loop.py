@@ -403,12 +403,10 @@ class Loop:
     def _save_and_stop(self) -> None:
         self._losses.read()
         if not self._saving.is_current:
-            self._save(is_best=False, metrics={}, is_leaving=True)
+            self._save(is_best=False, metrics={})
         self._event_log.flush_points()
         raise Stopped
 
-    def _save(
-        self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool = False
-    ) -> None:
+    def _save(self, *, is_best: bool, metrics: Mapping[str, float]) -> None:
         self._losses.read()
-        self._saving.save(is_best=is_best, metrics=metrics, is_leaving=is_leaving)
+        self._saving.save(is_best=is_best, metrics=metrics)

@@ -13,7 +13,6 @@ from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.trainer.devices import describe_device
 from worker.trainer.insight.insight import Insight
-from worker.trainer.loop.release import copy_to_host, release_device
 from worker.trainer.loop.state import TrainingState
 from worker.trainer.setup import TrainingSetup
 
@@ -68,13 +67,12 @@ class Saving:
         """Record that the state has just been restored from a checkpoint."""
         self._saved = self._place()
 
-    def save(self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool) -> None:
+    def save(self, *, is_best: bool, metrics: Mapping[str, float]) -> None:
         """Write a checkpoint and report it. All losses up to now must have been read.
 
         Args:
             is_best: Whether it is the best by the spec's metric.
             metrics: Metrics of the evaluation at this step; empty without one.
-            is_leaving: Whether the process exits next, so that its GPU memory can be freed.
 
         Raises:
             TrainingFailed: a weight is not finite, so the state is not worth keeping.
@@ -84,17 +82,12 @@ class Saving:
         if not all(bool(torch.isfinite(t).all()) for t in self._setup.model.parameters()):
             raise say_diverged(f"a weight is not finite after step {step}", step, self._store)
         if self._is_writer:
-            self._write(is_best=is_best, metrics=metrics, is_leaving=is_leaving)
+            self._write(is_best=is_best, metrics=metrics)
         self._saved = self._place()
         self.is_due_at = self._next()
 
-    def _write(self, *, is_best: bool, metrics: Mapping[str, float], is_leaving: bool) -> None:
+    def _write(self, *, is_best: bool, metrics: Mapping[str, float]) -> None:
         tensors, values, device = self._state.tensors(), self._values(), self._state.device
-        if is_leaving and device.type == "cuda":
-            # Free the GPU for its next user before writing to disk.
-            tensors = copy_to_host(tensors)
-            self._setup.close()
-            release_device(device)
         with self._insight.checkpointing():
             manifest = self._store.save(
                 tensors,
