@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import structlog
 
+from redkiln.failure import JobFailure
 from redkiln.views.hardware import GpuState
 from worker.agent.attempt.attempt import Attempt
+from worker.agent.attempt.refused import report_refused
 from worker.agent.backoff import Backoff
 from worker.agent.offers import Claimed, NoClaim, offer_slots
 from worker.agent.parts import Parts, build_parts
@@ -178,9 +180,12 @@ class Agent:
         ):
             log.info("attempt starts", number=claim.number)
             try:
-                client = self._parts.client.attempt(claim)
-                outcome = Attempt(claim, client, slot.bench, stop, claimed.grant).run()
-                log.info("attempt ended", outcome=outcome)
+                client, spec = self._parts.client.attempt(claim), claimed.spec
+                if isinstance(spec, JobFailure):
+                    report_refused(client, spec, is_out_of_time=self._is_out_of_time)
+                else:
+                    outcome = Attempt(claim, spec, client, slot.bench, stop, claimed.grant).run()
+                    log.info("attempt ended", outcome=outcome)
             except Exception:  # the slot must serve the next job, whatever went wrong here
                 log.exception("attempt failed; the service will notice when its lease expires")
             finally:

@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Literal
 
+from redkiln.failure import FailureCode, JobFailure
 from redkiln.protocol import ClaimResponse
+from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 from worker.agent.gpus.host_gpus import HostGpu
 from worker.agent.gpus.pool import GpuAllocation, GpuPool
 from worker.agent.slots import Slot
@@ -27,10 +31,12 @@ class Claimed:
     """An attempt with its slots and GPUs.
 
     Attributes:
+        spec: The claim's spec, or why this worker cannot read it.
         slots: The slots that it occupies; the first one's launcher starts its children.
     """
 
     claim: ClaimResponse
+    spec: JobSpec | JobFailure
     slots: Sequence[Slot]
     grant: GpuAllocation
 
@@ -68,22 +74,22 @@ class Offers:
 
     def settle(self, claim: ClaimResponse, park: GpuPool | None) -> Claimed:
         """Choose the slots and GPUs for a claimed attempt."""
-        resources = claim.spec.get("resources", {})
+        spec = read_spec(claim)
         with_gpu = [offer for offer in self.ready if offer.gpu is not None]
-        if not with_gpu or park is None:
-            return Claimed(claim, [self.ready[0].slot], GpuAllocation())
+        if isinstance(spec, JobFailure) or not with_gpu or park is None:
+            return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation())
         chosen, reason = choose_offers(
-            with_gpu, count=resources.get("gpus", 1), arches=resources.get("arch", [])
+            with_gpu, count=spec.resources.gpus, arches=spec.resources.arch
         )
         if not chosen:
             # Happens only if an earlier answer was lost: fewer GPUs are free by now.
-            shortage = f"the worker no longer has {resources['gpus']} such GPUs free"
-            return Claimed(claim, [self.ready[0].slot], GpuAllocation(shortage=shortage))
+            shortage = f"the worker no longer has {spec.resources.gpus} such GPUs free"
+            return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation(shortage=shortage))
         gpus = [offer.gpu for offer in chosen if offer.gpu is not None]
         leases = [offer.lease for offer in chosen if offer.lease is not None]
         park.mark(leases, claim.attempt_id)
         return Claimed(
-            claim, [offer.slot for offer in chosen], GpuAllocation(park, gpus, leases, reason)
+            claim, spec, [offer.slot for offer in chosen], GpuAllocation(park, gpus, leases, reason)
         )
 
     def let_go(self, kept: Collection[Slot]) -> list[Slot]:
@@ -93,6 +99,15 @@ class Offers:
             if offer.lease is not None:
                 offer.lease.close()
         return [*(offer.slot for offer in others), *self.busy]
+
+
+def read_spec(claim: ClaimResponse) -> JobSpec | JobFailure:
+    """Parse the spec of a claim, or return the failure of a job that this worker cannot read."""
+    try:
+        return parse_spec(claim.spec)
+    except SpecError as error:
+        text = f"this worker cannot read the job spec: {error}"
+        return JobFailure.of(FailureCode.BAD_INPUT, text)
 
 
 def offer_slots(slots: Sequence[Slot], park: GpuPool | None) -> Offers:

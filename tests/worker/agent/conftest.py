@@ -53,7 +53,25 @@ class FakeService(HttpServer):
         self.max_duration_seconds = None
         self.serve(_handler(self))
 
-    def add_job(self, *, checkpoints=(), dataset=None, max_duration_seconds=None, **script):
+    def add_job(
+        self,
+        *,
+        task="image-classification",
+        resources=None,
+        metadata=None,
+        checkpoints=(),
+        dataset=None,
+        max_duration_seconds=None,
+        **script,
+    ):
+        """Queue a job; `script` says what the fake trainer does."""
+        has_data = task != "benchmark"
+        spec = {
+            "task": task,
+            "resources": resources or {},
+            "metadata": {"script": json.dumps(script), **(metadata or {})},
+            **({"dataset": "builtin:digits"} if has_data else {}),
+        }
         attempt_id = f"att_{len(self.given) + len(self.waiting) + 1}"
         claim = {
             "attempt_id": attempt_id,
@@ -62,8 +80,8 @@ class FakeService(HttpServer):
             "number": 1,
             "fence": 1,
             "token": f"token-{attempt_id}",
-            "spec": script,
-            "dataset": None if script.get("task") == "benchmark" else dataset or DIGITS,
+            "spec": spec,
+            "dataset": dataset or DIGITS if has_data else None,
             "checkpoints": list(checkpoints),
             "lease_seconds": 5,
             "report_seconds": self.report_seconds,

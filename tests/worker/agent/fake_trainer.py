@@ -1,9 +1,10 @@
-"""A trainer that obeys worker/jobdir.py without torch; the order's spec is its script.
+"""A trainer that obeys worker/jobdir.py without torch; the spec's metadata holds its script.
 
 fake_trainer.py train JOBDIR | train --spare | export JOBDIR | export --spare | inventory
 
-A valid job spec is a script too: see `script_of`. It imports nothing of ours, because hundreds of
-tests start it: 0.05 s of CPU time instead of 0.6. The agent reads what it writes with our classes.
+A spec of an ordinary job is a script too: see `script_of`. It imports nothing of ours, because
+hundreds of tests start it: 0.05 s of CPU time instead of 0.6. The agent reads what it writes with
+our classes.
 """
 
 # ruff: noqa: T201  a program
@@ -37,10 +38,10 @@ class JobDir:
 
 
 def script_of(spec):
-    """What to do; a valid job spec asks for epochs of 0.1 s, and its metadata for anything else."""
+    """What to do: `metadata.script`; else epochs of 0.1 s, and the metadata for anything else."""
     training = spec.get("training")
     if training is None:
-        return spec
+        return json.loads(spec["metadata"].get("script", "{}"))
     steps = training.get("steps") or (training.get("epochs") or 10) * STEPS_AN_EPOCH
     own = {"steps": steps, "checkpoint_every": STEPS_AN_EPOCH, "step_seconds": 0.01}
     return {**own, **{name: json.loads(text) for name, text in spec["metadata"].items()}}
@@ -118,7 +119,7 @@ def train(jobdir, *, is_warm):
     print("tunables", os.environ.get("GLIBC_TUNABLES"))
     print("denied", json.dumps(order["denied"]))
     print("leases", sorted(held_locks()), flush=True)
-    if script is not order["spec"]:
+    if "training" in order["spec"]:
         events.write("resolved", spec=order["spec"], environment={})
     if script.get("rehearse"):
         events.write("phase", phase="rehearsing")
@@ -141,7 +142,7 @@ def train(jobdir, *, is_warm):
             die(script["how"], events)
     for path, content in script.get("leave", {}).items():
         Path(path).write_text(content)
-    if script.get("task") == "benchmark":  # it exports nothing, so it leaves everything itself
+    if order["spec"]["task"] == "benchmark":  # it exports nothing, so it leaves everything itself
         leave_files(jobdir, events)
         return
     (jobdir.root / "trained.json").write_text("{}")

@@ -356,6 +356,23 @@ def test_a_killed_spare_is_replaced_and_the_job_still_starts(service, start_agen
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [({"task": "poetry"}, "unknown task 'poetry'"), ({"resources": {"gpus": 0}}, "gpus")],
+)
+def test_a_job_whose_spec_the_worker_cannot_read_fails_and_the_next_one_runs(
+    service, start_agent, settings, change, problem
+):
+    refused = service.add_job(**change)
+    attempt_id = service.add_job(steps=5)
+    start_agent()
+    end = service.wait_for_finish(refused)
+    assert (end.outcome, end.failure.code) == ("failed", "bad_input")
+    assert "this worker cannot read the job spec" in end.failure.message
+    assert problem in end.failure.message
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+
+
 def test_another_protocol_version_ends_the_worker_with_a_clear_message(service, start_agent):
     service.protocol_mismatch = True
     agent = start_agent()

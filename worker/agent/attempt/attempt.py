@@ -13,8 +13,9 @@ import structlog
 from redkiln.events import Event, EventKind, EventWriter
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.protocol import ClaimResponse
+from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
-from redkiln.tasks import exports_model, script
+from redkiln.tasks.script import ScriptSpec
 from redkiln.views.hardware import GpuTelemetry
 from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
 from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial
@@ -76,6 +77,7 @@ class Attempt:
     """An attempt on this worker. `run` is called once, in the thread that claimed it."""
 
     claim: ClaimResponse
+    spec: JobSpec
     client: AttemptClient
     bench: SlotResources
     stop: StopSignal
@@ -106,7 +108,7 @@ class Attempt:
         )
         self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
         self._observers = Observers(
-            self.claim, self.client, self._jobdir, self.stop, self.bench.settings
+            self.claim, self.spec, self.client, self._jobdir, self.stop, self.bench.settings
         )
         self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
 
@@ -140,7 +142,7 @@ class Attempt:
             with ExitStack() as held:
                 self._prepare(held)
                 failure = self._train()
-                return self._export() if failure is None and self._exports else failure
+                return self._export() if failure is None and self.spec.exports else failure
         except Stopped:
             return explain_stop(self.stop.reason)
         except (DatasetMissing, GpuBusy) as error:
@@ -254,26 +256,27 @@ class Attempt:
             self._jobdir,
             self.grant,
             on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
-            is_exported=self._exports,
+            is_exported=self.spec.exports,
         )
 
     def _count_ranks(self) -> int:
         # A task that trains nothing starts the processes that it needs itself.
-        if not self._exports:
+        if not self.spec.exports:
             return 1
         return len(self.grant.gpus) or self.bench.settings.cpu_ranks
 
     @property
     def _is_script(self) -> bool:
-        return bool(self.claim.spec.get("task") == script.NAME)
+        return isinstance(self.spec, ScriptSpec)
 
     @property
-    def _exports(self) -> bool:
-        return exports_model(self.claim.spec.get("task"))
+    def _end_at(self) -> float | None:
+        duration = self.claim.max_duration_seconds
+        return None if duration is None else self._started_at + duration
 
     def _is_trained(self) -> bool:
         """Whether the trainer has finished: it left what the export needs, or the job's result."""
-        return self._jobdir.trained_path.exists() if self._exports else self._has_result
+        return self._jobdir.trained_path.exists() if self.spec.exports else self._has_result
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
@@ -292,7 +295,7 @@ class Attempt:
         child = start()
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
         try:
-            limits = Limits.of(self.claim, self.bench.settings, began_at=self._started_at)
+            limits = Limits.of(self.spec, self.bench.settings, end_at=self._end_at)
             watch = Watch(child, spool, self.stop, limits, self._heed)
             status = watch.until_exit()
         finally:
@@ -340,7 +343,7 @@ class Attempt:
             self._has_result = True
         elif event.kind == EventKind.PROGRESS:
             self._last_step = event.data.get("step", self._last_step)
-            if self._exports:
+            if self.spec.exports:
                 self._keep_export_spare(decide_export_spare(event.data))
         elif event.kind == EventKind.PHASE:
             self._has_rehearsed |= event.data.get("phase") == Phase.REHEARSING

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from redkiln.events import Event
-from redkiln.protocol import ClaimResponse
+from redkiln.spec.job_spec import JobSpec
+from redkiln.tasks.script import ScriptSpec
 from worker.agent.attempt.spool import EventSpool
 from worker.agent.children.children import Child
 from worker.agent.stopping import StopReason, StopSignal
@@ -35,22 +36,21 @@ class Limits:
     grace_seconds: dict[StopReason, float]
 
     @classmethod
-    def of(cls, claim: ClaimResponse, settings: WorkerSettings, *, began_at: float) -> "Limits":
+    def of(cls, spec: JobSpec, settings: WorkerSettings, *, end_at: float | None) -> "Limits":
         """Build the limits from a job's spec and its worker's settings.
 
         Args:
-            claim: The attempt's claim.
+            spec: The job's spec.
             settings: The worker's settings.
-            began_at: Monotonic time from which the attempt's duration counts.
+            end_at: Monotonic time at which the attempt has run too long; None: no limit.
         """
-        duration = claim.max_duration_seconds
         # The supervisor waits for the script's own grace period and then saves its files.
-        own = float(claim.spec.get("script", {}).get("grace_seconds", 0.0))
+        own = spec.script.grace_seconds if isinstance(spec, ScriptSpec) else 0.0
         cancelled = settings.cancel_grace_seconds + own
         interrupted = settings.shutdown_grace_seconds + own
         return cls(
             stall_seconds=settings.stall_seconds,
-            end_at=None if duration is None else began_at + duration,
+            end_at=end_at,
             grace_seconds={
                 StopReason.TOO_LONG: cancelled,
                 StopReason.CANCELLED: cancelled,

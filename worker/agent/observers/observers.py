@@ -10,6 +10,7 @@ from pathlib import Path
 
 from redkiln.events import Event, EventKind
 from redkiln.protocol import ArtifactKind, ClaimResponse
+from redkiln.spec.job_spec import JobSpec
 from worker.agent.attempt.artifacts import list_files
 from worker.agent.attempt.checkpoints import name_file
 from worker.agent.attempt.finish import Outcome
@@ -42,6 +43,7 @@ class Observers:
 
     Args:
         claim: Claim of the attempt.
+        spec: The claim's spec.
         client: Client for the attempt's calls.
         jobdir: Folder of the attempt.
         stop: Stop signal; requested when the attempt is superseded.
@@ -49,6 +51,7 @@ class Observers:
     """
 
     claim: ClaimResponse
+    spec: JobSpec
     client: AttemptClient
     jobdir: JobDir
     stop: StopSignal
@@ -125,16 +128,12 @@ class Observers:
         settings, claim = self.settings, self.claim
         if settings.mlflow_tracking_uri is None:
             return None
-        spec = claim.spec
         tags = {
-            "redkiln.task": str(spec.get("task", "")),
+            "redkiln.task": self.spec.task,
             "redkiln.attempt_id": claim.attempt_id,
             "redkiln.dataset": claim.dataset.name if claim.dataset else "",
             "redkiln.dataset_fingerprint": _fingerprint(claim),
-            **{
-                make_name(f"redkiln.metadata.{k}"): str(v)
-                for k, v in (spec.get("metadata") or {}).items()
-            },
+            **{make_name(f"redkiln.metadata.{k}"): v for k, v in self.spec.metadata.items()},
         }
         return Tracking(
             MlflowClient(settings.mlflow_tracking_uri, token=settings.mlflow_token),

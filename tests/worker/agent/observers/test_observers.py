@@ -71,7 +71,7 @@ def test_a_job_is_reported_to_mlflow(service, start_agent, mlflow):
 
 def test_mlflow_shows_a_cancel_that_came_before_the_end(service, start_agent, mlflow):
     service.job_status = "cancelled"
-    attempt_id = service.add_job(steps=10, metadata={"who's": "me"})
+    attempt_id = service.add_job(steps=10, metadata={"owner": "me"})
     start_agent(mlflow_tracking_uri=mlflow.url)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
     service.wait_for(lambda: mlflow.only_run()["status"] == "KILLED")
