@@ -53,7 +53,8 @@ def test_while_it_is_prepared(site):
 
 
 def waiting_trainer(site):
-    trainers = (c for c in site.children_of() if "worker.trainer" in c.cmdline())
+    words = {"worker.trainer", "train"}  # the real one and the fake
+    trainers = (c for c in site.children_of() if words & {*c.cmdline()})
     return next(trainers, None)
 
 
