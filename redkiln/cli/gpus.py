@@ -47,7 +47,9 @@ def gpus(
     session: Session,
     is_watched: Annotated[
         bool,
-        typer.Option("--watch", "-w", help="Refresh until Ctrl-C; with --json, one line a time."),
+        typer.Option(
+            "--watch", "-w", help="Refresh until Ctrl-C; with --json, one line per refresh."
+        ),
     ] = False,
     worker: Annotated[
         str | None, typer.Option("--worker", help="Only the GPUs of the worker with this id.")

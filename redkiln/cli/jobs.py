@@ -119,7 +119,9 @@ def jobs(
             "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this. Repeatable."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most jobs to list.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of jobs to list.")
+    ] = 20,
 ) -> None:
     """List jobs, newest first."""
     filters = dict(_pair(item) for item in metadata or ())

@@ -99,7 +99,7 @@ def metrics(
         list[str] | None, typer.Option("--name", help="Only this series. Repeatable.")
     ] = None,
     max_points: Annotated[
-        int, typer.Option("--points", min=3, help="Most points to fetch for each series.")
+        int, typer.Option("--points", min=3, help="Maximum number of points for each series.")
     ] = 500,
     is_telemetry: Annotated[
         bool, typer.Option("--telemetry", help="Show GPU and host sensors instead of metrics.")

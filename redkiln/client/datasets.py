@@ -219,7 +219,7 @@ class Datasets(Requests):
         view = DatasetView.model_validate_json(response.content)
         if view.sha256 not in (None, sha256):
             raise TransferError(
-                f"the service received other bytes than were sent (data set {view.id}); try again"
+                f"the service received bytes other than those sent (data set {view.id}); try again"
             )
         return view
 

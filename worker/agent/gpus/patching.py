@@ -92,7 +92,7 @@ class Patching:
             candidate = find_candidate(gpu.facts, facts)
             if candidate is None:
                 continue
-            assert gpu.facts.gfx is not None, "only a known target has a candidate"
+            assert gpu.facts.gfx is not None, "only a known target has an override to try"
             proofs[gpu.facts.gfx] = self._prove_one(gpu, gpu.facts.gfx, candidate)
         return proofs
 

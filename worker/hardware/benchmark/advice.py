@@ -76,7 +76,7 @@ def choose_precision(result: BenchmarkResult) -> Iterator[Recommendation]:
     # A CPU is measured with small batches, in which the fixed cost of a step dominates.
     is_small = result.machine.kind == "cpu"
     if is_small:
-        ending = f"{chosen} for batches as small as these; larger ones may differ"
+        ending = f"{chosen} for batches this small; larger batches may differ"
     yield Recommendation(
         code="use_precision",
         text=f"{words}: {ending}",

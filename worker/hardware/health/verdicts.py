@@ -92,7 +92,7 @@ def judge_report(report: SelfTestReport) -> SelfTestVerdict:
     if not used:
         return refuse_untested("it reported no result")
     if not has_switched and can_switch_blas(report):
-        reason = f"wrong numbers by one of two BLAS libraries: {_list_worst(report.bad)}"
+        reason = f"one of two BLAS libraries computes wrong numbers: {_list_worst(report.bad)}"
         return SelfTestVerdict("switch_blas", reason, environment=AVOID_HIPBLASLT)
     return _judge_used(used)
 

@@ -212,7 +212,7 @@ def test_small_batches_on_a_cpu_recommend_no_precision_setting():
     steps = (step("fp32", "contiguous", 18.0), step("bf16", "contiguous", 8.0))
     machine = MACHINE.model_copy(update={"kind": "cpu"})
     (found,) = recommend(result(*steps).model_copy(update={"machine": machine}))
-    assert found.text.endswith("fp32 for batches as small as these; larger ones may differ")
+    assert found.text.endswith("fp32 for batches this small; larger batches may differ")
     assert found.setting is None
 
 
