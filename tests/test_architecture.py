@@ -177,7 +177,9 @@ def test_every_seam_is_a_row_of_the_architecture_page():
     assert {tuple(path.replace("/", ".") for path in row) for row in rows} == SEAMS
 
 
-@pytest.mark.parametrize("tree", ["redkiln", "service", "worker", "native", "docker", "bench"])
+@pytest.mark.parametrize(
+    "tree", ["redkiln", "service", "worker", "native", "docker", "bench", "tests"]
+)
 def test_no_folder_is_crowded(tree):
     counts = Counter(path.parent.relative_to(ROOT) for path in sources(tree))
     assert {str(folder): n for folder, n in counts.items() if n > MOST_FILES} == {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.trainer_runs import (
+from tests.integration.trainer.runs import (
     PATIENCE_SECONDS,
     TRAINER,
     events,

@@ -133,7 +133,7 @@ def test_a_file_is_there_as_soon_as_it_is_closed_and_the_command_shows_the_outpu
     own = {
         "REDKILN_URL": stack.url,
         "REDKILN_KEY": stack.admin_key,
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
     }
     with subprocess.Popen(
         command, cwd=folder, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True

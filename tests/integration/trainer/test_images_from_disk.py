@@ -6,7 +6,7 @@ import signal
 import psutil
 import pytest
 
-from tests.integration.trainer_runs import PATIENCE_SECONDS, TRAINER, step_of, write_job
+from tests.integration.trainer.runs import PATIENCE_SECONDS, TRAINER, step_of, write_job
 from tests.waiting import is_alive, wait_for
 from worker.jobdir import EXIT_STOPPED
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from redkiln.datasets import rank_within_classes
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
-from tests.integration.trainer_runs import (
+from tests.integration.trainer.runs import (
     EXPORT,
     PATIENCE_SECONDS,
     TRAINER,

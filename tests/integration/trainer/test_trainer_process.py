@@ -14,7 +14,7 @@ import pytest
 
 from redkiln.datasets import BUILTINS
 from tests.integration.conftest import ROOT
-from tests.integration.trainer_runs import (
+from tests.integration.trainer.runs import (
     EXPORT,
     PATIENCE_SECONDS,
     TRAINER,

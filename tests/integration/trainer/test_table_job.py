@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.integration.trainer_runs import (
+from tests.integration.trainer.runs import (
     EXPORT,
     PATIENCE_SECONDS,
     TRAINER,

@@ -11,7 +11,7 @@ from redkiln.status import JobStatus
 
 pytestmark = pytest.mark.integration
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "scripts"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "scripts"
 LONGER = {
     "pytorch": "--steps=8000", "transformers": "--steps=500", "lora": "--steps=1500",
     "lightning": "--epochs=80",
