@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, tabular, checkpoint, decode, mapped, text, accuracy, api, download, latency,
-scripts, hardware. Without one, all of them.
+scripts, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -37,7 +37,7 @@ OUT_PATH = Path(__file__).parent / "out" / "latest.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the chosen groups; 1 when a target is missed."""
+    """Run the chosen groups; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(GROUPS)}")
     names = parser.parse_args(arguments).names or list(GROUPS)

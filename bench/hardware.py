@@ -1,8 +1,8 @@
-"""What it costs to read the files of the GPUs: sensors of one card, and discovery of eight.
+"""Cost of reading the files of GPUs: sensors of one card, and discovery of eight cards.
 
-On captures of real machines where they lie beside the checkout, else on made trees. These are the
-costs of our own code: on hardware a read goes through the GPU's firmware and takes what that takes,
-for which reason the worker reads in threads of its own and records the seconds of each reading.
+Reads generated trees, and captures of real machines if they are next to the checkout. The figures
+are the costs of our own code. On hardware, a read also waits for the GPU's firmware, so the worker
+reads in separate threads and records the seconds of each reading.
 """
 
 import statistics
@@ -26,7 +26,7 @@ DISCOVERY_MS = 10.0
 
 
 def run() -> list[Result]:
-    """Measure with warm tables and a warm page cache, as in a worker that runs."""
+    """Measure with warm tables and a warm page cache, as in a running worker."""
     with tempfile.TemporaryDirectory(prefix="bench-hardware-") as name:
         made = write_machine(Path(name), row_of(MI300X, 8), num_cpus=2, has_xgmi=True)
         results = [
@@ -54,7 +54,7 @@ def _discovery(name: str, topology_dir: Path, drm_dir: Path | None) -> Result:
 
 
 def _first_discovery(topology_dir: Path, drm_dir: Path) -> Result:
-    """With the tables read from disk, as once in the life of a process."""
+    """Measure discovery with the tables read from disk, as the first one in a process does."""
 
     def first() -> None:
         load_devices.cache_clear()

@@ -12,18 +12,18 @@ from redkiln.datasets import DatasetIndex, Sample, rank_within_classes
 from worker.jobdir import LocalDataset
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-"""Data sets beside the checkout, which are measured on where they are there."""
+"""Data sets next to the checkout; used if they exist."""
 CIFAR = DATA / "cifar10-12k.zip"
 SIDE = 32
 
 
 def archive_dataset(archive: Path, root: Path, *, grey_side: int | None = None) -> LocalDataset:
-    """A zip of `train/<class>/*` and `test/<class>/*`, with its index below `root`.
+    """Index a zip of `train/<class>/*` and `test/<class>/*`, with the index below `root`.
 
     Args:
-        archive: of images of 32 pixels in colour.
-        root: where the index is written.
-        grey_side: of grey images, in pixels, if they are that.
+        archive: Zip of images, 32x32 pixels in colour unless `grey_side` is given.
+        root: Folder for the index.
+        grey_side: Side of the images in pixels if they are grey.
     """
     index = index_archive(archive)
     if grey_side is not None:
@@ -41,7 +41,7 @@ def archive_dataset(archive: Path, root: Path, *, grey_side: int | None = None) 
 
 
 def index_archive(archive: Path) -> DatasetIndex:
-    """The index of a zip of `train/<class>/*` and `test/<class>/*`."""
+    """Build the index of a zip of `train/<class>/*` and `test/<class>/*`."""
     with zipfile.ZipFile(archive) as packed:
         names = [name for name in packed.namelist() if not name.endswith("/")]
     classes = sorted({name.split("/")[1] for name in names})
@@ -65,7 +65,7 @@ def index_archive(archive: Path) -> DatasetIndex:
 
 
 def generate_archive(path: Path, *, counts: tuple[int, int] = (1000, 200)) -> Path:
-    """Ten classes of coloured noise as JPEG; so many training and test images a class."""
+    """Write ten classes of coloured noise; `counts`: training and test images per class."""
     rng = np.random.default_rng(0)
     with zipfile.ZipFile(path, "w") as packed:
         for split, count in zip(("train", "test"), counts, strict=True):

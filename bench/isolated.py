@@ -1,4 +1,4 @@
-"""A measurement in a process of its own, whose threads and memory are set as a trainer's are."""
+"""Measurements in a separate process, with the thread and memory settings of a trainer."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from worker.agent.children.environment import use_huge_pages
 from worker.process.threads import ENVIRONMENT
 
 TRAINER = {**ENVIRONMENT, **use_huge_pages(os.environ)}
-"""What a trainer on a CPU runs in."""
+"""Environment variables of a trainer on a CPU."""
 
 
 def run_isolated(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> list[Result]:
-    """What `python -m <module> <arguments>` measured: the last line that it prints."""
+    """Run `python -m <module> <arguments>` and return the results in its last printed line."""
     command = [sys.executable, "-m", module, *arguments]
     variables = {**TRAINER, **(environment or {}), **os.environ}
     done = subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE)
@@ -26,5 +26,5 @@ def run_isolated(
 
 
 def print_results(results: Sequence[Result]) -> None:
-    """What such a process prints at its end."""
+    """Print results as the last line, for `run_isolated`."""
     print(json.dumps([result.as_dict() for result in results]))

@@ -1,6 +1,6 @@
-"""The machine that is measured: the device that its figures are of, and how they name it.
+"""The measured device and its description in the figures.
 
-The first GPU where torch finds one, else the CPU; `BENCH_DEVICE=cpu` asks for the CPU all the same.
+The device is the first GPU if torch finds one, else the CPU. `BENCH_DEVICE=cpu` forces the CPU.
 """
 
 import os
@@ -11,7 +11,7 @@ from worker.trainer.devices import cpu_has_bf16
 
 
 def find_device() -> torch.device:
-    """Where training is measured."""
+    """Return the device on which training is measured."""
     default = "cuda:0" if torch.cuda.is_available() else "cpu"
     return torch.device(os.environ.get("BENCH_DEVICE", default))
 
@@ -20,17 +20,17 @@ DEVICE = find_device()
 
 
 def has_bf16() -> bool:
-    """Whether the device multiplies bf16 itself."""
+    """Whether the device multiplies bf16 natively."""
     if DEVICE.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return cpu_has_bf16()
 
 
 def describe_device(threads: int | None = None) -> str:
-    """What stands behind a figure.
+    """Describe the measured device: the name of the GPU, or the number of CPU threads.
 
     Args:
-        threads: that computed, where it is a CPU; torch's own number if not given.
+        threads: Threads that computed on a CPU; torch's own number if not given.
     """
     if DEVICE.type == "cuda":
         return torch.cuda.get_device_name(DEVICE)

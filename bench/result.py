@@ -11,9 +11,9 @@ class Result:
     """A figure of a benchmark.
 
     Attributes:
-        target: smallest allowed value for a ratio, largest for a time; None is for information.
-        ok: whether the target is met; None where there is none.
-        detail: how it was measured, with spread and sample count.
+        target: Smallest allowed value of a ratio, largest of a time; None: for information only.
+        ok: Whether the target is met; None without a target.
+        detail: Description of the measurement, with spread and sample count.
     """
 
     name: str
@@ -24,33 +24,33 @@ class Result:
     detail: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The form in `bench/out/latest.json`."""
+        """Return the result as it is written to `bench/out/latest.json`."""
         return asdict(self)
 
 
 def at_least(name: str, value: float, unit: str, target: float, detail: str) -> Result:
-    """A figure that should not be below its target."""
+    """Build a figure that should not be below its target."""
     return Result(name, value, unit, target, value >= target, detail)
 
 
 def at_most(name: str, value: float, unit: str, target: float, detail: str) -> Result:
-    """A figure that should not be above its target."""
+    """Build a figure that should not be above its target."""
     return Result(name, value, unit, target, value <= target, detail)
 
 
 def info(name: str, value: float, unit: str, detail: str) -> Result:
-    """A figure without a target."""
+    """Build a figure without a target."""
     return Result(name, value, unit, None, None, detail)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that `share` of the values do not exceed."""
+    """Return the smallest value that a share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered)) - 1))]
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median with the middle half of the values, and how many there are."""
+    """Format the median, the middle half of the values, and their number."""
     ordered = sorted(values)
     low, high = percentile(ordered, 0.25), percentile(ordered, 0.75)
     middle = statistics.median(ordered)

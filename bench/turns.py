@@ -1,4 +1,4 @@
-"""Several ways to do the same by turns, so that whatever else the machine does hits all of them."""
+"""Alternating measurements, so that other load on the machine affects all of them equally."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -9,19 +9,19 @@ TURNS = 15
 WARM_UP = 10
 
 Chunks = Callable[[int], float]
-"""Makes so many steps and returns the seconds that they took."""
+"""Makes the given number of steps and returns the seconds that they took."""
 
 
 def alternate(
     ways: Mapping[str, Chunks], *, steps: Mapping[str, int], pieces: int = 1
 ) -> dict[str, list[float]]:
-    """Seconds of all ways' chunks, taken in turns; who goes first changes from turn to turn.
+    """Return the seconds of each way's chunks, measured alternately in a changing order.
 
     Args:
-        ways: to be held against each other.
-        steps: of a chunk of each.
-        pieces: that a chunk is made in, where the ways take turns within it too: a machine that
-            others use, too, changes its speed within seconds.
+        ways: The ways to compare, by name.
+        steps: Steps of one chunk of each way.
+        pieces: Pieces of a chunk between which the ways alternate, because a shared machine
+            changes its speed within seconds.
     """
     for name, way in ways.items():
         way(min(WARM_UP, steps[name]))
@@ -44,9 +44,9 @@ def _share(steps: int, piece: int, pieces: int) -> int:
 
 
 def compare(theirs: list[float], ours: list[float]) -> tuple[float, str]:
-    """The median of the neighbours' ratios, and their spread.
+    """Return the median of the ratios of neighbouring chunks, and their spread.
 
-    Neighbours had the same machine: one that slows down between the turns moves both.
+    A machine that slows down between two turns slows both neighbours.
     """
     pairs = [their / our for their, our in zip(theirs, ours, strict=True)]
     return statistics.median(pairs), spread(pairs)

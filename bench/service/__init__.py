@@ -1,1 +1,1 @@
-"""What the service costs its users: requests, downloads, latency of jobs and scripts."""
+"""Benchmarks of the service: requests, downloads, latency of jobs and scripts."""

@@ -1,4 +1,4 @@
-"""The API: a job's view against a bare route, a page of many jobs, a chart of many points."""
+"""Speed of the API: one job compared with a bare route, a page of jobs, a chart of many points."""
 
 import statistics
 import tempfile
@@ -35,7 +35,7 @@ CONNECTIONS = 8
 
 
 def run() -> list[Result]:
-    """Measure on a service with 100,000 jobs, a third of them queued, one with 10^6 points."""
+    """Measure a service with 100,000 jobs: a third are queued, and one has 10^6 points."""
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_for(Path(folder))
         job_ids = _fill(settings)
@@ -135,12 +135,12 @@ def _job_over_bare(
                 seconds=PAIR_SECONDS,
             )
             rates[path] = load.requests_per_second
-        if pair:  # the first pair warms both
+        if pair:  # the first pair warms up both
             bares.append(rates[paths[0]])
             jobs.append(rates[paths[1]])
             ratios.append(rates[paths[1]] / rates[paths[0]])
     detail = (
-        f"GET /v1/jobs/ID of {what} {statistics.median(jobs):.0f}/s over a bare route "
+        f"GET /v1/jobs/ID of {what}: {statistics.median(jobs):.0f}/s; bare route: "
         f"{statistics.median(bares):.0f}/s, {CONNECTIONS} connections; {spread(ratios)}"
     )
     value = statistics.median(jobs) / statistics.median(bares)
@@ -175,5 +175,5 @@ def _chart(url: str, job_id: str) -> Result:
             (series,) = answer.json()["series"]
             assert series["num_points"] == NUM_POINTS
             assert len(series["steps"]) <= CHART_POINTS
-    detail = f"{NUM_POINTS} points down to {CHART_POINTS}; {spread(seconds)}"
+    detail = f"{NUM_POINTS} points reduced to {CHART_POINTS}; {spread(seconds)}"
     return at_most("api/chart", statistics.median(seconds) * 1000, "ms", 150, detail)

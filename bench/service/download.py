@@ -1,4 +1,4 @@
-"""Downloading an artifact against nginx's sendfile on the same file."""
+"""Download speed of an artifact, compared with nginx's sendfile of the same file."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ PAIRS = 9
 
 
 def run() -> list[Result]:
-    """Measure with curl, alternating, on a file of 512 MiB that the page cache holds."""
+    """Measure both alternately with curl, on a file of 512 MiB in the page cache."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         settings = settings_for(folder / "state")
@@ -35,7 +35,7 @@ def run() -> list[Result]:
             ours = f"{url}/v1/artifacts/{artifact_id}/content"
             if shutil.which("nginx") is None:
                 rates = [_fetch(ours) for _ in range(PAIRS)]
-                detail = f"nginx is not installed: no ratio; {spread(rates)}"
+                detail = f"nginx is not installed, so there is no ratio; {spread(rates)}"
                 return [info("download/rate", statistics.median(rates) / 1e6, "MB/s", detail)]
             with _run_nginx(folder, blob) as theirs:
                 return [_compare(ours, theirs)]
@@ -47,20 +47,20 @@ def _compare(ours: str, theirs: str) -> Result:
         first_ours = pair % 2 == 0
         one = _fetch(ours if first_ours else theirs)
         two = _fetch(theirs if first_ours else ours)
-        if pair:  # the first pair warms both
+        if pair:  # the first pair warms up both
             our_rates.append(one if first_ours else two)
             their_rates.append(two if first_ours else one)
     value = statistics.median(our_rates) / statistics.median(their_rates)
     ratios = [one / two for one, two in zip(our_rates, their_rates, strict=True)]
     detail = (
-        f"{statistics.median(our_rates) / 1e6:.0f} MB/s over nginx's "
+        f"redkiln {statistics.median(our_rates) / 1e6:.0f} MB/s, nginx "
         f"{statistics.median(their_rates) / 1e6:.0f} MB/s; {spread(ratios)}"
     )
     return at_least("download/over_nginx", value, "ratio", 0.7, detail)
 
 
 def _publish(settings: Settings) -> tuple[Path, str]:
-    """Store a file as the service would and name it as an artifact."""
+    """Store a file as the service does and record it as an artifact."""
     settings.prepare_state_dir()
     database = Database(settings.resolved_database_url)
     database.upgrade()
@@ -95,7 +95,7 @@ def _publish(settings: Settings) -> tuple[Path, str]:
 
 
 def _fetch(url: str) -> float:
-    """Bytes per second of one download to nowhere."""
+    """Download once, discarding the content, and return the bytes per second."""
     command = ["curl", "-sf", "-o", "/dev/null", "-w", "%{size_download} %{time_total}", url]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     size, seconds = output.split()
@@ -107,7 +107,7 @@ def _fetch(url: str) -> float:
 def _run_nginx(folder: Path, blob: Path) -> Iterator[str]:
     port = settings_for(folder).port
     config = folder / "nginx.conf"
-    user = "user root;\n" if os.geteuid() == 0 else ""  # the state folder is its owner's alone
+    user = "user root;\n" if os.geteuid() == 0 else ""  # only the owner can read the state folder
     config.write_text(
         f"daemon off; pid {folder}/nginx.pid; error_log /dev/null; worker_processes 1;\n"
         f"{user}"

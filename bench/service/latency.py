@@ -1,11 +1,11 @@
-"""From POST to the first optimiser step, what a job costs beside its work, and idle memory.
+"""Seconds from POST to the first optimiser step, overhead of a job, and idle memory.
 
-The real stack on this machine with one worker: short jobs of amdnet on CIFAR-10 (12k; generated
-JPEGs where it is not there), after one that filled the caches (decoded data set, rehearsal
-verdict). Times are taken on one clock: the first step's from the trainer's own record.
+Runs the real stack on this machine with one worker: short jobs of amdnet on CIFAR-10 (12k;
+generated JPEGs if it is missing), after a job that filled the caches (decoded data set, rehearsal
+verdict). All times are from one clock; the trainer records the time of its first step.
 
-`latency/short_job` and `latency/first_job` are default jobs on the digits: how long a user waits
-in addition to training and evaluation, on a warm worker and on one that has just started.
+`latency/short_job` and `latency/first_job` measure default jobs on the digits: how long a user
+waits in addition to training and evaluation, on a warm worker and on one that has just started.
 """
 
 import statistics
@@ -29,7 +29,7 @@ STEPS = 100
 FIRST_STEP_SECONDS = 0.5
 OVERHEAD_SECONDS = 1.5
 SETTLE_SECONDS = 12.0
-"""Between two jobs: the next warm spare imports torch, the next exporter traces a small model."""
+"""Pause between jobs: the next spare imports torch, the next exporter traces a small model."""
 SHORT_SPEC: dict[str, Any] = {"dataset": "builtin:digits"}
 SHORT_JOBS = 5
 FRESH_WORKERS = 3
@@ -64,7 +64,7 @@ def _push(client: Client, root: Path) -> str:
 
 
 def _run_short_jobs(root: Path) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """Run default jobs on the digits: the first of each fresh worker, then others on the last."""
+    """Run a default job on the digits on each fresh worker, then more on the last worker."""
     first, short = [], []
     for number in range(FRESH_WORKERS):
         with Stack(root / f"fresh-{number}") as stack, Client(stack.url, stack.admin_key) as client:
@@ -75,7 +75,7 @@ def _run_short_jobs(root: Path) -> tuple[list[dict[str, float]], list[dict[str, 
 
 
 def _run_job(client: Client, dataset: str) -> dict[str, float]:
-    """Seconds to the first step, in all, and by phase."""
+    """Run a job and return its seconds to the first step, in total, and by phase."""
     training = {"steps": STEPS, "batch_size": 64}
     return _measure(client, {"dataset": dataset, "model": "amdnet", "training": training})
 
@@ -121,7 +121,7 @@ def _overhead(jobs: list[dict[str, float]], first: dict[str, float]) -> Result:
 
 
 def _wait(name: str, jobs: list[dict[str, float]], limit_seconds: float, worker: str) -> Result:
-    """Turnaround of default jobs on the digits without their training, split by phase."""
+    """Report the turnaround of default jobs on the digits without their training, by phase."""
     phases = [phase for phase in jobs[0] if phase not in {"first_step", "turnaround", *WORK}]
     splits = [{phase: job.get(phase, 0.0) for phase in phases} for job in jobs]
     seconds = [job["turnaround"] - sum(job.get(phase, 0.0) for phase in WORK) for job in jobs]

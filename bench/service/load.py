@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 load generator: keep-alive connections that ask again as soon as answered."""
+"""A small HTTP/1.1 load generator: keep-alive connections without pauses."""
 
 import asyncio
 import time
@@ -8,11 +8,11 @@ from functools import partial
 
 @dataclass
 class Load:
-    """What a run of requests took.
+    """Timings of a run of requests.
 
     Attributes:
-        latencies: seconds of each answered request.
-        seconds: length of the run.
+        latencies: Seconds of each answered request.
+        seconds: Length of the run.
     """
 
     latencies: list[float]
@@ -20,14 +20,14 @@ class Load:
 
     @property
     def requests_per_second(self) -> float:
-        """Answered requests over the run's length."""
+        """Return the answered requests per second of the run."""
         return len(self.latencies) / self.seconds
 
 
 class _Connection(asyncio.Protocol):
-    """Sends one prepared request again and again until its deadline.
+    """Sends one prepared request repeatedly until its deadline.
 
-    The answer's length is taken from Content-Length, so only the first bytes are parsed.
+    The length of an answer comes from Content-Length, so only the header is parsed.
     """
 
     def __init__(self, request: bytes, deadline: float, done: asyncio.Future[list[float]]) -> None:
@@ -74,15 +74,15 @@ class _Connection(asyncio.Protocol):
         self._transport.write(self._request)
 
     def _fail(self, why: str) -> None:
-        self._done.set_exception(RuntimeError(f"the server did not answer 200: {why}"))
+        self._done.set_exception(RuntimeError(f"the server did not answer with status 200: {why}"))
         self._transport.close()
 
 
 def run_load(host: str, port: int, path: str, *, connections: int, seconds: float) -> Load:
-    """Ask one path over several connections for some seconds.
+    """Request one path over several connections for some seconds.
 
     Raises:
-        RuntimeError: an answer was not 200.
+        RuntimeError: An answer had a status other than 200.
     """
     return asyncio.run(_run(host, port, path, connections, seconds))
 

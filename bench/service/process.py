@@ -1,4 +1,4 @@
-"""A service of its own for a benchmark: temporary state, a free port, filled through its tables."""
+"""A separate service for a benchmark, with temporary state and a free port."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from service.settings import Settings
 
 
 def settings_for(state_dir: Path) -> Settings:
-    """Settings of a service with its state in a folder and a port that is free now."""
+    """Build the settings of a service with its state in a folder and a currently free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -24,10 +24,10 @@ def settings_for(state_dir: Path) -> Settings:
 
 @contextmanager
 def run_service(settings: Settings) -> Iterator[str]:
-    """Run `bench.service.server` as a process; yields its URL once it answers.
+    """Run `bench.service.server` as a process and yield its URL once it answers.
 
     Raises:
-        RuntimeError: it did not start.
+        RuntimeError: The service did not start.
     """
     environment = {
         **os.environ,
@@ -51,7 +51,7 @@ def _wait_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(f"the service left with status {process.returncode}")
+            raise RuntimeError(f"the service exited with status {process.returncode}")
         try:
             if httpx.get(f"{url}/healthz").status_code == 200:
                 return

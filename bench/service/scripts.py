@@ -1,9 +1,9 @@
-"""What a script costs that does nothing: from its submission until its exit is seen.
+"""Overhead of a script that does nothing: from its submission until the client sees its exit.
 
-The real stack on this machine with one worker, its code sent before. Each way is taken twice: by a
-client in this process, and by a command from its start to its end, which pays for its own start.
-Where the program `ray` is found, Ray does the same beside it in the same two ways: a local head,
-one job after the other, asked over the HTTP interface of its jobs, and by `ray job submit`.
+Runs the real stack on this machine with one worker; the code is uploaded beforehand. It measures
+a client in this process, and the whole `redkiln run` command, including its start. If the program
+`ray` is installed, the same is measured with Ray: a local head, one job after the other, through
+the HTTP API of its jobs and with `ray job submit`.
 """
 
 import os
@@ -27,12 +27,12 @@ from redkiln.status import JobStatus
 JOBS = 15
 TARGET_SECONDS = 0.5
 SETTLE_SECONDS = 12.0
-"""Until the worker's warm spare has imported torch."""
+"""Time for the worker's warm spare to import torch."""
 
 
 RAY = "http://127.0.0.1:8265"
 RAY_ENDS = {"SUCCEEDED", "FAILED", "STOPPED"}
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 
 def run() -> list[Result]:
@@ -53,10 +53,10 @@ def run() -> list[Result]:
             command = [sys.executable, "-m", "redkiln", "run", "--output", str(root / "out")]
             keys = {"REDKILN_URL": stack.url, "REDKILN_KEY": stack.admin_key}
             whole = _repeat(lambda: _call([*command, "--", "python", "nothing.py"], code, **keys))
-    how = f"python nothing.py, submit to its end seen by the client; {spread(seconds)}"
+    how = f"python nothing.py, from submit until the client sees its end; {spread(seconds)}"
     return [
         at_most("scripts/no_op", statistics.median(seconds), "s", TARGET_SECONDS, how),
-        info("scripts/no_op_command", statistics.median(whole), "s", _tell("redkiln run", whole)),
+        info("scripts/no_op_command", statistics.median(whole), "s", _detail("redkiln run", whole)),
         *_ray(),
     ]
 
@@ -79,10 +79,10 @@ def _ray() -> list[Result]:
         whole = _repeat(lambda: _call(command, Path.cwd()))
     finally:
         subprocess.run([ray, "stop", "--force"], check=False, capture_output=True)
-    how = f"Ray's jobs over HTTP, looked at every {LOOK_SECONDS * 1000:.0f} ms; {spread(seconds)}"
+    how = f"Ray's jobs over HTTP, polled every {POLL_SECONDS * 1000:.0f} ms; {spread(seconds)}"
     return [
         info("scripts/ray_no_op", statistics.median(seconds), "s", how),
-        info("scripts/ray_no_op_command", statistics.median(whole), "s", _tell(ray, whole)),
+        info("scripts/ray_no_op_command", statistics.median(whole), "s", _detail(ray, whole)),
     ]
 
 
@@ -90,7 +90,7 @@ def _submit_to_ray(http: httpx.Client) -> None:
     asked = http.post("/api/jobs/", json={"entrypoint": "python -c pass"}).raise_for_status()
     job = f"/api/jobs/{asked.json()['submission_id']}"
     while (status := http.get(job).raise_for_status().json()["status"]) not in RAY_ENDS:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     assert status == "SUCCEEDED", status
 
 
@@ -100,7 +100,7 @@ def _call(command: list[str], folder: Path, **environment: str) -> None:
 
 
 def _repeat(once: Callable[[], None]) -> list[float]:
-    """Seconds of each time but the first."""
+    """Return the seconds of each call except the first."""
     seconds = []
     for _ in range(JOBS + 1):
         began = time.perf_counter()
@@ -109,5 +109,5 @@ def _repeat(once: Callable[[], None]) -> list[float]:
     return seconds[1:]
 
 
-def _tell(command: str, seconds: list[float]) -> str:
+def _detail(command: str, seconds: list[float]) -> str:
     return f"{Path(command).name}, from the command's start to its end; {spread(seconds)}"

@@ -1,6 +1,6 @@
 """Serve the service with a bare route next to its own: `python -m bench.service.server`.
 
-Settings come from the environment as always; the bare route is what FastAPI itself can do here.
+Settings come from the environment as usual; the bare route shows the speed of FastAPI itself.
 """
 
 import uvicorn
@@ -13,7 +13,7 @@ BARE_PATH = "/bare"
 
 
 def build() -> FastAPI:
-    """The service's application with the bare route added."""
+    """Build the service's application and add the bare route."""
     app = create_app(Settings())
 
     @app.get(BARE_PATH)
