@@ -48,7 +48,7 @@ def test_clocks_are_unknown_until_a_worker_reports_its_time():
 
 
 @pytest.mark.parametrize(
-    ("said", "looked", "skew"),
+    ("sent", "examined", "skew"),
     [
         ([], None, None),
         ([90.0, 88.0], None, 90.0),
@@ -57,10 +57,10 @@ def test_clocks_are_unknown_until_a_worker_reports_its_time():
         ([], -600.0, 0.0),
     ],
 )
-def test_a_clock_is_compared_by_the_times_its_worker_reported(said, looked, skew):
+def test_a_clock_is_compared_by_the_times_its_worker_reported(sent, examined, skew):
     found = find_skew(
-        told_at=AT,
-        said=[AT + timedelta(seconds=seconds) for seconds in said],
-        looked_at=None if looked is None else AT + timedelta(seconds=looked),
+        received_at=AT,
+        sent_at=[AT + timedelta(seconds=seconds) for seconds in sent],
+        examined_at=None if examined is None else AT + timedelta(seconds=examined),
     )
     assert found == skew

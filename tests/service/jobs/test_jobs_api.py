@@ -75,6 +75,7 @@ def test_a_queue_position_changes_without_a_change_of_the_job(client, submit, jo
 def test_the_queue_is_not_counted_to_its_end(services, submit, job):
     first = submit()["id"]
     row = services.database.read(lambda s: s.get(Job, first)).model_dump()
+    row["metadata"] = row.pop("user_metadata")  # by columns, as Core wants them
     rows = [{**row, "id": new_id("job")} for _ in range(MAX_QUEUE_POSITION)]
     services.database.write(lambda s: s.execute(JOB.insert(), rows))
     ids = sorted(row["id"] for row in rows)

@@ -229,7 +229,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_without_the_other_jobs_weights(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"without": ["size"]}, "numeric column 'size', which this table does not have"),
+        ({"without": ["size"]}, "numeric column 'size', which this table lacks or does not use"),
         ({"extra": {"age": np.arange(float(NUM))}}, "register the table again with age=ignored"),
         (
             {
