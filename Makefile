@@ -114,8 +114,8 @@ $(VENV)/.dev: $(VENV)/.run
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.run
-	@echo "Installing what builds the site"
 	@echo "Installing what builds the documentation"
+	@$(INSTALL) -e '.[docs]'
 	@touch $@
 
 # torchvision needs one exact torch, which may differ from ours; the rest follows constraints.txt.
