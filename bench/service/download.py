@@ -35,7 +35,7 @@ def run() -> list[Result]:
             ours = f"{url}/v1/artifacts/{artifact_id}/content"
             if shutil.which("nginx") is None:
                 rates = [_fetch(ours) for _ in range(PAIRS)]
-                detail = f"nginx is not installed, so there is no ratio; {spread(rates)}"
+                detail = f"not compared, because nginx is not installed; {spread(rates)}"
                 return [info("download/rate", statistics.median(rates) / 1e6, "MB/s", detail)]
             with _run_nginx(folder, blob) as theirs:
                 return [_compare(ours, theirs)]

@@ -1,16 +1,16 @@
-"""Accuracy: whole jobs on real data with fixed seeds, each with its setting, time and target.
+"""Accuracy of whole jobs on real data with fixed seeds, with their settings, times and targets.
 
-A job here is what a user's would be: a spec with as little in it as the line beside the figure
-says, trained, exported and scored on its test split under ONNX Runtime. The test split is looked at
-once, at the end; settings were chosen by images held out of the training split. What needs
-`../shared/data` says so where that is missing.
+A job is trained, exported and scored on its test split under ONNX Runtime, like a user's job. Its
+spec contains only the settings that are printed with the figure. The test split is used once, at
+the end; the settings were chosen with images held out of the training split. A figure whose data is
+missing in `../shared/data` is reported as not measured.
 
-Where there is a GPU: samples/s of `cifar-fast` on as many images as CIFAR-10 has, over its bare
-step.
+On a GPU, it also measures the samples/s of `cifar-fast` relative to its bare step, on as many
+images as CIFAR-10 has.
 
-It takes as long as the jobs do: on two cores without bf16 the nets on images some ten minutes.
+On two cores without bf16, the image networks take some ten minutes.
 
-`python -m bench accuracy`, or one of it:
+`python -m bench accuracy` runs all figures; this runs one:
 `python -m bench.training.accuracy mnist|cifar|cancer|equal|gpu`.
 """
 
@@ -46,9 +46,9 @@ from worker.trainer.models.cifar_fast import CifarFast
 from worker.trainer.optim.optimizer import build_optimizer
 
 FIXED = {"batch_size": 64, "compile": "off"}
-"""What would else be measured on the machine, so that the figure is the same on the next one."""
+"""Fixed instead of tuned on the machine, so that the figure is the same on other machines."""
 FULL_SIZE = 5000, 1000
-"""Training and test images a class of CIFAR-10."""
+"""Training and test images per class of CIFAR-10."""
 GPU_TARGET = 0.9
 GPU_BATCH = 512
 GPU_PAIRS = 15
@@ -56,13 +56,13 @@ GPU_PAIRS = 15
 
 @dataclass(frozen=True)
 class Figure:
-    """A job whose accuracy is promised.
+    """A job with a target for its accuracy.
 
     Attributes:
-        spec: all that is not a default.
-        archive: in the shared data; None for a built-in set.
-        grey_side: of grey images; None for colour ones of 32 pixels.
-        target: smallest test accuracy.
+        spec: Settings that differ from the defaults.
+        archive: Zip in the shared data; None for a built-in data set.
+        grey_side: Side of grey images in pixels; None for 32x32 colour images.
+        target: Smallest allowed test accuracy.
     """
 
     name: str
@@ -108,13 +108,13 @@ FIGURES = {
 
 
 def run() -> list[Result]:
-    """Every figure in a process of its own."""
+    """Measure every figure in a separate process."""
     figures = (*FIGURES, "equal", "gpu")
     return [result for name in figures for result in run_isolated("bench.training.accuracy", name)]
 
 
 def measure(name: str) -> list[Result]:
-    """One of the figures; none where the machine lacks what it needs."""
+    """Measure one of the figures; return an empty list for `gpu` on a machine without one."""
     if name == "gpu":
         return [over_bare_step()] if torch.cuda.is_available() else []
     if name == "equal":
@@ -129,7 +129,7 @@ def measure(name: str) -> list[Result]:
 
 
 def train_figure(figure: Figure, root: Path) -> Result:
-    """Train, export and score; the figure is that of ONNX Runtime."""
+    """Train, export and score a job; return its accuracy under ONNX Runtime."""
     if figure.archive is None:
         name = figure.spec["dataset"]
         dataset = LocalDataset(name=name, kind="builtin", fingerprint=name)
@@ -148,7 +148,7 @@ def train_figure(figure: Figure, root: Path) -> Result:
 
 
 def over_bare_step() -> Result:
-    """An epoch of a job's own loop over as many bare steps, by turns, on the GPU."""
+    """Compare an epoch of a job's loop with as many bare steps on the GPU, alternately."""
     device = torch.device("cuda:0")
     with tempfile.TemporaryDirectory(prefix="bench-accuracy-") as folder:
         root = Path(folder)

@@ -19,7 +19,7 @@ from worker.trainer.optim.optimizer import build_optimizer
 def bare_chunks(
     memory_format: torch.memory_format, *, model: str, batch: int, precision: str
 ) -> Chunks:
-    """The step on resident random tensors, with the same optimiser, batch and layout."""
+    """Build a step on resident random tensors, with the job's optimiser, batch and layout."""
     network = build_network(model).to(DEVICE)
     network = network.to(memory_format=memory_format)  # type: ignore[call-overload]
     optimizer = build_optimizer(network, AdamW())
@@ -42,6 +42,6 @@ def bare_chunks(
 
 
 def build_network(name: str) -> nn.Module:
-    """A network of the comparison."""
+    """Build a network of the comparison by its name."""
     options = {"image_size": SIDE, "channels": 3}
     return build_model(Model.model_validate({"name": name, "options": options}), num_classes=10)

@@ -1,8 +1,8 @@
-"""How fast a data set is decoded: all cores into the cache, over one core's Pillow.
+"""Decoding speed of a data set: the cache on all cores, compared with Pillow on one core.
 
-Both turn the same JPEGs of a zip into squares, taking turns. Pillow's way is what one writes first:
-open, convert, resize, an array. The cache's includes starting its processes, the mean and spread of
-the training images, and the file on disk.
+Both resize the same JPEGs of a zip to squares, alternately. The loop with Pillow is the obvious
+one: open, convert, resize, store in an array. The time of the cache includes starting its
+processes, computing the mean and spread of the training images, and writing the file.
 """
 
 import io
@@ -25,14 +25,14 @@ from worker.trainer.images.decode.pixels import PixelFormat
 COUNT = 10_000
 SIDE = 160
 SIZE = 128
-"""More than half the side, so that no JPEG is decoded at a reduced size: Pillow would not be."""
+"""More than half the side, so that the cache decodes JPEGs at full size, as Pillow does."""
 PAIRS = 5
 TARGET = 1.6
 TARGET_CORES = 2
 
 
 def run() -> list[Result]:
-    """Images a second of both."""
+    """Compare the images per second of both."""
     with tempfile.TemporaryDirectory(prefix="bench-decode-") as folder:
         root = Path(folder)
         archive = write_archive(root / "images.zip")
@@ -49,13 +49,13 @@ def run() -> list[Result]:
         f"{COUNT / statistics.median(cached):,.0f} of {COUNT / statistics.median(alone):,.0f} "
         f"images/s, {COUNT} JPEGs of {SIDE} pixels to {SIZE}, {cores} cores: {pairs}"
     )
-    # With one core there is nothing to win; with more, no less than with two.
+    # One core has nothing to gain; the target for two cores also holds for more.
     target = TARGET if cores >= TARGET_CORES else 0.8
     return [at_least("decode cache over one core's Pillow", ratio, "ratio", target, how)]
 
 
 def write_archive(path: Path, *, count: int = COUNT, side: int = SIDE) -> Path:
-    """JPEGs of smooth noise in two classes, a tenth of them for testing."""
+    """Write JPEGs of smooth noise in two classes, a tenth of them for testing."""
     rng = np.random.default_rng(0)
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(count):
@@ -69,7 +69,7 @@ def write_archive(path: Path, *, count: int = COUNT, side: int = SIDE) -> Path:
 
 
 def index_of(archive: Path) -> DatasetIndex:
-    """The index of such an archive."""
+    """Build the index of an archive from `write_archive`."""
     with zipfile.ZipFile(archive) as packed:
         names = sorted(packed.namelist())
     samples = {

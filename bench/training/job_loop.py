@@ -1,4 +1,4 @@
-"""A job's own loop in this process, to be advanced by chunks."""
+"""The loop of a job in this process, which the caller advances in chunks."""
 
 import time
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from worker.trainer.devices import synchronize
 
 
 class JobLoop:
-    """A prepared job; the time of its evaluations is taken off.
+    """A prepared job; its timings exclude evaluation.
 
     Attributes:
-        loop: that trains it.
-        setup: what its task made of it.
-        threads: that its task chose.
+        loop: Its training loop.
+        setup: Training setup that its task built.
+        threads: Number of torch threads that its task chose.
     """
 
     def __init__(self, job_dir: JobDir) -> None:
@@ -34,7 +34,7 @@ class JobLoop:
         self.threads = torch.get_num_threads()
 
     def __call__(self, steps: int) -> float:
-        """Seconds of so many steps."""
+        """Run the given number of steps and return their seconds."""
         torch.set_num_threads(self.threads)
         before = self._event_log.settle().get(Phase.EVALUATING, 0.0)
         start = time.perf_counter()
@@ -44,7 +44,7 @@ class JobLoop:
         return seconds - (self._event_log.settle().get(Phase.EVALUATING, 0.0) - before)
 
     def close(self) -> None:
-        """End what makes batches beside the loop, and close the events."""
+        """Stop the producers of batches and close the event file."""
         self.setup.close()
         self._writer.close()
 
@@ -57,7 +57,7 @@ def write_job(
     device: str = str(DEVICE),
     data_memory_bytes: int | None = None,
 ) -> JobDir:
-    """A job directory below `root`, which gets the cache too."""
+    """Write a job directory below `root`, which also holds the cache."""
     order = Order(
         job_id="job_bench",
         job_name="bench",

@@ -1,18 +1,20 @@
-"""What the training loop costs: its samples/s over those of the bare step, and of a plain loop.
+"""Throughput of the training loop relative to the bare step and to plain loops.
 
-Ways to train amdnet (batch 64, 32x32) and resnet18 (batch 128) take turns, a chunk of steps each,
-so that whatever else the machine does hits all of them:
+Several ways to train amdnet (batch 64, 32x32) and resnet18 (batch 128) alternate in chunks of
+steps, so that other load on the machine affects all of them equally:
 
 - bare: forward, backward and optimiser step on resident random tensors, nothing else;
 - redkiln: the loop of a real job with flip, rotation and normalisation; a chunk is an epoch with
   its checkpoint and events, evaluation excluded;
 - plain: a PyTorch DataLoader over files with the usual transforms written with PIL, in fp32, in a
-  process as a user starts it;
-- lightning: the same loader and model under Lightning's Trainer with its defaults, in another.
+  process with a user's settings;
+- lightning: the same loader and model under Lightning's Trainer with its defaults, in another
+  process.
 
-The default job, with everything `auto`, is held against the last two by samples/s: batches differ.
+The default job, with everything `auto`, is compared with the last two by samples/s, because the
+batch sizes differ.
 
-A ratio is the median of those of neighbouring chunks, and beside it stands their spread.
+A figure is the median ratio of neighbouring chunks; the detail shows the spread.
 """
 
 import statistics
@@ -36,31 +38,31 @@ from bench.turns import alternate, compare
 from worker.process.memory import keep_freed_memory
 
 PLAIN_CHUNK = 35
-"""Steps of the plain loop in a chunk, of batch 64."""
+"""Steps of batch 64 in a chunk of the plain loop."""
 PIECES = 35
-"""That an epoch and as many bare steps are cut into, to take turns within seconds."""
+"""Pieces of an epoch and of as many bare steps, so that the two alternate within seconds."""
 SLOW_SHARE = 8
-"""Steps of resnet18 in a chunk are so many times fewer: each takes some 50 times as long."""
+"""Factor by which a chunk of resnet18 is shorter: its steps take some 50 times as long."""
 
 TARGETS = {
     ("amdnet", 64, "fp32"): 0.95,
     ("amdnet", 64, "bf16"): 0.87,
     ("resnet18", 128, "fp32"): 0.98,
 }
-"""Model, batch, precision, and the least share of the bare step's throughput."""
+"""Smallest allowed share of the bare step's throughput, by model, batch size and precision."""
 TARGET_WITH_TILES = 2.5
 TARGET_WITHOUT_TILES = 1.15
-"""Of a default job over a plain loop, on a CPU with matrix units for bf16 (AMX) or without. None is
-promised on a GPU."""
+"""Targets of a default job over a plain loop, on a CPU with matrix units for bf16 (AMX) or without.
+GPUs have no target."""
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own."""
+    """Measure in a separate process."""
     return run_isolated("bench.training.loop")
 
 
 def measure() -> list[Result]:
-    """Our loop against the bare step, and default jobs against what a user would write."""
+    """Compare our loop with the bare step, and default jobs with plain loops."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory(prefix="bench-training-") as folder:
         root = Path(folder)
@@ -70,7 +72,7 @@ def measure() -> list[Result]:
         for model, batch, precision in TARGETS:
             name = f"{model}: training throughput over the bare step, {precision}"
             if precision == "bf16" and not has_bf16():
-                why = "not measured: no instructions for bf16 here"
+                why = "not measured: this machine has no bf16 instructions"
                 results.append(info(name, float("nan"), "", why))
                 continue
             results.append(
@@ -78,24 +80,24 @@ def measure() -> list[Result]:
                     name, root, archive, model=model, batch=batch, precision=precision, data=data
                 )
             )
-            tell(results[-1])
+            print_figure(results[-1])
         for model in ("amdnet", "resnet18"):
             found = default_over_plain(root, archive, model=model, data=data)
             for result in found:
-                tell(result)
+                print_figure(result)
             results += found
         return results
 
 
-def tell(result: Result) -> None:
-    """Say a figure as soon as it is there: all of them take a quarter of an hour on two cores."""
+def print_figure(result: Result) -> None:
+    """Print a figure once it is measured; all take a quarter of an hour on two cores."""
     print(f"{result.name}: {result.value:.4g} {result.unit}; {result.detail}", file=sys.stderr)
 
 
 def over_bare_step(
     name: str, root: Path, archive: Path, *, model: str, batch: int, precision: str, data: str
 ) -> Result:
-    """A job's throughput over that of its own step."""
+    """Measure a job's throughput relative to that of its bare step."""
     training = {"precision": precision, "batch_size": batch, "compile": "off"}
     with closing(RedkilnChunks(root, archive, model=model, training=training)) as redkiln:
         bare = bare_chunks(redkiln.memory_format, model=model, batch=batch, precision=precision)
@@ -116,7 +118,7 @@ WAYS = ("bare", "redkiln", "plain", "lightning")
 
 
 def default_over_plain(root: Path, archive: Path, *, model: str, data: str) -> list[Result]:
-    """What a job makes of a CPU when nothing is asked for, over what one writes first."""
+    """Measure a job with default settings relative to a plain loop and to Lightning."""
     has_tiles = bool(torch.cpu.get_capabilities().get("amx_bf16"))
     share = 1 if model == "amdnet" else SLOW_SHARE
     with ExitStack() as stack:
@@ -137,7 +139,7 @@ def default_over_plain(root: Path, archive: Path, *, model: str, data: str) -> l
         ratio, pairs = compare(theirs, ours)
         rates = [f"{1 / statistics.median(times):,.0f}" for times in (ours, theirs)]
         how = (
-            f"{rates[0]} of {rates[1]} samples/s; {pairs}; batch {redkiln.batch_size} in "
+            f"{rates[0]} samples/s, theirs {rates[1]}; {pairs}; batch {redkiln.batch_size} in "
             f"{redkiln.precision}, theirs {BATCH} in fp32; {data}, {describe_device()}"
         )
         words = "a plain DataLoader loop" if name == "plain" else "Lightning"
@@ -154,10 +156,10 @@ class RedkilnChunks(JobLoop):
     """A job that trains a model for longer than the measurement lasts.
 
     Args:
-        root: gets a folder for it, with a cache of its own.
-        archive: of images.
-        model: by its name.
-        training: of the spec, beside the number of steps and the augmentation.
+        root: Folder below which the job gets a folder with a separate cache.
+        archive: Zip of images.
+        model: Name of the model.
+        training: Settings of the training section in addition to steps and augmentation.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""What it costs to train on images that do not fit the memory.
+"""Training speed and memory with images that do not fit into memory.
 
-The memory budget of a job is a quarter of its images, so it reads them from the disk, ahead of its
-steps. It alternates with the bare step, as in `bench.training.loop`. The memory is the peak of what
-was resident, less that with the bare step alone.
+The memory budget of the job is a quarter of its images, so it reads them from the disk, ahead of
+its steps. It alternates with the bare step, as in `bench.training.loop`. The memory figure is the
+peak resident size minus the peak with the bare step alone.
 """
 
 import re
@@ -25,12 +25,12 @@ from worker.jobdir import LocalDataset
 from worker.process.memory import keep_freed_memory
 
 COUNT = 131_072
-"""Images, 403 MB of pixels: more than the allowance beside the budget, so that it can be missed."""
+"""Images, 403 MB of pixels: more than budget and allowance, so that the target can be missed."""
 TEST_COUNT = 1024
 STEPS = 120
 TARGET = 0.93
 ALLOWED_BYTES = 300e6
-"""That may be resident beside the budget and what the bare step takes."""
+"""Resident memory allowed in addition to the budget and the memory of the bare step."""
 BATCH = 64
 PRECISION = "fp32"
 SPEC = {
@@ -49,12 +49,12 @@ SPEC = {
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own."""
+    """Measure in a separate process."""
     return run_isolated("bench.training.mapped")
 
 
 def measure() -> list[Result]:
-    """Throughput over the bare step, and memory over the bare step's."""
+    """Measure throughput and memory relative to the bare step."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory(prefix="bench-mapped-") as folder:
         root = Path(folder)
@@ -75,8 +75,8 @@ def measure() -> list[Result]:
         f"{describe_device()}: {pairs}"
     )
     size = (
-        f"at its peak, for {data_bytes / 1e6:.0f} MB of images and a budget of "
-        f"{budget_bytes / 1e6:.0f} MB, over {alone / 1e6:.0f} MB with the bare step"
+        f"at its peak, in addition to {alone / 1e6:.0f} MB with the bare step; "
+        f"{data_bytes / 1e6:.0f} MB of images, budget {budget_bytes / 1e6:.0f} MB"
     )
     limit = (budget_bytes + ALLOWED_BYTES) / 1e6
     return [
@@ -86,7 +86,7 @@ def measure() -> list[Result]:
 
 
 def peak_bytes() -> int:
-    """The most that this process had resident so far."""
+    """Return the peak resident size of this process in bytes."""
     status = Path("/proc/self/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
@@ -94,7 +94,7 @@ def peak_bytes() -> int:
 
 
 def write_data(root: Path) -> LocalDataset:
-    """An NPZ of noise and its index."""
+    """Write an NPZ of noise and its index."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (COUNT, SIDE, SIDE, 3), dtype=np.uint8)
     np.savez(root / "data.npz", images=pixels)

@@ -1,8 +1,8 @@
-"""What one writes first to train on images: a DataLoader over files, by hand or under Lightning.
+"""Plain loops that train on images: a DataLoader over files, by hand or under Lightning.
 
-Each runs in a process of its own, as a user's would: without the settings of memory and threads
-that a job's process makes for itself. `python -m bench.training.plain_loops WAY MODEL ARCHIVE`,
-with `plain` or `lightning` as WAY, reads numbers of steps and prints the seconds that they took.
+Each runs in a separate process like a user's: without the memory and thread settings of a job's
+process. `python -m bench.training.plain_loops WAY MODEL ARCHIVE`, with `plain` or `lightning` as
+WAY, reads numbers of steps from stdin and prints the seconds that they took.
 """
 
 import itertools
@@ -32,18 +32,18 @@ from worker.trainer.devices import synchronize
 
 BATCH = 64
 SETTLE_SECONDS = 0.3
-"""After a chunk: the loader's workers go on until their queues are full."""
+"""Pause after a chunk, in which the loader's workers fill their queues."""
 ANSWER = "seconds: "
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)
 
 
 class PlainProcess:
-    """One of the ways, to be advanced by chunks.
+    """A plain loop in a child process, which the caller advances in chunks.
 
     Args:
         way: `plain` or `lightning`.
-        model: by its name.
-        archive: of images.
+        model: Name of the model.
+        archive: Zip of images.
     """
 
     def __init__(self, way: str, *, model: str, archive: Path) -> None:
@@ -54,7 +54,7 @@ class PlainProcess:
         )
 
     def __call__(self, steps: int) -> float:
-        """Seconds of so many steps."""
+        """Run the given number of steps and return their seconds."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write(f"{steps}\n")
@@ -62,15 +62,15 @@ class PlainProcess:
         for line in self._child.stdout:
             if line.startswith(ANSWER):
                 return float(line.removeprefix(ANSWER))
-        raise RuntimeError(f"the loop beside ended with status {self._child.wait()}")
+        raise RuntimeError(f"the plain loop's process exited with status {self._child.wait()}")
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._child.communicate()
 
 
 def plain_chunks(archive: Path, *, model: str) -> Chunks:
-    """A plain loop over such a loader, in fp32."""
+    """Build a plain loop over `plain_loader`, in fp32."""
     loader, folder = plain_loader(archive)
 
     def forever() -> Iterator[list[torch.Tensor]]:
@@ -93,13 +93,13 @@ def plain_chunks(archive: Path, *, model: str) -> Chunks:
         time.sleep(SETTLE_SECONDS)
         return seconds
 
-    # The files live as long as the function that reads them.
+    # Keeps the temporary files while the function exists.
     chunk.folder = folder  # type: ignore[attr-defined]
     return chunk
 
 
 def lightning_chunks(archive: Path, *, model: str) -> Chunks:
-    """The same under Lightning's Trainer; a chunk is one `fit` of so many steps."""
+    """Build the same loop under Lightning's Trainer; a chunk is one call of `fit`."""
     import lightning
 
     class Task(lightning.LightningModule):
@@ -114,13 +114,13 @@ def lightning_chunks(archive: Path, *, model: str) -> Chunks:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.AdamW(self.parameters(), lr=2e-3)
 
-    # It tells the same about devices at every start.
+    # It logs the same lines about devices at every start.
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     loader, folder = plain_loader(archive)
     task = Task()
 
     def chunk(steps: int) -> float:
-        # A first step outside of the clock: starting a Trainer is not training.
+        # The clock skips the first step, because starting a Trainer is not training.
         clock = StepClock()
         trainer = lightning.Trainer(
             max_steps=steps + 1,
@@ -148,7 +148,7 @@ class StepClock:
         self._started: float | None = None
 
     def as_callback(self, base: Any) -> Any:
-        """A callback of Lightning's that drives it."""
+        """Build a Lightning callback that calls `tick` after each step."""
         clock = self
 
         class Callback(base):  # type: ignore[misc]
@@ -158,7 +158,7 @@ class StepClock:
         return Callback()
 
     def tick(self) -> None:
-        """A step has ended."""
+        """Record the end of a step."""
         now = time.perf_counter()
         if self._started is None:
             self._started = now
@@ -168,9 +168,10 @@ class StepClock:
 def plain_loader(
     archive: Path,
 ) -> tuple[DataLoader[tuple[torch.Tensor, int]], tempfile.TemporaryDirectory[str]]:
-    """What one writes first: DataLoader workers that open, turn and normalise file by file.
+    """Build a DataLoader whose workers open, rotate and normalise file by file.
 
-    The files live as long as the second of what is returned.
+    Returns:
+        The loader, and the temporary folder of its files, which must outlive it.
     """
     folder = tempfile.TemporaryDirectory(prefix="bench-plain-")
     with zipfile.ZipFile(archive) as packed:
@@ -187,7 +188,7 @@ def plain_loader(
 
 
 class FileDataset(Dataset[tuple[torch.Tensor, int]]):
-    """Images of a folder a class, with a random flip and rotation of each, by PIL."""
+    """Images in one folder per class, each with a random flip and rotation by PIL."""
 
     def __init__(self, folder: Path, *, is_augmented: bool = True) -> None:
         self._is_augmented = is_augmented
@@ -215,7 +216,7 @@ class FileDataset(Dataset[tuple[torch.Tensor, int]]):
 
 
 def serve(way: str, model: str, archive: Path) -> None:
-    """Answer numbers of steps on stdin until it ends."""
+    """Run the numbers of steps that arrive on stdin and print their seconds."""
     chunks = {"plain": plain_chunks, "lightning": lightning_chunks}[way](archive, model=model)
     for line in sys.stdin:
         print(f"{ANSWER}{chunks(int(line))}", flush=True)

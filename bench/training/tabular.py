@@ -1,13 +1,13 @@
-"""What a job on a table trains, in rows a second, over what one writes first.
+"""Rows per second of a job on a table, relative to a plain loop.
 
 Two ways to train the same network (mlp, hidden layers of 128 and 64, dropout 0.1) on the same
-10^6 rows of 20 numbers, batch 1024, AdamW, fp32, take turns, a chunk of steps each:
+10^6 rows of 20 numbers, batch 1024, AdamW, fp32, alternate in chunks of steps:
 
-- redkiln: the loop of a real job, checkpoints and events included, evaluation excluded; a step as
-  small as this is made by one thread;
-- plain: a DataLoader, shuffled, over a TensorDataset of rows that are standardised already.
+- redkiln: the loop of a real job, checkpoints and events included, evaluation excluded; one thread
+  computes steps as small as these;
+- plain: a shuffled DataLoader over a TensorDataset of rows that are already standardised.
 
-The ratio is the median of those of neighbouring chunks, and beside it stands their spread.
+The figure is the median ratio of neighbouring chunks; the detail shows the spread.
 """
 
 import itertools
@@ -59,12 +59,12 @@ SPEC = {
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own."""
+    """Measure in a separate process."""
     return run_isolated("bench.training.tabular")
 
 
 def measure() -> list[Result]:
-    """Both ways in turns, and how long the table takes until its first step."""
+    """Measure both ways alternately, and the seconds from opening the table to the first step."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory(prefix="bench-tabular-") as folder:
         root = Path(folder)
@@ -97,7 +97,7 @@ def measure() -> list[Result]:
 
 
 def plain_chunks(numbers: np.ndarray, labels: np.ndarray, *, threads: int) -> Chunks:
-    """What one writes first, with the threads that torch takes by itself."""
+    """Build a plain loop with torch's default number of threads."""
     mean, std = numbers.mean(axis=0), numbers.std(axis=0)
     rows = torch.from_numpy(((numbers - mean) / std).astype(np.float32))
     dataset = TensorDataset(rows, torch.from_numpy(labels))
@@ -130,7 +130,7 @@ def plain_chunks(numbers: np.ndarray, labels: np.ndarray, *, threads: int) -> Ch
 
 
 def make_rows() -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (N, 20) float32 and labels (N,) int64 that depend on some of them."""
+    """Generate numbers (N, 20) float32 and labels (N,) int64 that depend on some of them."""
     rng = np.random.default_rng(0)
     numbers = rng.normal(5, 2, (ROWS, COLUMNS)).astype(np.float32)
     score = (numbers[:, 0] - 5) * (numbers[:, 1] - 5) + numbers[:, 2] - 5
@@ -138,7 +138,7 @@ def make_rows() -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_table(path: Path, numbers: np.ndarray, labels: np.ndarray) -> None:
-    """The Parquet file of the rows, as the service makes it."""
+    """Write the rows to a Parquet file as the service does."""
     num_test = ROWS // 100
     names = [f"x{place}" for place in range(COLUMNS)]
     columns = [
@@ -173,7 +173,7 @@ def write_table(path: Path, numbers: np.ndarray, labels: np.ndarray) -> None:
 
 
 def table_of(path: Path) -> LocalDataset:
-    """A table as a job is told of it."""
+    """Describe a table as a job's order does."""
     return LocalDataset(name="bench", kind="archive", index_path=str(path), fingerprint="0" * 64)
 
 

@@ -1,12 +1,12 @@
-"""Text: our loop's tokens/s over those of the Hugging Face Trainer with its defaults.
+"""Text: tokens/s of our loop relative to the Hugging Face Trainer with its defaults.
 
-Both train the same network, the task's default one, from the same weights on the SMS spam
-collection: ours in fp32 and in the precision that it takes by itself, with batches of the Trainer's
-default size, and as a job that leaves everything `auto`, batches too. They take turns, a chunk of
-steps each, so that whatever else the machine does hits both; tokens are those of the texts, never
-padding. Each figure is a process of its own, whose threads and memory are set as a trainer's are.
+Both train the same network, the default of the task, from the same weights on the SMS spam
+collection. Ours runs in fp32 and in automatic precision with batches of the Trainer's default size,
+and as a job that leaves everything `auto`, including the batch size. They alternate in chunks of
+steps, so that other load on the machine affects both; padding does not count as tokens. Each figure
+is measured in a separate process with the thread and memory settings of a trainer.
 
-`python -m bench.training.text accuracy` trains the default job instead, and scores it on its test
+`python -m bench.training.text accuracy` trains the default job instead and scores it on its test
 split.
 """
 
@@ -50,21 +50,21 @@ from worker.trainer.text.tokenizer import PAD
 SHARED = DATA / "sms-spam.tsv"
 COLUMN = "text"
 TRAINER_BATCH = 8
-"""The Trainer's own default."""
+"""The Trainer's default."""
 ROUNDS = 9
 CHUNK = 60
-"""Steps of a turn."""
+"""Steps per chunk."""
 LEAST_CHUNK = 30
-"""Steps of a turn with larger batches: they are of texts of one length each, drawn anew."""
+"""Smallest chunk with larger batches: the texts of a batch have one length, drawn at random."""
 TARGET_FP32 = 1.3
 TARGET_AUTO = 2.5
-"""Of our tokens/s over the Trainer's, of a job that leaves everything `auto`; with the Trainer's
-batch it takes matrix units for bf16 (AMX), and without them nothing is promised."""
+"""Target of our tokens/s over the Trainer's, for a job that leaves everything `auto`. With the
+Trainer's batch size it only applies to machines with matrix units for bf16 (AMX)."""
 ACCURACY = 0.98
 
 
 def run() -> list[Result]:
-    """Measure in a process of its own each."""
+    """Measure each figure in a separate process."""
     environment = {"TOKENIZERS_PARALLELISM": "true"}
     figures = ("speed", "accuracy")
     return [
@@ -75,7 +75,7 @@ def run() -> list[Result]:
 
 
 def measure_speed() -> list[Result]:
-    """Our loop in fp32 and as it is by itself, against the Trainer."""
+    """Compare our loop in fp32, in automatic precision and as a default job with the Trainer."""
     has_tiles = bool(torch.cpu.get_capabilities().get("amx_bf16"))
     same = {"batch_size": TRAINER_BATCH}
     ways: list[tuple[str, dict[str, Any], float | None]] = [
@@ -93,7 +93,7 @@ def measure_speed() -> list[Result]:
 def over_trainer(
     root: Path, name: str, *, training: dict[str, Any], target: float | None
 ) -> Result:
-    """Chunks of ours and of the Trainer's by turns."""
+    """Measure chunks of our loop and of the Trainer alternately."""
     with closing(RedkilnChunks(root, training=training)) as redkiln:
         trainer = TrainerChunks(redkiln)
         rates: dict[str, list[float]] = {"redkiln": [], "trainer": []}
@@ -106,9 +106,9 @@ def over_trainer(
     ours, theirs = (statistics.median(rates[who]) for who in ("redkiln", "trainer"))
     pairs = [a / b for a, b in zip(rates["redkiln"], rates["trainer"], strict=True)]
     detail = (
-        f"{ours:,.0f} of {theirs:,.0f} tokens/s; pairs of {redkiln.chunk} and {CHUNK} steps: "
-        f"{spread(pairs)}; distilbert, {redkiln.num_parameters:,} parameters, {redkiln.data}, "
-        f"{describe_device()}; batch {redkiln.batch_size} in {redkiln.precision}, the Trainer's "
+        f"{ours:,.0f} tokens/s, the Trainer {theirs:,.0f}; pairs of {redkiln.chunk} and {CHUNK} "
+        f"steps: {spread(pairs)}; distilbert, {redkiln.num_parameters:,} parameters, "
+        f"{redkiln.data}, {describe_device()}; batch {redkiln.batch_size} in {redkiln.precision}, the Trainer's "
         f"{TRAINER_BATCH} in fp32"
     )
     title = f"text: tokens/s over the Hugging Face Trainer's, {name}"
@@ -119,7 +119,7 @@ def over_trainer(
 
 
 class RedkilnChunks:
-    """A job's own loop, a chunk a call; the time of evaluations is taken off."""
+    """A job's loop that runs one chunk per call; timings exclude evaluation."""
 
     def __init__(self, root: Path, *, training: dict[str, Any]) -> None:
         job_dir, self.data = write_text_job(root, training={"epochs": 1000, **training})
@@ -138,7 +138,7 @@ class RedkilnChunks:
         self.weights = {name: t.clone() for name, t in setup.model.state_dict().items()}
 
     def __call__(self) -> float:
-        """Tokens per second of one chunk."""
+        """Run one chunk and return its tokens per second."""
         step = self._job.loop.step
         places = [divmod(step + number, self.steps) for number in range(self.chunk)]
         seconds = self._job(self.chunk)
@@ -150,7 +150,7 @@ class RedkilnChunks:
 
 
 class TrainerChunks:
-    """The Hugging Face Trainer with its defaults on the same network and texts, a chunk a call."""
+    """The Hugging Face Trainer with its defaults on the same network and texts, chunk by chunk."""
 
     def __init__(self, redkiln: RedkilnChunks) -> None:
         from transformers import PreTrainedTokenizerFast
@@ -170,7 +170,7 @@ class TrainerChunks:
         self._folder = tempfile.TemporaryDirectory(prefix="bench-trainer-")
 
     def __call__(self) -> float:
-        """Tokens per second of one chunk, as the Trainer times itself."""
+        """Run one chunk and return its tokens per second by the Trainer's own clock."""
         from transformers import Trainer, TrainingArguments
 
         self._num_calls += 1
@@ -179,7 +179,7 @@ class TrainerChunks:
             max_steps=CHUNK,
             seed=self._num_calls,  # other texts in every chunk
             per_device_train_batch_size=TRAINER_BATCH,
-            dataloader_drop_last=True,  # as ours, so that both make the same steps
+            dataloader_drop_last=True,  # as ours does, so that both make the same steps
             report_to="none",
             disable_tqdm=True,
             save_strategy="no",
@@ -190,7 +190,7 @@ class TrainerChunks:
                 model=self._network,
                 args=arguments,
                 train_dataset=self._rows,
-                processing_class=self._tokenizer,  # its batches are then padded to their longest
+                processing_class=self._tokenizer,  # pads each batch to its longest text
             )
             self._rows.num_tokens = 0
             seconds = trainer.train().metrics["train_runtime"]
@@ -198,10 +198,10 @@ class TrainerChunks:
 
 
 class TokenRows(torch.utils.data.Dataset[dict[str, Any]]):
-    """Texts tokenised once, as one has them for the Trainer.
+    """Texts for the Trainer, tokenised once.
 
     Attributes:
-        num_tokens: in the rows read so far.
+        num_tokens: Tokens in the rows read so far.
     """
 
     def __init__(self, texts: ResidentTexts) -> None:
@@ -219,7 +219,7 @@ class TokenRows(torch.utils.data.Dataset[dict[str, Any]]):
 
 
 def measure_accuracy() -> list[Result]:
-    """The default job from its first step to its best epoch, scored once on the test split."""
+    """Train the default job and score its best epoch once on the test split."""
     with tempfile.TemporaryDirectory(prefix="bench-text-") as folder:
         job_dir, data = write_text_job(Path(folder), training={})
         order = job_dir.load_order()
@@ -261,10 +261,10 @@ def _score(target: Any) -> tuple[float, int]:
 
 
 def write_text_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str]:
-    """A job directory on the SMS collection, or on made-up texts where it is not at hand.
+    """Write a job directory for the SMS collection, or for generated texts if it is missing.
 
     Returns:
-        The directory, and what the data are.
+        The directory and a name of the data.
     """
     root.mkdir(exist_ok=True)
     rows, data = read_texts()
@@ -281,7 +281,7 @@ def write_text_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str
 
 
 def read_texts() -> tuple[list[tuple[str, str]], str]:
-    """(label, text) pairs."""
+    """Return (label, text) pairs and a name of the data."""
     if SHARED.exists():
         lines = SHARED.read_text(encoding="utf-8").splitlines()
         pairs = [line.split("\t", 1) for line in lines]
@@ -293,11 +293,11 @@ def read_texts() -> tuple[list[tuple[str, str]], str]:
         length = int(np.clip(generator.lognormal(2.7, 0.6), 2, 150))
         chosen = generator.zipf(1.5, size=length).clip(max=2500) + 2400 * (number % 2)
         made.append((str(number % 2), " ".join(words[place] for place in chosen)))
-    return made, "made-up texts"
+    return made, "generated texts"
 
 
 def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
-    """A validated table; a tenth of each class is its test split."""
+    """Write the table that validation produces; its test split is a tenth of each class."""
     classes = sorted({label for label, _ in rows})
     labels: NDArray[np.int64] = np.array([classes.index(label) for label, _ in rows])
     ranks = rank_within_classes(labels.tolist(), seed=0)

@@ -1,4 +1,4 @@
-"""A whole job on real data: trained, exported and scored as a user's would be."""
+"""A whole job on real data, trained, exported and scored like a user's job."""
 
 import json
 import time
@@ -15,12 +15,14 @@ from worker.tasks.train import run_job
 
 @dataclass(frozen=True)
 class Trained:
-    """What became of a job.
+    """Outcome of a job.
 
     Attributes:
-        metrics: of its result, on the test split.
-        training: of the resolved spec.
-        seconds: of training, preparation included.
+        metrics: Metrics of its result, on the test split.
+        is_verified: Whether the exported model passed verification.
+        training: Training section of the resolved spec.
+        model_name: Name of the model in the resolved spec.
+        seconds: Seconds of training, including preparation.
     """
 
     metrics: dict[str, float]
