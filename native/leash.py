@@ -1,6 +1,6 @@
 """Runs a program that the kernel kills when its parent dies: `leash.py PARENT_PID PROGRAM ARG...`.
 
-It is a script of its own because the child itself must request PR_SET_PDEATHSIG, which survives the
+It is a separate script because the child itself must request PR_SET_PDEATHSIG, which survives the
 exec. It imports only the standard library, so that it takes no time.
 """
 

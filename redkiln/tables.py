@@ -157,7 +157,7 @@ class Column(BaseModel):
         categories: Values of a categorical column in the training split, most frequent first.
             Values that occur only in the test split count as missing.
         num_missing: Rows without a value.
-        mean: Mean of a numeric column over the training rows with a value; 0 if there are none.
+        mean: Mean of a numeric column over the training rows with a value; 0 without any.
         std: Standard deviation of the same; 1 where it would be 0.
         minimum: Smallest value of the same.
         maximum: Largest value of the same.

@@ -34,7 +34,7 @@ class ServiceError(Exception):
     """An error that the client can act on; `problems.py` renders it.
 
     Attributes:
-        detail: What is wrong and what to do, for people.
+        detail: The problem and the thing to do, for people.
         code: machine-readable kind.
         errors: One entry for each problem in the request.
         headers: Extra response headers.

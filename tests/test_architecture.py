@@ -52,7 +52,7 @@ CLIENT_LIBRARIES = {
     "pydantic", "pydantic_core", "httpx", "httpx_sse", "typer", "rich", "yaml", "pathspec",
     "redkiln",
 }  # fmt: skip
-"""All that a user's machine needs beside the standard library; pydantic brings its core along."""
+"""All that a user's machine needs in addition to the standard library."""
 
 
 def imported_modules(path):
@@ -88,7 +88,7 @@ def test_no_import_runs_against_the_arrows(room):
 
 
 TORCH_ROOMS = ("worker/hardware/selftest", "worker/hardware/benchmark")
-"""Children of their own: everything else of the hardware room is read by the agent, too."""
+"""These run as separate children; the agent imports the rest of the hardware room."""
 
 
 def test_the_hardware_room_reads_files_and_opens_no_device():

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
 ROOMS = (DOCS, EXAMPLES, ROOT / "bench")
-"""With pages of their own."""
+"""Folders with pages."""
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -143,7 +143,7 @@ def test_every_command_that_is_shown_is_one():
     wrong = []
     for place, line in shown:
         words = shlex.split(line, comments=True)
-        # What stands behind belongs to the user's own program, or to the shell.
+        # The rest belongs to the user's program, or to the shell.
         ends = [words.index(word) for word in ("--", ">", "|") if word in words]
         answer = runner.invoke(app, [*words[: min(ends, default=None)], "--help"])
         if answer.exit_code:

@@ -1,4 +1,4 @@
-"""docs/faults.md names tests that exist, and says honestly where there is none."""
+"""docs/faults.md names tests that exist, and says where a test is missing."""
 
 import difflib
 import re

@@ -108,8 +108,8 @@ def over_trainer(
     detail = (
         f"{ours:,.0f} tokens/s, the Trainer {theirs:,.0f}; pairs of {redkiln.chunk} and {CHUNK} "
         f"steps: {spread(pairs)}; distilbert, {redkiln.num_parameters:,} parameters, "
-        f"{redkiln.data}, {describe_device()}; batch {redkiln.batch_size} in {redkiln.precision}, the Trainer's "
-        f"{TRAINER_BATCH} in fp32"
+        f"{redkiln.data}, {describe_device()}; batch {redkiln.batch_size} in "
+        f"{redkiln.precision}, the Trainer's {TRAINER_BATCH} in fp32"
     )
     title = f"text: tokens/s over the Hugging Face Trainer's, {name}"
     ratio = statistics.median(pairs)

@@ -21,7 +21,7 @@ class SpecProblem:
     Attributes:
         pointer: JSON pointer (RFC 6901) to the place; `""` is the whole spec.
         code: Machine-readable kind (`unknown_field`, `unknown_task`, else pydantic's type).
-        message: What is wrong, and what is allowed.
+        message: The mistake, and the allowed values.
     """
 
     pointer: str

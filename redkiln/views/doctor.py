@@ -40,6 +40,6 @@ class Diagnosis(HardwareModel):
 
 
 def worst_verdict(reports: Iterable[DoctorReport]) -> DoctorVerdict:
-    """Return the worst verdict of several reports; `ok` if there are none."""
+    """Return the worst verdict of several reports; `ok` without any."""
     verdicts = [report.verdict for report in reports]
     return max(verdicts, key=EXIT_STATUSES.__getitem__, default="ok")

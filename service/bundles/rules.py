@@ -14,7 +14,7 @@ from service.storage import Storage, Stored
 
 
 def add_bundle(session: Session, storage: Storage, stored: Stored) -> Bundle:
-    """Return the bundle of stored bytes, creating it if there is none.
+    """Return the bundle of stored bytes, creating it if needed.
 
     Raises:
         Unavailable: The bytes were deleted in the meantime.

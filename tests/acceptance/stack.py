@@ -50,7 +50,7 @@ class Stack:
     Args:
         project: its name.
         files: compose files.
-        variables: what a user would write into .env.
+        variables: Lines that a user would write into .env.
     """
 
     def __init__(self, project, files, variables):

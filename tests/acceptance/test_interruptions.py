@@ -1,4 +1,4 @@
-"""Whatever is stopped, killed or lost: jobs go on, and nothing is lost."""
+"""Jobs survive any part being stopped, killed or lost, and lose nothing."""
 
 import pytest
 

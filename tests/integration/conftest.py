@@ -221,7 +221,7 @@ def shared_scripts(tmp_path_factory):
 
 @pytest.fixture
 def scripts(shared_scripts):
-    """A stack whose users may have programs of their own run; of each test nothing is left."""
+    """A stack whose users may run programs; each test leaves nothing behind."""
     yield shared_scripts
     shared_scripts.cancel_all()
 

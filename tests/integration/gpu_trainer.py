@@ -1,4 +1,4 @@
-"""A trainer for a GPU that is not there: makes steps until it is told to stop.
+"""A trainer for a GPU that does not exist: makes steps until it is stopped.
 
 gpu_trainer.py inventory | train JOBDIR
 """

@@ -1,4 +1,4 @@
-"""The broker may forget, double, hang or be gone: jobs run all the same."""
+"""Jobs run even if the broker forgets or doubles messages, hangs, or is gone."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ def broker(site):
 
 
 def queue_up(site, broker):
-    """A job whose message lies in the queue, as the only worker stands still."""
+    """A job whose message waits in the queue, because the only worker is stopped."""
     site.stack.workers[0].signal(signal.SIGSTOP)
     # A worker that waits in BRPOP would still be handed the message.
     broker.client_kill_filter(_type="normal", skipme=True)
@@ -91,7 +91,7 @@ def test_nonsense_in_the_queue_does_not_end_the_doorbell(site, broker):
 def assert_rings(site, broker):
     job_id = site.submit(epochs=1)
     finish(site, job_id)
-    # The service may have sent it again; whoever listens takes it away.
+    # The service may have sent it again; any listener removes it.
     site.wait_for(lambda: not broker.llen(QUEUE))
     broker.lpush(QUEUE, doorbell_message())
     site.wait_for(lambda: not broker.llen(QUEUE))

@@ -1,4 +1,4 @@
-"""Whole jobs of real trainers and exports, broken into: they go on as if nothing had happened.
+"""Whole jobs of real trainers and exports that survive interruptions.
 
 The agent's part of every other fault is proved on fake trainers (test_recovery, test_leases,
 test_cancel, test_steering); the trainer's own part in test_trainer_process.

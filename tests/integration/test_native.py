@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 
 class Command:
-    """`python -m native ...` in a folder of its own, as a shell would run it."""
+    """`python -m native ...` in a separate folder, as a shell would run it."""
 
     def __init__(self, folder, *arguments):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A worker whose trainings are shared by two ranks: what breaks, and what is asked for."""
+"""A worker whose jobs train on two ranks: failures and requests."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What breaks while a job trains on a fake trainer, and that the job goes on all the same."""
+"""Faults while a job trains on a fake trainer; the job survives each."""
 
 import os
 import signal

@@ -20,9 +20,9 @@ class FakeService:
         requests: (method, path, headers) of all that came.
         bundles: sha256 -> content of the code that was sent.
         corrupt: artifacts arrive with a flipped byte.
-        diagnosis: what the doctor answers.
+        diagnosis: The doctor's answer.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
-        metrics: of the job's progress.
+        metrics: Metrics of the job's progress.
         preview: media type, step and content of the sample predictions.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """

@@ -7,7 +7,7 @@ from tools.vision_lock import FOLDERS, PINS, ROOT, main
 
 @pytest.fixture
 def tree(tmp_path):
-    """The inputs of the vision tests as they are here, and a file that is none."""
+    """The inputs of the vision tests as they are here, and an unrelated file."""
     for name in (*PINS, "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     for folder in FOLDERS:

@@ -1,4 +1,4 @@
-"""A job's loop in this process, and a device that replaces a GPU if there is none.
+"""A job's loop in this process, and a device that replaces a missing GPU.
 
 The device's tensors are torch's own: `meta` has shapes and no numbers, and everything that moves
 between it and the CPU goes through the same operators as with a GPU; `cpu` has numbers too. Its

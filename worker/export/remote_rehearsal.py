@@ -22,7 +22,7 @@ from worker.process.failed import TrainingFailed
 from worker.process.handover import GREETING
 
 GREETING_SECONDS = 10.0
-"""An exporter greets before it imports torch, so one that is silent for so long is none."""
+"""An exporter greets before it imports torch, so one this silent is broken."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Rehearsal:
 
 
 class Answer(BaseModel):
-    """Outcome of a rehearsal: the relative difference of the outputs, or why there is none."""
+    """Outcome of a rehearsal: the relative difference of the outputs, or why it is missing."""
 
     relative: float | None = None
     failure: JobFailure | None = None

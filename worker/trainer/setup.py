@@ -49,7 +49,7 @@ class TrainingSetup:
         spec: Resolved spec, without `auto`.
         model: Called with a batch's inputs by position; returns one tensor.
         loss: Mean loss over the batch, from outputs and targets.
-        evaluate: Scores the validation split; None if there is none.
+        evaluate: Scores the validation split, or None.
         is_better: Whether the first metrics beat the second.
         make_exportable: Returns the current model, ready for export.
         counts: Number of samples in each split.

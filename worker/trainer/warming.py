@@ -82,7 +82,7 @@ class FirstStepsRecord:
     """How long the first steps took, stored in the kernel cache and removed with it.
 
     Args:
-        folder: Folder of the kernel cache; None if there is none.
+        folder: Folder of the kernel cache, or None.
         workload: Everything that decides which kernels are needed, as JSON.
     """
 

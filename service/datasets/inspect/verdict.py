@@ -248,7 +248,7 @@ def no_test_split(remedy: str) -> DatasetProblem:
     """Build the problem of a set without a test split and with too few images to hold some out.
 
     Args:
-        remedy: What to add to give such a set a test split.
+        remedy: The files to add to give such a set a test split.
     """
     message = (
         "no image can be held out for testing because each class has only one; add images or "

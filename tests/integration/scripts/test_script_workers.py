@@ -1,4 +1,4 @@
-"""Workers that are shut down while they run a script, and others that go on with it."""
+"""Workers that are shut down while they run a script, and others that resume it."""
 
 import signal
 

@@ -13,7 +13,7 @@ DIGITS = LocalDataset(name="digits", kind="builtin", fingerprint="digits")
 
 
 def write_job(root, spec, *, dataset=DIGITS, **order):
-    """A job directory on the digits, or on another data set; it is told of its progress often."""
+    """A job directory on the digits or another data set, which reports progress often."""
     return job_dirs.write_job(root, spec, dataset=dataset, **{"progress_seconds": 0.05, **order})
 
 
@@ -35,5 +35,5 @@ def losses(job_dir):
 
 
 def step_of(job_dir):
-    """The last step that is told of."""
+    """The last step that was reported."""
     return max((data["step"] for data in events(job_dir, "progress")), default=0)

@@ -1,4 +1,4 @@
-"""A trainer process that decodes its images while it trains, with children of its own."""
+"""A trainer process that decodes its images while it trains, with child processes."""
 
 import os
 import signal

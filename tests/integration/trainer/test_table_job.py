@@ -1,4 +1,4 @@
-"""Tables through the trainer and the export child, as processes of their own."""
+"""Tables through the trainer and the export, as real processes."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""A real HTTP server in a thread, for what stands in for a service."""
+"""A real HTTP server in a thread, on which fake services run."""
 
 import threading
 from http.server import ThreadingHTTPServer

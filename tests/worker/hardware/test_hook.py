@@ -1,4 +1,4 @@
-"""The hook in programs of its own: what it sets, and that nothing else changes."""
+"""The hook in real programs: what it sets, and that nothing else changes."""
 
 import json
 import os

@@ -26,7 +26,7 @@ with open(os.path.join(os.environ["REDKILN_OUT"], "told.json"), "w") as file:
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Run code in a folder of the user's; its exit status. What it left lies in `run.out`."""
+    """Run code in a folder of the user's and return its exit status; its files are in `run.out`."""
     code_dir = tmp_path / "code"
     code_dir.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -101,7 +101,7 @@ def parse_event(raw: bytes) -> Event:
 
 
 def read_log_chunk(path: Path, *, offset: int, max_bytes: int = MAX_LOG_BYTES) -> LogChunk | None:
-    """Return the next bytes of the log, or None if there are none."""
+    """Return the next bytes of the log, or None."""
     content = _read(path, offset, max_bytes)
     # Not validated: the field's validator would decode the bytes as base64.
     return LogChunk.model_construct(offset=offset, data=content) if content else None

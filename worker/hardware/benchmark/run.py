@@ -61,7 +61,7 @@ def describe(
     peak: float | None,
     failed: dict[str, str],
 ) -> Measurement:
-    """Return a case with the rate of its samples, or with the reason why there is none."""
+    """Return a case with the rate of its samples, or with the reason why it is missing."""
     measured = Measurement(
         id=case.id,
         test=case.test,

@@ -20,7 +20,7 @@ def describe_comparison(comparison: Comparison) -> str:
 
 
 def rate_words(measured: Measurement) -> str:
-    """Format a rate: `81.2 TFLOP/s, 66 % of the peak`, or the reason why there is none."""
+    """Format a rate: `81.2 TFLOP/s, 66 % of the peak`, or the reason why it is missing."""
     if measured.rate is None:
         return measured.skipped or "not measured"
     share = "" if measured.share is None else f", {100 * measured.share:.0f} % of the peak"

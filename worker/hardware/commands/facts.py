@@ -1,6 +1,6 @@
 """`python -m worker.hardware facts`: print the GPUs, as files describe them.
 
-Exit status: 0 if there is at least one GPU, 1 if there is none.
+Exit status: 0 if there is at least one GPU, 1 otherwise.
 """
 
 import argparse
@@ -26,7 +26,7 @@ NOT_THERE = "does not exist, or this user may not read it."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where to look and how to print."""
-    parser.epilog = "Exit status: 0 if there is at least one GPU, 1 if there is none."
+    parser.epilog = "Exit status: 0 if there is at least one GPU, 1 otherwise."
     parser.add_argument(
         "--topology",
         type=Path,
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the GPUs; return 1 if there is none."""
+    """Print the GPUs; return 1 otherwise."""
     is_here = arguments.topology is None and arguments.drm is None
     topology_dir = TOPOLOGY_DIR if is_here else arguments.topology
     drm_dir = DRM_DIR if is_here else arguments.drm

@@ -123,7 +123,7 @@ def has_bf16(gfx: str | None) -> bool | None:
 
 
 def _to_train_on(gpus: list[GpuFacts]) -> list[GpuFacts]:
-    """Return the GPUs that jobs would use: the discrete ones, or all if there are none."""
+    """Return the GPUs that jobs would use: the discrete ones, or else all."""
     return [gpu for gpu in gpus if gpu.is_apu is False] or gpus
 
 

@@ -50,7 +50,7 @@ class Row:
 
     Attributes:
         number: Number in docs/doctor.md.
-        symptom: What a user sees.
+        symptom: The symptom that a user sees.
         check: Judges the evidence.
     """
 

@@ -65,9 +65,9 @@ def gather(
     """Examine this machine, or the files of an artificial one.
 
     Args:
-        places: Where to look.
+        places: Folders to read.
         environment: Environment of this process.
-        torch: What torch reports about itself; see `ask_torch`.
+        torch: Torch's own facts; see `ask_torch`.
     """
     root = places.root
     gpus = _discover(places)

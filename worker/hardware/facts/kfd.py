@@ -100,7 +100,7 @@ def read_nodes(root: Path, *, read: Read = read_file) -> list[Node]:
 
 
 def find_nodes_dir(root: Path) -> Path | None:
-    """Find the folder of numbered nodes in a tree; None if there is none."""
+    """Find the folder of numbered nodes in a tree, or None."""
     for inner in NODES_DIRS:
         numbers = list_numbers(str(root / inner))
         if numbers and (inner or root.name == "nodes" or _is_node(root / str(numbers[0]))):

@@ -51,13 +51,13 @@ def read_pairs(path: str, *, read: Read = read_file) -> dict[str, int]:
 
 
 def read_integer(path: str, *, read: Read = read_file) -> int | None:
-    """Read the decimal number in a file; None if there is none."""
+    """Read the decimal number in a file, or None."""
     text = read_text(path, read=read)
     return None if text is None else parse_integer(text)
 
 
 def read_hexadecimal(path: str, *, read: Read = read_file) -> int | None:
-    """Read the hexadecimal number in a file, with or without `0x`; None if there is none."""
+    """Read the hexadecimal number in a file, with or without `0x`, or None."""
     text = read_text(path, read=read)
     return None if text is None else parse_hexadecimal(text)
 

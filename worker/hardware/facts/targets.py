@@ -27,8 +27,8 @@ class Defect(_Row):
     Attributes:
         code: Machine-readable name.
         severity: `blocks` means that nothing is trained on the target.
-        text: What goes wrong, for people.
-        fix: What to do; empty if nothing helps.
+        text: Description of the defect, for people.
+        fix: The thing to do; empty if nothing helps.
         source: Where it was reported.
     """
 

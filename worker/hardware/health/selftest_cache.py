@@ -64,7 +64,7 @@ class CachedReports:
         self._folder = folder
 
     def find(self, key: SelfTestKey) -> SelfTestReport | None:
-        """Find the report for a key; None if there is none or it cannot be read."""
+        """Find the report for a key, or None or it cannot be read."""
         try:
             return SelfTestReport.model_validate_json(self._path(key).read_bytes())
         except (OSError, ValidationError):

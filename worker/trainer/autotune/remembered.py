@@ -39,7 +39,7 @@ class Remembered:
         return cls(cache_dir, facts)
 
     def find(self, what: str, key: Mapping[str, Any]) -> Any | None:
-        """Return the value; None if there is none or its file cannot be read."""
+        """Return the value, or None or its file cannot be read."""
         try:
             return json.loads(self._path(what, key).read_bytes())["value"]
         except (OSError, ValueError, LookupError):

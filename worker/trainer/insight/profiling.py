@@ -75,7 +75,7 @@ class StepProfiler:
         folder: Folder for the files.
         plan: Steps and epochs of the run.
         device: Device that trains.
-        say: Called with a message about the result, or why there is none.
+        say: Called with a message about the result, or why it is missing.
     """
 
     def __init__(

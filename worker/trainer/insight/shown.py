@@ -15,7 +15,7 @@ class Shown:
     """A model's prediction for one sample.
 
     Attributes:
-        confidence: Probability of the prediction; None if there is none.
+        confidence: Probability of the prediction, or None.
         is_right: Whether the prediction is right; None if it is neither right nor wrong.
         image: (H, W, C) uint8, C 1 or 3; None if the sample is not an image.
         text: The sample in a few words, if it is not an image.

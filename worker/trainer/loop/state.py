@@ -18,7 +18,7 @@ class TrainingState:
     """The state of a run. The sampler's position depends only on the step.
 
     Attributes:
-        ema: Moving average of the weights; None if there is none.
+        ema: Moving average of the weights, or None.
         reading: `TrainingSetup.reading`; it never changes.
         step: Optimiser updates done.
         evaluated_step: Step of the last evaluation.

@@ -115,7 +115,7 @@ def take_weights(
     Args:
         network: Network that receives the weights.
         checkpoint: The other job's checkpoint.
-        head: Part of the network that may have another shape; None if there is none.
+        head: Part of the network that may have another shape, or None.
         is_head_new: Whether to keep the network's own head even if the shapes match.
         remedy: Advice in case other weights do not fit.
         pointer: Place in the spec that is wrong in that case.

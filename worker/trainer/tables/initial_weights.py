@@ -23,7 +23,7 @@ class TableStart:
     Attributes:
         model: Model from the spec; with another job's options if it starts from one.
         reading: How to read rows; None if that is learnt from the table.
-        job: The job whose weights are still to be loaded; None if there is none.
+        job: The job whose weights are still to be loaded, or None.
     """
 
     model: TabularModel

@@ -68,7 +68,7 @@ class TextStart:
         model: Resolved model from the spec, without `auto`, with its whole configuration.
         tokens: The data set's tokens.
         folder: Folder of pretrained weights that are still to be loaded; None if there are none.
-        job: Job whose weights are still to be loaded; None if there is none.
+        job: Job whose weights are still to be loaded, or None.
     """
 
     model: Model

@@ -96,9 +96,9 @@ def list_bad_targets(
         is_bad: (N,) bool.
         places: Places of the rows.
         target: Name of the target column.
-        what: What the rows have, to complete `12 rows have ...`.
+        what: The fault of the rows, to complete `12 rows have ...`.
         describe: Function that returns the message for a row's index.
-        remedy: What to do about it.
+        remedy: The thing to do about it.
     """
     bad = np.flatnonzero(is_bad)
     if not len(bad):

@@ -119,7 +119,7 @@ class Profile:
         return sum(len(text.split()) for text in values) / len(values) if values else 0.0
 
     def missing_word(self, index: int) -> str:
-        """Return the word in a row that means a missing value; an empty text if there is none."""
+        """Return the word in a row that means a missing value; or an empty text."""
         value = self.raw[index].as_py()
         is_empty = value is None or value != value  # NaN is not a word
         return "" if is_empty or not self.is_missing[index] else self.example(index).strip()

@@ -35,7 +35,7 @@ class RawTable:
         columns: Texts (`string`), or numbers (`double`) if the format has numbers.
         bad: Rows that could not be read and are not in `columns`.
         first_row: Number of the first row; 2 below a header.
-        unit: What row numbers count: `line` or `row`.
+        unit: The unit of row numbers: `line` or `row`.
         delimiter: Delimiter of a delimited text.
     """
 

@@ -62,7 +62,7 @@ class Roles:
         task: Task that the data set is for.
         target: The column to predict.
         uses: Uses of all columns, in the file's order.
-        notes: What was inferred, and how to change it.
+        notes: Notes on inferred options, and how to change them.
     """
 
     task: TableTask

@@ -36,7 +36,7 @@ def gpu(gfx, *, number=0):
 
 
 def settings_of(tmp_path, *, probe=RIGHT):
-    """The probe says on a line of its own each time that it is run."""
+    """The probe writes a separate line each time that it runs."""
     count = f"open({str(tmp_path / 'probed')!r}, 'a').write('x')"
     command = [sys.executable, "-c", f"{count}\n{probe}"]
     return WorkerSettings(worker_dir=tmp_path / "worker", override_probe_command=command)

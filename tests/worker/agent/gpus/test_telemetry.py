@@ -1,4 +1,4 @@
-"""A real agent on a made machine tells of its GPUs, and ships what its trainer does."""
+"""A real agent on a made machine reports its GPUs and its trainer's events."""
 
 import pytest
 

@@ -39,7 +39,7 @@ def test_a_file_is_read_back_with_steps_times_and_values(tmp_path):
     file = EventFile(tmp_path / "run" / "events.out.tfevents", wall_time=100.5)
     file.add("train/loss", [(1, 2.5), (300, 0.25)], wall_time=101.0)
     file.add("val/accuracy", [(300, 0.75)], wall_time=102.0)
-    # Whoever looks while it is written finds whole records.
+    # A reader finds whole records while the file is written.
     first, *scalars = read(tmp_path / "run" / "events.out.tfevents")
     file.close()
     assert (first.file_version, first.wall_time) == ("brain.Event:2", 100.5)

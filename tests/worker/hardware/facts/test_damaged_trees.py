@@ -1,4 +1,4 @@
-"""Whatever lies in a tree, reading it ends in facts and never in an exception."""
+"""Reading any tree, however damaged, returns facts and never raises."""
 
 import errno
 import os

@@ -69,7 +69,7 @@ def self_test(area, *, library=None, verdict="failed"):
         ("gfx1100", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx1100"),
         ("gfx1031", THEROCK, ("gfx1031",), PASSED, "refused", "torch has kernels for gfx1031"),
         ("gfx942", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx942"),
-        # No rule, or no kernels that could stand in.
+        # No rule, or no kernels to use instead.
         ("gfx1010", CLASSIC, WHEELS, PASSED, "refused", "never 10.3.0"),
         ("gfx1012", CLASSIC, WHEELS, PASSED, "refused", "nor for its substitute gfx1010"),
         ("gfx1151", CLASSIC, WHEELS, PASSED, "refused", "gfx1151"),

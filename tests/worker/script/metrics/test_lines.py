@@ -123,7 +123,7 @@ def test_lines_are_split_at_carriage_returns_and_bounded(tmp_path):
 
 
 def await_scalars(files, *, seconds=20.0):
-    """The next scalars; the library writes them from a thread of its own."""
+    """The next scalars, which the library writes from a separate thread."""
     deadline = time.monotonic() + seconds
     while not (found := list(files.read())) and time.monotonic() < deadline:
         time.sleep(0.02)

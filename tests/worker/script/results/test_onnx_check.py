@@ -24,7 +24,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def samples(tmp_path):
-    """Where the samples beside it lie."""
+    """The path of the samples next to it."""
     return tmp_path / "samples.npz"
 
 
