@@ -32,9 +32,9 @@ from service.http.pages import install_pages
 from service.http.problems import RequestMiddleware, install_problem_handlers
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
-from service.jobs.fitting import fail_misfits
 from service.jobs.rules import fail_jobs_of
 from service.jobs.views import JobViews
+from service.jobs.waiting import decide_jobs_of
 from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
 from service.keys.ring import KeyRing
@@ -163,4 +163,4 @@ def _on_dataset_settled(session: Session, dataset: Dataset) -> None:
     if dataset.status == DatasetStatus.INVALID:
         fail_jobs_of(session, dataset.id)
     else:
-        fail_misfits(session, dataset)
+        decide_jobs_of(session, dataset)

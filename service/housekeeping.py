@@ -28,6 +28,7 @@ from service.jobs.models import Job
 from service.jobs.rules import fail_waiting
 from service.jobs.steering import forget_checkpoints
 from service.jobs.submit import forget_old_keys
+from service.jobs.waiting import decide_undecided
 from service.services import Services
 
 log = structlog.get_logger()
@@ -105,6 +106,11 @@ def fail_jobs_of_invalid_datasets(services: Services) -> int:
     return sum([database.write(partial(fail_waiting, job_id=job_id)) for job_id in waiting])
 
 
+def decide_left_over(services: Services) -> int:
+    """Check jobs that still have no task although their data set is ready; return their number."""
+    return services.database.write(decide_undecided)
+
+
 def republish(services: Services) -> int:
     """Ring again for jobs that were queued but never claimed; return their number."""
     age = services.settings.republish_seconds
@@ -179,6 +185,7 @@ def sweep_logs(services: Services) -> None:
 STEPS: list[Callable[[Services], object]] = [
     reap_expired,
     fail_jobs_of_invalid_datasets,
+    decide_left_over,
     republish,
     collect_blobs,
 ]

@@ -378,7 +378,7 @@ class TrainingSpec(JobSpec):
     max_gpus: ClassVar[int] = 64
 
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
-        description="Data set: its id, its name (the newest ready one), or e.g. builtin:digits.",
+        description="Data set: its id, its name (the newest valid one), or e.g. builtin:digits.",
     )
     training: Training = Field(default_factory=Training)
     export: Export = Field(default_factory=Export)

@@ -28,6 +28,7 @@ from service.datasets.models import Dataset
 from service.errors import Conflict, NotFound, Unavailable, Unprocessable
 from service.ids import new_id
 from service.jobs.models import Job
+from service.jobs.undecided import UNDECIDED
 from service.storage import Storage, Stored
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
@@ -126,16 +127,13 @@ def get_dataset(session: Session, dataset_id: str) -> Dataset:
 def find_dataset(session: Session, reference: str) -> Dataset | None:
     """Find the data set that a job spec refers to: by id, else the newest of that name.
 
-    By name, the newest ready one is preferred, then the newest validating, then the newest.
+    By name, the newest that is not invalid is preferred: a user who pushes a new version and
+    submits at once means that one, even while an older one is ready.
     """
     by_id = session.get(Dataset, reference)
     if by_id is not None:
         return by_id if by_id.deleted_at is None else None
-    preference = sa.case(
-        (col(Dataset.status) == DatasetStatus.READY, 0),
-        (col(Dataset.status) == DatasetStatus.VALIDATING, 1),
-        else_=2,
-    )
+    preference = sa.case((col(Dataset.status) == DatasetStatus.INVALID, 1), else_=0)
     return session.exec(
         select(Dataset)
         .where(Dataset.name == reference, col(Dataset.deleted_at).is_(None))
@@ -242,8 +240,9 @@ def dataset_view(dataset: Dataset) -> DatasetView:
 
 
 def has_what_it_reads() -> Any:
-    """Return the SQL condition, on jobs joined with data sets, that a job's data set is ready."""
-    return col(Job.dataset_id).is_(None) | (col(Dataset.status) == DatasetStatus.READY)
+    """Return the SQL condition, on jobs joined with data sets, that a job can read its data set."""
+    is_ready = (col(Dataset.status) == DatasetStatus.READY) & (col(Job.task) != UNDECIDED)
+    return col(Job.dataset_id).is_(None) | is_ready
 
 
 def dataset_ref(dataset: Dataset) -> DatasetRef:

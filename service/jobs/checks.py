@@ -9,7 +9,6 @@ from sqlmodel import Session, col, select
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.problems import SpecError, SpecProblem
-from redkiln.tasks import DEFAULT_TASK, parse_spec
 from redkiln.tasks.script import ScriptSpec
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Warned
@@ -20,6 +19,7 @@ from service.errors import Forbidden, Unprocessable
 from service.http.access import may_run_scripts, why_no_scripts
 from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
+from service.jobs.undecided import UndecidedSpec, parse_for
 from service.keys.caller import Caller
 from service.settings import Settings
 from service.workers.eligibility import Machine, find_obstacle
@@ -87,9 +87,8 @@ def _find_dataset(session: Session, reference: Any) -> Dataset | None:
 
 
 def _parse(body: Any, dataset: Dataset | None) -> tuple[JobSpec | None, list[SpecProblem]]:
-    default_task = dataset.task if dataset is not None else None
     try:
-        return parse_spec(body, default_task=default_task or DEFAULT_TASK), []
+        return parse_for(body, dataset), []
     except SpecError as error:
         return None, list(error.problems)
 
@@ -129,6 +128,8 @@ def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:
 
 
 def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:
+    if isinstance(candidate.spec, UndecidedSpec):
+        return []
     return initial_problems(candidate.session, candidate.spec, candidate.dataset)
 
 
@@ -151,6 +152,8 @@ def _warnings(candidate: Candidate) -> list[Warned]:
     warnings = []
     if dataset is not None and dataset.status == DatasetStatus.VALIDATING:
         message = f"data set {dataset.name!r} was still being validated; the job starts after that"
+        if isinstance(candidate.spec, UndecidedSpec):
+            message += ", with the task of the data set"
         warnings.append(Warned(code="dataset_validating", message=message))
     if not candidate.machines:
         message = "no worker was live when the job was submitted; it starts when one is"

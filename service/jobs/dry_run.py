@@ -9,6 +9,7 @@ from redkiln.spec.job_spec import TrainingSpec
 from redkiln.views.job import Estimates
 from service.jobs.checks import check
 from service.jobs.estimate import estimate
+from service.jobs.undecided import UndecidedSpec
 from service.keys.caller import Caller
 from service.settings import Settings
 
@@ -21,7 +22,9 @@ def render_dry_run(session: Session, settings: Settings, body: Any, *, caller: C
     """
     checked = check(session, settings, body, caller=caller)
     estimates = Estimates(unknown=["time and memory: only training jobs are estimated"])
-    if isinstance(checked.spec, TrainingSpec):
+    if isinstance(checked.spec, UndecidedSpec):
+        estimates = Estimates(unknown=["time and memory: the data set is still being validated"])
+    elif isinstance(checked.spec, TrainingSpec):
         estimates = estimate(session, checked.spec, checked.dataset)
     return json.dumps(
         {

@@ -1,18 +1,12 @@
 """Checks that a data set fits a spec before any worker is involved."""
 
-from sqlmodel import Session, select
-
 from redkiln.datasets import BUILTINS, count_taken
 from redkiln.spec.class_weights import ClassifierTraining, find_weight_problems
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.problems import SpecProblem
-from redkiln.status import JobStatus
 from redkiln.tables import TABLE_TASKS
-from redkiln.tasks import parse_spec
 from redkiln.views.dataset import DatasetStatus
 from service.datasets.models import Dataset
-from service.jobs.models import Job
-from service.jobs.rules import fail_waiting
 
 
 def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
@@ -74,13 +68,3 @@ def _check_classes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
         return []
     found = find_weight_problems(spec.training.class_weights, dataset.report.get("classes", []))
     return [SpecProblem(pointer, "invalid_class_weights", message) for pointer, message in found]
-
-
-def fail_misfits(session: Session, dataset: Dataset) -> None:
-    """Fail the jobs that waited for a data set that turned out not to fit them."""
-    statement = select(Job).where(Job.dataset_id == dataset.id, Job.status == JobStatus.QUEUED)
-    for job in session.exec(statement).all():
-        misfits = find_misfits(parse_spec(job.spec), dataset)
-        if misfits:
-            message = "; ".join(f"{misfit.pointer}: {misfit.message}" for misfit in misfits)
-            fail_waiting(session, job_id=job.id, message=message)

@@ -18,6 +18,7 @@ from service.jobs.checks import Checked, bundle_of, check
 from service.jobs.models import IdempotencyKey, Job
 from service.jobs.rules import note_event
 from service.jobs.views import render_job
+from service.jobs.waiting import WAITING
 from service.keys.caller import Caller
 from service.settings import Settings
 
@@ -114,7 +115,7 @@ def default_name(subject: str, job_id: str) -> str:
 def _waiting_reason(checked: Checked) -> Reason:
     for warning in checked.warnings:
         return Reason(code=warning.code, message=warning.message, retryable=True)
-    return Reason(code="waiting", message="waiting for a worker with a free slot", retryable=True)
+    return WAITING
 
 
 def _replay(known: IdempotencyKey, digest: str) -> Submitted:

@@ -8,7 +8,7 @@ import pytest
 
 from redkiln.tables import METADATA_KEY, MISSING_WORDS, TableIndex
 from service.datasets.validator import Validator
-from service.jobs.fitting import fail_misfits
+from service.jobs.waiting import decide_jobs_of
 
 CSV = {"Content-Type": "text/csv"}
 
@@ -170,7 +170,7 @@ def test_a_job_that_waited_for_another_kind_of_data_fails_with_the_reason(
         services.database,
         services.storage,
         services.settings,
-        on_settled=fail_misfits,
+        on_settled=decide_jobs_of,
     )
     validator.start()
     settled(client, dataset["id"])

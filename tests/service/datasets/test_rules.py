@@ -35,7 +35,7 @@ def add(services):
         ([], None),
         (["ready"], 0),
         (["ready", "ready"], 1),
-        (["ready", "validating"], 0),
+        (["ready", "validating"], 1),
         (["ready", "invalid"], 0),
         (["validating", "invalid"], 0),
         (["validating", "validating"], 1),
@@ -44,7 +44,7 @@ def add(services):
         (["ready deleted"], None),
     ],
 )
-def test_a_name_refers_to_its_newest_ready_set(services, add, statuses, expected):
+def test_a_name_refers_to_its_newest_set_that_is_not_invalid(services, add, statuses, expected):
     ids = [
         add("pets", status.split()[0], is_deleted=status.endswith("deleted")) for status in statuses
     ]

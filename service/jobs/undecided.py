@@ -1,0 +1,83 @@
+"""Specs that name no task while their data set is still being validated.
+
+The data set decides the task, so such a spec keeps the fields as the user wrote them and gets the
+task `auto`. Once the data set is ready, `service.jobs.waiting` parses it like a new spec.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, StringConstraints
+
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import DEFAULT_TASK, TASKS, parse_spec
+from redkiln.views.dataset import DatasetStatus
+from service.datasets.models import Dataset
+
+UNDECIDED = "auto"
+"""The task of a job until its data set is validated."""
+
+
+class UndecidedSpec(JobSpec):
+    """The fields that all tasks share; those of the task are kept as they were written."""
+
+    model_config = ConfigDict(extra="allow")
+
+    task: Literal["auto"] = "auto"
+    dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+    @property
+    def dataset_reference(self) -> str | None:
+        """The data set as the owner named it."""
+        return self.dataset
+
+
+def parse_for(body: Any, dataset: Dataset | None) -> JobSpec:
+    """Parse a spec; without `task` it gets the task of its data set, once that is known.
+
+    Raises:
+        SpecError: The spec is invalid for its task, or for every task that it may get.
+    """
+    if _is_undecided(body, dataset):
+        return _parse_undecided(body)
+    return parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+
+
+def parse_kept(spec: Mapping[str, Any], dataset: Dataset) -> JobSpec:
+    """Parse the spec of a job whose data set is ready.
+
+    Raises:
+        SpecError: The spec named no task, and is invalid for the task of the data set.
+    """
+    body = {key: value for key, value in spec.items() if (key, value) != ("task", UNDECIDED)}
+    return parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+
+
+def _task_of(dataset: Dataset | None) -> str | None:
+    """Return the task of a data set: as it was found, else as its owner set it."""
+    if dataset is None:
+        return None
+    task: str | None = dataset.task or dataset.options.get("task")
+    return task
+
+
+def _is_undecided(body: Any, dataset: Dataset | None) -> bool:
+    if dataset is None or dataset.status != DatasetStatus.VALIDATING:
+        return False
+    return isinstance(body, dict) and "task" not in body and _task_of(dataset) is None
+
+
+def _parse_undecided(body: dict[str, Any]) -> UndecidedSpec:
+    """Keep a spec that is valid for at least one task that trains on data."""
+    errors = []
+    for name, spec_class in TASKS.items():
+        if not issubclass(spec_class, TrainingSpec) or spec_class.reads_any_dataset:
+            continue
+        try:
+            parse_spec({**body, "task": name})
+        except SpecError as error:
+            errors.append(error)
+        else:
+            return UndecidedSpec.model_validate(body)
+    raise min(errors, key=lambda error: len(error.problems))
