@@ -14,6 +14,7 @@ from worker.process.failed import TrainingFailed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from tokenizers.normalizers import Normalizer
 
 PAD, UNKNOWN, START, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, START, END)
@@ -23,6 +24,13 @@ FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "tokenizer.model")
 """Files of older tokenizers, before `tokenizer.json`."""
 KIND = "byte-level BPE"
+_ACCENTS = r"[\u0300-\u036f]"
+"""Combining marks of Latin, Greek and Cyrillic letters."""
+_LETTERS = r"\p{L}\p{M}"
+_WORDS = (
+    rf"'(?:s|t|re|ve|m|ll|d)| ?[{_LETTERS}]+| ?\p{{N}}+| ?[^\s{_LETTERS}\p{{N}}]+|\s+(?!\S)|\s+"
+)
+"""Words with the blank before them. Marks belong to words: Thai and Hindi vowels are marks."""
 
 
 def train_tokenizer(
@@ -42,17 +50,18 @@ def train_tokenizer(
         lowercase: Whether to ignore case and strip accents.
     """
     # Imported here because it takes a while and only texts need it.
-    from tokenizers import Tokenizer
+    from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import ByteLevel as ByteLevelDecoder
     from tokenizers.models import BPE
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
     from tokenizers.processors import TemplateProcessing
     from tokenizers.trainers import BpeTrainer
 
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
-    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    tokenizer.normalizer = _build_normalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = Sequence(
+        [Split(Regex(_WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     tokenizer.decoder = ByteLevelDecoder()
     trainer = BpeTrainer(
         vocab_size=vocabulary_size,
@@ -67,6 +76,21 @@ def train_tokenizer(
         special_tokens=[(name, SPECIAL.index(name)) for name in (START, END)],
     )
     return fit_tokenizer(_look_for_none(tokenizer), max_length=max_length, pad_id=PAD_ID)
+
+
+def _build_normalizer(*, lowercase: bool) -> "Normalizer":
+    """Build the normalizer: clean blanks and control characters, and begin with a blank.
+
+    Only accents are removed, which are marks of Latin, Greek and Cyrillic. The marks of other
+    scripts are vowels and tones (Thai, Hindi) or make another letter (Japanese). Chinese
+    characters stay together, so that the vocabulary contains words of several characters.
+    """
+    from tokenizers import Regex
+    from tokenizers.normalizers import NFC, NFD, BertNormalizer, Prepend, Replace, Sequence, Strip
+
+    clean = BertNormalizer(lowercase=lowercase, strip_accents=False, handle_chinese_chars=False)
+    accents = [NFD(), Replace(Regex(_ACCENTS), ""), NFC()] if lowercase else []
+    return Sequence([clean, *accents, Strip(left=True, right=False), Prepend(" ")])
 
 
 def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer":

@@ -32,7 +32,7 @@ from worker.trainer.text.tokenizer import FILE
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-VERSION = 2
+VERSION = 3
 """Part of the key; increase it when the same text would become other tokens."""
 BLOCK_ROWS = 8192
 """Texts in memory at a time."""

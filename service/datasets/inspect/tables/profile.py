@@ -24,6 +24,7 @@ from service.datasets.inspect.tables.values import (
     numbers_among,
     spellings_of_missing,
 )
+from service.datasets.inspect.tables.words import count_words
 
 _SAMPLE = 1000
 _LIKE_NUMBER = rf"^{NUMBER}$"
@@ -116,7 +117,7 @@ class Profile:
         if not pa.types.is_string(self.raw.type):
             return 0.0
         values = [text for text in self.raw.slice(0, _SAMPLE).to_pylist() if text]
-        return sum(len(text.split()) for text in values) / len(values) if values else 0.0
+        return sum(map(count_words, values)) / len(values) if values else 0.0
 
     def missing_word(self, index: int) -> str:
         """Return the word in a row that means a missing value; or an empty text."""

@@ -1,6 +1,7 @@
 """Chooses the task, the target, the text column, and each column's type."""
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -161,13 +162,24 @@ def choose_roles(
         for name in [name for name, use in roles.uses.items() if use.note == _NUMBERS_ROWS]:
             roles.uses[name] = Use("numeric")
     if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
-        message = "no column is left to train on: " + "; ".join(
-            f"{show(name)} is ignored ({use.note})"
-            for name, use in list(roles.uses.items())[:10]
-            if use.type == "ignored"
-        )
-        roles.problems.append(problem("no_features", message))
+        roles.problems.append(_no_features(roles, profiles))
     return roles
+
+
+def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
+    ignored = [name for name, use in roles.uses.items() if use.type == "ignored"]
+    reasons = "; ".join(
+        f"{show(name)} is ignored ({roles.uses[name].note})" for name in ignored[:10]
+    )
+    words = [name for name in ignored if profiles[name].numbers is None]
+    remedy = "add a column that describes the rows"
+    if words:
+        name = show(max(words, key=lambda name: profiles[name].mean_words))
+        remedy = (
+            f"if {name} is a text to classify, set text={name} (--text {shlex.quote(name)}); "
+            f"to use it as categories, column={name}=categorical"
+        )
+    return problem("no_features", f"no column is left to train on: {reasons}; {remedy}")
 
 
 def name_nearest(name: str, names: Sequence[str]) -> str:

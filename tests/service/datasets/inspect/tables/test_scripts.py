@@ -1,0 +1,53 @@
+"""Texts in scripts that put no blanks between words."""
+
+import pytest
+
+from service.datasets.inspect.tables.words import count_words
+
+TEXTS = {
+    "Chinese": ("这家餐厅的菜很好吃服务也不错。", "等了一个小时菜还是冷的太失望了。"),
+    "Japanese": (
+        "料理がとても美味しくて、また行きたいです。",
+        "待たされた上に料理が冷めていました。",
+    ),
+    "Thai": ("อาหารอร่อยมากและพนักงานบริการดี", "รอนานมากและอาหารก็เย็นหมดแล้ว"),
+}
+
+
+@pytest.mark.parametrize("texts", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("num_rows", [30, 600])
+def test_prose_is_recognised_in_scripts_without_blanks(look, texts, num_rows):
+    content = "\n".join(f"{texts[i % 2]}{i},{i % 2}" for i in range(num_rows))
+    looked = look(f"opinion,stars\n{content}\n")
+    assert looked.report.task == "text-classification"
+    assert looked.uses() == {"opinion": "text", "stars": "target"}
+
+
+def test_short_names_in_chinese_are_categories(look):
+    names = ["北京", "上海", "广州"]
+    content = "\n".join(f"{names[i % 3]},{i * 1.5},{i % 2}" for i in range(40))
+    looked = look(f"city,size,label\n{content}\n")
+    assert looked.uses()["city"] == "categorical"
+
+
+@pytest.mark.parametrize(
+    ("text", "num_words"),
+    [
+        ("three plain words", 3),
+        ("größer - und schöner", 4),
+        ("我喜欢这部电影。", 3.5),
+        ("iPhone 我喜欢", 2.5),
+        ("สวัสดีครับ", 2),
+        ("", 0),
+    ],
+)
+def test_words_are_estimated_from_the_length_without_blanks(text, num_words):
+    assert count_words(text) == num_words
+
+
+def test_a_table_of_short_texts_alone_names_the_option_that_uses_them(look):
+    content = "\n".join(f"w{i},{i % 2}" for i in range(60))
+    looked = look(f"my word,label\n{content}\n")
+    assert looked.codes == ["no_features"]
+    assert "(--text 'my word')" in looked.errors[0].message
+    assert look(f"my word,label\n{content}\n", text="my word").errors == []
