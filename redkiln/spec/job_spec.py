@@ -17,9 +17,12 @@ from pydantic import (
     StringConstraints,
     Tag,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from redkiln.spec.written import read_duration, read_early_stopping, read_list
 
 Auto = Literal["auto"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
@@ -208,7 +211,9 @@ class Training(StrictModel):
         "0.99 suits some hundred steps, 0.999 some thousand.",
     )
     early_stopping: EarlyStopping | None = Field(
-        None, description="Stop before the last epoch when a metric no longer improves."
+        None,
+        description="Stop before the last epoch when a metric no longer improves. A number is "
+        "short for `patience`.",
     )
     validation_fraction: float = Field(
         0.1,
@@ -221,7 +226,8 @@ class Training(StrictModel):
         60.0,
         ge=1,
         le=86_400,
-        description="Longest time between two checkpoints. Each epoch also ends with one.",
+        description="Longest time between two checkpoints, in seconds or as text such as `10min`. "
+        "Each epoch also ends with one.",
     )
     keep_checkpoints: int = Field(
         2, ge=1, le=100, description="Newest checkpoints to keep, in addition to the best one."
@@ -253,6 +259,9 @@ class Training(StrictModel):
         description="Seed of all random numbers. The same seed, CPU and thread count repeat a run "
         "exactly.",
     )
+
+    _read_duration = field_validator("checkpoint_seconds", mode="before")(read_duration)
+    _read_stopping = field_validator("early_stopping", mode="before")(read_early_stopping)
 
     @model_validator(mode="after")
     def _need_one_length(self) -> Self:
@@ -306,7 +315,8 @@ class Resources(StrictModel):
         description="`gpu` never trains on a CPU; `any` does so only if no worker has a GPU.",
     )
     arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]] = Field(
-        default_factory=list, description="Allowed GPU architectures (gfx1100, ...); all if empty."
+        default_factory=list,
+        description="Allowed GPU architectures (gfx1100, ...), one or a list; all if empty.",
     )
     gpus: int = Field(
         1,
@@ -321,8 +331,14 @@ class Resources(StrictModel):
         "so. Otherwise the job fails as `gpu_links`.",
     )
     max_duration_seconds: float | None = Field(
-        None, gt=0, description="Running time after which the job is stopped and fails."
+        None,
+        gt=0,
+        description="Running time after which the job is stopped and fails, in seconds or as text "
+        "such as `2h`.",
     )
+
+    _read_list = field_validator("arch", mode="before")(read_list)
+    _read_duration = field_validator("max_duration_seconds", mode="before")(read_duration)
 
 
 class Retry(StrictModel):

@@ -12,6 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from redkiln.nearest import find_nearest, suggest
+from redkiln.spec.paths import list_inner_fields
+from redkiln.spec.unknown_fields import explain_unknown_field
 
 
 @dataclass(frozen=True)
@@ -46,30 +48,44 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
     """
     problems: dict[str, SpecProblem] = {}
     for item in errors:
-        path, owner = _walk(model, item["loc"])
-        pointer = "".join(f"/{_escape(part)}" for part in path)
-        if item["type"] == "extra_forbidden":
-            known = owner.model_fields if owner else {}
-            message = f"unknown field {path[-1]!r}{suggest(str(path[-1]), known)}"
-            problem = SpecProblem(pointer, "unknown_field", message)
-        elif item["type"] == "union_tag_invalid":
-            context = item["ctx"]
-            message = f"unknown name {context['tag']!r}{suggest(context['tag'], _expected(item))}"
-            problem = SpecProblem(f"{pointer}/name", "unknown_name", message)
-        else:
-            message = item["msg"].removeprefix("Value error, ")
-            if item["type"] == "literal_error":
-                # The message already lists the allowed values.
-                message += find_nearest(str(item["input"]), _expected(item))
-            problem = SpecProblem(pointer, item["type"], message)
-        if pointer in problems:
-            known_message = problems[pointer].message
-            if problem.message not in known_message:
-                joined = f"{known_message}, or: {problem.message}"
-                problems[pointer] = SpecProblem(pointer, problems[pointer].code, joined)
-        else:
-            problems[pointer] = problem
+        problem = _describe(item, model)
+        known = problems.get(problem.pointer)
+        if known is None:
+            problems[problem.pointer] = problem
+        elif problem.message not in known.message:
+            joined = f"{known.message}, or: {problem.message}"
+            problems[problem.pointer] = SpecProblem(problem.pointer, known.code, joined)
     return list(problems.values())
+
+
+def _describe(item: Any, model: type[BaseModel]) -> SpecProblem:
+    path, owner = _walk(model, item["loc"])
+    pointer = "".join(f"/{_escape(part)}" for part in path)
+    match item["type"]:
+        case "extra_forbidden":
+            message = explain_unknown_field(path, owner=owner, model=model)
+            return SpecProblem(pointer, "unknown_field", message)
+        case "union_tag_invalid":
+            tag = item["ctx"]["tag"]
+            message = f"unknown name {tag!r}{suggest(tag, _expected(item))}"
+            return SpecProblem(f"{pointer}/name", "unknown_name", message)
+        case "model_type":
+            fields = list_inner_fields(model, ".".join(map(str, path)))
+            message = f"must be a group of fields: {', '.join(fields)}"
+        case "literal_error":
+            message = _explain_choice(item, path)
+        case _:
+            message = item["msg"].removeprefix("Value error, ")
+    return SpecProblem(pointer, item["type"], message)
+
+
+def _explain_choice(item: Any, path: list[int | str]) -> str:
+    """Return a message on a value that is not one of the allowed ones, which it lists."""
+    near = find_nearest(str(item["input"]), _expected(item))
+    if path[-1] == "name" and len(path) > 1:
+        choices = item["ctx"]["expected"]
+        return f"there is no {path[-2]} {item['input']!r}; choose {choices}{near}"
+    return f"{item['msg']}{near}"
 
 
 def _walk(

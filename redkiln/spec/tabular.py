@@ -69,6 +69,10 @@ class TabularModel(Shorthand):
             raise ValueError("pretrained must name another job: job:<id>")
         if self.name == "auto" and self.pretrained is None:
             raise ValueError("name must be mlp or linear, unless pretrained names a job")
+        if self.name == "linear" and self.options.hidden != TabularOptions().hidden:
+            raise ValueError(
+                "a linear model has no hidden layers; remove options.hidden, or set name: mlp"
+            )
         return self
 
 

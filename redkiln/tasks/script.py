@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from redkiln.spec.job_spec import JobSpec, StrictModel
+from redkiln.spec.written import read_duration
 
 NAME: Literal["script"] = "script"
 
@@ -116,8 +117,11 @@ class Script(StrictModel):
         30.0,
         ge=0,
         le=3600,
-        description="Time from SIGTERM to SIGKILL if the job is cancelled, paused or out of time.",
+        description="Time from SIGTERM to SIGKILL if the job is cancelled, paused or out of time, "
+        "in seconds or as text such as `2min`.",
     )
+
+    _read_duration = field_validator("grace_seconds", mode="before")(read_duration)
 
     @field_validator("command")
     @classmethod

@@ -25,6 +25,8 @@ from service.ids import new_id
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
+_TITLES = {"invalid_spec": "The spec is wrong"}
+"""Titles of codes for which the status in words says too little."""
 _REQUEST_ID = "redkiln.request_id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -92,7 +94,7 @@ def build_problem(
     """Build a problem document."""
     document = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": _TITLES.get(code) or HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "code": code,

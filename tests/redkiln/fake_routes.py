@@ -293,7 +293,7 @@ def problem(status, code, detail, errors=(), headers=None):
     titles = {401: "Unauthorized", 404: "Not Found", 422: "Unprocessable Content"}
     body = {
         "type": "about:blank",
-        "title": titles.get(status, "Error"),
+        "title": "The spec is wrong" if code == "invalid_spec" else titles.get(status, "Error"),
         "status": status,
         "detail": detail,
         "code": code,

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from redkiln.cli.problems import UsageError
+from redkiln.spec.paths import list_paths
 from redkiln.tasks import TASKS
 
 
@@ -198,20 +199,7 @@ def _paths_by_depth(depth: int) -> set[str]:
 
 
 def _all_paths() -> list[str]:
-    paths: list[str] = []
-    for spec_class in TASKS.values():
-        schema = spec_class.model_json_schema()
-        _collect(schema, schema.get("$defs", {}), "", paths)
-    return sorted(set(paths))
-
-
-def _collect(schema: Any, definitions: Any, prefix: str, paths: list[str]) -> None:
-    for option in (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        if "$ref" in option:
-            option = definitions[option["$ref"].rpartition("/")[2]]
-        for name, inner in option.get("properties", {}).items():
-            paths.append(f"{prefix}{name}")
-            _collect(inner, definitions, f"{prefix}{name}.", paths)
+    return sorted({path for spec_class in TASKS.values() for path in list_paths(spec_class)})
 
 
 def _escape(part: str) -> str:

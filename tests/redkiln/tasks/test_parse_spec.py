@@ -50,7 +50,7 @@ def test_an_optimizer_has_its_own_fields(optimizer):
 @pytest.mark.parametrize(
     ("fields", "pointer", "code", "words"),
     [
-        ({"epoch": 3}, "/epoch", "unknown_field", "unknown field 'epoch'"),
+        ({"epoch": 3}, "/epoch", "unknown_field", "did you mean 'training.epochs'"),
         ({"trainin": {}}, "/trainin", "unknown_field", "did you mean 'training'"),
         (
             {"training": {"epoch": 3}},
@@ -99,7 +99,7 @@ def test_an_optimizer_has_its_own_fields(optimizer):
         ({"training": {"epochs": "3"}}, "/training/epochs", "int_type", "valid integer"),
         ({"training": {"epochs": True}}, "/training/epochs", "int_type", "valid integer"),
         ({"training": {"epochs": 1.5}}, "/training/epochs", "int_type", "valid integer"),
-        ({"training": 3}, "/training", "model_type", ""),
+        ({"training": 3}, "/training", "model_type", "must be a group of fields"),
         (
             {"training": {"epochs": 1, "steps": 1}},
             "/training",

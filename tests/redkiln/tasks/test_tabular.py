@@ -32,6 +32,12 @@ def test_another_jobs_weights_can_be_named_in_each_way(task, model):
         ({"pretrained": "org/name"}, "/model", "pretrained must name another job"),
         ("auto", "/model", "name must be mlp or linear, unless pretrained names a job"),
         ("mpl", "/model/name", "mlp"),
+        ("xgboost", "/model/name", "there is no model 'xgboost'; choose 'mlp'"),
+        (
+            {"name": "linear", "options": {"hidden": [8]}},
+            "/model",
+            "a linear model has no hidden layers; remove options.hidden",
+        ),
     ],
 )
 def test_a_mistake_is_reported_with_its_place(model, pointer, words):
@@ -40,3 +46,9 @@ def test_a_mistake_is_reported_with_its_place(model, pointer, words):
     (problem,) = refused.value.problems
     assert problem.pointer == pointer
     assert words in problem.message
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_linear_model_may_be_submitted_again_with_its_defaults(task):
+    spec = parsed(task, model="linear")
+    assert parse_spec(spec.model_dump(mode="json")) == spec

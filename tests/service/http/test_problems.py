@@ -29,6 +29,10 @@ def app(tmp_path):
     def later():
         raise errors.DatabaseBusy("locked")
 
+    @app.post("/spec")
+    def spec():
+        raise errors.Unprocessable("/lr: unknown field", code="invalid_spec")
+
     @app.get("/number")
     def number(n: int):
         return n
@@ -42,6 +46,10 @@ def test_an_internal_error_is_a_500_without_details(client):
     assert response.headers["Content-Type"] == "application/problem+json"
     assert response.json()["request_id"] == response.headers["X-Request-Id"]
     assert "secret" not in response.text
+
+
+def test_a_refused_spec_is_headed_in_words_for_people(client):
+    assert client.post("/spec").json()["title"] == "The spec is wrong"
 
 
 def test_an_errors_own_facts_are_members_of_the_problem(client):

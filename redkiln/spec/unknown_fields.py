@@ -1,0 +1,54 @@
+"""What to write instead of an unknown field: a near name, its right place, or another command."""
+
+import difflib
+
+from pydantic import BaseModel
+
+from redkiln.nearest import suggest
+from redkiln.spec.paths import list_paths
+
+DATA_OPTIONS = ("target", "text", "columns", "header", "delimiter", "decimal", "missing", "classes")
+"""Options of a data set that people write into a spec."""
+SIMILAR = 0.8
+"""Likeness from which a name is a misspelling: `epoch` and `epochs` have 0.91."""
+
+
+def explain_unknown_field(
+    path: list[int | str], *, owner: type[BaseModel] | None, model: type[BaseModel]
+) -> str:
+    """Return a message on an unknown field.
+
+    Args:
+        path: Keys of the document that lead to the field.
+        owner: Model that the field was written into; None if unknown.
+        model: Model of the whole document.
+    """
+    name = str(path[-1])
+    said = f"unknown field {name!r}"
+    if len(path) == 1 and name in DATA_OPTIONS and "dataset" in model.model_fields:
+        return f"{said}; it describes the data, so give it when pushing: {_push_option(name)}"
+    known = list(owner.model_fields) if owner else []
+    own_place = ".".join(map(str, path))
+    elsewhere = [place for place in list_paths(model) if place != own_place]
+    meant = (
+        [place for place in elsewhere if _leaf(place) == name]
+        or difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILAR)
+        or _find_similar(name, elsewhere)
+    )
+    if not meant:
+        return f"{said}{suggest(name, known)}"
+    return f"{said}; did you mean {' or '.join(map(repr, meant[:2]))}?"
+
+
+def _push_option(name: str) -> str:
+    flag = {"columns": "--column NAME=TYPE", "classes": "--class NAME", "header": "--header"}
+    return f"redkiln datasets push FILE {flag.get(name, f'--{name} {name.upper()}')}"
+
+
+def _find_similar(name: str, places: list[str]) -> list[str]:
+    near = difflib.get_close_matches(name.lower(), map(_leaf, places), n=1, cutoff=SIMILAR)
+    return [place for place in places if near and _leaf(place) == near[0]]
+
+
+def _leaf(place: str) -> str:
+    return place.rpartition(".")[2]

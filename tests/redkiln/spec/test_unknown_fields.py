@@ -1,0 +1,45 @@
+import pytest
+
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
+
+
+def message(**fields):
+    with pytest.raises(SpecError) as refused:
+        parse_spec({"dataset": "houses", **fields}, default_task="tabular-classification")
+    (problem,) = refused.value.problems
+    return problem.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"training": {"lr": 0.1}}, "training.optimizer.lr"),
+        ({"epochs": 3}, "training.epochs"),
+        ({"epoch": 3}, "training.epochs"),
+        ({"training": {"epoch": 3}}, "epochs"),
+        ({"gpus": 2}, "resources.gpus"),
+        ({"model": {"hidden": [8]}}, "model.options.hidden"),
+        ({"resources": {"max_duration": 5}}, "max_duration_seconds"),
+    ],
+)
+def test_a_field_in_the_wrong_place_is_answered_with_the_right_one(fields, place):
+    assert f"did you mean {place!r}?" in message(**fields)
+
+
+def test_a_field_of_another_variant_lists_those_of_this_one():
+    found = message(training={"optimizer": {"name": "adamw", "momentum": 0.9}})
+    assert found == "unknown field 'momentum'; known: name, lr, betas, weight_decay"
+
+
+@pytest.mark.parametrize(
+    ("field", "option"), [("target", "--target TARGET"), ("columns", "--column NAME=TYPE")]
+)
+def test_an_option_of_the_data_is_sent_to_the_push(field, option):
+    found = message(**{field: "price"})
+    assert f"give it when pushing: redkiln datasets push FILE {option}" in found
+
+
+def test_a_value_in_place_of_a_group_lists_the_groups_fields():
+    found = message(training={"early_stopping": "five"})
+    assert found == "must be a group of fields: metric, min_delta, patience"
