@@ -266,6 +266,11 @@ def write_table(tmp_path):
     return write
 
 
+def _has_layers(spec):
+    model = spec.get("model", {})
+    return "linear" not in (model, model.get("name") if isinstance(model, dict) else None)
+
+
 @pytest.fixture
 def make_table_job(tmp_path, write_table, cache_dir):
     """Makes the job directory of a tabular job; keyword arguments change the spec."""
@@ -276,7 +281,7 @@ def make_table_job(tmp_path, write_table, cache_dir):
             "task": task,
             "dataset": "toy",
             "training": {"epochs": 3, "batch_size": 16},
-            "model": {"options": {"hidden": [16]}},
+            "model": {"options": {"hidden": [16]}} if _has_layers(spec) else {},
         }
         dataset = LocalDataset(
             name="toy", kind="archive", index_path=str(path), fingerprint="f" * 64
