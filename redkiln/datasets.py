@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+"""Pillow's names of the accepted formats. No other decoder is used on the bytes of users."""
 TEST_FRACTION = 0.1
 """Fraction of each class held out for testing if the data set has no test folder."""
 

@@ -5,30 +5,33 @@ import warnings
 from dataclasses import dataclass
 
 from PIL import (
+    BmpImagePlugin,  # noqa: F401  importing a plugin registers its format
+    GifImagePlugin,  # noqa: F401
     Image,
-    JpegImagePlugin,
-    PngImagePlugin,
+    JpegImagePlugin,  # noqa: F401
+    PngImagePlugin,  # noqa: F401
+    TiffImagePlugin,  # noqa: F401
     UnidentifiedImageError,
-    WebPImagePlugin,
+    WebPImagePlugin,  # noqa: F401
 )
 
+from redkiln.datasets import IMAGE_FORMATS
 from service.datasets.inspect.limits import Limits
 
-FORMATS = [
-    JpegImagePlugin.JpegImageFile.format,
-    PngImagePlugin.PngImageFile.format,
-    WebPImagePlugin.WebPImageFile.format,
-]
-"""Accepted formats: common, and decoded by three well-audited libraries. No other is tried."""
+_MAGIC = (
+    b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM",
+    b"II*\0", b"MM\0*", b"II+\0", b"MM\0+",
+)  # fmt: skip
+"""First bytes of the accepted formats other than WebP."""
 _OTHERS = {
-    b"GIF8": "GIF",
-    b"BM": "BMP",
-    b"II*\0": "TIFF",
-    b"MM\0*": "TIFF",
     b"%PDF": "PDF",
     b"SIMPLE": "FITS",
     b"<svg": "SVG",
 }
+_LATER_OTHERS = {b"ftypheic": "HEIC", b"ftypmif1": "HEIF", b"ftypavif": "AVIF"}
+"""Formats by their bytes from the fifth on."""
+_WANTED = "JPEG, PNG, WebP, GIF, BMP or TIFF"
+_UNREADABLE_MODES = {"F": "floating-point pixels", "LAB": "pixels in L*a*b*"}
 _DRAFT_PIXELS = 256 * 256
 """Larger JPEGs are decoded at an eighth of their size: this reads all data but computes less."""
 
@@ -58,7 +61,7 @@ def prepare_decoder(limits: Limits) -> None:
 
 
 def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
-    """Decode an image file.
+    """Decode an image file; of several frames or pages, the first one.
 
     Raises:
         BadImage: The file is not an image, or is truncated, damaged or too large.
@@ -66,11 +69,13 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
     if not is_supported(data):
         raise BadImage("not_an_image", _name_content(data))
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             width, height = image.size
             mode = image.mode
             if width * height > limits.max_pixels:
                 raise _too_many_pixels(limits)
+            if what := _UNREADABLE_MODES.get(mode):
+                raise BadImage("bad_image", f"has {what}; convert it to RGB or grey with 8 bits")
             if image.format == "JPEG" and width * height > _DRAFT_PIXELS:
                 image.draft(mode, (max(1, width // 8), max(1, height // 8)))
             image.load()
@@ -89,10 +94,8 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
 
 
 def is_supported(data: bytes) -> bool:
-    """Return whether bytes start like a JPEG, PNG or WebP file."""
-    return data.startswith((b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")) or (
-        data[:4] == b"RIFF" and data[8:12] == b"WEBP"
-    )
+    """Return whether bytes start like a file of an accepted format."""
+    return data.startswith(_MAGIC) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
 
 
 def _too_many_pixels(limits: Limits) -> BadImage:
@@ -106,8 +109,10 @@ def _name_content(data: bytes) -> str:
         return "is empty"
     for magic, name in _OTHERS.items():
         if data.startswith(magic):
-            return f"is a {name} file; convert it to JPEG, PNG or WebP"
-    return "is not a JPEG, PNG or WebP image"
+            return f"is a {name} file; convert it to {_WANTED}"
+    if other := _LATER_OTHERS.get(data[4:12]):
+        return f"is a {other} file; convert it to {_WANTED}"
+    return f"is not a {_WANTED} image"
 
 
 def _first_line(error: Exception) -> str:

@@ -6,6 +6,7 @@ import zlib
 import pytest
 from PIL import Image
 
+from redkiln.datasets import IMAGE_FORMATS
 from service.datasets.inspect.images import BadImage, ImageFacts, prepare_decoder, probe_image
 from service.datasets.inspect.limits import Limits
 
@@ -21,10 +22,25 @@ def decoder():
     Image.MAX_IMAGE_PIXELS = before
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("kind", IMAGE_FORMATS)
 @pytest.mark.parametrize("size", [(1, 1), (28, 28), (640, 480)])
-def test_images_of_the_three_formats_are_accepted(make, kind, size):
-    assert probe_image(make.encode(size, kind=kind), limits=LIMITS) == ImageFacts(*size, "RGB")
+def test_images_of_all_formats_are_accepted(make, kind, size):
+    mode = "P" if kind == "GIF" else "RGB"
+    assert probe_image(make.encode(size, kind=kind), limits=LIMITS) == ImageFacts(*size, mode)
+
+
+@pytest.mark.parametrize("compression", ["tiff_lzw", "tiff_adobe_deflate", "jpeg", "group4"])
+def test_compressed_tiffs_are_accepted(compression):
+    buffer = io.BytesIO()
+    mode = "1" if compression == "group4" else "RGB"
+    Image.new(mode, (30, 20)).save(buffer, "TIFF", compression=compression)
+    assert probe_image(buffer.getvalue(), limits=LIMITS) == ImageFacts(30, 20, mode)
+
+
+@pytest.mark.parametrize(("mode", "what"), [("F", "floating-point pixels"), ("LAB", "pixels in L")])
+def test_a_tiff_whose_pixels_have_no_clear_meaning_is_refused(make, mode, what):
+    with pytest.raises(BadImage, match=f"has {what}.*; convert it to RGB or grey with 8 bits"):
+        probe_image(make.encode(mode=mode, kind="TIFF"), limits=LIMITS)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
@@ -36,10 +52,12 @@ def test_the_mode_is_reported(make, mode):
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"hello", "is not a JPEG, PNG or WebP image"),
-        (b"GIF89a....", "is a GIF file; convert it to JPEG, PNG or WebP"),
-        (b"BM123456", "is a BMP file; convert it to JPEG, PNG or WebP"),
-        (b"II*\0....", "is a TIFF file; convert it to JPEG, PNG or WebP"),
+        (b"hello", "is not a JPEG, PNG, WebP, GIF, BMP or TIFF image"),
+        (b"%PDF-1.7", "is a PDF file; convert it to JPEG, PNG, WebP, GIF, BMP or TIFF"),
+        (
+            b"\0\0\0\x18ftypheic",
+            "is a HEIC file; convert it to JPEG, PNG, WebP, GIF, BMP or TIFF",
+        ),
     ],
 )
 def test_other_formats_are_named(content, message):
@@ -48,7 +66,7 @@ def test_other_formats_are_named(content, message):
     assert (bad.value.code, bad.value.message) == ("not_an_image", message)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("kind", IMAGE_FORMATS)
 def test_a_truncated_image_is_refused_wherever_it_is_cut(kind):
     noise = Image.effect_noise((300, 300), 60).convert("RGB")
     buffer = io.BytesIO()
@@ -94,14 +112,22 @@ def test_a_jpeg_without_a_size_is_refused(make):
         probe_image(bytes(content), limits=LIMITS)
 
 
-def test_the_decoder_tries_only_the_three_formats(make):
+def test_the_decoder_tries_only_the_accepted_formats(make):
     # The magic of a PNG before something else entirely.
     with pytest.raises(BadImage, match="cannot be decoded"):
-        probe_image(b"\x89PNG\r\n\x1a\n" + make.encode(kind="GIF"), limits=LIMITS)
+        probe_image(b"\x89PNG\r\n\x1a\n" + make.encode(kind="PPM"), limits=LIMITS)
 
 
 @pytest.mark.parametrize("size", [(1001, 1000), (60_000, 60_000), (1_000_000, 4)])
 def test_an_image_of_too_many_pixels_is_an_error_before_it_is_decoded(make, size):
     with pytest.raises(BadImage, match="more than 1000000 pixels") as bad:
         probe_image(make.png_with_header(*size), limits=LIMITS)
+    assert bad.value.code == "image_bomb"
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF"])
+def test_the_limit_of_pixels_applies_to_every_format(make, kind):
+    content = make.encode((1001, 1000), mode="1", kind=kind)
+    with pytest.raises(BadImage, match="more than 1000000 pixels") as bad:
+        probe_image(content, limits=LIMITS)
     assert bad.value.code == "image_bomb"

@@ -21,10 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from redkiln.datasets import Sample
-
-FORMATS = ("JPEG", "PNG", "WEBP")
-"""Decoders allowed on users' bytes: those that a data set is validated with."""
+from redkiln.datasets import IMAGE_FORMATS, Sample
 
 Image.MAX_IMAGE_PIXELS = 100_000_000  # as in validation
 # Refuse a file that claims an enormous size; the default is only a warning.
@@ -213,7 +210,7 @@ def array_key(sample: Sample) -> str:
 
 def _open_bytes(content: bytes, sample: Sample) -> Image.Image:
     try:
-        image = Image.open(io.BytesIO(content), formats=FORMATS)
+        image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
     except (
         OSError,
         ValueError,

@@ -2,7 +2,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from worker.trainer.images.decode.pixels import PixelFormat, to_pixels
 
@@ -49,6 +49,27 @@ def test_a_crop_keeps_the_middle():
     image = Image.new("RGB", (40, 10), (0, 255, 0))
     image.paste((9, 9, 9), (15, 0, 25, 10))
     assert (pixels(image, resize="crop") == 9).all()
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF"])
+def test_other_formats_give_the_same_pixels(kind):
+    image = half_and_half(10, 10)
+    assert np.array_equal(pixels(encoded(image, kind)), np.asarray(image))
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
+def test_only_the_first_frame_or_page_is_read(kind):
+    first, second = half_and_half(10, 10), Image.new("RGB", (10, 10), (0, 255, 0))
+    both = encoded(first, kind, save_all=True, append_images=[second])
+    assert both.n_frames == 2
+    assert np.array_equal(pixels(both), np.asarray(first))
+
+
+def test_a_tiff_is_turned_upright_once():
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 3  # upside down
+    found = pixels(encoded(half_and_half(10, 10), "TIFF", exif=exif))
+    assert np.array_equal(found, np.asarray(half_and_half(10, 10).rotate(180)))
 
 
 def test_grey_is_one_channel():
