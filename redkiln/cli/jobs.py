@@ -20,6 +20,7 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.result import load_result, print_result
 from redkiln.status import JobStatus
 from redkiln.views.job import JobSummary
+from redkiln.views.result import Outcome
 
 JobName = Annotated[
     str,
@@ -193,7 +194,7 @@ def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
     columns = (
         Column("name", when_narrow="cut"),
         Column("status"),
-        Column("progress", is_right=True),
+        Column("progress or result", is_right=True),
         Column("created", when_narrow="drop"),
         Column("id"),
     )
@@ -211,13 +212,21 @@ def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
 
 
 def _progress_words(item: JobSummary) -> str:
+    if item.is_terminal:
+        return _result_words(item.result)
     if item.progress is None:
         return ""
-    if item.is_terminal:
-        metrics = item.progress.metrics
-        name = next((name for name in HEADLINES if name in metrics), None)
-        if name is None:
-            return ""
-        return f"{metric_words(name.removeprefix('val/'))} {words.metric(name, metrics[name])}"
     phase = f"{item.phase} " if item.phase else ""
     return f"{phase}{100 * item.progress.fraction:.0f} %"
+
+
+def _result_words(result: Outcome | None) -> str:
+    """Return the metric by which what a job exported is judged: `test accuracy 98.3 %`."""
+    if result is None:
+        return ""
+    known = (result.headline, *HEADLINES)
+    name = next((name for name in known if name in result.metrics), None)
+    if name is None:
+        return ""
+    label = metric_words(name.removesuffix("_onnx"))
+    return f"{label} {words.metric(name, result.metrics[name])}"

@@ -271,7 +271,7 @@ def _leave_files(session: Session, result: Result, folder: Path | None) -> None:
                 "type": "result",
                 "job_id": result.job.id,
                 "status": str(result.job.status),
-                "metrics": result.outcome.get("metrics", {}),
+                "metrics": result.metrics,
                 "folder": str(target) if target else None,
                 "files": [str(path) for path in paths],
             }

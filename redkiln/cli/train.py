@@ -145,7 +145,7 @@ def _summary(
         "job_id": job.id,
         "status": str(job.status),
         "verified": result.exit_code is ExitCode.OK,
-        "metrics": result.outcome.get("metrics", {}),
+        "metrics": result.metrics,
         "folder": str(folder) if folder else None,
         "files": [str(path) for path in paths],
     }

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from redkiln.failure import FailureCode
 from redkiln.status import AttemptStatus, JobStatus, Phase
+from redkiln.views.result import JobResult, Outcome
 
 
 class PreviewNote(BaseModel):
@@ -134,7 +135,9 @@ class JobView(BaseModel):
     """All about a job, as answered by `GET /v1/jobs/{id}`.
 
     Attributes:
+        task: `auto` until the data set decides it.
         queue_position: 1 is next; 1000 means the thousandth or later.
+        result: Result of the job; None until it has ended.
     """
 
     id: str
@@ -146,6 +149,7 @@ class JobView(BaseModel):
     reason: Reason | None = None
     warnings: list[Warned] = Field(default_factory=list)
     progress: Progress | None = None
+    result: JobResult | None = None
     queue_position: int | None = None
     attempts: list[AttemptView] = Field(default_factory=list)
     spec: dict[str, Any]
@@ -170,6 +174,7 @@ class JobSummary(BaseModel):
     phase: Phase | None = None
     reason: Reason | None = None
     progress: Progress | None = None
+    result: Outcome | None = None
     dataset_id: str | None = None
     priority: int = 0
     metadata: dict[str, str] = Field(default_factory=dict)

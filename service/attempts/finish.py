@@ -14,6 +14,7 @@ from service.attempts.models import Attempt
 from service.database import read_now
 from service.errors import Conflict, SequenceGap, Superseded, Unprocessable
 from service.jobs.models import Job
+from service.jobs.outcome import record_outcome
 from service.jobs.rules import get_job
 from service.settings import Settings
 from service.storage import Storage
@@ -78,6 +79,7 @@ def _settle(session: Session, storage: Storage, attempt: Attempt, request: Finis
         job = ending.fail(session, attempt, failure, now=now)
         if job.status == JobStatus.FAILED:
             publish(session, storage, job.id, attempt.id, request.artifacts)
+            record_outcome(session, job)
         return job
     if not request.artifacts:
         message = "a successful attempt must list its artifacts"

@@ -17,6 +17,7 @@ class Job(SQLModel, table=True):
     Attributes:
         status: A `redkiln.status.JobStatus`; only `service.jobs.rules.move` changes it.
         bundle_sha256: Digest of a script's code bundle.
+        result: A `redkiln.views.result.Outcome`, once the job has ended.
         user_metadata: The spec's `metadata`; SQLModel reserves the plain name for an attribute.
         device: `resources.device` of the spec, for the query of a claim.
         fence: Fence of the newest attempt; each attempt has a higher one.
@@ -45,6 +46,7 @@ class Job(SQLModel, table=True):
     warnings: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
     progress: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
     spec: dict[str, Any] = Field(sa_type=sa.JSON)
+    result: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
     resolved_spec: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
     environment: dict[str, Any] | None = Field(default=None, sa_type=sa.JSON)
     user_metadata: dict[str, str] = Field(

@@ -14,6 +14,7 @@ from service.changes import outbox
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.jobs.models import Job, JobEvent
+from service.jobs.outcome import record_outcome
 
 
 def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
@@ -63,6 +64,9 @@ def move(
     if reason is not None:
         data["reason"] = job.reason
     note_event(session, job, kind or _EVENT_KINDS[to], at=now, attempt_id=attempt_id, **data)
+    job.result = None
+    if to.is_terminal:
+        record_outcome(session, job)
 
 
 def check_move(old: JobStatus, to: JobStatus) -> None:

@@ -14,6 +14,7 @@ from service.attempts.models import Attempt
 from service.database import Database
 from service.errors import NotFound
 from service.jobs.models import JOB, Job
+from service.jobs.outcome import result_of
 from service.jobs.rules import get_job
 
 _STATE = sa.select(JOB.c.revision, JOB.c.status, JOB.c.priority).where(
@@ -43,6 +44,7 @@ _SUMMARY = [
         "phase",
         "reason",
         "progress",
+        "result",
         "dataset_id",
         "priority",
         "metadata",
@@ -162,7 +164,8 @@ def _render(session: Session, job: Job, queue_position: int | None) -> str:
         select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number))
     ).all()
     view = JobView(
-        **summary_of(job).model_dump(),
+        **summary_of(job).model_dump(exclude={"result"}),
+        result=result_of(session, job),
         warnings=job.warnings,
         queue_position=queue_position,
         attempts=[_attempt_view(attempt) for attempt in attempts],

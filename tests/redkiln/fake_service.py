@@ -23,6 +23,7 @@ class FakeService:
         diagnosis: The doctor's answer.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
         metrics: Metrics of the job's progress.
+        results: Final metrics of the job.
         preview: media type, step and content of the sample predictions.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """
@@ -38,10 +39,14 @@ class FakeService:
     cut_after: list = field(default_factory=list)
     failures: list = field(default_factory=list)
     requests: list = field(default_factory=list)
+    attempts: list = field(default_factory=list)
     steered: list = field(default_factory=list)
     diagnosis: dict = field(default_factory=dict)
     estimates: list = field(default_factory=list)
     metrics: dict = field(default_factory=lambda: {"train/loss": 0.5, "val/accuracy": 0.978})
+    results: dict = field(
+        default_factory=lambda: {"test/accuracy": 0.978, "test/accuracy_onnx": 0.978}
+    )
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
@@ -65,12 +70,22 @@ class FakeService:
             "is_terminal": is_terminal,
             "reason": self.reason,
             "progress": progress(step=90, steps=90, metrics=self.metrics),
+            "result": self.result() if is_terminal else None,
             "dataset_id": "ds_1",
             "created_at": STARTED_AT.isoformat(),
             "started_at": STARTED_AT.isoformat(),
             "finished_at": (STARTED_AT + timedelta(seconds=42)).isoformat()
             if is_terminal
             else None,
+        }
+
+    def result(self):
+        onnx = [name for name in self.results if name.endswith("_onnx")]
+        return {
+            "metrics": self.results,
+            "headline": onnx[0] if onnx else None,
+            "verdict": "verified" if self.is_verified else "unverified",
+            "running_seconds": 42.0,
         }
 
     def view(self, job_id=JOB_ID):
@@ -80,12 +95,13 @@ class FakeService:
             "status": "succeeded",
             "worker_id": "wrk_1",
             "started_at": STARTED_AT.isoformat(),
+            "finished_at": (STARTED_AT + timedelta(seconds=42)).isoformat(),
         }
         spec = {"dataset": "flowers", "task": self.task}
         return {
             **self.summary(job_id),
             "warnings": self.warnings,
-            "attempts": [attempt],
+            "attempts": self.attempts or [attempt],
             "spec": spec,
         }
 

@@ -218,12 +218,10 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
     if bound == "memory" and not facts.is_compiled:
         yield Change(setting="training.compile", why="fused kernels read and write less memory")
     if bound == "compute":
-        yield Change(
-            setting="resources.device" if facts.device == "cpu" else "resources.gpus",
-            why="a GPU computes such steps many times faster"
-            if facts.device == "cpu"
-            else "use more GPUs, or a smaller model or input: this GPU is busy",
-        )
+        busy = "a smaller model or input needs less computing: this CPU is busy"
+        if facts.device != "cpu":
+            busy = "use more GPUs, or a smaller model or input: this GPU is busy"
+        yield Change(setting="model" if facts.device == "cpu" else "resources.gpus", why=busy)
 
 
 def _step_seconds(facts: EfficiencyFacts) -> float | None:

@@ -17,7 +17,7 @@ from redkiln.cli.view.panel import (
     status_text,
 )
 from redkiln.cli.view.render import Column, print_table
-from redkiln.cli.view.result import Result, print_result
+from redkiln.cli.view.result import Result, print_result, running_seconds
 from redkiln.views.job import AttemptView, Estimates, JobView
 
 
@@ -78,7 +78,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("task", job.task),
         ("data set", f"{dataset_name} ({job.dataset_id})" if job.dataset_id else None),
         ("created", words.ago(job.created_at)),
-        ("ran for", _run_time(job)),
+        ("ran for", None if (ran := running_seconds(job)) is None else words.duration(ran)),
         ("progress", _progress(job)),
         ("samples", _samples(job)),
         ("metadata", ", ".join(f"{k}={v}" for k, v in job.metadata.items()) or None),
@@ -87,13 +87,6 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         if value is not None:
             table.add_row(label, value)
     return table
-
-
-def _run_time(job: JobView) -> str | None:
-    if job.started_at is None:
-        return None
-    end = job.finished_at or datetime.now(UTC)
-    return words.duration((end - job.started_at).total_seconds())
 
 
 def _progress(job: JobView) -> str | None:

@@ -1,9 +1,8 @@
 """Prints how a job ended: the last lines that a user reads."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,11 +13,10 @@ from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
 from redkiln.client import Client
 from redkiln.client.watching import Outage, ask_patiently
-from redkiln.events import EventKind
 from redkiln.status import JobStatus
 from redkiln.tasks import exports_model
 from redkiln.views.artifact import ArtifactView
-from redkiln.views.job import EventView, JobView
+from redkiln.views.job import JobView
 
 RESULT_PATIENCE_SECONDS = 60.0
 """Time for the service to return if it restarts just when a job ends."""
@@ -26,15 +24,17 @@ RESULT_PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Result:
-    """A job that has ended, with its results.
-
-    Attributes:
-        outcome: Data of its `result` event (`metrics`, `verified`, `timings`).
-    """
+    """A job that has ended, with its files."""
 
     job: JobView
     artifacts: list[ArtifactView] = field(default_factory=list)
-    outcome: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The final metrics of a job that succeeded."""
+        if self.job.result is None or self.job.status is not JobStatus.SUCCEEDED:
+            return {}
+        return self.job.result.metrics
 
     @property
     def exit_code(self) -> ExitCode:
@@ -46,20 +46,10 @@ def load_result(client: Client, job: JobView) -> Result:
     """Fetch the results of a job that has ended."""
     if not job.is_terminal:
         return Result(job)
-
-    def ask() -> Result:
-        artifacts = client.artifacts(job.id)  # a script's are kept even if it failed
-        if job.status is not JobStatus.SUCCEEDED:
-            return Result(job, artifacts)
-        return Result(job, artifacts, find_outcome(client.events(job.id)))
-
-    return ask_patiently(ask, outage=Outage(patience_seconds=RESULT_PATIENCE_SECONDS))
-
-
-def find_outcome(events: Iterable[EventView]) -> dict[str, Any]:
-    """Return the data of the last `result` event."""
-    found = [event.data for event in events if event.kind == EventKind.RESULT]
-    return found[-1] if found else {}
+    artifacts = ask_patiently(
+        lambda: client.artifacts(job.id), outage=Outage(patience_seconds=RESULT_PATIENCE_SECONDS)
+    )
+    return Result(job, artifacts)
 
 
 def print_result(console: Console, result: Result, *, folder: Path | None = None) -> None:
@@ -83,21 +73,19 @@ def print_result(console: Console, result: Result, *, folder: Path | None = None
         console.print(Text(f"  warning: {warning.message}", style="yellow"), soft_wrap=True)
 
 
-def test_metrics(outcome: dict[str, Any]) -> dict[str, float]:
-    """Return the metrics of the test split, or all metrics if none is named `test/...`."""
-    numbers = {
-        name: value
-        for name, value in (outcome.get("metrics") or {}).items()
-        if isinstance(value, int | float)
-    }
-    return {k: v for k, v in numbers.items() if k.startswith("test/")} or numbers
+def running_seconds(job: JobView, now: datetime | None = None) -> float | None:
+    """Return the time in which attempts of a job ran, without its pauses; None if none has."""
+    if not job.attempts:
+        return None
+    until = now or datetime.now(UTC)
+    spans = [(attempt.finished_at or until) - attempt.started_at for attempt in job.attempts]
+    return sum(span.total_seconds() for span in spans)
 
 
 def _headline(result: Result) -> Text:
     job = result.job
-    took = ""
-    if job.started_at and job.finished_at:
-        took = f" in {words.duration((job.finished_at - job.started_at).total_seconds())}"
+    ran = running_seconds(job)
+    took = "" if ran is None else f", ran {words.duration(ran)}"
     match result.exit_code:
         case ExitCode.OK if not exports_model(job.task):
             return Text.assemble((f"{job.name} succeeded", "bold green"), took)
@@ -117,12 +105,10 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     facts: list[tuple[str, Text | str]] = []
     if job.reason is not None and job.status is not JobStatus.SUCCEEDED:
         facts.append(("why", f"{job.reason.message} ({job.reason.code})"))
-    for name, value in test_metrics(result.outcome).items():
+    for name, value in result.metrics.items():
         facts.append((metric_words(name), Text(words.metric(name, value), style="bold")))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
-    for model in models:
-        verdict = "verified against torch" if model.verified else "failed the check against torch"
-        facts.append(("model", f"{model.name}, {words.size(model.size_bytes)}, {verdict}"))
+    facts += [("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m)}") for m in models]
     if folder is not None:
         facts.append(("files", f"{folder}/"))
     elif result.artifacts:
@@ -130,3 +116,9 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     if job.status is JobStatus.FAILED:
         facts.append(("log", f"redkiln logs {job.id}"))
     return facts
+
+
+def _checked(model: ArtifactView) -> str:
+    if model.verified is None:
+        return "not compared with torch"
+    return "verified against torch" if model.verified else "failed the check against torch"

@@ -133,15 +133,18 @@ def test_the_exit_statuses_are_in_the_help(redkiln):
 
 
 @pytest.mark.parametrize(
-    ("metrics", "words"),
+    ("results", "words"),
     [
-        ({"train/loss": 0.5, "val/accuracy": 0.978}, "accuracy 97.8 %"),
-        ({"train/loss": 0.5, "val/loss": 0.2, "val/mae": 3.0, "val/rmse": 4.25}, "rmse 4.25"),
+        ({"test/loss": 0.5, "test/accuracy": 0.5, "test/accuracy_onnx": 0.978}, "accuracy 97.8 %"),
+        ({"test/rmse": 0.5, "test/rmse_onnx": 4.25}, "test rmse 4.25"),
+        ({"train/loss": 0.5, "val/accuracy": 0.978}, "val accuracy 97.8 %"),
         ({"loss": 0.5}, ""),
     ],
 )
-def test_the_list_shows_the_metric_that_models_are_judged_by(redkiln, fake, metrics, words):
-    fake.metrics = metrics
+def test_the_list_shows_the_result_of_what_was_exported(redkiln, fake, results, words):
+    fake.results = results
+    fake.metrics = {"train/loss": 0.5, "val/accuracy": 0.51}
     line = next(line for line in redkiln("jobs").out.splitlines() if JOB_ID in line)
     assert words in line
     assert "0.5" not in line
+    assert "51" not in line

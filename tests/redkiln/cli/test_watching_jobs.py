@@ -1,3 +1,5 @@
+from datetime import datetime, timedelta
+
 import pytest
 
 JOB_ID = "job_0123456789abcdefghijkl"
@@ -66,3 +68,25 @@ def test_ctrl_c_detaches_and_says_how_to_return(redkiln, monkeypatch):
     done = redkiln("watch", "last")
     assert done.code == 130
     assert f"redkiln watch {JOB_ID}" in done.err
+
+
+def test_the_time_of_a_job_is_its_running_time_without_pauses(redkiln, fake):
+    first, second = fake.view()["attempts"][0], dict(fake.view()["attempts"][0])
+    ends = datetime.fromisoformat(first["finished_at"])
+    second |= {"id": "att_2", "number": 2}
+    second["started_at"] = (ends + timedelta(hours=2)).isoformat()
+    second["finished_at"] = (ends + timedelta(hours=2, seconds=18)).isoformat()
+    fake.attempts = [first, second]
+    for command in ("watch", "job"):
+        out = redkiln(command, "last").out
+        assert "succeeded, model verified, ran 1 min 00 s" in out
+        assert " h " not in out
+
+
+@pytest.mark.parametrize(
+    ("verified", "words"),
+    [(None, "not compared with torch"), (False, "failed the check against torch")],
+)
+def test_a_model_that_was_not_compared_has_not_failed_the_check(redkiln, fake, verified, words):
+    fake.task, fake.is_verified = "script", verified
+    assert f"model.onnx, 95.0 kB, {words}" in redkiln("watch", "last").out

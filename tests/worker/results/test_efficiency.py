@@ -37,14 +37,14 @@ FAST = {"bare_step_seconds": 0.1, "flops_per_step": 10**12}
         (
             {"device": "cpu", "precision": "fp32", "can_bf16": True, "is_precision_measured": True},
             "compute",
-            ["resources.device"],
+            ["model"],
         ),
         # A CPU computes, whatever share of an unknown peak that is.
-        ({"device": "cpu", "precision": "fp32"}, "compute", ["resources.device"]),
+        ({"device": "cpu", "precision": "fp32"}, "compute", ["model"]),
         (
             {"device": "cpu", "precision": "fp32", "can_bf16": True},
             "compute",
-            ["training.precision", "resources.device"],
+            ["training.precision", "model"],
         ),
         # Steps of 2 ms at 2 % of the peak are launches.
         (

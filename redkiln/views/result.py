@@ -1,0 +1,49 @@
+"""What a job that has ended achieved, as the API shows it."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, Field
+
+from redkiln.views.artifact import ArtifactView
+
+
+class Verdict(StrEnum):
+    """How the exported models of a job compare with the trained ones.
+
+    VERIFIED: All of them passed the comparison.
+    UNVERIFIED: At least one failed it.
+    NOT_CHECKED: At least one could not be compared, as a script's model without samples.
+    """
+
+    VERIFIED = "verified"
+    UNVERIFIED = "unverified"
+    NOT_CHECKED = "not_checked"
+
+
+class Outcome(BaseModel):
+    """The result of a job, as a list of jobs shows it.
+
+    Attributes:
+        metrics: The final metrics by name: those of the test split (`test/...`), or all that a
+            script or benchmark reported.
+        headline: Name of the metric by which the exported model is judged; None if there is none.
+        verdict: None if the job published no model.
+        queued_seconds: Time in the queue.
+        paused_seconds: Time as a paused job.
+        running_seconds: Time in which an attempt ran; the sum over all attempts.
+        phase_seconds: Parts of `running_seconds` by phase (`training`, `exporting`, ...).
+    """
+
+    metrics: dict[str, float] = Field(default_factory=dict)
+    headline: str | None = None
+    verdict: Verdict | None = None
+    queued_seconds: float = 0.0
+    paused_seconds: float = 0.0
+    running_seconds: float = 0.0
+    phase_seconds: dict[str, float] = Field(default_factory=dict)
+
+
+class JobResult(Outcome):
+    """The result of a job with the files that it published."""
+
+    files: list[ArtifactView] = Field(default_factory=list)

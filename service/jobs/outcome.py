@@ -1,0 +1,129 @@
+"""What a job achieved, and how long it took; recorded when the job ends."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from redkiln.events import EventKind
+from redkiln.status import JobStatus
+from redkiln.views.result import JobResult, Outcome, Verdict
+from service.artifacts.models import Artifact
+from service.artifacts.rules import artifact_view, list_artifacts
+from service.attempts.models import Attempt
+from service.jobs.models import Job, JobEvent
+
+_STATES = {
+    "submitted": "queued",
+    "requeued": "queued",
+    "resumed": "queued",
+    "retried": "queued",
+    "started": "running",
+    "paused": "paused",
+}
+"""The state that an event begins; `cancelling` and `pausing` are still running."""
+_ENDS = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
+
+
+def measure_outcome(session: Session, job: Job) -> Outcome:
+    """Return what a job has achieved by now."""
+    events = session.exec(
+        select(JobEvent)
+        .where(
+            JobEvent.job_id == job.id,
+            col(JobEvent.kind).in_([*_STATES, *_ENDS, EventKind.PHASE]),
+        )
+        .order_by(col(JobEvent.seq))
+    ).all()
+    metrics = final_metrics(_reported(session, job.id))
+    return Outcome(
+        metrics=metrics,
+        headline=find_headline(metrics),
+        verdict=judge(
+            session.exec(
+                select(Artifact.verified).where(Artifact.job_id == job.id, Artifact.kind == "model")
+            ).all()
+        ),
+        **measure_times(events),
+    )
+
+
+def record_outcome(session: Session, job: Job) -> None:
+    """Keep the result of a job that has ended in its row, where lists find it."""
+    job.result = measure_outcome(session, job).model_dump(mode="json")
+
+
+def result_of(session: Session, job: Job) -> JobResult | None:
+    """Return the result of a job that has ended; None for a job that has not."""
+    if not JobStatus(job.status).is_terminal:
+        return None
+    known = job.result or measure_outcome(session, job).model_dump()
+    files = [artifact_view(artifact) for artifact in list_artifacts(session, job.id)]
+    return JobResult(**known, files=files)
+
+
+def final_metrics(reported: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of the test split, or all finite ones if none is named `test/...`."""
+    numbers = {
+        name: float(value)
+        for name, value in reported.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+    return {name: v for name, v in numbers.items() if name.startswith("test/")} or numbers
+
+
+def find_headline(metrics: Iterable[str]) -> str | None:
+    """Return the metric that was measured on the exported file; it is the one to judge by."""
+    return next((name for name in metrics if name.endswith("_onnx")), None)
+
+
+def judge(verified: Iterable[bool | None]) -> Verdict | None:
+    """Return the verdict on all models of a job; None if there is none."""
+    verdicts = list(verified)
+    if not verdicts:
+        return None
+    if False in verdicts:
+        return Verdict.UNVERIFIED
+    return Verdict.NOT_CHECKED if None in verdicts else Verdict.VERIFIED
+
+
+def measure_times(events: Iterable[JobEvent]) -> dict[str, Any]:
+    """Return the time that a job spent in the queue, paused, running, and in each phase.
+
+    Args:
+        events: The job's changes of status and phase, in order.
+
+    Returns:
+        The fields of `Outcome` that are times, in seconds.
+    """
+    states: dict[str, float] = defaultdict(float)
+    phases: dict[str, float] = defaultdict(float)
+    state, since = None, None
+    phase, phase_since = None, None
+    for event in events:
+        if phase is not None and phase_since is not None:
+            # A worker's clock may differ from the service's.
+            phases[phase] += max(0.0, (event.at - phase_since).total_seconds())
+        if event.kind == EventKind.PHASE:
+            phase, phase_since = str(event.data["phase"]), event.at
+            continue
+        phase = None
+        if state is not None and since is not None:
+            states[state] += (event.at - since).total_seconds()
+        state, since = _STATES.get(event.kind), event.at
+    return {
+        **{f"{name}_seconds": round(states[name], 3) for name in ("queued", "paused", "running")},
+        "phase_seconds": {name: round(seconds, 3) for name, seconds in phases.items()},
+    }
+
+
+def _reported(session: Session, job_id: str) -> Mapping[str, Any]:
+    """Return the metrics of the newest attempt that reported a result."""
+    newest = select(Attempt).where(Attempt.job_id == job_id).order_by(col(Attempt.number).desc())
+    for attempt in session.exec(newest):
+        if "result" in attempt.details:
+            metrics: Mapping[str, Any] = attempt.details["result"].get("metrics") or {}
+            return metrics
+    return {}
