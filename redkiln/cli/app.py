@@ -1,5 +1,7 @@
 """The command `redkiln`: all its command groups and the options that precede them."""
 
+from typing import Annotated
+
 import typer
 
 from redkiln.cli import (
@@ -12,7 +14,6 @@ from redkiln.cli import (
     keys,
     preview,
     records,
-    run,
     steering,
     tasks,
     train,
@@ -20,6 +21,7 @@ from redkiln.cli import (
 )
 from redkiln.cli.command import Json, Key, Session, Url, command, example_text
 from redkiln.cli.exit_codes import MEANINGS
+from redkiln.cli.script import run
 from redkiln.errors import RedkilnError
 from redkiln.version import __version__
 
@@ -65,9 +67,23 @@ def build_app() -> typer.Typer:
     return app
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"redkiln {__version__}")
+        raise typer.Exit
+
+
 def _root(
-    context: typer.Context, url: Url = None, key: Key = None, json_output: Json = False
-) -> None:
+    context: typer.Context,
+    url: Url = None,
+    key: Key = None,
+    json_output: Json = False,
+    _is_version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version of this command.", is_eager=True,
+                     callback=_print_version),
+    ] = False,
+) -> None:  # fmt: skip
     """Train models on AMD GPUs and get verified ONNX back.
 
     Every command accepts --json for use in scripts, and --url and --key to

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
@@ -27,6 +28,9 @@ SHOWN_CLASSES = 20
 
 DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="Id or name; a name means the newest with it.")
+]
+DatasetNames = Annotated[
+    list[str], typer.Argument(metavar="DATASET...", help="Ids or names.", show_default=False)
 ]
 
 
@@ -121,14 +125,18 @@ def show(session: Session, dataset: DatasetName) -> None:
         print_dataset(session, found)
 
 
-def delete(session: Session, dataset: DatasetName) -> None:
-    """Delete a data set; a folder that was registered in place is kept."""
-    found = find_dataset(session, dataset)
-    session.client.delete_dataset(found.id)
+def delete(session: Session, datasets: DatasetNames, is_sure: Sure = False) -> None:
+    """Delete data sets; a folder that was registered in place is kept."""
+    found = [find_dataset(session, named) for named in datasets]
+    named = [f"data set {item.name} ({item.id})" for item in found]
+    ask_before_deleting(session, named, is_sure=is_sure)
+    for item in found:
+        session.client.delete_dataset(item.id)
+        if not session.is_json:
+            session.say(f"deleted {item.name} ({item.id})")
     if session.is_json:
-        session.emit({"deleted": found.id})
-    else:
-        session.say(f"deleted {found.name} ({found.id})")
+        deleted = [item.id for item in found]
+        session.emit({"deleted": deleted[0] if len(deleted) == 1 else deleted})
 
 
 def upload(

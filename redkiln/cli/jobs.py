@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
 from redkiln.cli.arguments.naming import find_dataset_name, find_job_id
 from redkiln.cli.arguments.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.command import Session, command
@@ -19,9 +20,14 @@ from redkiln.cli.view.panel import HEADLINES, metric_words, status_text
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.result import load_result, print_result
 from redkiln.status import JobStatus
-from redkiln.views.job import JobSummary
+from redkiln.views.job import JobSummary, JobView
 from redkiln.views.result import Outcome
 
+JobNames = Annotated[
+    list[str],
+    typer.Argument(metavar="JOB...", help="Ids or their beginnings, names, or `last`.",
+                   show_default=False),
+]  # fmt: skip
 JobName = Annotated[
     str,
     typer.Argument(metavar="JOB", help="Id or its beginning, name, or `last`.", show_default=False),
@@ -34,6 +40,10 @@ Assignments = Annotated[
         help="Set a field of the spec, e.g. training.epochs=5. Repeatable.",
         show_default=False,
     ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check the spec; print it with its defaults and an estimate."),
 ]
 
 
@@ -55,7 +65,15 @@ def register(app: typer.Typer) -> None:
         "redkiln jobs --metadata team=blue --limit 5",
     ))(jobs)  # fmt: skip
     command(app, "job", rich_help_panel="Jobs", examples=("redkiln job last",))(job)
-    command(app, "delete", rich_help_panel="Jobs", examples=("redkiln delete last",))(delete)
+    command(
+        app,
+        "delete",
+        rich_help_panel="Jobs",
+        examples=(
+            "redkiln delete last",
+            "redkiln delete job_01a job_01b --yes",
+        ),
+    )(delete)
 
 
 def submit(
@@ -65,12 +83,7 @@ def submit(
     is_watched: Annotated[
         bool, typer.Option("--watch", "-w", help="Show the job live until it ends.")
     ] = False,
-    is_dry: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Check the spec; print it with its defaults and an estimate."
-        ),
-    ] = False,
+    is_dry: DryRun = False,
 ) -> None:
     """Queue a job from a spec file.
 
@@ -81,22 +94,13 @@ def submit(
     source.assign(assignments or ())
     session.locate = source.locate
     if is_dry:
-        checked = session.client.dry_run(source.value)
-        if session.is_json:
-            session.emit(checked)
-        else:
-            session.say(spec_text(checked.spec))
-            for line in estimate_lines(checked):
-                session.note(line)
+        print_dry_run(session, source)
         return
     queued = session.client.submit(source.value)
     if is_watched:
         show_to_the_end(session, queued.id)
-    elif session.is_json:
-        session.emit(queued)
     else:
-        session.say(Text.assemble("queued ", (queued.name, "bold"), f" as {queued.id}"))
-        session.note(Text(f"Watch it: redkiln watch {queued.id}", style="dim"))
+        say_queued(session, queued)
 
 
 def watch(session: Session, job: JobName) -> None:
@@ -146,14 +150,17 @@ def job(session: Session, job: JobName) -> None:
         print_job(session.out, load_result(session.client, found), dataset_name=dataset_name)
 
 
-def delete(session: Session, job: JobName) -> None:
-    """Delete a job that has ended, with its artifacts, events and logs."""
-    job_id = find_job_id(session.client, job)
-    session.client.delete(job_id)
+def delete(session: Session, jobs: JobNames, is_sure: Sure = False) -> None:
+    """Delete jobs that have ended, with their artifacts, events and logs."""
+    job_ids = [find_job_id(session.client, named) for named in jobs]
+    found = [session.client.job(job_id) for job_id in job_ids]
+    ask_before_deleting(session, [f"{job.name} ({job.id})" for job in found], is_sure=is_sure)
+    for job_id in job_ids:
+        session.client.delete(job_id)
+        if not session.is_json:
+            session.say(f"deleted {job_id}")
     if session.is_json:
-        session.emit({"deleted": job_id})
-    else:
-        session.say(f"deleted {job_id}")
+        session.emit({"deleted": job_ids[0] if len(job_ids) == 1 else job_ids})
 
 
 def read_spec(named: str) -> SpecSource:
@@ -161,6 +168,26 @@ def read_spec(named: str) -> SpecSource:
     if named == "-":
         return parse_spec_text(sys.stdin.read(), name="stdin")
     return load_spec_file(Path(named))
+
+
+def print_dry_run(session: Session, source: SpecSource) -> None:
+    """Check a spec and print it with its defaults and an estimate; nothing is queued."""
+    checked = session.client.dry_run(source.value)
+    if session.is_json:
+        session.emit(checked)
+        return
+    session.say(spec_text(checked.spec))
+    for line in estimate_lines(checked):
+        session.note(line)
+
+
+def say_queued(session: Session, queued: JobView) -> None:
+    """Print that a job is queued, and how to watch it."""
+    if session.is_json:
+        session.emit(queued)
+        return
+    session.say(Text.assemble("queued ", (queued.name, "bold"), f" as {queued.id}"))
+    session.note(Text(f"Watch it: redkiln watch {queued.id}", style="dim"))
 
 
 def show_to_the_end(session: Session, job_id: str) -> None:

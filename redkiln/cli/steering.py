@@ -1,5 +1,6 @@
 """Commands that steer a job: cancel, pause, resume, retry, and list its checkpoints."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ from rich.text import Text
 
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command
-from redkiln.cli.jobs import JobName
+from redkiln.cli.jobs import JobName, JobNames
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
 from redkiln.status import JobStatus
@@ -18,7 +19,15 @@ PLACES = ("newest", "best", "start")
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    command(app, "cancel", rich_help_panel="Jobs", examples=("redkiln cancel last",))(cancel)
+    command(
+        app,
+        "cancel",
+        rich_help_panel="Jobs",
+        examples=(
+            "redkiln cancel last",
+            "redkiln cancel job_01a job_01b",
+        ),
+    )(cancel)
     command(app, "pause", rich_help_panel="Jobs", examples=(
         "redkiln pause last      # free the GPU for something else",
         "redkiln resume last     # later, from the same step",
@@ -35,25 +44,24 @@ def register(app: typer.Typer) -> None:
     )
 
 
-def cancel(session: Session, job: JobName) -> None:
-    """Cancel a job; its trainer stops within seconds."""
-    _print_job(session, session.client.cancel(find_job_id(session.client, job)))
+def cancel(session: Session, jobs: JobNames) -> None:
+    """Cancel jobs; their trainers stop within seconds."""
+    _steer(session, jobs, session.client.cancel)
 
 
-def pause(session: Session, job: JobName) -> None:
-    """Pause a job: it saves a checkpoint and frees its GPU.
+def pause(session: Session, jobs: JobNames) -> None:
+    """Pause jobs: each saves a checkpoint and frees its GPU.
 
     A queued job is paused at once. `redkiln resume` continues either.
     """
-    paused = session.client.pause(find_job_id(session.client, job))
-    _print_job(session, paused)
-    if not session.is_json and paused.status == JobStatus.PAUSED:
-        session.note(Text(f"Resume it: redkiln resume {paused.id}", style="dim"))
+    for paused in _steer(session, jobs, session.client.pause):
+        if not session.is_json and paused.status == JobStatus.PAUSED:
+            session.note(Text(f"Resume it: redkiln resume {paused.id}", style="dim"))
 
 
-def resume(session: Session, job: JobName) -> None:
-    """Resume a paused job from the step at which it was paused."""
-    _print_job(session, session.client.resume(find_job_id(session.client, job)))
+def resume(session: Session, jobs: JobNames) -> None:
+    """Resume paused jobs from the step at which they were paused."""
+    _steer(session, jobs, session.client.resume)
 
 
 def retry(
@@ -105,6 +113,19 @@ def checkpoints(session: Session, job: JobName) -> None:
         for item in listed
     ]
     print_table(session.out, columns, rows)
+
+
+def _steer(session: Session, named: list[str], change: Callable[[str], JobView]) -> list[JobView]:
+    """Apply a change to each of the named jobs, and print their new status."""
+    job_ids = [find_job_id(session.client, name) for name in named]
+    changed = []
+    for job_id in job_ids:
+        changed.append(change(job_id))
+        if not session.is_json:
+            _print_job(session, changed[-1])
+    if session.is_json:
+        session.emit(changed[0] if len(changed) == 1 else changed)
+    return changed
 
 
 def _print_job(session: Session, job: JobView) -> None:

@@ -1,19 +1,21 @@
 """`redkiln train`: from a folder of images or a table to a verified ONNX in one command."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from redkiln.cli.arguments.inspect_path import check_path
+from redkiln.cli.arguments.inspect_path import SPEC_SUFFIXES, check_path
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.arguments.table_options import TableArguments
+from redkiln.cli.arguments.training_options import TrainingArguments
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command, print_json
-from redkiln.cli.datasets import skipped_words, upload, wait_until_ready
+from redkiln.cli.datasets import find_dataset, skipped_words, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.jobs import Assignments, say_detached
+from redkiln.cli.jobs import Assignments, DryRun, print_dry_run, say_detached, say_queued
 from redkiln.cli.output_folder import choose_folder
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
@@ -31,32 +33,35 @@ def register(app: typer.Typer) -> None:
     """Add this command to the application."""
     command(app, "train", rich_help_panel="Train", examples=(
         "redkiln train ~/flowers                       # a folder of class folders",
-        "redkiln train mnist.zip --model mnist-cnn --set training.epochs=5",
+        "redkiln train mnist.zip --model mnist-cnn --epochs 5",
         "redkiln train houses.csv --target price       # a table; the task is inferred",
+        "redkiln train houses --lr 0.001 --detach      # a data set that was pushed",
         "redkiln train builtin:digits -o digits-model",
     ))(train)  # fmt: skip
 
 
 def train(
     session: Session,
-    path: Annotated[
+    data: Annotated[
         str,
         typer.Argument(
-            metavar="PATH",
+            metavar="DATA",
             help="An image folder or a zip or tar of one, a table (CSV, TSV, JSON lines, Parquet), "
-            "or a built-in set such as builtin:digits.",
+            "the name of a data set that was pushed, or a built-in set such as builtin:digits.",
             show_default=False,
         ),
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Model; `redkiln tasks show` lists them.")
-    ] = None,
     assignments: Assignments = None,
     folder: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Folder for the results (default ./out/JOB_NAME)."),
     ] = None,
+    is_detached: Annotated[
+        bool, typer.Option("--detach", help="Queue the job and return at once.")
+    ] = False,
+    is_dry: DryRun = False,
     *,
+    training: TrainingArguments,
     table: TableArguments,
 ) -> None:
     """Train on a folder of images or a table, and download a verified ONNX model.
@@ -65,14 +70,18 @@ def train(
     defaults, shows it live, and downloads all of its files. Ctrl-C detaches;
     the job continues.
     """
-    source = SpecSource({"dataset": ""}, {"/dataset": "PATH", "/model": "--model"})
-    if model is not None:
-        source.value["model"] = model
+    source = SpecSource({"dataset": ""}, {"/dataset": "DATA"})
+    training.write_to(source)
     source.assign(assignments or ())
-    dataset_id = _dataset_of(session, path, table.collect())
-    source.value["dataset"] = dataset_id
+    source.value["dataset"] = _dataset_of(session, data, table.collect())
     session.locate = source.locate
+    if is_dry:
+        print_dry_run(session, source)
+        return
     job = session.client.submit(source.value)
+    if is_detached:
+        say_queued(session, job)
+        return
     try:
         ended = follow_job(
             session.client, job.id, JsonScreen() if session.is_json else screen_for(session.out)
@@ -86,17 +95,20 @@ def train(
     raise typer.Exit(result.exit_code)
 
 
-def _dataset_of(session: Session, path: str, options: dict[str, Any]) -> str:
+def _dataset_of(session: Session, data: str, options: dict[str, Any]) -> str:
     """Register the data at a path, wait until it is ready, and return its reference for a spec."""
-    if path.startswith(BUILTIN):
-        if options:
-            flags = {"columns": "column", "classes": "class"}
-            given = ", ".join(f"--{flags.get(name, name)}" for name in options)
-            raise UsageError(f"{path} is a built-in data set with fixed columns. Remove {given}.")
-        return path
-    local = Path(path).expanduser()
-    check_path(local)
-    dataset = _register(session, local, options)
+    if data.startswith(BUILTIN):
+        _refuse_options(data, options, "is a built-in data set with fixed columns.")
+        return data
+    local = Path(data).expanduser()
+    if not local.exists() and (pushed := _find_pushed(session, data)) is not None:
+        _refuse_options(
+            data, options, "is already pushed; to read it with other options, push the file again."
+        )
+        dataset = pushed
+    else:
+        check_path(local)
+        dataset = _register(session, local, options)
     ready = wait_until_ready(session, dataset)
     if not session.is_json:
         session.note(_describe(ready))
@@ -106,6 +118,23 @@ def _dataset_of(session: Session, path: str, options: dict[str, Any]) -> str:
             message = f"{skipped_words(ready)} skipped: redkiln datasets show {ready.id}"
             session.note(Text(message, "yellow"))
     return ready.id
+
+
+def _find_pushed(session: Session, named: str) -> DatasetView | None:
+    """Return the data set with this id or name; None if there is none or it looks like a path."""
+    if os.sep in named or Path(named).suffix.lower() in SPEC_SUFFIXES:
+        return None
+    try:
+        return find_dataset(session, named)
+    except UsageError:
+        return None
+
+
+def _refuse_options(data: str, options: dict[str, Any], why: str) -> None:
+    if options:
+        flags = {"columns": "column", "classes": "class"}
+        given = ", ".join(f"--{flags.get(name, name)}" for name in options)
+        raise UsageError(f"{data} {why} Remove {given}.")
 
 
 def _describe(dataset: DatasetView) -> str:

@@ -39,7 +39,7 @@ def check_path(path: Path) -> None:
         PackingError: The file is not a zip, tar or table, or cannot be read.
     """
     if not path.exists():
-        raise UsageError(f"There is no file or folder {path}.\n{ACCEPTED}")
+        raise UsageError(f"There is no file, folder or pushed data set {path}.\n{ACCEPTED}")
     if path.is_dir():
         problem = judge_folder(path)
         if problem:

@@ -38,6 +38,32 @@ class SpecSource:
             pointer = pointer.rpartition("/")[0]
         return None
 
+    def put(self, path: str, value: Any, *, place: str) -> None:
+        """Set the field at a dotted path.
+
+        Args:
+            path: Dotted path, such as `training.epochs`.
+            value: Value of the field.
+            place: Where the user wrote it, for messages.
+
+        Raises:
+            UsageError: One of the path's keys holds a plain value.
+        """
+        parts = path.split(".")
+        target = self.value
+        for part in parts[:-1]:
+            inner = target.get(part)
+            if isinstance(inner, str):  # the short form of a group with a name
+                inner = {"name": inner}
+            elif inner is None:
+                inner = {}
+            elif not isinstance(inner, dict):
+                raise UsageError(f"{place}: {part!r} is a value, not a group of fields.")
+            target[part] = dict(inner)
+            target = target[part]
+        target[parts[-1]] = value
+        self.places["".join(f"/{_escape(part)}" for part in parts)] = place
+
     def assign(self, assignments: Iterable[str]) -> None:
         """Apply `a.b=value` assignments; the values are read as YAML.
 
@@ -156,19 +182,8 @@ def _assign(source: SpecSource, assignment: str) -> None:
     if not equals or not all(parts):
         raise UsageError(f"--set {assignment}: write it as key=value, e.g. training.epochs=5.")
     _check_root(parts, assignment)
-    target = source.value
-    for part in parts[:-1]:
-        inner = target.get(part)
-        if isinstance(inner, str):  # the short form of a group with a name
-            inner = {"name": inner}
-        elif inner is None:
-            inner = {}
-        elif not isinstance(inner, dict):
-            raise UsageError(f"--set {assignment}: {part!r} is a value, not a group of fields.")
-        target[part] = dict(inner)
-        target = target[part]
-    target[parts[-1]] = _value(text, assignment)
-    source.places["".join(f"/{_escape(part)}" for part in parts)] = f"--set {assignment}"
+    value = _value(text, assignment)
+    source.put(".".join(parts), value, place=f"--set {assignment}")
 
 
 def _value(text: str, assignment: str) -> Any:

@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from redkiln.version import __version__
+
 JOB_ID = "job_0123456789abcdefghijkl"
 
 
@@ -148,3 +150,9 @@ def test_the_list_shows_the_result_of_what_was_exported(redkiln, fake, results, 
     assert words in line
     assert "0.5" not in line
     assert "51" not in line
+
+
+def test_the_version_needs_no_service(redkiln, fake):
+    done = redkiln("--version")
+    assert (done.code, done.out) == (0, f"redkiln {__version__}\n")
+    assert fake.requests == []

@@ -55,3 +55,16 @@ def test_checkpoints_are_listed_with_their_metrics(redkiln):
 def test_checkpoints_as_json(redkiln):
     listed = json.loads(redkiln("checkpoints", "last", "--json").out)
     assert [item["step"] for item in listed] == [90, 60]
+
+
+def test_several_jobs_are_steered_at_once(redkiln, fake):
+    fake.job_names["job_1123456789abcdefghijkl"] = "trees"
+    done = redkiln("pause", "flowers", "trees")
+    assert done.code == 0
+    assert fake.steered == [("pause", {}), ("pause", {})]
+    assert len(redkiln("pause", "flowers", "trees", "--json").json) == 2
+
+
+def test_nothing_is_steered_if_one_of_the_jobs_is_unknown(redkiln, fake):
+    assert redkiln("pause", "flowers", "threes").code == 2
+    assert fake.steered == []

@@ -52,7 +52,7 @@ def test_a_refused_data_set_is_explained_file_by_file(redkiln, fake, image_folde
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda p: None, "There is no file or folder thing."),
+        (lambda p: None, "There is no file, folder or pushed data set thing."),
         (lambda p: p.mkdir(), "is empty."),
         (lambda p: (p.mkdir(), (p / "a.pdf").touch()), "no images or tables, only 1 .pdf."),
         (lambda p: (p.mkdir(), (p / "a.png").touch()), "has 1 image but no class folders"),
@@ -137,3 +137,49 @@ def test_a_table_is_sent_with_its_options(redkiln, fake):
     assert (wrong.code, "NAME=TYPE" in wrong.err) == (2, True)
     builtin = redkiln("train", "builtin:iris", "--target", "species")
     assert "Remove --target" in builtin.err
+
+
+def test_the_usual_settings_are_options(redkiln, fake):
+    options = ("--epochs", "3", "--lr", "0.01", "--name", "mine", "--seed", "7", "--device", "cpu")
+    assert redkiln("train", "builtin:digits", *options, "--set", "training.seed=8").code == 0
+    assert fake.submitted[0][0] == {
+        "dataset": "builtin:digits",
+        "name": "mine",
+        "training": {"epochs": 3, "optimizer": {"lr": 0.01}, "seed": 8},
+        "resources": {"device": "cpu"},
+    }
+
+
+def test_a_wrong_option_is_named_in_the_error(redkiln, fake):
+    done = redkiln("train", "builtin:digits", "--epochs", "0")
+    assert done.code == 2
+    assert "--epochs  /training/epochs:" in done.err
+
+
+def test_a_pushed_data_set_is_trained_on_by_its_name(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder, "--name", "blumen")
+    assert redkiln("train", "blumen").code == 0
+    assert fake.submitted[0][0] == {"dataset": "ds_1"}
+    assert len(fake.uploads) == 1
+    again = redkiln("train", "blumen", "--target", "kind")
+    assert (again.code, "blumen is already pushed" in again.err) == (2, True)
+
+
+def test_a_folder_here_comes_before_a_pushed_data_set_of_its_name(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder, "--name", "thing")
+    Path("thing").mkdir()
+    assert "thing is empty." in redkiln("train", "thing").err
+
+
+def test_a_detached_job_is_queued_and_nothing_is_downloaded(redkiln):
+    done = redkiln("train", "builtin:digits", "--detach")
+    assert (done.code, Path("out").exists()) == (0, False)
+    assert f"queued flowers as {JOB_ID}" in done.out
+    assert f"redkiln watch {JOB_ID}" in done.err
+
+
+def test_a_dry_run_of_training_prints_the_spec_and_queues_nothing(redkiln, fake):
+    done = redkiln("train", "builtin:digits", "--epochs", "3", "--dry-run")
+    assert done.code == 0
+    assert "epochs: 3" in done.out
+    assert fake.submitted == []

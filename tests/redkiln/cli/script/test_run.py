@@ -122,7 +122,7 @@ def test_ctrl_c_detaches_and_says_how_to_return(redkiln, fake, project, monkeypa
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("redkiln.cli.run._follow", interrupt)
+    monkeypatch.setattr("redkiln.cli.script.run._follow", interrupt)
     done = redkiln("run", "--", "python", "train.py")
     assert done.code == 130
     assert f"redkiln watch {JOB_ID}" in done.err

@@ -16,9 +16,9 @@ from redkiln.cli.command import Session, command, print_json
 from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, say_detached
-from redkiln.cli.local_run import run_here
 from redkiln.cli.output_folder import choose_folder
 from redkiln.cli.problems import UsageError
+from redkiln.cli.script.local_run import run_here
 from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job
 from redkiln.cli.view.panel import STYLES

@@ -1,0 +1,46 @@
+"""Options for the fields of a spec that are changed most, so that `train` needs no spec file."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from redkiln.cli.arguments.specfile import SpecSource
+
+
+def _option(*flags: str, text: str, **others: Any) -> Any:
+    return typer.Option(*flags, help=text, rich_help_panel="Training", show_default=False, **others)
+
+
+@dataclass(frozen=True)
+class TrainingArguments:
+    """The training options of one command line; None for those that the user did not give."""
+
+    model: Annotated[
+        str | None, _option("--model", "-m", text="Model; `redkiln tasks show` lists them.")
+    ] = None
+    epochs: Annotated[
+        int | None, _option("--epochs", text="Passes over the training data.", metavar="N")
+    ] = None
+    lr: Annotated[float | None, _option("--lr", text="Peak learning rate.", metavar="RATE")] = None
+    name: Annotated[str | None, _option("--name", text="Name of the job.")] = None
+    seed: Annotated[
+        int | None, _option("--seed", text="Seed of all random numbers.", metavar="N")
+    ] = None
+    device: Annotated[
+        Literal["any", "gpu", "cpu"] | None, _option("--device", text="Where to train.")
+    ] = None
+
+    def write_to(self, source: SpecSource) -> None:
+        """Set the fields of a spec that these options stand for."""
+        fields = {
+            "model": ("--model", self.model),
+            "name": ("--name", self.name),
+            "training.epochs": ("--epochs", self.epochs),
+            "training.optimizer.lr": ("--lr", self.lr),
+            "training.seed": ("--seed", self.seed),
+            "resources.device": ("--device", self.device),
+        }
+        for path, (flag, value) in fields.items():
+            if value is not None:
+                source.put(path, value, place=flag)
