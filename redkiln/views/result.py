@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import BaseModel, Field
 
 from redkiln.views.artifact import ArtifactView
+from redkiln.views.comparison import Comparison, Interval
 
 
 class Verdict(StrEnum):
@@ -27,6 +28,8 @@ class Outcome(BaseModel):
         metrics: The final metrics by name: those of the test split (`test/...`), or all that a
             script or benchmark reported.
         headline: Name of the metric by which the exported model is judged; None if there is none.
+        intervals: 95 % confidence intervals of some of the metrics.
+        comparison: The model next to its baselines; None if the job's task has none.
         verdict: None if the job published no model.
         queued_seconds: Time in the queue.
         paused_seconds: Time as a paused job.
@@ -36,6 +39,8 @@ class Outcome(BaseModel):
 
     metrics: dict[str, float] = Field(default_factory=dict)
     headline: str | None = None
+    intervals: dict[str, Interval] = Field(default_factory=dict)
+    comparison: Comparison | None = None
     verdict: Verdict | None = None
     queued_seconds: float = 0.0
     paused_seconds: float = 0.0

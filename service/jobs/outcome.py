@@ -5,10 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic import BaseModel, Field, ValidationError
 from sqlmodel import Session, col, select
 
 from redkiln.events import EventKind
 from redkiln.status import JobStatus
+from redkiln.views.comparison import Comparison, Interval
 from redkiln.views.result import JobResult, Outcome, Verdict
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, list_artifacts
@@ -37,10 +39,12 @@ def measure_outcome(session: Session, job: Job) -> Outcome:
         )
         .order_by(col(JobEvent.seq))
     ).all()
-    metrics = final_metrics(_reported(session, job.id))
+    reported = _reported(session, job.id)
+    metrics = final_metrics(reported.get("metrics") or {})
     return Outcome(
         metrics=metrics,
         headline=find_headline(metrics),
+        **read_standing(reported),
         verdict=judge(
             session.exec(
                 select(Artifact.verified).where(Artifact.job_id == job.id, Artifact.kind == "model")
@@ -72,6 +76,22 @@ def final_metrics(reported: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(value, int | float) and math.isfinite(value)
     }
     return {name: v for name, v in numbers.items() if name.startswith("test/")} or numbers
+
+
+class _Standing(BaseModel):
+    intervals: dict[str, Interval] = Field(default_factory=dict)
+    comparison: Comparison | None = None
+
+
+def read_standing(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reported result's intervals and comparison with baselines.
+
+    Neither decides anything, so what another version of the worker reports is left out.
+    """
+    try:
+        return dict(_Standing.model_validate(reported))
+    except ValidationError:
+        return {}
 
 
 def find_headline(metrics: Iterable[str]) -> str | None:
@@ -120,10 +140,10 @@ def measure_times(events: Iterable[JobEvent]) -> dict[str, Any]:
 
 
 def _reported(session: Session, job_id: str) -> Mapping[str, Any]:
-    """Return the metrics of the newest attempt that reported a result."""
+    """Return the result of the newest attempt that reported one."""
     newest = select(Attempt).where(Attempt.job_id == job_id).order_by(col(Attempt.number).desc())
     for attempt in session.exec(newest):
         if "result" in attempt.details:
-            metrics: Mapping[str, Any] = attempt.details["result"].get("metrics") or {}
-            return metrics
+            found: Mapping[str, Any] = attempt.details["result"]
+            return found
     return {}

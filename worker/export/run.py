@@ -24,6 +24,7 @@ from redkiln.tasks import parse_spec
 from redkiln.views.job import Progress
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.checkpoints.history import History
+from worker.export.baselines.compare import Standing, find_standing, find_warning
 from worker.export.card import card, figures
 from worker.export.card.curve_file import write_metrics
 from worker.export.evaluate import Evaluation, evaluate_both
@@ -110,17 +111,27 @@ def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadT
     _write_parity(context, evaluation, outputs)
     metrics = {f"test/{name}": value for name, value in evaluation.metrics.items()}
     metrics |= context.trained.metrics
+    standing = find_standing(
+        target,
+        outputs=evaluation.test[0],
+        metrics=evaluation.metrics,
+        training_seconds=event_log.seconds.get(Phase.TRAINING, 0.0),
+    )
     seconds = {name: round(value, 3) for name, value in event_log.settle().items()}
-    _write_report(context, evaluation, verdict, metrics, seconds, outputs)
-    _write_manifest(context, evaluation, verdict, metrics, seconds, job_dir, outputs)
+    _write_report(context, evaluation, verdict, standing, metrics, seconds, outputs)
+    _write_manifest(context, evaluation, verdict, standing, metrics, seconds, job_dir, outputs)
     first_step_at = context.trained.first_step_at
     event_log.write(
         EventKind.RESULT,
         metrics=metrics,
+        intervals=standing.intervals,
+        comparison=standing.comparison.model_dump(mode="json"),
         verified=verdict.verified,
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
     )
+    if warning := find_warning(standing.comparison):
+        event_log.warning(warning.code, warning.message)
     _announce(context, verdict, event_log)
 
 
@@ -235,6 +246,7 @@ def _write_report(
     context: Context,
     evaluation: Evaluation,
     verdict: GateResult,
+    standing: Standing,
     metrics: dict[str, float],
     seconds: dict[str, float],
     outputs: Outputs,
@@ -263,6 +275,8 @@ def _write_report(
         steps=trained.steps,
         epochs=-(-trained.steps // trained.steps_per_epoch),
         metrics=metrics,
+        intervals=standing.intervals,
+        comparison=standing.comparison,
         parity=evaluation.difference.as_json(),
         gate=_gate(context),
         drop=(scoring.tell_drop(), evaluation.metric_drop),
@@ -283,6 +297,7 @@ def _write_manifest(
     context: Context,
     evaluation: Evaluation,
     verdict: GateResult,
+    standing: Standing,
     metrics: dict[str, float],
     seconds: dict[str, float],
     job_dir: JobDir,
@@ -311,6 +326,8 @@ def _write_manifest(
             **evaluation.difference.as_json(),
         },
         metrics=metrics,
+        intervals=standing.intervals,
+        comparison=standing.comparison.model_dump(mode="json"),
         dataset={
             "name": order.required_dataset.name,
             "fingerprint": order.required_dataset.fingerprint,

@@ -5,7 +5,7 @@ task: it writes the ONNX file, runs both runtimes on real samples, and lets the 
 draw the result.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.views.comparison import Interval
+from worker.export.baselines.baseline import Baseline
 from worker.export.exportable import Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -64,15 +66,35 @@ class Scoring(Protocol):
         targets_name: Name of the targets in `parity.npz`.
         curve: The metric drawn next to the loss.
         figure: File name of the picture that `draw` writes.
+        is_error: Whether a lower value of the headline, and of the compared metric, is better.
     """
 
     headline: str
     targets_name: str
     curve: CurveStyle
     figure: str
+    is_error: bool
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
         """Return metrics by name, including the headline."""
+
+    def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
+        """Return 95 % confidence intervals by metric; one that would take long may be missing."""
+
+    def choose_compared(self, targets: NDArray[Any]) -> str:
+        """Return the metric by which the model is compared with baselines.
+
+        Args:
+            targets: Targets of the training split.
+        """
+
+    def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
+        """Return the best constant answer: its name, and outputs for `num` samples.
+
+        Args:
+            targets: Targets of the training split.
+            num: Number of samples.
+        """
 
     def find_drop(self, value: float, onnx: float) -> float:
         """Return how much worse the headline is under ONNX Runtime, as the gate measures it.
@@ -135,6 +157,8 @@ class ExportTarget:
         preprocessing: How a sample becomes the model's inputs, as JSON.
         notes: Notes from the data set's validation.
         held_out_test: Whether the test split was taken from the training samples.
+        baselines: Models that cost little, which the trained one is compared with, in addition
+            to the constant answer of its scoring.
         files: Further artifacts by name (`worker.export.outputs.KINDS`), such as a tokenizer.
         reading: `worker.trainer.setup.TrainingSetup.reading`, which belongs to the weights.
     """
@@ -149,6 +173,7 @@ class ExportTarget:
     texts: CardTexts
     notes: list[str]
     held_out_test: bool
+    baselines: Sequence[Baseline] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     reading: str | None = None
 

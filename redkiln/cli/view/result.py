@@ -10,12 +10,14 @@ from rich.text import Text
 
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_job
 from redkiln.cli.view import words
+from redkiln.cli.view.comparison import baseline_words, interval_words
 from redkiln.cli.view.panel import metric_words
 from redkiln.client import Client
 from redkiln.client.watching import Outage, ask_patiently
 from redkiln.status import JobStatus
 from redkiln.tasks import exports_model
 from redkiln.views.artifact import ArtifactView
+from redkiln.views.comparison import Comparison
 from redkiln.views.job import JobView
 
 RESULT_PATIENCE_SECONDS = 60.0
@@ -35,6 +37,11 @@ class Result:
         if self.job.result is None or self.job.status is not JobStatus.SUCCEEDED:
             return {}
         return self.job.result.metrics
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The model of a job that succeeded, next to its baselines."""
+        return self.job.result.comparison if self.job.result and self.metrics else None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -105,8 +112,12 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     facts: list[tuple[str, Text | str]] = []
     if job.reason is not None and job.status is not JobStatus.SUCCEEDED:
         facts.append(("why", f"{job.reason.message} ({job.reason.code})"))
+    comparison = result.comparison
     for name, value in result.metrics.items():
-        facts.append((metric_words(name), Text(words.metric(name, value), style="bold")))
+        shown = Text(words.metric(name, value), style="bold")
+        facts.append((metric_words(name), shown.append(interval_words(comparison, name), "dim")))
+    if comparison is not None:
+        facts.append(("baselines", baseline_words(comparison)))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
     facts += [("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m)}") for m in models]
     if folder is not None:

@@ -6,7 +6,13 @@ import pytest
 
 from redkiln.views.result import Verdict
 from service.jobs.models import JobEvent
-from service.jobs.outcome import final_metrics, find_headline, judge, measure_times
+from service.jobs.outcome import (
+    final_metrics,
+    find_headline,
+    judge,
+    measure_times,
+    read_standing,
+)
 from tests.service.conftest import MANIFEST
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -122,3 +128,29 @@ def test_metrics_of_the_test_split_come_first_and_others_count_without_them():
     assert final_metrics({"val/loss": 1, "test/loss": 2}) == {"test/loss": 2}
     assert final_metrics({"loss": 1, "note": "x", "lost": float("nan")}) == {"loss": 1}
     assert find_headline({"loss": 1}) is None
+
+
+COMPARISON = {
+    "metric": "test/accuracy",
+    "value": 0.5,
+    "interval": [0.4, 0.6],
+    "baselines": [{"name": "majority class", "metrics": {"test/accuracy": 0.3}, "note": ""}],
+    "best": "majority class",
+    "verdict": "better",
+    "beats_constant": True,
+}
+
+
+def test_a_result_has_its_intervals_and_its_comparison_with_baselines(submit, worker, job, publish):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    standing = {"intervals": {"test/accuracy": [0.4, 0.6]}, "comparison": COMPARISON}
+    attempt.report(("result", {**RESULT, **standing}))
+    publish(attempt, verified=True)
+    result = job(job_id)["result"]
+    assert {name: result[name] for name in standing} == standing
+
+
+@pytest.mark.parametrize("reported", [{}, {"comparison": {"metric": "of another version"}}])
+def test_a_result_without_a_readable_comparison_has_none(reported):
+    assert read_standing(reported).get("comparison") is None

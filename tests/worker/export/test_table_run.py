@@ -9,6 +9,7 @@ import pytest
 import safetensors
 from PIL import Image
 
+from redkiln.views.comparison import Comparison
 from worker.export import run
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
@@ -38,10 +39,23 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
     result = events(job_dir, "result")[-1]["data"]
     assert result["verified"] is True
     metrics = result["metrics"]
-    expected = {"rmse", "mae", "r2"} if is_regression else {"accuracy", "macro_f1", "loss"}
+    expected = {"rmse", "mae", "r2"} if is_regression else {"accuracy", "macro_f1", "loss", "auc"}
     headline = "rmse" if is_regression else "accuracy"
     assert {f"test/{name}" for name in (*expected, f"{headline}_onnx")} <= set(metrics)
     assert (metrics["test/r2"] if is_regression else metrics["test/accuracy"]) > 0.75
+
+    comparison = Comparison.model_validate(result["comparison"])
+    assert {comparison.metric, "test/mae" if is_regression else "test/loss"} <= set(
+        result["intervals"]
+    )
+    low, high = result["intervals"][comparison.metric]
+    assert low <= metrics[comparison.metric] == comparison.value <= high
+    assert [(b.name, bool(b.metrics)) for b in comparison.baselines] == [
+        ("mean" if is_regression else "majority class", True),
+        ("linear model", True),
+        ("gradient-boosted trees", True),
+    ]
+    assert comparison.beats_constant
 
     manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
     if is_regression:
@@ -50,6 +64,7 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
         assert "agreement" not in manifest["verification"]
     else:
         assert manifest["classes"] == ["no", "yes"]
+    assert manifest["comparison"] == result["comparison"]
     assert [part["name"] for part in manifest["preprocessing"]["inputs"]] == ["numbers", "codes"]
 
     session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
@@ -83,6 +98,7 @@ def test_a_reading_too_large_for_a_checkpoint_is_omitted_with_a_warning(
 def _run_the_reports_code(job_dir, parity, monkeypatch, *, is_regression):
     report = (job_dir.out_dir / "report.md").read_text()
     assert "**Verified**" in report
+    assert re.search(r"^\| gradient-boosted trees \| \d+\.\d{4} \|", report, re.M)
     code = re.search(r"```python\n(.*?)```", report, re.DOTALL).group(1)
     monkeypatch.chdir(job_dir.out_dir)
     scope = {}

@@ -4,7 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from redkiln.views.comparison import Comparison, Interval
 from redkiln.views.hardware import PatchOutcome
+from worker.export.card.comparison_section import render_comparison
 from worker.export.card.efficiency_section import render_efficiency
 from worker.export.card.markdown import escape
 from worker.export.target import CardTexts
@@ -25,6 +27,8 @@ class CardFacts(BaseModel):
         headline: The test split's main metric, Markdown.
         results: Text after the table of metrics, Markdown.
         output: The classes or the target, Markdown.
+        intervals: 95 % confidence intervals of some of the metrics.
+        comparison: The model next to its baselines.
         parity: `worker.export.parity.Difference` as JSON.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
     """
@@ -48,6 +52,8 @@ class CardFacts(BaseModel):
     steps: int
     epochs: int
     metrics: dict[str, float]
+    intervals: dict[str, Interval]
+    comparison: Comparison
     parity: dict[str, Any]
     gate: dict[str, float]
     drop: tuple[str, float]
@@ -66,6 +72,7 @@ def render_card(facts: CardFacts) -> str:
     sections = [
         _summary(facts),
         _results(facts),
+        render_comparison(facts.comparison),
         _usage(facts),
         _data(facts),
         _training(facts),
@@ -93,15 +100,20 @@ def _summary(facts: CardFacts) -> str:
 
 def _results(facts: CardFacts) -> str:
     metrics = "\n".join(
-        f"| {name} | {value:.4f} |" for name, value in sorted(facts.metrics.items())
+        f"| {name} | {value:.4f} | {_interval(facts.intervals.get(name))} |"
+        for name, value in sorted(facts.metrics.items())
     )
     chosen = "the last epoch"
     if _has_validation(facts):
         chosen = "the best epoch was chosen on the validation split"
     return (
         f"## Results\n\nThe test split was scored once, after {chosen}.\n\n"
-        f"| metric | value |\n|---|---|\n{metrics}\n\n{facts.results}"
+        f"| metric | value | 95 % interval |\n|---|---|---|\n{metrics}\n\n{facts.results}"
     )
+
+
+def _interval(ends: Interval | None) -> str:
+    return "" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
 
 
 def _has_validation(facts: CardFacts) -> bool:

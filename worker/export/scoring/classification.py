@@ -1,26 +1,29 @@
 """Scores the outputs of a classifier, for any task whose model returns one logit per class."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.views.comparison import Interval
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
-from worker.export.scoring.confusion import (
-    accuracy,
-    confusion_matrix,
-    cross_entropy,
-    macro_f1,
-    score_classes,
-    worst_confusions,
-)
+from worker.export.scoring.class_metrics import METRICS
+from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
+from worker.export.scoring.intervals import bootstrap, wilson
 from worker.export.target import CurveStyle, Outputs
 
 NUM_CONFUSIONS = 5
-METRICS = {"accuracy": accuracy, "loss": cross_entropy, "macro_f1": macro_f1}
+DOMINANT_SHARE = 0.8
+"""From this share of one class on, models are compared by macro F1: a model that only knows this
+class has a high accuracy."""
+
+
+SMALLEST_SHARE = 1e-7
+"""Share of a class without training samples, so that the logarithm is finite."""
 
 
 class Classification:
@@ -28,23 +31,45 @@ class Classification:
 
     Args:
         classes: Names by label.
-        metrics: Metrics to compute, keys of METRICS; must include accuracy.
     """
 
     headline = "accuracy"
     targets_name = "labels"
     curve = CurveStyle("val/accuracy", "accuracy", is_share=True)
     figure = "confusion.png"
+    is_error = False
 
-    def __init__(
-        self, classes: list[str], *, metrics: Sequence[str] = ("accuracy", "loss")
-    ) -> None:
+    def __init__(self, classes: list[str]) -> None:
         self.classes = classes
-        self._metrics = metrics
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
-        """Compute the selected metrics."""
-        return {name: METRICS[name](outputs, targets) for name in self._metrics}
+        """Compute all of METRICS that are defined: the AUC needs samples of two classes."""
+        once = np.ones((1, len(targets)))
+        found = {name: float(m(outputs, targets, once)[0]) for name, m in METRICS.items()}
+        return {name: value for name, value in found.items() if not np.isnan(value)}
+
+    def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
+        """Return Wilson's interval of the accuracy, and bootstrap intervals of the others."""
+        num = len(targets)
+        share = float((outputs.argmax(axis=1) == targets).mean())
+        found: dict[str, Interval] = {"accuracy": wilson(share, num)}
+        for name in METRICS.keys() - {"accuracy"}:
+            metric = partial(METRICS[name], outputs, targets)
+            interval = bootstrap(metric, num, parts=len(self.classes) if name == "auc" else 1)
+            if interval is not None:
+                found[name] = interval
+        return found
+
+    def choose_compared(self, targets: NDArray[Any]) -> str:
+        """Return accuracy, or macro F1 if one class dominates the training samples."""
+        counts = np.bincount(targets.astype(np.int64))
+        return "macro_f1" if counts.max() >= DOMINANT_SHARE * counts.sum() else "accuracy"
+
+    def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
+        """Return the logs of the classes' shares, whose highest is the majority class."""
+        counts = np.bincount(targets.astype(np.int64), minlength=len(self.classes))
+        shares = np.maximum(counts / counts.sum(), SMALLEST_SHARE)
+        return "majority class", np.tile(np.log(shares).astype(np.float32), (num, 1))
 
     def find_drop(self, value: float, onnx: float) -> float:
         """Return the loss of accuracy."""
@@ -68,7 +93,7 @@ class Classification:
             self._matrix(outputs, targets),
             self.classes,
             path,
-            title=f"{title}: test accuracy {accuracy(outputs, targets):.1%}",
+            title=f"{title}: test accuracy {(outputs.argmax(axis=1) == targets).mean():.1%}",
         )
 
     def tell_headline(self, metrics: Mapping[str, float]) -> str:

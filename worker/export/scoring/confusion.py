@@ -54,25 +54,3 @@ def worst_confusions(
         if mistakes[true, predicted]:
             found.append((classes[true], classes[predicted], int(mistakes[true, predicted])))
     return found
-
-
-def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Return the share of samples whose highest output is their label."""
-    return float((logits.argmax(axis=1) == labels).mean())
-
-
-def cross_entropy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Return the mean negative log-likelihood of the labels."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    log_sums = np.log(np.exp(shifted).sum(axis=1))
-    return float((log_sums - shifted[np.arange(len(labels)), labels]).mean())
-
-
-def macro_f1(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Return the mean F1 of the classes that occur or were predicted."""
-    predicted, num_classes = logits.argmax(axis=1), logits.shape[1]
-    right = np.bincount(labels[predicted == labels], minlength=num_classes)
-    both = np.bincount(labels, minlength=num_classes)
-    both += np.bincount(predicted, minlength=num_classes)
-    present = both > 0
-    return float((2 * right[present] / both[present]).mean())

@@ -1,17 +1,50 @@
 """Scores the outputs of a regressor, for any task whose model returns one value per sample."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.views.comparison import Interval
 from worker.export.card import figures
 from worker.export.card.markdown import escape
+from worker.export.scoring.intervals import Weights, average, bootstrap
 from worker.export.target import CurveStyle, Outputs
 
 QUANTILES = (0.5, 0.9, 0.99)
+
+
+def rmse(outputs: Outputs, targets: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+    """Return root mean square errors (B,) of samples weighted by (B, N)."""
+    squares: NDArray[np.float64] = (outputs.astype(np.float64) - targets) ** 2
+    return np.sqrt(average(squares, weights))
+
+
+def mae(outputs: Outputs, targets: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+    """Return mean absolute errors (B,) of samples weighted by (B, N)."""
+    return average(np.abs(outputs.astype(np.float64) - targets), weights)
+
+
+def r2(outputs: Outputs, targets: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+    """Return explained shares (B,) of the variance of samples weighted by (B, N); 0 without any."""
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    squares = shares @ (outputs.astype(np.float64) - targets) ** 2
+    means = shares @ targets
+    # From the mean of all: the difference of two large squares would lose its digits.
+    middle = targets.mean()
+    spread = shares @ (targets - middle) ** 2 - (means - middle) ** 2
+    is_spread = spread > 1e-12 * (shares @ targets**2)
+    return np.where(is_spread, 1 - squares / np.where(is_spread, spread, 1), 0.0)
+
+
+METRICS: dict[str, Callable[[Outputs, NDArray[np.float64], Weights], NDArray[np.float64]]] = {
+    "rmse": rmse,
+    "mae": mae,
+    "r2": r2,
+}
 
 
 class Regression:
@@ -27,6 +60,7 @@ class Regression:
     targets_name = "targets"
     curve = CurveStyle("val/rmse", "root mean square error", is_share=False)
     figure = "predictions.png"
+    is_error = True
 
     def __init__(self, target: str, *, mean: float, std: float) -> None:
         self._target = target
@@ -35,14 +69,26 @@ class Regression:
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
         """Return errors in the target's unit, and the explained share of its variance."""
+        once = np.ones((1, len(targets)))
         wanted = targets.astype(np.float64)
-        error = outputs.astype(np.float64) - wanted
-        squares, spread = float((error**2).mean()), float(wanted.var())
-        return {
-            "rmse": squares**0.5,
-            "mae": float(np.abs(error).mean()),
-            "r2": 1 - squares / spread if spread > 1e-12 * float((wanted**2).mean()) else 0.0,
+        return {name: float(metric(outputs, wanted, once)[0]) for name, metric in METRICS.items()}
+
+    def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
+        """Return bootstrap intervals."""
+        wanted = targets.astype(np.float64)
+        found = {
+            name: bootstrap(partial(metric, outputs, wanted), len(targets))
+            for name, metric in METRICS.items()
         }
+        return {name: interval for name, interval in found.items() if interval is not None}
+
+    def choose_compared(self, targets: NDArray[Any]) -> str:  # noqa: ARG002
+        """Return the root mean square error."""
+        return self.headline
+
+    def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
+        """Return the mean of the training targets."""
+        return "mean", np.full(num, targets.mean(), dtype=np.float32)
 
     def find_drop(self, value: float, onnx: float) -> float:
         """Return the relative growth of the error; rounding in an exact model does not count."""
@@ -79,17 +125,14 @@ class Regression:
         )
 
     def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
-        """Return the sizes of errors, compared with those of always predicting the mean."""
+        """Return the sizes of errors."""
         error = np.abs(outputs.astype(np.float64) - targets)
         rows = "\n".join(
             f"| {share:.0%} of the test {noun} are within | {np.quantile(error, share):.4g} |"
             for share in QUANTILES
         )
-        baseline = float(np.sqrt(np.mean((targets - self._mean) ** 2)))
         return (
             f"| | error |\n|---|---|\n{rows}\n| largest | {error.max():.4g} |\n\n"
-            f"Always predicting the training mean, {self._mean:.4g}, would have a root mean square "
-            f"error of {baseline:.4g}.\n\n"
             f"![curves](curves.png)\n\n![predictions]({self.figure})"
         )
 

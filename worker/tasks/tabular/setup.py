@@ -20,6 +20,7 @@ from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.previews import build_table_preview
@@ -239,6 +240,7 @@ def open_table_target(
         texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
         notes=index.notes,
         held_out_test=index.held_out_test,
+        baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
     )
 

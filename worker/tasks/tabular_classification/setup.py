@@ -61,7 +61,7 @@ def open_target(
     """
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    scoring = Classification(job.table.index.classes, metrics=("accuracy", "loss", "macro_f1"))
+    scoring = Classification(job.table.index.classes)
     return open_table_target(job, spec, weights=weights, scoring=scoring)
 
 

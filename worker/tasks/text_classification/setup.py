@@ -18,6 +18,7 @@ from worker.export.scoring.classification import Classification
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
+from worker.tasks.text_classification.baselines import list_baselines
 from worker.tasks.text_classification.card import write_text_texts
 from worker.tasks.text_classification.exported import (
     TextSamples,
@@ -148,7 +149,7 @@ def open_target(
         samples=TextSamples(start.tokens),
         targets=table.labels,
         rows=table.rows,
-        scoring=Classification(classes, metrics=("accuracy", "loss", "macro_f1")),
+        scoring=Classification(classes),
         preprocessing=preprocessing,
         texts=write_text_texts(
             spec.model.model_dump(),
@@ -158,6 +159,7 @@ def open_target(
         ),
         notes=table.index.notes,
         held_out_test=table.index.held_out_test,
+        baselines=list_baselines(table),
         files={"tokenizer.json": start.reading.encode()},
         reading=start.reading,
     )

@@ -5,6 +5,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
+from redkiln.views.comparison import BaselineScore, Comparison
 from redkiln.views.hardware import PatchOutcome
 from worker.export.card.card import CardFacts, render_card
 from worker.results.evidence import DeviceWork
@@ -13,6 +14,18 @@ from worker.tasks.image_classification.card import usage_code, write_image_texts
 from worker.trainer.images.decode.pixels import PixelFormat, to_pixels
 
 SIDE = 8
+COMPARISON = Comparison(
+    metric="test/accuracy",
+    value=0.9,
+    interval=(0.8, 1.0),
+    baselines=[
+        BaselineScore(name="majority class", metrics={"test/accuracy": 0.5}),
+        BaselineScore(name="linear model", note="not trained: 200 classes are too many"),
+    ],
+    best="majority class",
+    verdict="better",
+    beats_constant=True,
+)
 
 
 class Session:
@@ -76,6 +89,7 @@ def card_of(environment, **changes):
         counts={"train": 1, "test": 1}, held_out_test=False, num_parameters=1,
         best_epoch=1, best_step=1, steps=1, epochs=1, verified=True, misses=[],
         metrics={"test/accuracy": 1.0, "test/accuracy_onnx": 1.0, "test/loss": 0.1},
+        intervals={"test/accuracy": (0.8, 1.0)}, comparison=COMPARISON,
         parity={"num_samples": 1, "relative": 0.0, "max_abs": 0.0, "agreement": 1.0},
         gate={"tolerance": 1e-3, "max_metric_drop": 0.0}, seconds={"training": 1.0},
         model_file={"opset": 20, "ir_version": 10, "num_nodes": 1, "size_bytes": 1},
@@ -153,7 +167,7 @@ def test_only_a_job_with_a_validation_split_has_a_best_epoch():
         text = card_of({}, counts=without)
         assert "The test split was scored once, after the last epoch." in text
         assert "- Last epoch 1 (step 1)" in text
-        assert "best" not in text.lower()
+        assert "best epoch" not in text.lower()
 
 
 def test_a_held_out_test_split_is_reported_without_classes():
@@ -161,3 +175,19 @@ def test_a_held_out_test_split_is_reported_without_classes():
     assert (
         "- The data set has no test split, so a tenth of its rows was held out for testing." in text
     )
+
+
+def test_the_card_shows_intervals_and_baselines():
+    text = card_of({})
+    assert "| test/accuracy | 1.0000 | 0.8000 to 1.0000 |" in text
+    assert "| test/loss | 0.1000 |  |" in text
+    section = text.partition("## Baselines")[2].partition("## ")[0]
+    assert "The model is better than the best baseline, beyond its interval." in section
+    assert "| this model | 0.9000 | 95 % interval 0.8000 to 1.0000 |" in section
+    assert "| majority class | 0.5000 |  |" in section
+    assert "| linear model | - | not trained: 200 classes are too many |" in section
+
+
+def test_the_card_says_first_that_a_model_is_no_better_than_a_constant():
+    section = card_of({}, comparison=COMPARISON.model_copy(update={"beats_constant": False}))
+    assert "**The model is not better than always answering the majority class.**" in section

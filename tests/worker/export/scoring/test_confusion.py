@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from worker.export.scoring.confusion import (
-    accuracy,
-    confusion_matrix,
-    cross_entropy,
-    score_classes,
-    worst_confusions,
-)
+from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
 
 LABELS = np.array([0, 0, 0, 1, 1, 2])
 PREDICTED = np.array([0, 0, 1, 1, 1, 1])
@@ -34,11 +28,3 @@ def test_classes_without_samples_have_no_score(matrix):
 def test_mistakes_are_listed_most_frequent_first():
     matrix = np.array([[5, 3, 0], [0, 5, 7], [0, 0, 5]])
     assert worst_confusions(matrix, CLASSES[:3], limit=5) == [("b", "c", 7), ("a", "b", 3)]
-
-
-def test_metrics_of_logits():
-    logits = np.array([[5.0, 0.0], [0.0, 5.0], [5.0, 0.0]], dtype=np.float32)
-    labels = np.array([0, 1, 1])
-    assert accuracy(logits, labels) == pytest.approx(2 / 3)
-    near, far = np.log1p(np.exp(-5)), 5 + np.log1p(np.exp(-5))
-    assert cross_entropy(logits, labels) == pytest.approx((2 * near + far) / 3)

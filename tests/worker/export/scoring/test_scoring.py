@@ -14,7 +14,7 @@ VALUES = np.array([110.0, 140.0, 170.0, 220.0], dtype=np.float32)
 
 @pytest.fixture
 def classes():
-    return Classification(["a", "b", "c", "d"], metrics=("accuracy", "loss", "macro_f1"))
+    return Classification(["a", "b", "c", "d"])
 
 
 @pytest.fixture
@@ -22,13 +22,43 @@ def values():
     return Regression("price", mean=150.0, std=40.0)
 
 
-def test_a_classifier_is_scored_by_the_selected_metrics(classes):
+def test_every_classifier_has_accuracy_log_loss_macro_f1_and_auc(classes):
     found = classes.score(LOGITS, LABELS)
-    assert set(found) == {"accuracy", "loss", "macro_f1"}
+    assert set(found) == {"accuracy", "loss", "macro_f1", "auc"}
     predicted = LOGITS.argmax(axis=1)
     assert found["accuracy"] == pytest.approx(0.8)
     assert found["macro_f1"] == pytest.approx(metrics.f1_score(LABELS, predicted, average="macro"))
-    assert set(Classification(["a"]).score(LOGITS, LABELS)) == {"accuracy", "loss"}
+
+
+def test_the_auc_of_one_class_alone_is_left_out():
+    assert "auc" not in Classification(["a", "b"]).score(LOGITS[:, :2], np.zeros(5, np.int64))
+
+
+def test_the_constant_answer_is_the_majority_class_or_the_mean(classes, values):
+    name, outputs = classes.answer_constantly(np.array([1, 1, 1, 0, 3]), 2)
+    assert name == "majority class"
+    assert outputs.argmax(axis=1).tolist() == [1, 1]
+    assert np.exp(outputs[0]) == pytest.approx([0.2, 0.6, 0, 0.2], abs=1e-6)
+    name, outputs = values.answer_constantly(TARGETS, 3)
+    assert (name, outputs.tolist()) == ("mean", [160.0] * 3)
+
+
+def test_models_are_compared_by_macro_f1_if_one_class_dominates(classes, values):
+    assert classes.choose_compared(np.array([0] * 79 + [1] * 21)) == "accuracy"
+    assert classes.choose_compared(np.array([0] * 80 + [1] * 20)) == "macro_f1"
+    assert values.choose_compared(TARGETS) == "rmse"
+
+
+def test_every_metric_has_an_interval_around_it(classes, values):
+    generator = np.random.default_rng(0)
+    labels = generator.integers(4, size=200)
+    logits = (np.eye(4)[labels] + generator.normal(size=(200, 4))).astype(np.float32)
+    targets = generator.normal(size=200)
+    outputs = (targets + generator.normal(size=200) / 2).astype(np.float32)
+    for scoring, *test in ((classes, logits, labels), (values, outputs, targets)):
+        found, intervals = scoring.score(*test), scoring.find_intervals(*test)
+        assert intervals.keys() == found.keys()
+        assert all(intervals[n][0] < found[n] < intervals[n][1] for n in found)
 
 
 def test_a_regressor_is_scored_in_its_targets_unit(values):
@@ -62,12 +92,10 @@ def test_the_card_lists_class_scores(classes):
     assert classes.describe() == {"classes": ["a", "b", "c", "d"]}
 
 
-def test_the_card_compares_errors_with_predicting_the_mean(values):
+def test_the_card_lists_the_sizes_of_errors(values):
     text = values.tell_results(VALUES, TARGETS, noun="rows")
     assert "| 50% of the test rows are within | 5 |" in text
     assert "| largest | 10 |" in text
-    assert "Always predicting the training mean, 150," in text
-    assert "mean square error of 45.83." in text
     assert "![predictions](predictions.png)" in text
     assert "mean 150, standard deviation 40" in values.tell_output()
     headline = values.tell_headline({"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975})

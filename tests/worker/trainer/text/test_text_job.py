@@ -28,7 +28,10 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     result = events(job_dir, "result")[-1]["data"]
     assert result["verified"] is True
     assert result["metrics"]["test/accuracy"] >= 0.9
-    assert {"val/macro_f1", "test/macro_f1"} <= set(result["metrics"])
+    assert {"val/macro_f1", "test/macro_f1", "test/auc"} <= set(result["metrics"])
+    scores = {b["name"]: b["metrics"] for b in result["comparison"]["baselines"]}
+    assert scores["linear model on TF-IDF"]["test/accuracy"] >= 0.9
+    assert scores["majority class"]["test/accuracy"] < 0.5
     names = [output.name for output in job_dir.load_outputs()]
     assert {"model.onnx", "tokenizer.json", "report.md", "confusion.png"} <= set(names)
 

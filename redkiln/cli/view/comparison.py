@@ -1,0 +1,24 @@
+"""Says how a model compares with its baselines, in the summary of a job."""
+
+from redkiln.cli.view import words
+from redkiln.cli.view.panel import metric_words
+from redkiln.views.comparison import Comparison
+
+
+def interval_words(comparison: Comparison | None, metric: str) -> str:
+    """Return `, 95 % interval 97.1 % to 99.0 %` for the compared metric, and nothing for others."""
+    if comparison is None or comparison.metric != metric:
+        return ""
+    low, high = (words.metric(metric, end) for end in comparison.interval)
+    return f", 95 % interval {low} to {high}"
+
+
+def baseline_words(comparison: Comparison) -> str:
+    """Return the value of each baseline, as in `test accuracy of majority class 10.3 %`."""
+    metric = comparison.metric
+    values = ", ".join(
+        f"{baseline.name} {words.metric(metric, baseline.metrics[metric])}"
+        for baseline in comparison.baselines
+        if metric in baseline.metrics
+    )
+    return f"{values} ({metric_words(metric)})"

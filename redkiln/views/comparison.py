@@ -1,0 +1,45 @@
+"""How a job's model compares with models that cost little, as the result of the job shows it."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+Interval = tuple[float, float]
+"""Lower and upper end of a 95 % confidence interval."""
+
+
+class BaselineScore(BaseModel):
+    """A baseline on the test split.
+
+    Attributes:
+        name: `majority class`, `mean`, `linear model`, `gradient-boosted trees`, ...
+        metrics: Metrics of the test split, named `test/...`; empty if it was not trained.
+        note: Why it was not trained, or how its training was shortened.
+    """
+
+    name: str
+    metrics: dict[str, float] = Field(default_factory=dict)
+    note: str = ""
+
+
+class Comparison(BaseModel):
+    """A model next to its baselines, all scored on the test split.
+
+    Attributes:
+        metric: The metric that is compared, as in `test/accuracy`.
+        value: The model's value.
+        interval: 95 % confidence interval of this value.
+        baselines: All baselines; the first one always gives the same answer.
+        best: Name of the best baseline.
+        verdict: Whether the model is better or worse than the best baseline; `equal` if the
+            baseline's value is within the interval.
+        beats_constant: Whether the model is better than always giving the same answer.
+    """
+
+    metric: str
+    value: float
+    interval: Interval
+    baselines: list[BaselineScore]
+    best: str
+    verdict: Literal["better", "equal", "worse"]
+    beats_constant: bool

@@ -1,0 +1,28 @@
+from redkiln.cli.view.comparison import baseline_words, interval_words
+from redkiln.views.comparison import BaselineScore, Comparison
+
+COMPARISON = Comparison(
+    metric="test/accuracy",
+    value=0.983,
+    interval=(0.964, 0.992),
+    baselines=[
+        BaselineScore(name="majority class", metrics={"test/accuracy": 0.103, "test/auc": 0.5}),
+        BaselineScore(name="linear model", note="not trained: 200 classes are too many"),
+        BaselineScore(name="gradient-boosted trees", metrics={"test/accuracy": 0.972}),
+    ],
+    best="gradient-boosted trees",
+    verdict="equal",
+    beats_constant=True,
+)
+
+
+def test_the_interval_follows_the_compared_metric_only():
+    words = interval_words(COMPARISON, "test/accuracy")
+    assert words == ", 95 % interval 96.4 % to 99.2 %"
+    assert interval_words(COMPARISON, "test/loss") == ""
+    assert interval_words(None, "test/accuracy") == ""
+
+
+def test_baselines_are_listed_with_their_values():
+    words = baseline_words(COMPARISON)
+    assert words == "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"

@@ -1,0 +1,143 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from redkiln.views.comparison import BaselineScore
+from worker.export.baselines.baseline import Baseline, Fitted, Skipped, choose_rows
+from worker.export.baselines.compare import (
+    compare,
+    find_budget,
+    find_standing,
+    find_warning,
+    score_baselines,
+)
+from worker.export.scoring.classification import Classification
+
+CONSTANT = ("majority class", 0.5)
+
+
+def baselines(*pairs):
+    return [BaselineScore(name=name, metrics={"test/a": value}) for name, value in pairs]
+
+
+@pytest.mark.parametrize(
+    ("tree", "interval", "is_error", "verdict", "beats_constant"),
+    [
+        (0.7, (0.75, 0.85), False, "better", True),
+        (0.8, (0.75, 0.85), False, "equal", True),
+        (0.9, (0.75, 0.85), False, "worse", True),
+        (0.4, (0.45, 0.85), False, "equal", False),
+        (0.9, (0.75, 0.85), True, "worse", False),
+        (0.4, (0.35, 0.45), True, "equal", True),
+        (0.4, (0.2, 0.3), True, "better", True),
+    ],
+)
+def test_the_verdict_follows_from_the_models_interval(
+    tree, interval, is_error, verdict, beats_constant
+):
+    found = compare(
+        baselines(CONSTANT, ("trees", tree)),
+        metric="test/a",
+        value=sum(interval) / 2,
+        interval=interval,
+        is_error=is_error,
+    )
+    assert (found.verdict, found.beats_constant) == (verdict, beats_constant)
+    assert found.best == ("trees" if (tree > 0.5) != is_error else "majority class")
+
+
+def compared(tree, interval):
+    return compare(
+        baselines(CONSTANT, ("trees", tree)),
+        metric="test/a",
+        value=interval[0],
+        interval=interval,
+        is_error=False,
+    )
+
+
+def test_a_model_that_does_not_beat_its_baselines_is_warned_of_with_numbers():
+    assert find_warning(compared(0.6, (0.7, 0.8))) is None
+    equal, worse = find_warning(compared(0.75, (0.7, 0.8))), find_warning(compared(0.9, (0.7, 0.8)))
+    useless = find_warning(compared(0.9, (0.5, 0.6)))
+    assert equal.code == "not_better_than_baseline"
+    assert "`trees`: test/a 0.7 (95 % interval 0.7 to 0.8) against 0.75" in equal.message
+    assert worse.code == "worse_than_baseline"
+    assert useless.code == "not_better_than_constant"
+    assert "always answering the majority class" in useless.message
+    assert "against 0.5" in useless.message
+
+
+def test_a_baseline_without_scores_is_never_the_best():
+    skipped = BaselineScore(name="linear model", note="not trained: too wide")
+    found = compare(
+        [*baselines(CONSTANT), skipped],
+        metric="test/a",
+        value=0.9,
+        interval=(0.8, 1.0),
+        is_error=False,
+    )
+    assert found.best == "majority class"
+
+
+def target(*offered):
+    return SimpleNamespace(
+        scoring=Classification(["no", "yes"]),
+        targets=np.array([0, 0, 1, 0, 0, 1, 1]),
+        rows={"train": np.arange(4), "validation": np.arange(0), "test": np.arange(4, 7)},
+        baselines=offered,
+    )
+
+
+def perfect(train, test, seconds):
+    assert train.tolist() == [0, 1, 2, 3]
+    assert seconds > 0
+    return Fitted(np.eye(2)[[0, 1, 1]] * 5, note="trained on 2 samples")
+
+
+def too_wide(train, test, seconds):
+    raise Skipped("9 features are too many")
+
+
+def test_baselines_are_scored_on_the_test_split_after_the_constant_answer():
+    offered = Baseline("oracle", perfect), Baseline("linear model", too_wide)
+    constant, oracle, linear = score_baselines(target(*offered), seconds=10)
+    assert constant.name == "majority class"
+    assert constant.metrics["test/accuracy"] == pytest.approx(1 / 3)
+    assert oracle.metrics["test/accuracy"] == 1.0
+    assert oracle.note == "trained on 2 samples"
+    assert linear == BaselineScore(name="linear model", note="not trained: 9 features are too many")
+
+
+def test_no_baseline_starts_without_time():
+    _, oracle = score_baselines(target(Baseline("oracle", perfect)), seconds=0)
+    assert oracle.note == "not trained: no time was left"
+
+
+def test_a_model_of_one_class_is_recognised_as_useless():
+    outputs = np.tile(np.float32([1, 0]), (3, 1))
+    data = target()
+    standing = find_standing(
+        data,
+        outputs=outputs,
+        metrics=data.scoring.score(outputs, data.targets[4:]),
+        training_seconds=1,
+    )
+    assert standing.comparison.metric == "test/accuracy"
+    assert not standing.comparison.beats_constant
+    assert set(standing.intervals) >= {"test/accuracy", "test/macro_f1", "test/loss"}
+
+
+@pytest.mark.parametrize(("training", "budget"), [(1, 2), (100, 10), (10_000, 30)])
+def test_baselines_take_a_tenth_of_the_training_within_limits(training, budget):
+    assert find_budget(training) == budget
+
+
+def test_the_same_rows_are_chosen_each_time():
+    rows = np.arange(100, 200)
+    assert choose_rows(rows, most=100) == (pytest.approx(rows), "")
+    some, note = choose_rows(rows, most=10)
+    assert note == "trained on 10 of 100 samples"
+    assert (np.diff(some) > 0).all()
+    assert some.tolist() == choose_rows(rows, most=10)[0].tolist()

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from tests.worker.trainer.text.conftest import write_text_table
+from worker.export.baselines.baseline import Skipped
+from worker.tasks.text_classification import baselines
+from worker.trainer.text.table import open_text_table
+
+
+def fit(tmp_path, splits):
+    dataset = write_text_table(tmp_path / "texts.parquet", splits, classes=["bad", "good"])
+    table = open_text_table(dataset, validation_fraction=0.1)
+    (baseline,) = baselines.list_baselines(table)
+    outputs = baseline.fit(table.rows["train"], table.rows["test"], 60.0).outputs
+    return outputs, table.labels[table.rows["test"]]
+
+
+def splits_of(sentences):
+    return {
+        split: [(text.format(number), label) for number in range(num) for text, label in sentences]
+        for split, num in (("train", 20), ("test", 5))
+    }
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [("this film was awful {}", 0), ("this film was lovely {}", 1)],
+        [("这部电影非常糟糕我再也不想看了{}", 0), ("这部电影非常精彩我还想再看一遍{}", 1)],
+    ],
+)
+def test_words_decide_or_characters_in_scripts_without_spaces(tmp_path, sentences):
+    outputs, labels = fit(tmp_path, splits_of(sentences))
+    assert outputs.argmax(axis=1).tolist() == labels.tolist()
+    assert np.exp(outputs).sum(axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_texts_without_words_and_large_test_splits_are_skipped(tmp_path, monkeypatch):
+    with pytest.raises(Skipped, match="empty vocabulary"):
+        fit(tmp_path, splits_of([("! ?", 0), ("...", 1)]))
+    monkeypatch.setattr(baselines, "MOST_TESTED", 9)
+    with pytest.raises(Skipped, match="10 test texts"):
+        fit(tmp_path, splits_of([("bad {}", 0), ("good {}", 1)]))

@@ -1,0 +1,1 @@
+"""Baselines that cost little, the same test samples for all, and whether the model beats them."""

@@ -1,0 +1,168 @@
+"""Scores baselines on the test split and judges whether the model is better."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.views.comparison import BaselineScore, Comparison, Interval
+from redkiln.views.job import Warned
+from worker.export.baselines.baseline import Baseline, Skipped
+from worker.export.target import ExportTarget
+
+SHARE_OF_TRAINING = 0.1
+LEAST_SECONDS = 2.0
+MOST_SECONDS = 30.0
+"""Limits of the time that baselines may add to a job."""
+
+
+def find_budget(training_seconds: float) -> float:
+    """Return how long all baselines may train, from how long the model did."""
+    return min(MOST_SECONDS, max(LEAST_SECONDS, SHARE_OF_TRAINING * training_seconds))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How good a model is, with the uncertainty of its test split.
+
+    Attributes:
+        intervals: 95 % confidence intervals by metric, named `test/...`.
+        comparison: The model next to its baselines.
+    """
+
+    intervals: dict[str, Interval]
+    comparison: Comparison
+
+
+def find_standing(
+    target: ExportTarget,
+    *,
+    outputs: NDArray[np.float32],
+    metrics: Mapping[str, float],
+    training_seconds: float,
+) -> Standing:
+    """Compare a model with the constant answer and the task's baselines on the test split.
+
+    Args:
+        target: The task's data and baselines.
+        outputs: (N, ...) the model's outputs for the test split.
+        metrics: Its metrics by name, without `test/`.
+        training_seconds: How long it trained, which limits the time of the baselines.
+    """
+    scoring, test = target.scoring, target.rows["test"]
+    intervals = scoring.find_intervals(outputs, target.targets[test])
+    metric = scoring.choose_compared(target.targets[target.rows["train"]])
+    value = metrics[metric]
+    comparison = compare(
+        score_baselines(target, seconds=find_budget(training_seconds)),
+        metric=f"test/{metric}",
+        value=value,
+        interval=intervals.get(metric, (value, value)),
+        is_error=scoring.is_error,
+    )
+    return Standing({f"test/{name}": ends for name, ends in intervals.items()}, comparison)
+
+
+def score_baselines(target: ExportTarget, *, seconds: float) -> list[BaselineScore]:
+    """Train and score the constant answer and the task's baselines in about this time."""
+    train, test = target.rows["train"], target.rows["test"]
+    name, outputs = target.scoring.answer_constantly(target.targets[train], len(test))
+    scores = [_score(target, name, outputs)]
+    end = time.perf_counter() + seconds
+    for place, baseline in enumerate(target.baselines):
+        rest = (end - time.perf_counter()) / (len(target.baselines) - place)
+        scores.append(_train(target, baseline, seconds=rest))
+    return scores
+
+
+def compare(
+    baselines: Sequence[BaselineScore],
+    *,
+    metric: str,
+    value: float,
+    interval: Interval,
+    is_error: bool,
+) -> Comparison:
+    """Judge a model by the interval of one metric.
+
+    Args:
+        baselines: Scores of the baselines; the first is the constant answer.
+        metric: Name of the compared metric, as in `test/accuracy`.
+        value: The model's value.
+        interval: Its 95 % confidence interval.
+        is_error: Whether lower values are better.
+    """
+    sign = -1 if is_error else 1
+    low, high = sorted(sign * end for end in interval)
+    known = {b.name: sign * b.metrics[metric] for b in baselines if metric in b.metrics}
+    best = max(known, key=lambda name: known[name])
+    verdict: Literal["better", "equal", "worse"] = "equal"
+    if low > known[best]:
+        verdict = "better"
+    elif high < known[best]:
+        verdict = "worse"
+    return Comparison(
+        metric=metric,
+        value=value,
+        interval=interval,
+        baselines=list(baselines),
+        best=best,
+        verdict=verdict,
+        beats_constant=low > known[baselines[0].name],
+    )
+
+
+def find_warning(comparison: Comparison) -> Warned | None:
+    """Return the job's warning if the model is not better than its best baseline."""
+    if comparison.verdict == "better":
+        return None
+    constant = comparison.baselines[0].name
+    if not comparison.beats_constant:
+        return Warned(
+            code="not_better_than_constant",
+            message=f"the model is not better than always answering the {constant}: "
+            f"{_numbers(comparison, constant)}; check the labels and the learning rate, look at "
+            "the curves, and train longer or with inputs that say more about the answer",
+        )
+    numbers = _numbers(comparison, comparison.best)
+    if comparison.verdict == "worse":
+        return Warned(
+            code="worse_than_baseline",
+            message=f"the baseline `{comparison.best}` is better than the model: {numbers}; train "
+            "longer or change the model",
+        )
+    return Warned(
+        code="not_better_than_baseline",
+        message=f"the test split does not show that the model is better than the baseline "
+        f"`{comparison.best}`: {numbers}",
+    )
+
+
+def _numbers(comparison: Comparison, baseline: str) -> str:
+    theirs = next(b.metrics[comparison.metric] for b in comparison.baselines if b.name == baseline)
+    low, high = comparison.interval
+    return (
+        f"{comparison.metric} {comparison.value:.4g} (95 % interval {low:.4g} to {high:.4g}) "
+        f"against {theirs:.4g}"
+    )
+
+
+def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> BaselineScore:
+    if seconds <= 0:
+        return BaselineScore(name=baseline.name, note="not trained: no time was left")
+    try:
+        fitted = baseline.fit(target.rows["train"], target.rows["test"], seconds)
+    except Skipped as reason:
+        return BaselineScore(name=baseline.name, note=f"not trained: {reason}")
+    return _score(target, baseline.name, fitted.outputs, note=fitted.note)
+
+
+def _score(
+    target: ExportTarget, name: str, outputs: NDArray[Any], *, note: str = ""
+) -> BaselineScore:
+    found = target.scoring.score(outputs.astype(np.float32), target.targets[target.rows["test"]])
+    metrics = {f"test/{metric}": value for metric, value in found.items()}
+    return BaselineScore(name=name, metrics=metrics, note=note)

@@ -1,0 +1,85 @@
+"""Baselines of a table: a linear model and gradient-boosted trees.
+
+Shapes: N rows, F numeric columns, K categorical columns, M numeric columns with gaps.
+"""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.export.baselines.baseline import Baseline, Fitted, Rows, choose_rows
+from worker.export.baselines.learners import fit_linear, fit_trees, most_rows
+from worker.trainer.tables.table import Preparation, Table, prepare_numbers
+
+MOST_ONE_HOT = 50
+"""Categories of a column that the linear model reads, the most frequent ones."""
+TEST_BLOCK = 20_000
+MOST_TREE_CATEGORIES = 255
+"""More categories of a column are compared as numbers. Source: scikit-learn's histogram trees."""
+
+
+def list_baselines(table: Table, preparation: Preparation) -> list[Baseline]:
+    """Return the baselines of a classification or a regression."""
+    return [
+        Baseline("linear model", partial(_fit_linear, table, preparation)),
+        Baseline("gradient-boosted trees", partial(_fit_trees, table)),
+    ]
+
+
+def _fit_linear(
+    table: Table, preparation: Preparation, train: Rows, test: Rows, seconds: float
+) -> Fitted:
+    widths = [min(num, MOST_ONE_HOT) for num in preparation.num_categories]
+    num_features = preparation.num_numbers + sum(widths)
+    some, note = choose_rows(train, most=most_rows(num_features))
+    fitted = fit_linear(
+        _plain_features(table, preparation, widths, some),
+        table.targets[some],
+        (_plain_features(table, preparation, widths, rows) for rows in _blocks(test)),
+        seconds=seconds,
+        classes=_num_classes(table),
+    )
+    return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
+
+
+def _fit_trees(table: Table, train: Rows, test: Rows, seconds: float) -> Fitted:
+    num_features = len(table.index.columns)
+    some, note = choose_rows(train, most=most_rows(num_features))
+    are_codes = [len(column.categories) <= MOST_TREE_CATEGORIES for column in table.categorical]
+    fitted = fit_trees(
+        _tree_features(table, some),
+        table.targets[some],
+        (_tree_features(table, rows) for rows in _blocks(test)),
+        seconds=seconds,
+        classes=_num_classes(table),
+        categorical=[*(False for _ in table.numeric), *are_codes],
+    )
+    return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
+
+
+def _blocks(rows: Rows) -> list[Rows]:
+    """Split the rows, so that their features never take much memory at once."""
+    return np.array_split(rows, -(-len(rows) // TEST_BLOCK))
+
+
+def _num_classes(table: Table) -> int | None:
+    return len(table.index.classes) or None
+
+
+def _plain_features(
+    table: Table, preparation: Preparation, widths: list[int], rows: Rows
+) -> NDArray[np.float32]:
+    """Return standardised numbers, flags of gaps, and one column for each category."""
+    parts = [prepare_numbers(table.numbers[rows], preparation)]
+    for place, width in enumerate(widths):
+        parts.append((table.codes[rows, place, None] == np.arange(width)).astype(np.float32))
+    return np.concatenate(parts, axis=1)
+
+
+def _tree_features(table: Table, rows: Rows) -> NDArray[np.float32]:
+    """Return numbers and codes (N, F + K), NaN if missing."""
+    codes = table.codes[rows].astype(np.float32)
+    codes[codes < 0] = np.nan
+    numbers = np.where(np.isfinite(table.numbers[rows]), table.numbers[rows], np.nan)
+    return np.concatenate([numbers, codes], axis=1).astype(np.float32)
