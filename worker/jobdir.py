@@ -45,7 +45,7 @@ EXIT_DONE = 0
 EXIT_FAILED = 3
 """The process wrote a FAILURE event and exited."""
 EXIT_STOPPED = 75
-"""SIGTERM was received and the newest state is in a checkpoint (EX_TEMPFAIL)."""
+"""Exit status after SIGTERM: what was worth saving is in a checkpoint (EX_TEMPFAIL)."""
 
 
 class LocalDataset(BaseModel):

@@ -65,8 +65,7 @@ def events_after(site, job_id, moment):
     return events[lost + 1 :]
 
 
-def test_a_short_standstill_is_no_loss(brief_site):
-    site = brief_site
+def test_a_short_standstill_is_no_loss(site):
     job_id = site.submit(epochs=30)
     site.wait_for_training(job_id)
     worker = site.stack.workers[0]

@@ -37,7 +37,6 @@ class StopSignal:
 
         Raises:
             Stopped: SIGTERM was received before the block.
-            Stopped: SIGTERM came before.
         """
         self._deferred = True
         try:

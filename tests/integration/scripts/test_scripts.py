@@ -92,7 +92,7 @@ def test_a_script_that_is_killed_goes_on_from_its_checkpoints(scripts, run):
 def test_a_program_that_is_killed_itself_goes_on_too(scripts, run):
     job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: scripts.committed_steps(job_id))
-    (program,) = [p for p in psutil.process_iter() if cmdline(p).endswith("train.py 300")]
+    program = next(p for p in scripts.children_of() if cmdline(p).endswith("train.py 300"))
     program.kill()
     job = scripts.wait_for_end(job_id)
     assert job.status is JobStatus.SUCCEEDED

@@ -109,10 +109,10 @@ def check_bf16(evidence: Evidence) -> Finding:
             "torch.cuda.is_bf16_supported() returns True on every ROCm GPU",
             fix="in the job's spec: training: {precision: fp16}   (or fp32)",
         )
-    if not evidence.gpus:
-        return unknown("there is no GPU whose architecture is known")
     if lacking:
         return ok(f"{name_of(lacking[0])} has no bf16; `precision: auto` does not choose it")
+    if not any(has_bf16(gpu.gfx) for gpu in evidence.gpus):
+        return unknown("there is no GPU whose architecture is known")
     return ok("the architectures here have bf16, and no compiler has failed")
 
 

@@ -94,6 +94,7 @@ UNKNOWN = [
     (17, {"shared_memory": None}),
     (19, {"self_tests": ()}),
     (20, {"gpus": ()}),
+    (20, with_gfx("gfx9999")),
     (21, TWO_CARDS | {"command_line": None}),
 ]
 
