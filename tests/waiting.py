@@ -5,12 +5,12 @@ import time
 import psutil
 
 
-def wait_for(condition, *, seconds=120.0):
+def wait_for(condition, *, seconds=120.0, interval_seconds=0.005):
     """Ask until the answer is true, and return it."""
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < deadline, "what was waited for did not happen"
-        time.sleep(0.005)
+        time.sleep(interval_seconds)
     return result
 
 

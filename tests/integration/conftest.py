@@ -22,7 +22,7 @@ SHORT_TIMES = {
     "REDKILN_LEASE_SECONDS": "30",
     "REDKILN_REPORT_SECONDS": "0.5",
     "REDKILN_POLL_SECONDS": "1",
-    "REDKILN_REAP_SECONDS": "0.3",
+    "REDKILN_REAP_SECONDS": "1",
     "REDKILN_REPUBLISH_SECONDS": "2",
     "REDKILN_MIN_FREE_BYTES": "0",
     # More threads only wait for each other on a machine that is busy with tests.
@@ -79,11 +79,18 @@ class Site:
         return {item.name for item in self.client.artifacts(job_id)}
 
     def wait_for(self, condition, *, seconds=90.0):
-        return wait_for(condition, seconds=seconds)
+        # Most conditions ask the service: more often would take the time of what they wait for.
+        return wait_for(condition, seconds=seconds, interval_seconds=0.05)
 
     def wait_for_end(self, job_id, *, seconds=120.0):
         self.wait_for(lambda: self.client.job(job_id).is_terminal, seconds=seconds)
         return self.client.job(job_id)
+
+    def wait_for_success(self, job_id, *, seconds=120.0):
+        """Until the job has succeeded; a failure shows its reason and the end of its log."""
+        job = self.wait_for_end(job_id, seconds=seconds)
+        assert job.status == "succeeded", f"{job.reason}\n{self.log(job_id)[-3000:]}"
+        return job
 
     def wait_for_training(self, job_id, *, checkpoints=1):
         """Until steps are made and this many checkpoints are committed; the step it is at."""

@@ -32,7 +32,7 @@ def test_while_it_is_queued(site):
     assert job.attempts == []
     worker.signal(signal.SIGCONT)
     after = site.submit(epochs=1)
-    assert site.wait_for_end(after).status == "succeeded"
+    site.wait_for_success(after)
     assert site.client.job(job_id).attempts == []
 
 

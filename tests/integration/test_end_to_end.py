@@ -23,7 +23,7 @@ def statuses(job):
 def undisturbed(shared_real_site):
     """A job that nothing happened to."""
     job_id = shared_real_site.submit(epochs=EPOCHS)
-    assert shared_real_site.wait_for_end(job_id, seconds=PATIENCE_SECONDS).status == "succeeded"
+    shared_real_site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
     return job_id
 
 

@@ -92,8 +92,7 @@ def test_a_job_of_other_classes_starts_from_it_with_a_frozen_backbone(site, shap
         epochs=1,
         training={"freeze_backbone_epochs": 1},
     )
-    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
-    assert job.status == "succeeded"
+    job = site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
     assert "test/accuracy" in result_of(site, job_id)
     model = job.resolved_spec["model"]
     assert (model["name"], model["pretrained"]) == ("mnist-cnn", f"job:{first.id}")
@@ -134,22 +133,21 @@ def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
     training = {"batch_size": 8, "precision": "fp32"}
     colours = push_texts("colours", ["red", "green", "blue"])
     first = site.submit(dataset=colours, model={"options": small}, epochs=1, training=training)
-    assert site.wait_for_end(first, seconds=PATIENCE_SECONDS).status == "succeeded"
+    site.wait_for_success(first, seconds=PATIENCE_SECONDS)
     job_id = site.submit(
-        dataset=push_texts("fruit", ["apple", "pear"]),
+        dataset=push_texts("fruit", ["apple", "pear", "plum"]),
         model=f"job:{first}",
         epochs=1,
         training={**training, "freeze_backbone_epochs": 1},
     )
-    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
-    assert job.status == "succeeded"
+    job = site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
     assert "test/accuracy" in result_of(site, job_id)
     model = job.resolved_spec["model"]
     assert (model["name"], model["pretrained"]) == ("distilbert", f"job:{first}")
     assert (model["config"]["dim"], model["options"]["max_length"]) == (16, 16)
     assert job.resolved_spec["training"]["optimizer"]["lr"] == 5e-5
     mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first, tmp_path)
-    assert mine["network.classifier.weight"].shape[0] == 2
+    assert mine["network.classifier.weight"].shape[0] == 3
     shared = [name for name in theirs if ".distilbert." in name]
     assert shared
     assert all(torch.equal(mine[name], theirs[name]) for name in shared)
@@ -164,10 +162,10 @@ def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
 
 def test_a_job_on_a_table_starts_from_one_with_the_same_columns(site, tmp_path):
     first = site.submit(dataset="builtin:wine", model="mlp", epochs=2)
-    assert site.wait_for_end(first, seconds=PATIENCE_SECONDS).status == "succeeded"
+    site.wait_for_success(first, seconds=PATIENCE_SECONDS)
     still = {"optimizer": {"name": "sgd", "lr": 1e-12, "weight_decay": 0.0}}
     job_id = site.submit(dataset="builtin:wine", model=f"job:{first}", epochs=1, training=still)
-    assert site.wait_for_end(job_id, seconds=PATIENCE_SECONDS).status == "succeeded"
+    site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
     accuracy = result_of(site, job_id)["test/accuracy"]
     assert accuracy == result_of(site, first)["test/accuracy"]
     mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first, tmp_path)

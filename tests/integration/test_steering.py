@@ -26,7 +26,7 @@ def test_a_paused_job_frees_its_slot_and_goes_on_exactly(site):
     assert paused_at >= job.progress.step
 
     other = site.submit(epochs=1)
-    assert site.wait_for_end(other).status == "succeeded"
+    site.wait_for_success(other)
     assert site.client.job(job_id).status == "paused"
 
     site.client.resume(job_id)
