@@ -135,7 +135,7 @@ def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
     first = site.submit(dataset=colours, model={"options": small}, epochs=1, training=training)
     site.wait_for_success(first, seconds=PATIENCE_SECONDS)
     job_id = site.submit(
-        dataset=push_texts("fruit", ["apple", "pear", "plum"]),
+        dataset=push_texts("fruit", ["apple", "pear"]),
         model=f"job:{first}",
         epochs=1,
         training={**training, "freeze_backbone_epochs": 1},
@@ -147,7 +147,7 @@ def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
     assert (model["config"]["dim"], model["options"]["max_length"]) == (16, 16)
     assert job.resolved_spec["training"]["optimizer"]["lr"] == 5e-5
     mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first, tmp_path)
-    assert mine["network.classifier.weight"].shape[0] == 3
+    assert mine["network.classifier.weight"].shape[0] == 2
     shared = [name for name in theirs if ".distilbert." in name]
     assert shared
     assert all(torch.equal(mine[name], theirs[name]) for name in shared)
