@@ -65,6 +65,40 @@ class LocalDataset(BaseModel):
     fingerprint: str
 
 
+class OrderLimits(BaseModel):
+    """Limits of the host that hold for every job, from the worker's settings.
+
+    Attributes:
+        data_memory_bytes: Most host memory for the job's images; None for half of what is free.
+        decoded_bytes: Most disk space for all decoded sets.
+        script_cache_bytes: Most disk space for the environments of scripts, and the same again for
+            their unpacked data sets.
+    """
+
+    data_memory_bytes: int | None = None
+    decoded_bytes: int = DECODED_BYTES
+    script_cache_bytes: int = SCRIPT_CACHE_BYTES
+
+
+class OrderPaths(BaseModel):
+    """Folders that the host's jobs share.
+
+    Attributes:
+        cache_dir: Decoded data sets and rehearsal verdicts.
+        models_dir: The user's pretrained models; in the cache if unset.
+        kernel_cache_dir: Compiled and tuned kernels of the job's GPU; None if none are kept.
+    """
+
+    cache_dir: Path
+    models_dir: Path | None = None
+    kernel_cache_dir: Path | None = None
+
+    @property
+    def resolved_models_dir(self) -> Path:
+        """Folder of the user's pretrained models."""
+        return self.models_dir or self.cache_dir / "models"
+
+
 class Order(BaseModel):
     """What the trainer and the export child have to do.
 
@@ -82,14 +116,7 @@ class Order(BaseModel):
         initial: Checkpoint of another job that provides the initial weights (its artifact).
         bundle_path: Code of a script, a tar; None if it has none.
         script_confinement: Resources that the kernel must be able to protect from a script.
-        script_cache_bytes: Most disk space for the environments of scripts, and the same again for
-            their unpacked data sets.
         sensor_dirs: Folders of the driver's files about its GPUs, for those that have any.
-        cache_dir: Decoded data sets and rehearsal verdicts, shared by the host's jobs.
-        data_memory_bytes: Most host memory for the job's images; None for half of what is free.
-        decoded_bytes: Most disk space for all decoded sets.
-        models_dir: Folder of the user's pretrained models; in the cache if unset.
-        kernel_cache_dir: Compiled and tuned kernels of its GPU; None if none are kept.
         progress_seconds: Longest time between two progress events during training.
         patches: Patches chosen by the agent. Their variables are set; the trainer applies their
             torch settings.
@@ -111,20 +138,11 @@ class Order(BaseModel):
     initial: str | None = None
     bundle_path: str | None = None
     script_confinement: ScriptConfinement = "any"
-    script_cache_bytes: int = SCRIPT_CACHE_BYTES
     sensor_dirs: list[str] = Field(default_factory=list)
-    cache_dir: str
-    data_memory_bytes: int | None = None
-    decoded_bytes: int = DECODED_BYTES
-    models_dir: str | None = None
-    kernel_cache_dir: str | None = None
+    paths: OrderPaths
+    limits: OrderLimits = Field(default_factory=OrderLimits)
     progress_seconds: float = 1.0
     patches: list[PatchOutcome] = Field(default_factory=list)
-
-    @property
-    def resolved_models_dir(self) -> Path:
-        """Folder of the user's pretrained models."""
-        return Path(self.models_dir or Path(self.cache_dir) / "models")
 
     @property
     def required_dataset(self) -> LocalDataset:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from worker.jobdir import DECODED_BYTES, SCRIPT_CACHE_BYTES, ScriptConfinement
+from worker.jobdir import DECODED_BYTES, SCRIPT_CACHE_BYTES, OrderLimits, ScriptConfinement
 
 GIB = 1024**3
 
@@ -209,6 +209,15 @@ class WorkerSettings(BaseSettings):
     def selftest_dir(self) -> Path:
         """Results of GPU self-tests, by GPU and versions."""
         return self.worker_dir / "cache" / "selftest"
+
+    @property
+    def order_limits(self) -> OrderLimits:
+        """Limits of this host that every job gets."""
+        return OrderLimits(
+            data_memory_bytes=self.data_memory_bytes,
+            decoded_bytes=self.decoded_bytes,
+            script_cache_bytes=self.script_cache_bytes,
+        )
 
     @property
     def trainer_cache_dir(self) -> Path:

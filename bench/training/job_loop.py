@@ -10,7 +10,7 @@ import torch
 from bench.machine import DEVICE
 from redkiln.events import EventWriter
 from redkiln.status import Phase
-from worker.jobdir import JobDir, LocalDataset, Order
+from worker.jobdir import JobDir, LocalDataset, Order, OrderLimits, OrderPaths
 from worker.process.event_log import EventLog
 from worker.tasks.train import build_loop
 from worker.trainer.devices import synchronize
@@ -66,8 +66,8 @@ def write_job(
         dataset=dataset,
         device=device,
         threads=torch.get_num_threads(),
-        cache_dir=str(root / "cache"),
-        data_memory_bytes=data_memory_bytes,
+        paths=OrderPaths(cache_dir=root / "cache"),
+        limits=OrderLimits(data_memory_bytes=data_memory_bytes),
     )
     job_dir = JobDir(root / "job")
     job_dir.root.mkdir()

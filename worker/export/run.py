@@ -85,7 +85,7 @@ def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
 def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadTask) -> None:
     event_log.enter(Phase.EXPORTING)
     torch.set_num_threads(order.threads)
-    figures.use_quiet_backend(Path(order.cache_dir))
+    figures.use_quiet_backend(order.paths.cache_dir)
     context = _load(job_dir, order, event_log, load_task)
     event_log.seconds.update(context.trained.seconds)
     outputs = Outputs(job_dir)

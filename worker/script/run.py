@@ -348,7 +348,7 @@ class Supervisor:
 def _prepare(
     job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: ScriptPaths, event_log: EventLog
 ) -> tuple[Program, Bounds]:
-    cache_dir = Path(order.cache_dir)
+    cache_dir = order.paths.cache_dir
     # First: no code of the user has run yet that could have left links in these folders.
     caches = build_caches(os.environ, places=places, cache_dir=cache_dir)
     if order.bundle_path is not None:
@@ -358,7 +358,7 @@ def _prepare(
     data = open_data(
         order.dataset,
         cache_dir=cache_dir,
-        max_bytes=order.script_cache_bytes,
+        max_bytes=order.limits.script_cache_bytes,
         say=event_log.message,
     )
     if order.resume is not None:
@@ -370,7 +370,7 @@ def _prepare(
         cache_dir=cache_dir,
         places=places,
         say=event_log.message,
-        max_bytes=order.script_cache_bytes,
+        max_bytes=order.limits.script_cache_bytes,
         code_digest=spec.script.bundle or "",
         confine=lambda command, folder: Bounds(
             places, spec.script.limits, writable=[folder]

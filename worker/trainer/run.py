@@ -6,7 +6,6 @@ A task without an export runs straight to its result.
 import contextlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -211,7 +210,7 @@ def _tune(
     steps_made: int,
 ) -> Callable[..., Any] | None:
     """Choose the memory layout, and return the compiled model where compiling pays off."""
-    remembered = Remembered.on(device, Path(order.cache_dir))
+    remembered = Remembered.on(device, order.paths.cache_dir)
     tune_layout(
         setup,
         asked=asked_layout(spec),
@@ -283,7 +282,7 @@ def _say_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
 
 
 def _rehearse(order: Order, setup: TrainingSetup, event_log: EventLog) -> None:
-    cache_dir = Path(order.cache_dir)
+    cache_dir = order.paths.cache_dir
     exportable = setup.make_exportable()
     gate = setup.spec.export
     key = rehearsal_key(exportable.architecture, gate)

@@ -200,17 +200,13 @@ class Attempt:
                 self.claim, self._jobdir, self.client, self.stop, warn=self._warn_of_checkpoint
             ),
             bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
-            cache_dir=str(self.bench.settings.trainer_cache_dir.resolve()),
-            data_memory_bytes=self.bench.settings.data_memory_bytes,
-            decoded_bytes=self.bench.settings.decoded_bytes,
-            models_dir=str(self.bench.settings.resolved_models_dir.resolve()),
-            kernel_cache_dir=str(self.bench.launcher.kernel_cache_dir),
+            paths=self.bench.launcher.order_paths,
+            limits=self.bench.settings.order_limits,
             patches=self.bench.launcher.decide_patches(
                 self.grant.gpus, has_fixed_shapes=None if self._is_script else True
             ),
             sensor_dirs=self.grant.sensor_dirs,
             script_confinement=self.bench.settings.script_confinement,
-            script_cache_bytes=self.bench.settings.script_cache_bytes,
         )
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())

@@ -24,7 +24,7 @@ from worker.agent.gpus.pool import GpuAllocation
 from worker.agent.inventory import SlotPlan
 from worker.hardware.masks import HIDE_GPUS
 from worker.hardware.patches import merge_environment
-from worker.jobdir import EXPORTER_VARIABLE, LEASES_VARIABLE, JobDir
+from worker.jobdir import EXPORTER_VARIABLE, LEASES_VARIABLE, JobDir, OrderPaths
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -163,7 +163,7 @@ class Launcher:
         """
         return self._patching.decide(
             gpus or self._own_gpus,
-            cache_dir=self._kernel_cache_dir,
+            cache_dir=self.kernel_cache_dir,
             has_fixed_shapes=has_fixed_shapes,
         )
 
@@ -173,7 +173,7 @@ class Launcher:
         Args:
             gpus: GPUs of a job that uses several; by default the slot's own.
         """
-        folder = self._kernel_cache_dir
+        folder = self.kernel_cache_dir
         mask = show_gpus(gpus) if gpus else self._slot.device_environment
         patches = merge_environment(self.decide_patches(gpus))
         pages = {} if gpus or self._own_gpus else use_huge_pages(os.environ)
@@ -187,7 +187,16 @@ class Launcher:
     @property
     def kernel_cache_dir(self) -> Path:
         """Folder in which this slot's compiled and tuned kernels are kept."""
-        return self._kernel_cache_dir
+        return self._settings.resolved_kernel_cache_dir.resolve() / self._slot.cache_key
+
+    @property
+    def order_paths(self) -> OrderPaths:
+        """Folders that a job of this slot shares with others."""
+        return OrderPaths(
+            cache_dir=self._settings.trainer_cache_dir.resolve(),
+            models_dir=self._settings.resolved_models_dir.resolve(),
+            kernel_cache_dir=self.kernel_cache_dir,
+        )
 
     def close(self) -> None:
         """End all waiting processes and start no more."""
@@ -198,10 +207,6 @@ class Launcher:
     @property
     def _own_gpus(self) -> Sequence[HostGpu]:
         return () if self._slot.gpu is None else (self._slot.gpu,)
-
-    @property
-    def _kernel_cache_dir(self) -> Path:
-        return self._settings.resolved_kernel_cache_dir.resolve() / self._slot.cache_key
 
     def _spare(self, name: str, command: list[str], *, is_asked: bool = False) -> Spare:
         return Spare(

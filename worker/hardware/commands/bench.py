@@ -26,7 +26,7 @@ from redkiln.views.hardware import PatchOutcome
 from worker.hardware.commands.run import CACHE_DIR
 from worker.hardware.patches import merge_environment
 from worker.hardware.program import TorchFacts, ask_torch, decide_for_program, probe_command_of
-from worker.jobdir import EXIT_DONE, JobDir, Order, OutputFile
+from worker.jobdir import EXIT_DONE, JobDir, Order, OrderPaths, OutputFile
 
 SOURCE_DIR = Path(__file__).resolve().parents[3]
 """The folder that contains the package `worker`, in which the trainer runs."""
@@ -90,7 +90,7 @@ def build_order(
         spec={"task": NAME, "measure": measure, "resources": resources},
         device=device,
         threads=arguments.threads or len(os.sched_getaffinity(0)),
-        cache_dir=str(folder / "cache"),
+        paths=OrderPaths(cache_dir=folder / "cache"),
         patches=list(patches),
     )
 

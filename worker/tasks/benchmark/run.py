@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 
@@ -38,7 +37,7 @@ def run(
     assert isinstance(spec, BenchmarkSpec)
     # Environment of the processes of a comparison; like this process's, it has no credentials.
     environ = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
-    figures.use_quiet_backend(Path(order.cache_dir))
+    figures.use_quiet_backend(order.paths.cache_dir)
     num_gpus = min(spec.resources.gpus, torch.cuda.device_count()) if device.type == "cuda" else 0
     gpus = find_gpus(device, num_gpus=num_gpus)
     reporter = _ProgressReporter(event_log)
@@ -95,7 +94,7 @@ def _prepare(
             outcomes=order.patches,
             environ=environ,
             is_hip=torch.version.hip is not None,
-            tunings_dir=find_kernel_cache_dir(order.patches) or Path(order.cache_dir),
+            tunings_dir=find_kernel_cache_dir(order.patches) or order.paths.cache_dir,
         ),
         environ=environ,
     )

@@ -36,7 +36,7 @@ def locate_dataset(order: Order) -> LocatedDataset:
     Raises:
         TrainingFailed: the data set or its index cannot be read.
     """
-    dataset, cache_dir = order.required_dataset, Path(order.cache_dir)
+    dataset, cache_dir = order.required_dataset, order.paths.cache_dir
     if dataset.kind == "builtin":
         folder = open_builtin(
             dataset.name.removeprefix("builtin:"),
@@ -54,7 +54,7 @@ def locate_dataset(order: Order) -> LocatedDataset:
         message = f"the index of data set {dataset.name} cannot be read: {error}"
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message) from error
     return LocatedDataset(
-        index, index_path, source_path, dataset.fingerprint, cache_dir, order.decoded_bytes
+        index, index_path, source_path, dataset.fingerprint, cache_dir, order.limits.decoded_bytes
     )
 
 

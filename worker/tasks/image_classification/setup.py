@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ def prepare(
         training, classes=images.classes, counts=images.count_classes("train"), device=device
     )
     architecture = architecture_of(resolved.model, num_classes=num_classes)
-    remembered = Remembered.on(device, Path(order.cache_dir))
+    remembered = Remembered.on(device, order.paths.cache_dir)
     _tune(
         resolved,
         Probe(
@@ -177,7 +176,7 @@ def _open_images(
         validation_fraction=training.validation_fraction,
         device=device,
         memory_format=FORMATS[training.memory_format],
-        budget_bytes=order.data_memory_bytes,
+        budget_bytes=order.limits.data_memory_bytes,
         say=event_log.message,
     )
     return decoded, images

@@ -249,7 +249,7 @@ def _locate(order: Order) -> Path:
     dataset = order.required_dataset
     if dataset.kind == "builtin":
         name = dataset.name.removeprefix("builtin:")
-        return open_builtin_table(name, cache_dir=Path(order.cache_dir))
+        return open_builtin_table(name, cache_dir=order.paths.cache_dir)
     if dataset.index_path is None:
         message = f"the worker has no table for data set {dataset.name}"
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
@@ -305,7 +305,7 @@ def _tune_batch_size(
         Probe(model, loss, partial(_first_rows, rows), spec.training, device),
         num_train=num_train,
         key=tabular_architecture(spec.model, shape),
-        remembered=Remembered.on(device, Path(order.cache_dir)),
+        remembered=Remembered.on(device, order.paths.cache_dir),
         event_log=event_log,
         num_ranks=order.num_ranks,
     )

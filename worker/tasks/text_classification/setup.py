@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -200,7 +199,7 @@ def _tune(
     training = resolved.training
     num_train = texts.num("train")
     length = texts.usual_length
-    remembered = Remembered.on(device, Path(order.cache_dir))
+    remembered = Remembered.on(device, order.paths.cache_dir)
     config = resolved.model.config
     # The number of classes makes no difference, and it varies between data sets.
     shape = {name: value for name, value in config.items() if name != "num_labels"}

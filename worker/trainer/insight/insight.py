@@ -177,7 +177,7 @@ class Insight:
     def _build_warming(self, order: Order) -> Warming | None:
         if self._device.type == "cpu":
             return None
-        folder = Path(order.kernel_cache_dir) if order.kernel_cache_dir else None
+        folder = order.paths.kernel_cache_dir
         spec = self._setup.spec.model_dump(mode="json")
         training = spec["training"]
         workload = {

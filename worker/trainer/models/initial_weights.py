@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from torch import nn
@@ -70,8 +69,8 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
         return _find_job(model, open_job_checkpoint(model.pretrained, order))
     files = fetch_pretrained(
         model.pretrained,
-        models_dir=order.resolved_models_dir,
-        cache_dir=Path(order.cache_dir),
+        models_dir=order.paths.resolved_models_dir,
+        cache_dir=order.paths.cache_dir,
         say=say,
         pinned=model.initial_weights,
     )

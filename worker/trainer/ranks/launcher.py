@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -144,7 +143,7 @@ def _judge_links(order: Order, should_stop: Callable[[], bool]) -> PeerVerdict:
         num_ranks=order.num_ranks,
         device_type=order.device.partition(":")[0],
         environ={**os.environ, "REDKILN_PARENT_PID": str(os.getpid())},
-        cache_dir=Path(order.cache_dir) / "peers",
+        cache_dir=order.paths.cache_dir / "peers",
         should_stop=should_stop,
     )
 

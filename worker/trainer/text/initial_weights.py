@@ -277,7 +277,7 @@ def _open(
         fingerprint=table.fingerprint,
         description=description,
         build_tokenizer=build,
-        cache_dir=Path(order.cache_dir),
+        cache_dir=order.paths.cache_dir,
         on_progress=on_progress,
     )
     facts = tokens.facts
@@ -308,8 +308,8 @@ def _fetch(model: Model, order: Order, event_log: EventLog) -> PretrainedFiles:
     assert model.pretrained is not None
     return fetch_pretrained(
         model.pretrained,
-        models_dir=order.resolved_models_dir,
-        cache_dir=Path(order.cache_dir),
+        models_dir=order.paths.resolved_models_dir,
+        cache_dir=order.paths.cache_dir,
         say=event_log.message,
         also=TOKENIZER,
         pinned=model.initial_weights,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from redkiln.views.benchmark import load_result
-from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, Order
+from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, Order, OrderPaths
 from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
 
@@ -34,7 +34,7 @@ def make_benchmark(tmp_path, cache_dir):
             spec={"task": "benchmark", "measure": {**TINY, **measure}},
             device=device,
             threads=1,
-            cache_dir=str(cache_dir),
+            paths=OrderPaths(cache_dir=cache_dir),
         )
         job_dir = JobDir(tmp_path / "job")
         job_dir.root.mkdir()
