@@ -17,14 +17,21 @@ class TabularOptions(StrictModel):
         default_factory=lambda: [128, 64],
         min_length=1,
         max_length=16,
-        description="Width of each hidden layer of `mlp`. With `pretrained`, all options are that "
-        "job's.",
+        description="Width of each hidden layer of `tabm` and `mlp`; of tabm by default 128, 128. "
+        "With `pretrained`, all options are that job's.",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each hidden layer of mlp.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each hidden layer.")
     embedding_size: Auto | Annotated[int, Field(ge=1, le=1024)] = Field(
         "auto",
-        description="Size of the vector that mlp learns for each category; `auto` depends on the "
-        "largest number of categories in a column.",
+        description="Size of the vector that tabm and mlp learn for each category; `auto` depends "
+        "on the largest number of categories in a column.",
+    )
+    members: int = Field(16, ge=1, le=256, description="Networks that tabm trains side by side.")
+    bins: int = Field(
+        16,
+        ge=1,
+        le=256,
+        description="Most bins of a number in tabm, with borders at the quantiles of its column.",
     )
 
 
@@ -35,10 +42,11 @@ class TabularModel(Shorthand):
     """
 
     source: Literal["builtin"] = Field("builtin", description="Where the architecture comes from.")
-    name: Literal["mlp", "linear", "auto"] = Field(
+    name: Literal["tabm", "mlp", "linear", "auto"] = Field(
         "mlp",
-        description="`mlp` has hidden layers; `linear` has none, only a weight for each number and "
-        "each category. `auto`, the default with `pretrained`, is the model of that job.",
+        description="`tabm` is an ensemble of small networks that share most weights, with numbers "
+        "split at quantiles; `mlp` has hidden layers; `linear` has none, only a weight for each "
+        "number and each category. `auto`, the default with `pretrained`, is that job's model.",
     )
     pretrained: str | None = Field(
         None,
@@ -68,11 +76,13 @@ class TabularModel(Shorthand):
         if self.pretrained is not None and not is_job(self.pretrained):
             raise ValueError("pretrained must name another job: job:<id>")
         if self.name == "auto" and self.pretrained is None:
-            raise ValueError("name must be mlp or linear, unless pretrained names a job")
+            raise ValueError("name must be tabm, mlp or linear, unless pretrained names a job")
         if self.name == "linear" and self.options.hidden != TabularOptions().hidden:
             raise ValueError(
                 "a linear model has no hidden layers; remove options.hidden, or set name: mlp"
             )
+        if self.name == "tabm" and "hidden" not in self.options.model_fields_set:
+            self.options.__dict__["hidden"] = [128, 128]
         return self
 
 

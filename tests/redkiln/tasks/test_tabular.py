@@ -30,7 +30,7 @@ def test_another_jobs_weights_can_be_named_in_each_way(task, model):
     [
         ("job:mine", "/model/pretrained", "job: must be followed by the id of a job"),
         ({"pretrained": "org/name"}, "/model", "pretrained must name another job"),
-        ("auto", "/model", "name must be mlp or linear, unless pretrained names a job"),
+        ("auto", "/model", "name must be tabm, mlp or linear, unless pretrained names a job"),
         ("mpl", "/model/name", "mlp"),
         ("xgboost", "/model/name", "there is no model 'xgboost'; choose 'mlp'"),
         (

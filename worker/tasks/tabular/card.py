@@ -67,6 +67,7 @@ def write_table_texts(
         preprocessing=_describe(preprocessing),
         training=[
             _describe_network(model, has_categories=bool(table.categorical)),
+            *_describe_calibration(preprocessing),
             *([] if model.pretrained is None else [origin]),
         ],
     )
@@ -154,4 +155,14 @@ def _describe_network(model: TabularModel, *, has_categories: bool) -> str:
         return "Network: one weight for each number and each category"
     hidden = ", ".join(map(str, options.hidden))
     embedded = f", embeddings of {options.embedding_size}" if has_categories else ""
-    return f"Network: hidden layers of {hidden}, dropout {options.dropout}{embedded}"
+    layers = f"hidden layers of {hidden}, dropout {options.dropout}{embedded}"
+    if model.name == "tabm":
+        return f"Network: {options.members} members with {layers}, up to {options.bins} bins"
+    return f"Network: {layers}"
+
+
+def _describe_calibration(preprocessing: dict[str, Any]) -> list[str]:
+    temperature = preprocessing.get("temperature", 1.0)
+    if temperature == 1.0:
+        return []
+    return [f"Calibration on the validation split: logits are divided by {temperature:.3f}"]

@@ -13,7 +13,7 @@ from torch import nn
 
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
-from worker.trainer.models.tabular import TableShape, TabularNetwork
+from worker.trainer.models.table_network import TableShape, TabularNetwork
 from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
 
 NUMBERS = "numbers"
@@ -30,6 +30,7 @@ class RawTable(nn.Module):
         shape: Shape of the table.
         preparation: Preparation learnt from the training split.
         target: Mean and standard deviation of a regression's targets; None for a classifier.
+        temperature: Number that a classifier's logits are divided by.
     """
 
     mean: torch.Tensor
@@ -45,6 +46,7 @@ class RawTable(nn.Module):
         preparation: Preparation,
         *,
         target: tuple[float, float] | None,
+        temperature: float = 1.0,
     ) -> None:
         super().__init__()
         self.network = network
@@ -52,6 +54,7 @@ class RawTable(nn.Module):
         self._has_codes = bool(shape.num_categories)
         self._has_flags = bool(preparation.flagged)
         self._target = target
+        self._temperature = temperature
         self.register_buffer("mean", torch.tensor(preparation.mean, dtype=torch.float32))
         self.register_buffer("std", torch.tensor(preparation.std, dtype=torch.float32))
         self.register_buffer("flagged", torch.tensor(preparation.flagged, dtype=torch.int64))
@@ -74,7 +77,7 @@ class RawTable(nn.Module):
             prepared.append(self._prepare_codes(codes))
         outputs: torch.Tensor = self.network(*prepared)
         if self._target is None:
-            return outputs
+            return outputs / self._temperature
         mean, std = self._target
         return outputs * std + mean
 
@@ -101,10 +104,12 @@ def make_table_exportable(
     *,
     target: tuple[float, float] | None,
     architecture: dict[str, Any],
+    temperature: float = 1.0,
 ) -> Exportable:
-    """Copy a network to the CPU and put the preparation of raw values in front."""
+    """Copy a network to the CPU, and put preparation in front and calibration behind."""
     on_cpu = copy.deepcopy(network).to("cpu")
-    module = RawTable(on_cpu, shape, preparation, target=target).eval().requires_grad_(False)
+    module = RawTable(on_cpu, shape, preparation, target=target, temperature=temperature)
+    module = module.eval().requires_grad_(False)
     return Exportable(
         module,
         examples=_random_inputs(TRACED_BATCH, shape, preparation, seed=0),
@@ -136,9 +141,13 @@ class TableSamples:
         return raw
 
 
-def describe_preparation(table: Table, preparation: Preparation, *, output: str) -> dict[str, Any]:
+def describe_preparation(
+    table: Table, preparation: Preparation, *, output: str, temperature: float = 1.0
+) -> dict[str, Any]:
     """Return how a row becomes the model's inputs, as JSON."""
     described: dict[str, Any] = {"output": output, "inputs": []}
+    if output == LOGITS:
+        described["temperature"] = temperature  # inside the graph, too
     if table.numeric:
         described["inputs"].append(
             {

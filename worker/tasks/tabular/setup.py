@@ -21,23 +21,19 @@ from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.baselines import list_baselines
+from worker.tasks.tabular.calibration import calibrate
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.previews import build_table_preview
-from worker.trainer.autotune.batch_size import LARGEST
+from worker.trainer.autotune.batch_size import LARGEST, spread_over_ranks
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
-from worker.trainer.inputs import Batch
+from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.models.from_job import tell_start
-from worker.trainer.models.tabular import (
-    TableShape,
-    TabularNetwork,
-    auto_embedding_size,
-    build_tabular_model,
-    tabular_architecture,
-)
+from worker.trainer.models.table_network import TableShape, TabularNetwork, auto_embedding_size
+from worker.trainer.models.tabular import build_tabular_model, tabular_architecture
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import DeviceFacts, deny, resolve_precision
 from worker.trainer.scoring.validation import Score, build_evaluation
@@ -45,6 +41,7 @@ from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.batches import ResidentRows, TrainRows
 from worker.trainer.tables.builtins import open_builtin_table
 from worker.trainer.tables.initial_weights import TableStart, find_table_start, take_table_weights
+from worker.trainer.tables.members import average_losses, choose_ensemble_batch, spread_rows
 from worker.trainer.tables.reading import TableReading, read_as, warn_of_unlike
 from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
 
@@ -52,11 +49,12 @@ EVALUATION_BATCH = 4096
 NARROW = 1e-5
 """Ratio of standard deviation to mean below which a column keeps few digits in float32."""
 
-SMALL_STEP_FLOPS = 1e8
+SMALL_STEP_FLOPS = 2e8
 """Steps with fewer operations than this run in one thread: waking others takes as long as their
 work would, and other jobs can use the cores. 67 MFLOP (128 and 64 hidden, batch 1024) took 3.3 ms
 with one thread and 3.6 to 4.3 ms with two (2 cores of an EPYC 7003, torch 2.13, best of 8 times 40
-steps, November 2026)."""
+steps, November 2026). 170 MFLOP of tabm (30 numbers, batch 32) took 2.2 ms with one thread and 1.9
+with two, and 6 and 30 ms while other programs were busy (medians of 40 steps)."""
 
 TabularSpec = TabularClassificationSpec | TabularRegressionSpec
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -183,10 +181,12 @@ def prepare_table(
     resolved = _resolve(spec, job, device=deny(device_facts(device), order.denied))
     training = resolved.training
     torch.manual_seed(training.seed)
-    model = _build_started(resolved.model, job, event_log).to(device)
-    loss = build_loss(rows)
+    model = _build_started(resolved.model, job, rows, event_log).to(device)
+    loss = average_losses(build_loss(rows), model)
     if device.type == "cpu" and _is_small(model, training):
         torch.set_num_threads(1)
+    if model.num_members > 1 and training.batch_size == "auto":
+        training.batch_size = _batch_of_ensemble(rows.num("train"), num_ranks=order.num_ranks)
     _tune_batch_size(
         resolved, order, model, loss, rows, job.shape, device=device, event_log=event_log
     )
@@ -201,7 +201,7 @@ def prepare_table(
             model,
             rows,
             build_score(loss),
-            batch_size=EVALUATION_BATCH,
+            batch_size=EVALUATION_BATCH // model.num_members,
             autocast=partial(autocast_of, device, training.precision),
             names=training.metrics,
         ),
@@ -226,15 +226,22 @@ def open_table_target(
     """Return the trained network with the rows that it is scored on."""
     network = build_tabular_model(spec.model, job.shape)
     network.load_state_dict(weights)
-    exportable = _exportable(network, job, spec.model)
-    index = job.table.index
-    preprocessing = describe_preparation(job.table, job.preparation, output=exportable.output)
+    exportable, samples = _exportable(network, job, spec.model), TableSamples(job.table)
+    index, temperature = job.table.index, 1.0
+    rows = job.table.split(validation_fraction=spec.training.validation_fraction)
+    if job.target is None:
+        labels = job.targets.astype(np.int64)
+        temperature = calibrate(exportable, samples, labels, rows["validation"])
+        exportable = _exportable(network, job, spec.model, temperature=temperature)
+    preprocessing = describe_preparation(
+        job.table, job.preparation, output=exportable.output, temperature=temperature
+    )
     return ExportTarget(
         spec=spec,
         exportable=exportable,
-        samples=TableSamples(job.table),
+        samples=samples,
         targets=job.table.targets,
-        rows=job.table.split(validation_fraction=spec.training.validation_fraction),
+        rows=rows,
         scoring=scoring,
         preprocessing=preprocessing,
         texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
@@ -272,9 +279,15 @@ def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> Tabula
     return resolved
 
 
-def _build_started(model: TabularModel, job: TableJob, event_log: EventLog) -> TabularNetwork:
+def _build_started(
+    model: TabularModel, job: TableJob, rows: ResidentRows, event_log: EventLog
+) -> TabularNetwork:
     network = build_tabular_model(model, job.shape)
     start = job.start
+    if start.reading is None:
+        inputs, targets = rows.get_batch(spread_rows(rows.rows["train"]))
+        numbers, places = job.shape.tell_apart(*as_parts(inputs))
+        network.to(rows.device).fit(numbers, places, targets)
     if start.job is not None and start.reading is not None:
         is_same = job.target is None or start.reading.target == job.table.index.target
         new = take_table_weights(network, start.job, is_target_same=is_same)
@@ -285,7 +298,15 @@ def _build_started(model: TabularModel, job: TableJob, event_log: EventLog) -> T
 def _is_small(model: TabularNetwork, training: Training) -> bool:
     rows = LARGEST if training.batch_size == "auto" else training.batch_size
     # Two operations per product and sum, once forward and twice backward.
-    return 6 * rows * sum(p.numel() for p in model.parameters()) <= SMALL_STEP_FLOPS
+    parameters = model.num_members * sum(p.numel() for p in model.parameters())
+    return 6 * rows * parameters <= SMALL_STEP_FLOPS
+
+
+def _batch_of_ensemble(num_train: int, *, num_ranks: int) -> int:
+    size = choose_ensemble_batch(num_train)
+    if num_ranks == 1:
+        return size
+    return spread_over_ranks(size, num_ranks=num_ranks, num_train=num_train)
 
 
 def _tune_batch_size(
@@ -322,13 +343,16 @@ def _first_rows(rows: ResidentRows, num: int) -> Batch:
     return rows.get_batch(train[places])
 
 
-def _exportable(network: TabularNetwork, job: TableJob, model: TabularModel) -> Exportable:
+def _exportable(
+    network: TabularNetwork, job: TableJob, model: TabularModel, *, temperature: float = 1.0
+) -> Exportable:
     return make_table_exportable(
         network,
         job.shape,
         job.preparation,
         target=job.target,
         architecture=tabular_architecture(model, job.shape),
+        temperature=temperature,
     )
 
 

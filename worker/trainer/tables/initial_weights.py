@@ -12,7 +12,7 @@ from worker.trainer.models.from_job import (
     refuse_start,
     take_weights,
 )
-from worker.trainer.models.tabular import Mlp, TabularNetwork
+from worker.trainer.models.table_network import TabularNetwork
 from worker.trainer.tables.reading import TableReading
 
 
@@ -88,7 +88,7 @@ def take_table_weights(
         "all weights of a linear model depend on the classes; start from a job with the same "
         "number of classes, or remove model.pretrained to train from scratch"
     )
-    head = network.head if isinstance(network, Mlp) else None
+    head = network.find_head()
     if head is None and not is_target_same:
         message = (
             f"{job.job_id} predicts another column, and all weights of a linear model depend on "

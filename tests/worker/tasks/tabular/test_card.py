@@ -8,7 +8,8 @@ from redkiln.spec.tabular import TabularModel
 from worker.export.onnx_file import write_onnx
 from worker.tasks.tabular.card import usage_code
 from worker.tasks.tabular.exported import describe_preparation, make_table_exportable
-from worker.trainer.models.tabular import TableShape, build_tabular_model
+from worker.trainer.models.table_network import TableShape
+from worker.trainer.models.tabular import build_tabular_model
 from worker.trainer.tables.table import learn_preparation, load_table
 
 

@@ -6,7 +6,8 @@ import torch
 from redkiln.spec.tabular import TabularModel
 from worker.export.onnx_file import write_onnx
 from worker.tasks.tabular.exported import TableSamples, make_table_exportable
-from worker.trainer.models.tabular import TableShape, build_tabular_model
+from worker.trainer.models.table_network import TableShape
+from worker.trainer.models.tabular import build_tabular_model
 from worker.trainer.tables.table import (
     learn_preparation,
     load_table,
@@ -36,7 +37,7 @@ def build(table, *, name="mlp", target=None):
     return network, shape, preparation, exportable
 
 
-@pytest.mark.parametrize("name", ["mlp", "linear"])
+@pytest.mark.parametrize("name", ["tabm", "mlp", "linear"])
 def test_raw_rows_give_the_same_outputs_as_prepared_rows(table, name):
     network, shape, preparation, exportable = build(table, name=name)
     numbers = torch.from_numpy(prepare_numbers(table.numbers, preparation))

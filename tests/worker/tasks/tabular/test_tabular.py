@@ -31,7 +31,7 @@ def failure_of(events, job_dir):
         ("tabular-regression", {"val/r2": 0.8}),
     ],
 )
-@pytest.mark.parametrize("model", ["mlp", "linear"])
+@pytest.mark.parametrize("model", ["tabm", "mlp", "linear"])
 def test_a_table_is_learnt_and_every_metric_is_reported(make_table_job, start, task, better, model):
     optimizer = {"name": "adamw", "lr": 0.02}
     job_dir = make_table_job(

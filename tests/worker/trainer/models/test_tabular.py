@@ -2,12 +2,8 @@ import pytest
 import torch
 
 from redkiln.spec.tabular import TabularModel
-from worker.trainer.models.tabular import (
-    TableShape,
-    auto_embedding_size,
-    build_tabular_model,
-    tabular_architecture,
-)
+from worker.trainer.models.table_network import TableShape, auto_embedding_size
+from worker.trainer.models.tabular import build_tabular_model, tabular_architecture
 
 BOTH = TableShape(num_numbers=3, num_categories=[2, 0, 5], num_classes=4)
 NUMBERS = TableShape(num_numbers=3, num_categories=[], num_classes=4)
@@ -26,20 +22,21 @@ def inputs_of(shape, num=5):
     return parts
 
 
-@pytest.mark.parametrize("name", ["mlp", "linear"])
+@pytest.mark.parametrize("name", ["tabm", "mlp", "linear"])
 @pytest.mark.parametrize("shape", [BOTH, NUMBERS, PLACES])
 def test_every_network_accepts_every_kind_of_table(name, shape):
     network = build_tabular_model(model_of(name), shape)
-    outputs = network(*inputs_of(shape))
-    assert outputs.shape == (5, 4)
+    assert network.eval()(*inputs_of(shape)).shape == (5, 4)
+    outputs = network.train()(*inputs_of(shape))
     outputs.sum().backward()
     assert all(p.grad is not None for p in network.parameters())
 
 
-@pytest.mark.parametrize("name", ["mlp", "linear"])
+@pytest.mark.parametrize("name", ["tabm", "mlp", "linear"])
 def test_a_regression_returns_one_value_per_row(name):
     shape = TableShape(num_numbers=3, num_categories=[2], num_classes=None)
-    assert build_tabular_model(model_of(name), shape)(*inputs_of(shape)).shape == (5,)
+    network = build_tabular_model(model_of(name), shape).eval()
+    assert network(*inputs_of(shape)).shape == (5,)
 
 
 def test_each_column_has_its_own_places():

@@ -103,7 +103,7 @@ def said(events, job_dir):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("model", ["mlp", "linear"])
+@pytest.mark.parametrize("model", ["tabm", "mlp", "linear"])
 def test_the_network_reads_another_table_as_it_read_its_own(
     make_source, make_successor, write_table, start, events, task, model
 ):

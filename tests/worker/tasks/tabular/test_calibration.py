@@ -1,0 +1,22 @@
+import pytest
+import torch
+
+from worker.tasks.tabular.calibration import find_temperature
+
+
+def samples_of(temperature, num=2000):
+    """Labels drawn from the probabilities of logits, and the logits times a temperature."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(num, 3, generator=generator)
+    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
+    return logits * temperature, labels
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_the_temperature_undoes_too_much_and_too_little_certainty(temperature):
+    assert find_temperature(*samples_of(temperature)) == pytest.approx(temperature, rel=0.1)
+
+
+def test_a_few_rows_without_a_mistake_hardly_make_a_model_more_certain():
+    logits = torch.tensor([[2.0, -2.0]] * 5)
+    assert 0.8 < find_temperature(logits, torch.zeros(5, dtype=torch.int64)) < 1.0
