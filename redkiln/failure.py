@@ -35,6 +35,7 @@ class FailureCode(StrEnum):
     KILLED = "killed"
     CRASHED = "crashed"
     INTERNAL = "internal"
+    WORKER_FAULT = "worker_fault"
     WORKER_LOST = "worker_lost"
     WORKER_SHUTDOWN = "worker_shutdown"
     PAUSED = "paused"
@@ -54,6 +55,7 @@ RETRYABLE: frozenset[FailureCode] = frozenset(
         FailureCode.NO_PROGRESS,
         FailureCode.KILLED,
         FailureCode.CRASHED,
+        FailureCode.WORKER_FAULT,
         FailureCode.WORKER_LOST,
         FailureCode.WORKER_SHUTDOWN,
     }

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
+from redkiln.failure import FailureCode
 from redkiln.protocol import BundleRef, CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
 from redkiln.status import AttemptStatus, JobStatus
 from redkiln.version import __version__
@@ -26,6 +27,8 @@ from service.workers.eligibility import devices_for, fits, holds_back
 from service.workers.models import Worker
 from service.workers.rules import live_machines, usable_arches
 
+FAULT_REST_SECONDS = 60.0
+"""Time after a fault of a worker in which only other workers get the job."""
 _BATCH = 100
 
 
@@ -77,6 +80,8 @@ def _find_best(
     for job in _queued(session, devices):
         resources = job.spec["resources"]
         waited_seconds = (now - job.created_at).total_seconds()
+        if _is_resting(session, job, request.worker_id, now=now):
+            continue
         if fits(resources, slots=request.devices, arches=request.arches):
             locked = _lock_queued(session, job.id)
             if locked is not None:
@@ -84,6 +89,18 @@ def _find_best(
         elif holds_back(resources, waited_seconds=waited_seconds, usable=usable):
             return None
     return None
+
+
+def _is_resting(session: Session, job: Job, worker_id: str, *, now: datetime) -> bool:
+    """Whether a fault of this worker has just ended the job: another worker may do better."""
+    if job.failures_used == 0:
+        return False
+    newest = select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number).desc())
+    last = session.exec(newest.limit(1)).first()
+    if last is None or last.worker_id != worker_id or last.finished_at is None:
+        return False
+    is_fault = (last.failure or {}).get("code") == FailureCode.WORKER_FAULT
+    return is_fault and (now - last.finished_at).total_seconds() < FAULT_REST_SECONDS
 
 
 def _queued(session: Session, devices: set[str]) -> Iterator[Job]:

@@ -20,6 +20,7 @@ from redkiln.views.hardware import DoctorReport
 from worker.agent.children.children import Spawner
 from worker.agent.inventory import Inventory
 from worker.hardware.health.death_book import NAME as DEATHS
+from worker.hardware.health.fault_book import NAME as FAULTS
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +29,8 @@ FIRST_SECONDS = 10.0
 """Delay after the start, so that a user who waits for the first job is not slowed down."""
 PERIOD_SECONDS = 600.0
 CHANGE_SECONDS = 30.0
-"""How often to check whether a trainer has died, which is a reason to run the doctor at once."""
+"""How often to check whether a trainer has died or a part has failed, which is a reason to run the
+doctor at once."""
 LOOK_SECONDS = 120.0
 
 
@@ -104,11 +106,8 @@ class DoctorRounds:
                 return True
         return self._stop.is_set()
 
-    def _read_change(self) -> int:
-        try:
-            return (self._worker_dir / DEATHS).stat().st_mtime_ns
-        except OSError:
-            return 0
+    def _read_change(self) -> tuple[int, ...]:
+        return tuple(_read_time(self._worker_dir / name) for name in (DEATHS, FAULTS))
 
     def _ask(self, report: Path, inventory: Path) -> bytes | None:
         with report.open("wb") as output:
@@ -128,6 +127,13 @@ class DoctorRounds:
         finally:
             child.reap()
         return report.read_bytes()
+
+
+def _read_time(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def drop_secrets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -119,3 +119,23 @@ def test_a_cancel_racing_a_finish_has_one_winner(client, submit, worker, job, ki
         assert job(job_id)["status"] == status
         assert (cancelled.result().status_code == 409) is (status == "succeeded")
         assert kinds(job_id)[-1] == status
+
+
+def test_after_a_fault_of_a_worker_another_one_gets_the_job_at_once(
+    submit, worker, other_worker, job, monkeypatch
+):
+    job_id = submit()["id"]
+    worker.claim().fail("worker_fault")
+    assert job(job_id)["status"] == "queued"
+    assert worker.ask().status_code == 204
+    other_worker.claim().fail("worker_fault")
+    assert other_worker.ask().status_code == 204
+    monkeypatch.setattr("service.attempts.claim.FAULT_REST_SECONDS", 0.0)
+    assert other_worker.claim().job_id == job_id
+
+
+def test_a_job_behind_one_that_rests_runs_meanwhile(submit, worker):
+    submit(priority=1)
+    worker.claim().fail("worker_fault")
+    later = submit()["id"]
+    assert worker.claim().job_id == later

@@ -1,4 +1,5 @@
 import hashlib
+import json
 import os
 import signal
 import time
@@ -399,3 +400,21 @@ def test_the_worker_keeps_its_id_and_takes_a_new_boot_id(service, start_agent):
     before, after = service.hellos
     assert before.worker_id == after.worker_id
     assert before.boot_id != after.boot_id
+
+
+def test_a_fault_of_the_worker_is_retryable_with_its_trace_in_both_logs(
+    service, start_agent, monkeypatch, tmp_path
+):
+    def fail(*_args, **_options):
+        raise ImportError("no module named 'tables'")
+
+    monkeypatch.setattr("worker.agent.attempt.attempt.fetch_bundle", fail)
+    attempt_id = service.add_job(steps=3)
+    start_agent()
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure.code) == ("failed", "worker_fault")
+    assert finish.failure.retryable
+    assert finish.failure.message.endswith(": ImportError: no module named 'tables'")
+    assert b"Traceback" in service.log[attempt_id]
+    faults = json.loads((tmp_path / "worker" / "faults.json").read_text())
+    assert faults["the worker"]["text"] == "ImportError: no module named 'tables'"

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from redkiln.events import Event, EventKind, EventWriter
-from redkiln.failure import FailureCode, JobFailure
+from redkiln.failure import JobFailure
 from redkiln.protocol import ClaimResponse
 from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
@@ -40,6 +40,7 @@ from worker.agent.data.cache import DatasetCache
 from worker.agent.data.datasets import DatasetMissing, DatasetSource
 from worker.agent.gpus.pool import GpuAllocation, GpuBusy
 from worker.agent.inventory import SlotPlan, count_cores
+from worker.agent.observers.guard import Guard
 from worker.agent.observers.observers import Observers
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.hardware.facts.kernel_log import KernelLog
@@ -86,6 +87,7 @@ class Attempt:
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
     _uploader: CheckpointUploader = field(init=False)
+    _guard: Guard = field(init=False)
     _observers: Observers = field(init=False)
     _early_files: EarlyFiles = field(init=False)
     _started_at: float = field(default_factory=time.monotonic)
@@ -107,8 +109,10 @@ class Attempt:
             series=self._recorder.series,
         )
         self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
+        settings = self.bench.settings
+        self._guard = Guard(settings.worker_dir, attempt_id=self.claim.attempt_id)
         self._observers = Observers(
-            self.claim, self.spec, self.client, self._jobdir, self.stop, self.bench.settings
+            self.claim, self.spec, self.client, self._jobdir, self.stop, settings, self._guard
         )
         self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
 
@@ -147,14 +151,11 @@ class Attempt:
             return explain_stop(self.stop.reason)
         except (DatasetMissing, GpuBusy) as error:
             return error.failure
-        except OSError as error:
-            return explain_os_error(error)
         except Superseded:
             raise
-        except Exception as error:
-            log.exception("attempt failed with an internal error")
-            text = f"The worker failed with an internal error: {error!r}"
-            return JobFailure.of(FailureCode.INTERNAL, text)
+        except Exception as error:  # noqa: BLE001  # a fault of the worker, not of the job
+            log_path = self._jobdir.log_path
+            return explain_os_error(error) or self._guard.explain(error, log_path=log_path)
 
     def _prepare(self, held: ExitStack) -> None:
         # The service answers a claim whose answer was lost with the same attempt again.
@@ -363,9 +364,8 @@ class Attempt:
         self._early_files.halt()
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)
-        warning = self._observers.finish(decide_outcome(failure, self.stop.reason))
-        if warning is not None:
-            self._write(EventKind.WARNING, code="mlflow", message=warning)
+        for warned in self._observers.finish(decide_outcome(failure, self.stop.reason)):
+            self._write(EventKind.WARNING, code=warned.code, message=warned.message)
         closing = Closing(
             self.client,
             self._jobdir,
@@ -376,6 +376,8 @@ class Attempt:
         )
         outcome = closing.finish(failure)
         self._observers.correct(outcome)
+        if outcome == "succeeded":
+            self._guard.settle()
         return outcome
 
     def _say_and_show(self, text: str) -> None:

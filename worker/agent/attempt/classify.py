@@ -89,15 +89,17 @@ def explain_stop(reason: StopReason | None) -> JobFailure:
     return JobFailure.of(code, message)
 
 
-def explain_os_error(error: OSError) -> JobFailure:
-    """Return the failure for an error in one of the worker's own system calls."""
+def explain_os_error(error: Exception) -> JobFailure | None:
+    """Return the failure for a lack of disk or memory on the worker; None for other errors."""
+    if not isinstance(error, OSError):
+        return None
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         text = "The worker's disk is full. Free some space in its folder (REDKILN_WORKER_DIR)."
         return JobFailure.of(FailureCode.DISK_FULL, text, error=str(error))
     if error.errno == errno.ENOMEM:
         text = "The worker did not have enough main memory to start the job."
         return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
-    return JobFailure.of(FailureCode.INTERNAL, f"The worker could not continue: {error}")
+    return None
 
 
 def count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:

@@ -6,15 +6,18 @@ No observer can delay an attempt or make it fail.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from redkiln.events import Event, EventKind
-from redkiln.protocol import ArtifactKind, ClaimResponse
+from redkiln.protocol import ArtifactKind, CheckpointRef, ClaimResponse
 from redkiln.spec.job_spec import JobSpec
+from redkiln.views.job import Warned
 from worker.agent.attempt.artifacts import list_files
 from worker.agent.attempt.checkpoints import name_file
 from worker.agent.attempt.finish import Outcome
 from worker.agent.client import AttemptClient
+from worker.agent.observers.guard import Guard
 from worker.agent.observers.mlflow import MlflowClient, make_name
 from worker.agent.observers.previews import PreviewUploader
 from worker.agent.observers.tensorboard import (
@@ -33,6 +36,8 @@ HANDED_IN: frozenset[ArtifactKind] = frozenset(
     {"model", "manifest", "report", "figure", "metrics", "profile", "benchmark"}
 )
 """Kinds of files that a tracking server gets too; checkpoints and parity samples are too large."""
+PREVIEWS, TENSORBOARD, MLFLOW = "the upload of sample predictions", "TensorBoard", "MLflow"
+"""Names of the observers for people."""
 PREVIEW_SECONDS = 5.0
 """How long an attempt's end waits for its last preview."""
 
@@ -48,6 +53,7 @@ class Observers:
         jobdir: Folder of the attempt.
         stop: Stop signal; requested when the attempt is superseded.
         settings: Settings of the worker.
+        guard: Guard that catches whatever an observer raises.
     """
 
     claim: ClaimResponse
@@ -56,22 +62,73 @@ class Observers:
     jobdir: JobDir
     stop: StopSignal
     settings: WorkerSettings
+    guard: Guard
 
     def __post_init__(self) -> None:
-        self._previews = PreviewUploader(self.client, self.jobdir.preview_dir, self.stop)
-        self._tensorboard = TensorBoard(self._list_paths())
-        self._tracking = self._build_tracking()
+        call = self.guard.call
+        self._previews = call(PREVIEWS, self._build_previews)
+        self._tensorboard = call(TENSORBOARD, lambda: TensorBoard(self._list_paths()))
+        self._tracking = None
+        if self.settings.mlflow_tracking_uri is not None:
+            self._tracking = call(MLFLOW, self._build_tracking)
 
     def start(self) -> None:
         """Start the observers."""
-        self._previews.start()
+        if self._previews is not None:
+            self.guard.call(PREVIEWS, self._previews.start)
         if self._tracking is not None:
-            self._tracking.start()
+            self.guard.call(MLFLOW, self._tracking.start)
 
     def resume(self, checkpoint: str | None) -> None:
         """Resume from a checkpoint in the attempt's folder; curves begin with the points in it."""
         ref = next((r for r in self.claim.checkpoints if name_file(r) == checkpoint), None)
-        if ref is None:
+        if ref is not None:
+            self.guard.call(TENSORBOARD, partial(self._resume, ref))
+
+    def on_event(self, event: Event) -> None:
+        """Pass on one event of the attempt."""
+        if event.kind is EventKind.PROGRESS and self._previews is not None:
+            self.guard.call(PREVIEWS, partial(self._previews.offer, event.data))
+        if self._tensorboard is not None:
+            self.guard.call(TENSORBOARD, partial(self._tensorboard.on_event, event))
+        if self._tracking is not None:
+            self.guard.call(MLFLOW, partial(self._tracking.on_event, event))
+
+    def finish(self, outcome: Outcome) -> list[Warned]:
+        """Finish the observers' work after the attempt has ended, while its folder still exists.
+
+        Returns:
+            Warnings for the job: what could not be delivered, and which observers failed.
+        """
+        if self._tensorboard is not None:
+            self.guard.call(TENSORBOARD, self._tensorboard.close, is_last=True)
+        if self._previews is not None:
+            drain = partial(self._previews.drain, timeout_seconds=PREVIEW_SECONDS)
+            self.guard.call(PREVIEWS, drain)
+        undelivered = None
+        if self._tracking is not None:
+            undelivered = self.guard.call(MLFLOW, partial(self._finish_tracking, outcome))
+        warnings = self.guard.warnings()
+        if undelivered is not None:
+            warnings.append(Warned(code="mlflow", message=undelivered))
+        return warnings
+
+    def correct(self, outcome: Outcome) -> None:
+        """Correct the outcome if the attempt ended differently from what `finish` received."""
+        if self._tracking is not None:
+            self.guard.call(MLFLOW, partial(self._tracking.correct, outcome))
+
+    def halt(self) -> None:
+        """Stop all observers."""
+        if self._tensorboard is not None:
+            self.guard.call(TENSORBOARD, self._tensorboard.close, is_last=True)
+        if self._previews is not None:
+            self.guard.call(PREVIEWS, self._previews.halt, is_last=True)
+        if self._tracking is not None:
+            self.guard.call(MLFLOW, self._tracking.halt, is_last=True)
+
+    def _resume(self, ref: CheckpointRef) -> None:
+        if self._tensorboard is None:
             return
         history: Mapping[str, Sequence[tuple[int, float]]] = {}
         path = self.jobdir.checkpoints_dir / name_file(ref)
@@ -80,38 +137,14 @@ class Observers:
         at = describe_manifest_time(ref.manifest) or datetime.now(UTC)
         self._tensorboard.resume(history, step=ref.step, at=at)
 
-    def on_event(self, event: Event) -> None:
-        """Pass on one event of the attempt."""
-        if event.kind is EventKind.PROGRESS:
-            self._previews.offer(event.data)
-        self._tensorboard.on_event(event)
-        if self._tracking is not None:
-            self._tracking.on_event(event)
-
-    def finish(self, outcome: Outcome) -> str | None:
-        """Finish the observers' work after the attempt has ended, while its folder still exists.
-
-        Returns:
-            A warning for the job about what could not be delivered; None if all of it was.
-        """
-        self._tensorboard.close()
-        self._previews.drain(timeout_seconds=PREVIEW_SECONDS)
-        if self._tracking is None:
-            return None
+    def _finish_tracking(self, outcome: Outcome) -> str | None:
+        assert self._tracking is not None
         files = [path for path, output in list_files(self.jobdir) if output.kind in HANDED_IN]
         return self._tracking.finish(outcome, files if outcome == "succeeded" else [])
 
-    def correct(self, outcome: Outcome) -> None:
-        """Correct the outcome if the attempt ended differently from what `finish` received."""
-        if self._tracking is not None:
-            self._tracking.correct(outcome)
-
-    def halt(self) -> None:
-        """Stop all observers."""
-        self._tensorboard.close()
-        self._previews.halt()
-        if self._tracking is not None:
-            self._tracking.halt()
+    def _build_previews(self) -> PreviewUploader:
+        send = partial(self.guard.call, PREVIEWS)
+        return PreviewUploader(self.client, self.jobdir.preview_dir, self.stop, send)
 
     def _list_paths(self) -> list[Path]:
         paths = [self.jobdir.extra_dir / NAME]
@@ -124,10 +157,9 @@ class Observers:
             paths.append(folder / f"{NAME}.{self.claim.number:03d}")
         return paths
 
-    def _build_tracking(self) -> Tracking | None:
+    def _build_tracking(self) -> Tracking:
         settings, claim = self.settings, self.claim
-        if settings.mlflow_tracking_uri is None:
-            return None
+        assert settings.mlflow_tracking_uri is not None
         tags = {
             "redkiln.task": self.spec.task,
             "redkiln.attempt_id": claim.attempt_id,
@@ -143,6 +175,7 @@ class Observers:
                 job_name=claim.job_name,
                 tags={name: value for name, value in tags.items() if value},
             ),
+            on_fault=partial(self.guard.note, MLFLOW),
         )
 
 

@@ -1,6 +1,8 @@
 """Uploads sample predictions: only the latest one, and never with a retry."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,12 +26,20 @@ class Previews(Protocol):
 
 @dataclass
 class PreviewUploader(Courier[PreviewNote]):
-    """A thread that uploads previews and skips one that has been replaced."""
+    """A thread that uploads previews and skips one that has been replaced.
+
+    Args:
+        client: Client for the attempt's calls.
+        folder: Folder with the previews.
+        stop: Stop signal; requested when the attempt is superseded.
+        guarded: Runs the upload and catches whatever it raises.
+    """
 
     thread_name = "previews"
     client: Previews
     folder: Path
     stop: StopSignal
+    guarded: Callable[[Callable[[], None]], None]
     _seen: str | None = None
 
     def offer(self, progress: dict[str, Any]) -> None:
@@ -48,6 +58,9 @@ class PreviewUploader(Courier[PreviewNote]):
 
     def hand_in(self, note: PreviewNote) -> None:
         """Send a preview, once."""
+        self.guarded(partial(self._send, note))
+
+    def _send(self, note: PreviewNote) -> None:
         try:
             content = (self.folder / Path(note.file).name).read_bytes()
             self.client.put_preview(content, step=note.step, media_type=note.media_type)

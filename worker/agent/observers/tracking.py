@@ -75,6 +75,7 @@ class Tracking:
     Args:
         client: Client of the server.
         facts: Name and tags of the run.
+        on_fault: Receives an unexpected exception, after which nothing more is reported.
         clock: Returns seconds since 1970.
     """
 
@@ -83,8 +84,10 @@ class Tracking:
         client: MlflowClient,
         facts: RunFacts,
         *,
+        on_fault: Callable[[Exception], object],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._on_fault = on_fault
         self._client = client
         self._facts = facts
         self._clock = clock
@@ -206,9 +209,8 @@ class Tracking:
         except MlflowRefused as error:
             log.warning("MLflow refused", error=str(error))
             self._refused = str(error)
-        except Exception as error:  # tracking must not cost a training run
-            log.exception("reporting to MLflow failed")
-            self._refused = repr(error)
+        except Exception as error:  # noqa: BLE001  # tracking must not cost a training run
+            self._on_fault(error)
         finally:
             with self._changed:
                 self._is_done = True

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from redkiln.views.hardware import GpuFacts, SelfTestReport
 from worker.hardware.health.death_book import SeenDeath
+from worker.hardware.health.fault_book import SeenFault
 from worker.hardware.peers import PeerVerdict
 
 RECENT = timedelta(days=7)
@@ -119,6 +120,7 @@ class Evidence:
         packages: Installed Python distributions, by normalised name.
         kernel_log: The kernel's messages about GPUs; None if the log is not readable.
         firmware: Version of each microcode by name, for each PCI address; empty if not readable.
+        faults: Newest fault of each broken part of this worker.
         logs: Ends of the latest trainers' logs, by file name.
         self_tests: The latest report for each GPU.
         busy_gpus: Keys of the GPUs that attempts hold now; None if unknown.
@@ -152,6 +154,7 @@ class Evidence:
     caches: tuple[KernelCache, ...] = ()
     shared_memory: SharedMemory | None = None
     deaths: tuple[SeenDeath, ...] = ()
+    faults: Mapping[str, SeenFault] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     self_tests: tuple[SelfTestReport, ...] = ()
     busy_gpus: frozenset[str] | None = None

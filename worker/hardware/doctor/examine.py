@@ -10,19 +10,20 @@ from worker.hardware.doctor import (
     exits,
     links,
     memory,
+    parts,
 )
 from worker.hardware.doctor.evidence import Evidence, name_of
 from worker.hardware.doctor.finding import Finding, Row, ok
 from worker.hardware.doctor.gather import versions_of
 
-ROOMS = (build, device_nodes, driver, cards, caches, memory, exits, links)
+ROOMS = (build, device_nodes, driver, cards, caches, memory, exits, links, parts)
 
 ROWS: tuple[Row, ...] = tuple(
     sorted((row for room in ROOMS for row in room.ROWS), key=lambda row: row.number)
 )
 """The table of known failures, whose sources docs/doctor.md lists."""
 
-WITHOUT_GPU = (2, 17)
+WITHOUT_GPU = (2, 17, 23)
 """Rows that also apply to a machine without an AMD GPU."""
 
 _RANKS = {("bad", "blocks"): 0, ("bad", "slows"): 1, ("bad", "note"): 2}

@@ -25,6 +25,7 @@ from worker.hardware.doctor.machine import read
 from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.facts.kernel_log import read_kernel_log
 from worker.hardware.health.death_book import DeathBook
+from worker.hardware.health.fault_book import FaultBook
 from worker.hardware.leases import LeaseFolder
 from worker.hardware.peers import load_verdicts
 
@@ -101,6 +102,7 @@ def gather(
         caches=look_at_caches(places.cache_dirs, mounts=mounts),
         shared_memory=machine.read_shared_memory(root),
         deaths=tuple(book),
+        faults=FaultBook(places.worker_dir).load() if places.worker_dir else {},
         logs={**tails, **_read_logs(places.worker_dir)},
         self_tests=tuple(_load_self_tests(places.self_test_dir, torch)),
         busy_gpus=_find_busy(places.lock_dir, gpus),

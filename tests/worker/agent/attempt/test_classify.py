@@ -138,8 +138,12 @@ def test_oom_kills_are_counted_from_vmstat(tmp_path):
         (errno.ENOSPC, FailureCode.DISK_FULL),
         (errno.EDQUOT, FailureCode.DISK_FULL),
         (errno.ENOMEM, FailureCode.HOST_OUT_OF_MEMORY),
-        (errno.ENOENT, FailureCode.INTERNAL),
     ],
 )
-def test_an_error_of_the_worker_itself_has_a_code(number, code):
+def test_a_lack_of_disk_or_memory_on_the_worker_has_a_code(number, code):
     assert explain_os_error(OSError(number, "x")).code == code
+
+
+def test_other_errors_of_the_worker_are_not_explained_by_their_number():
+    assert explain_os_error(OSError(errno.ENOENT, "x")) is None
+    assert explain_os_error(ImportError("no module")) is None

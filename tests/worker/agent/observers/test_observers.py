@@ -1,9 +1,15 @@
 import hashlib
+import json
 
 import pytest
+import structlog
 
 from tests.worker.agent.fake_mlflow import FakeMlflow
 from tests.worker.agent.observers.test_tensorboard import scalars, shown
+from worker.agent.observers import observers
+from worker.agent.observers.previews import PreviewUploader
+from worker.agent.observers.tensorboard import TensorBoard
+from worker.agent.observers.tracking import Tracking
 
 
 @pytest.fixture
@@ -87,3 +93,72 @@ def test_a_refusal_by_mlflow_is_a_warning_on_a_successful_job(service, start_age
     (warning,) = [e.data for e in service.events[attempt_id] if e.kind == "warning"]
     assert warning["code"] == "mlflow"
     assert "runs/create is not allowed" in warning["message"]
+
+
+def fail(*_args, **_options):
+    raise ImportError("cannot import name 'x' from 'tensorboard'\n(unknown location)")
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "part"),
+    [
+        (observers, "TensorBoard", "TensorBoard"),
+        (observers, "MlflowClient", "MLflow"),
+        (TensorBoard, "on_event", "TensorBoard"),
+        (TensorBoard, "close", "TensorBoard"),
+        (Tracking, "start", "MLflow"),
+        (Tracking, "on_event", "MLflow"),
+        (Tracking, "_tell_once", "MLflow"),
+        (Tracking, "finish", "MLflow"),
+        (PreviewUploader, "offer", "the upload of sample predictions"),
+        (PreviewUploader, "_send", "the upload of sample predictions"),
+    ],
+)
+def test_an_observer_that_breaks_anywhere_costs_the_job_one_readable_warning(
+    service, start_agent, mlflow, monkeypatch, tmp_path, owner, method, part
+):
+    monkeypatch.setattr(owner, method, fail)
+    attempt_id = service.add_job(steps=10, preview_at=3)
+    with structlog.testing.capture_logs() as logs:
+        start_agent(mlflow_tracking_uri=mlflow.url)
+        finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure) == ("succeeded", None)
+    (warning,) = [e.data for e in service.events[attempt_id] if e.kind == "warning"]
+    text = "ImportError: cannot import name 'x' from 'tensorboard' (unknown location)"
+    assert warning == {
+        "code": "observer_failed",
+        "message": f"{part} stopped with an error, which did not affect the job: {text}",
+    }
+    traced = [entry for entry in logs if isinstance(entry.get("exc_info"), ImportError)]
+    assert traced
+    assert {entry["part"] for entry in traced} == {part}
+    faults = json.loads((tmp_path / "worker" / "faults.json").read_text())
+    assert faults[part]["text"] == text
+    assert faults[part]["attempt_id"] == attempt_id
+
+
+def test_an_observer_that_cannot_read_a_checkpoint_does_not_fail_a_resumed_job(
+    service, start_agent, monkeypatch
+):
+    monkeypatch.setattr(observers, "load_history", fail)
+    content = b"state at step 4"
+    facts = {"step": 4, "sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+    service.blobs[facts["sha256"]] = content
+    attempt_id = service.add_job(steps=10, checkpoints=[{**facts, "manifest": facts}])
+    start_agent()
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    (warning,) = [e.data for e in service.events[attempt_id] if e.kind == "warning"]
+    assert warning["message"].startswith("TensorBoard stopped with an error")
+
+
+def test_an_observer_that_works_again_is_no_longer_reported(
+    service, start_agent, monkeypatch, tmp_path
+):
+    faults = tmp_path / "worker" / "faults.json"
+    start_agent()
+    with monkeypatch.context() as patched:
+        patched.setattr(TensorBoard, "on_event", fail)
+        service.wait_for_finish(service.add_job(steps=3))
+        service.wait_for(lambda: faults.exists() and json.loads(faults.read_text()))
+    service.wait_for_finish(service.add_job(steps=3))
+    service.wait_for(lambda: json.loads(faults.read_text()) == {})

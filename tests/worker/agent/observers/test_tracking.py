@@ -47,17 +47,18 @@ def _hurry(monkeypatch):
 
 @pytest.fixture
 def track():
-    begun = []
+    begun, faults = [], []
 
     def track(url, *, job_id="job_1", **options):
         facts = RunFacts("redkiln", job_id, "flowers", {"redkiln.dataset_fingerprint": "f00d"})
-        begun.append(Tracking(MlflowClient(url, **options), facts))
+        begun.append(Tracking(MlflowClient(url, **options), facts, on_fault=faults.append))
         begun[-1].start()
         return begun[-1]
 
     yield track
     for run in begun:
         run.halt()
+    assert not faults
 
 
 def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, track):
@@ -293,7 +294,7 @@ def test_files_that_the_server_does_not_accept_cause_a_warning(mlflow, tmp_path,
 def test_data_that_waits_for_the_server_is_bounded(monkeypatch):
     monkeypatch.setattr(tracking, "MAX_WAITING", 10)
     facts = RunFacts("redkiln", "job_1", "flowers", {})
-    run = Tracking(MlflowClient("http://127.0.0.1:9"), facts)
+    run = Tracking(MlflowClient("http://127.0.0.1:9"), facts, on_fault=pytest.fail)
     run.on_event(metrics({"train/loss": [[step, 1.0] for step in range(25)]}))
     assert [m.step for m in run._news.metrics] == list(range(15, 25))
     assert run._news.num_lost == 15
@@ -322,4 +323,5 @@ def test_a_spec_is_flattened_into_parameters():
 
 def test_an_attempt_that_never_started_does_not_wait():
     facts = RunFacts("redkiln", "job_1", "flowers", {})
-    assert Tracking(MlflowClient("http://127.0.0.1:9"), facts).finish("failed", []) is None
+    run = Tracking(MlflowClient("http://127.0.0.1:9"), facts, on_fault=pytest.fail)
+    assert run.finish("failed", []) is None

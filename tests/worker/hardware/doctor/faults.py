@@ -6,6 +6,7 @@ from dataclasses import replace
 from redkiln.views.hardware import GpuFacts, GpuTelemetry
 from tests.worker.hardware.doctor.made_machine import (
     ADDRESS,
+    AT,
     CACHE,
     CARD,
     CPU_BUILD,
@@ -31,6 +32,7 @@ from worker.hardware.doctor.evidence import (
     SharedMemory,
     Torch,
 )
+from worker.hardware.health.fault_book import SeenFault
 
 FRAGMENTED = (
     "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
@@ -42,6 +44,7 @@ PAGE_FAULT = (
     "amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)"
 )
 RESET_FAILED = "amdgpu 0000:03:00.0: amdgpu: GPU reset(3) failed"
+FAULT = SeenFault(at=AT, attempt_id="att_7", text="ImportError: no module named 'x'")
 
 RED = [
     # row, what is other than on the healthy machine, severity, in the fix, in the evidence
@@ -298,5 +301,13 @@ RED = [
         "blocks",
         "HSA_ENABLE_DXG_DETECTION=1",
         "7.13",
+    ),
+    (23, {"faults": {"TensorBoard": FAULT}}, "note", "make setup", "ImportError: no module"),
+    (
+        23,
+        {"faults": {"TensorBoard": FAULT, "the worker": FAULT}},
+        "slows",
+        "make setup",
+        "the worker in attempt att_7",
     ),
 ]

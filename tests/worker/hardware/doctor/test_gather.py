@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from worker.hardware.doctor.examine import examine
 from worker.hardware.doctor.gather import SystemPaths, ask_torch, gather, read_torch
 from worker.hardware.doctor.kernel_caches import check_database, look_at_caches
 from worker.hardware.doctor.machine import find_file_system
+from worker.hardware.health.fault_book import FaultBook, SeenFault
 
 NODE = (
     "cpu_cores_count 0\nsimd_count 192\nsimd_per_cu 2\nwave_front_size 32\n"
@@ -129,7 +131,15 @@ def test_damaged_files_never_end_the_doctor(root, content):
 def test_an_empty_root_is_a_machine_without_a_gpu(tmp_path):
     found = look(tmp_path)
     assert not found.has_amd_gpu
-    assert set(verdicts(found)) == {0, 2, 17}
+    assert set(verdicts(found)) == {0, 2, 17, 23}
+
+
+def test_a_fault_of_the_worker_that_was_recorded_is_found(tmp_path):
+    fault = SeenFault(at=datetime.now(UTC), attempt_id="att_1", text="ImportError: no module")
+    FaultBook(tmp_path).add("MLflow", fault)
+    found = gather(SystemPaths(root=tmp_path, worker_dir=tmp_path), environment={})
+    assert found.faults == {"MLflow": fault}
+    assert verdicts(found)[23] == "bad"
 
 
 def test_this_machine_is_examined_without_an_error():
