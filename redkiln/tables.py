@@ -150,6 +150,32 @@ class TableOptions(StrictModel):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
+class Written(BaseModel):
+    """How the numbers of a column are written.
+
+    Attributes:
+        unit: Unit before or after a number, such as `$` or `%`; empty without one.
+        decimal: The decimal mark; the other one may separate thousands.
+    """
+
+    unit: str = ""
+    decimal: DecimalMark = "."
+
+
+class Derived(BaseModel):
+    """The origin of a column that is not in the file: a number derived from a date.
+
+    Attributes:
+        column: Name of the column in the file that has the dates.
+        part: Name of the number in `redkiln.dates.derive_from_date`.
+        day_first: Whether `03/04/2024` is the third of April.
+    """
+
+    column: str
+    part: str
+    day_first: bool = False
+
+
 class Column(BaseModel):
     """A feature column.
 
@@ -161,6 +187,8 @@ class Column(BaseModel):
         std: Standard deviation of the same; 1 where it would be 0.
         minimum: Smallest value of the same.
         maximum: Largest value of the same.
+        written: How the file writes a numeric column's values, if not as plain numbers.
+        derived: Origin of a column that is derived from a date.
     """
 
     name: str
@@ -171,6 +199,8 @@ class Column(BaseModel):
     std: float = 1.0
     minimum: float | None = None
     maximum: float | None = None
+    written: Written | None = None
+    derived: Derived | None = None
 
 
 class TableIndex(BaseModel):

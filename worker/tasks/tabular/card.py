@@ -1,8 +1,11 @@
 """The card's texts about a model of a table: how to run it, and its columns."""
 
+import inspect
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from redkiln.dates import derive_from_date, read_date
 from redkiln.spec.tabular import TabularModel
 from worker.export.card.markdown import escape
 from worker.export.target import CardTexts
@@ -18,7 +21,32 @@ USAGE_FEED = """\
 """
 USAGE_GAPS = """\
     gaps = inputs["numbers"]["missing_numbers"]  # numbers that mean "missing" in the table
-    numbers = [[None if value in gaps else value for value in row] for row in numbers]
+    kept = inputs["numbers"]["derived"]
+    numbers = [
+        [None if value in gaps and name not in kept else value for name, value in zip(columns, row)]
+        for row in numbers
+    ]
+"""
+DATE_IMPORTS = ["import re", "from datetime import UTC, datetime", "from math import cos, pi, sin"]
+USAGE_DATES = """
+
+def derive(row):
+    row = dict(row)
+    for name, origin in inputs["numbers"]["derived"].items():
+        moment = read_date(str(row.get(origin["column"])), day_first=origin["day_first"])
+        row[name] = derive_from_date(moment)[origin["part"]] if moment else None
+    return row
+"""
+USAGE_WRITTEN = """
+
+def read_numbers(row):
+    row = dict(row)
+    for name, written in inputs["numbers"]["written"].items():
+        if isinstance(row.get(name), str):
+            mark, other = written["decimal"], ("," if written["decimal"] == "." else ".")
+            text = row[name].replace(written["unit"], "").replace(other, "")
+            row[name] = float(text.replace(mark, ".")) if text.strip() else None
+    return row
 """
 USAGE_CODES = """\
     columns = inputs["codes"]["categories"].items()
@@ -87,30 +115,55 @@ def usage_code(table: Table) -> str:
     ]
     if table.index.classes:
         head.append('classes = json.loads(metadata["classes"])')
+    has_dates = any(column.derived for column in table.numeric)
+    has_units = any(column.written for column in table.numeric)
     body = "\n\ndef predict(rows):\n    feed = {}\n"
+    body += "    rows = [derive(row) for row in rows]\n" if has_dates else ""
+    body += "    rows = [read_numbers(row) for row in rows]\n" if has_units else ""
     if table.numeric:
         gaps = USAGE_GAPS if table.index.missing_numbers else ""
         body += USAGE_NUMBERS + gaps + USAGE_FEED
     body += USAGE_CODES if table.categorical else ""
     body += USAGE_CLASSES if table.index.classes else USAGE_VALUE
-    find = USAGE_FIND if table.categorical else ""
+    helpers = USAGE_FIND if table.categorical else ""
+    helpers += USAGE_WRITTEN if has_units else ""
+    if has_dates:
+        head[1:1] = DATE_IMPORTS
+        sources = (inspect.getsource(function) for function in (read_date, derive_from_date))
+        helpers += "".join(f"\n\n{source}" for source in sources) + USAGE_DATES
     example = _example_row(table).items()
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
     call = f"\n\nrow = {{\n{row}}}  # absent columns count as missing\nprint(predict([row]))"
-    return f"```python\n{chr(10).join(head)}\n{find}{body}{call}\n```"
+    return f"```python\n{chr(10).join(head)}\n{helpers}{body}{call}\n```"
 
 
 def _example_row(table: Table) -> dict[str, float | str]:
     """Return a few columns of the first test row, those that have a value."""
     place = table.index.num_train
     row: dict[str, float | str] = {}
-    for column, number in zip(table.numeric[:NUM_SHOWN], table.numbers[place], strict=False):
+    numbers = dict(
+        zip((column.name for column in table.numeric), table.numbers[place], strict=True)
+    )
+    for column in [column for column in table.numeric if column.derived is None][:NUM_SHOWN]:
+        number = numbers[column.name]
         if number == number:
             row[column.name] = float(f"{number:.6g}")
+    for column in table.numeric:
+        if column.derived is not None and column.derived.part == "ordinal":
+            row |= _example_date(column.derived.column, numbers[column.name])
     for column, code in zip(table.categorical[:NUM_SHOWN], table.codes[place], strict=False):
         if code >= 0:
             row[column.name] = column.categories[code]
     return row
+
+
+def _example_date(name: str, ordinal: float) -> dict[str, float | str]:
+    """Return the date of a row; nothing if it is missing."""
+    if ordinal != ordinal:
+        return {}
+    hours = round(float(ordinal) * 24)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
+    return {name: f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")}
 
 
 def _takes(table: Table) -> str:

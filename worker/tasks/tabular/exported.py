@@ -157,6 +157,8 @@ def describe_preparation(
                 "missing": "NaN",
                 "missing_numbers": table.index.missing_numbers,
                 "columns": [column.name for column in table.numeric],
+                "written": {c.name: c.written.model_dump() for c in table.numeric if c.written},
+                "derived": {c.name: c.derived.model_dump() for c in table.numeric if c.derived},
                 "preparation": "inside the graph: (numbers - mean) / std, clipped to "
                 f"{MAX_DEVIATIONS:g}; missing becomes the mean",
                 "mean": preparation.mean.tolist(),

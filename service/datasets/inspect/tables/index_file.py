@@ -100,6 +100,8 @@ def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
         std=std,
         minimum=float(train.min()) if len(train) else None,
         maximum=float(train.max()) if len(train) else None,
+        written=found.written,
+        derived=found.derived,
     )
     return column, pa.array(values, pa.float64(), mask=np.isnan(values))
 

@@ -44,9 +44,11 @@ from service.datasets.inspect.tables.roles import (
     choose_roles,
     find_split_column,
     find_unknown,
+    require_features,
 )
 from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
+from service.datasets.inspect.tables.value_types.dates import derive_dates
 from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
@@ -147,6 +149,8 @@ def _judge(
     split = None if test else find_split_column(profiles, options, places=places)
     roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
     is_test = _find_test_rows(train, len(faults.is_bad), profiles, split, has_test=bool(test))
+    derive_dates(profiles, roles, options)
+    require_features(roles, profiles)
     roles.notes[:0] = _describe_reading([*train, *test], split)
     _judge_commas(profiles, roles, places)
     _find_bad_rows(profiles, roles, faults)
@@ -189,7 +193,7 @@ def _find_test_rows(
 
 
 def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocations) -> None:
-    """Add notes on how commas in numbers are read, and problems for ambiguous ones."""
+    """Add notes on how units and commas in numbers are read, and problems for ambiguous ones."""
     columns_by_reading: dict[Commas, list[str]] = {}
     names = roles.of_type("numeric")
     if roles.task == "tabular-regression":  # classes are names, even if they look like numbers
@@ -210,6 +214,11 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocatio
                 "separates thousands, decimal=, if it is the decimal mark"
             )
             roles.problems.append(problem("ambiguous_numbers", message, places(row)))
+    for name in names:
+        written = profiles[name].written
+        if written is not None and written.unit:
+            note = f"the numbers of column {show(name)} are amounts in {written.unit}"
+            roles.notes.append(f"{note}; to change it: column={show(name)}=categorical")
     for commas, columns in columns_by_reading.items():
         shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
         roles.notes.append(commas.describe(shown))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.tables import DecimalMark
+from redkiln.tables import DecimalMark, Derived, Written
 from service.datasets.inspect.report import show
 from service.datasets.inspect.tables.commas import (
     Commas,
@@ -18,13 +18,19 @@ from service.datasets.inspect.tables.commas import (
     may_separate,
     write_plainly,
 )
+from service.datasets.inspect.tables.value_types.units import (
+    POINT_UNITS,
+    are_codes,
+    find_unit,
+    remove_unit,
+)
+from service.datasets.inspect.tables.value_types.words import count_words
 from service.datasets.inspect.tables.values import (
     MAX_EXACT,
     NUMBER,
     numbers_among,
     spellings_of_missing,
 )
-from service.datasets.inspect.tables.words import count_words
 
 _SAMPLE = 1000
 _LIKE_NUMBER = rf"^{NUMBER}$"
@@ -41,6 +47,8 @@ class Profile:
             numbers.
         is_not_number: (N,) bool; True for a value that is not a finite number.
         commas: How commas in the numbers are read; None without commas, or if the user said it.
+        written: How the numbers are written, if not plainly.
+        derived: Origin of a column that is derived from a date.
     """
 
     name: str
@@ -49,6 +57,8 @@ class Profile:
     numbers: np.ndarray | None
     is_not_number: np.ndarray
     commas: Commas | None = None
+    written: Written | None = None
+    derived: Derived | None = None
 
     @property
     def num_rows(self) -> int:
@@ -236,14 +246,25 @@ def profile(
         texts = pc.utf8_trim_whitespace(texts)
     words = pa.array(spellings_of_missing(missing))
     is_missing = pc.is_in(texts, value_set=words).to_numpy()
-    if not (is_numeric or _may_be_numbers(texts, is_missing, decimal)):
+    present = pc.if_else(pa.array(is_missing), pa.scalar(None, pa.string()), texts)
+    sample = _sample(texts, is_missing)
+    unit = find_unit(sample)
+    if unit:
+        present, sample = remove_unit(present, unit), remove_unit(sample, unit)
+    may_be_numbers = count_numbers(sample, decimal) * 2 >= len(sample) > 0
+    if not is_numeric and (not may_be_numbers or are_codes(present)):
         nothing = np.zeros(len(is_missing), bool)
         return Profile(name, column, is_missing, None, nothing)
-    numbers, commas = _parse(texts, is_missing, decimal)
+    numbers, commas = _parse(present, decimal)
+    if commas == Commas(None) and unit in POINT_UNITS:
+        numbers, _ = _parse(present, ".")
+        commas = Commas(".", f" in amounts of {unit}")
     is_missing = is_missing | _stand_for_none(numbers, missing)
     numbers = np.where(is_missing, np.nan, numbers)
     is_not_number = ~is_missing & ~np.isfinite(numbers)
-    return Profile(name, column, is_missing, numbers, is_not_number, commas)
+    mark = decimal or (commas and commas.decimal) or "."
+    written = Written(unit=unit, decimal=mark) if unit or commas or decimal else None
+    return Profile(name, column, is_missing, numbers, is_not_number, commas, written)
 
 
 def _stand_for_none(numbers: np.ndarray, missing: Sequence[str]) -> np.ndarray:
@@ -260,22 +281,21 @@ def _has_blanks(texts: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, blank)).as_py())
 
 
-def _may_be_numbers(
-    texts: pa.ChunkedArray, is_missing: np.ndarray, decimal: DecimalMark | None
-) -> bool:
-    """Return whether half of up to a thousand values from all over the column are numbers."""
+def _sample(texts: pa.ChunkedArray, is_missing: np.ndarray) -> pa.ChunkedArray:
+    """Return about a thousand values from all over the column."""
     present = np.flatnonzero(~is_missing)
-    chosen = present[:: max(1, len(present) // _SAMPLE)]
-    if not len(chosen):
-        return False
-    return count_numbers(texts.take(pa.array(chosen)), decimal) * 2 >= len(chosen)
+    return texts.take(pa.array(present[:: max(1, len(present) // _SAMPLE)]))
 
 
 def _parse(
-    texts: pa.ChunkedArray, is_missing: np.ndarray, decimal: DecimalMark | None
+    present: pa.ChunkedArray, decimal: DecimalMark | None
 ) -> tuple[np.ndarray, Commas | None]:
-    """Return (N,) float64, NaN where missing or not a number, and how the commas are read."""
-    present = pc.if_else(pa.array(is_missing), pa.scalar(None, pa.string()), texts)
+    """Return (N,) float64, NaN where missing or not a number, and how the commas are read.
+
+    Args:
+        present: (N,) texts without surrounding blanks and units, null where missing.
+        decimal: The decimal mark, if it is known.
+    """
     commas = None
     try:
         # If the user set the comma as decimal mark, a point is not one.

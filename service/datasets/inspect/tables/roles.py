@@ -157,13 +157,17 @@ def choose_roles(
         )
     if task != "text-classification":
         _note_prose(roles, profiles)
+    return roles
+
+
+def require_features(roles: Roles, profiles: dict[str, Profile]) -> None:
+    """Add a problem if no column is left to train on."""
     if not roles.of_type("numeric", "categorical", "text"):
         # Rather than refuse the table, use columns like 1, 2, 3...
         for name in [name for name, use in roles.uses.items() if use.note == _NUMBERS_ROWS]:
             roles.uses[name] = Use("numeric")
     if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
         roles.problems.append(_no_features(roles, profiles))
-    return roles
 
 
 def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
@@ -333,7 +337,7 @@ def _infer_use(
         roles.problems.append(_mixed(found, places))
         return Use("categorical")
     if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
-        words = "prose" if found.mean_words >= PROSE_WORDS else "names, dates or ids"
+        words = "prose" if found.mean_words >= PROSE_WORDS else "names or ids"
         return Use("ignored", f"it has {found.num_distinct} different values ({words})")
     return Use("categorical")
 

@@ -179,8 +179,8 @@ def _class_names(found: Profile) -> pa.ChunkedArray:
 
 
 def _are_plain(found: Profile) -> bool:
-    """Return whether the classes are plain integers; `1,000` is a name because of its comma."""
-    return found.are_integers and found.commas is None
+    """Return whether the classes are plain integers; `1,000` and `5%` are names."""
+    return found.are_integers and found.written is None
 
 
 def _too_many(

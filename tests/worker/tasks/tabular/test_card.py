@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from redkiln.spec.tabular import TabularModel
+from redkiln.tables import Derived, Written
 from worker.export.onnx_file import write_onnx
 from worker.tasks.tabular.card import usage_code
 from worker.tasks.tabular.exported import describe_preparation, make_table_exportable
@@ -21,7 +22,17 @@ def table(write_table):
 
 
 @pytest.fixture
-def model_path(table, tmp_path):
+def model_path(make_model):
+    return make_model()
+
+
+@pytest.fixture
+def make_model(table, tmp_path):
+    """Exports the same linear model of the table, with its description."""
+    return lambda: write_model(table, tmp_path)
+
+
+def write_model(table, folder):
     preparation = learn_preparation(table)
     shape = TableShape(
         num_numbers=preparation.num_numbers,
@@ -31,12 +42,12 @@ def model_path(table, tmp_path):
     model = TabularModel.model_validate({"name": "linear"})
     network = build_tabular_model(model, shape).eval()
     for parameter in network.parameters():
-        torch.nn.init.normal_(parameter)
+        torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     exportable = make_table_exportable(
         network, shape, preparation, target=(500.0, 100.0), architecture={}
     )
     described = describe_preparation(table, preparation, output="value")
-    path = tmp_path / "model.onnx"
+    path = folder / "model.onnx"
     write_onnx(exportable, path, opset=20, metadata={"preprocessing": json.dumps(described)})
     return path
 
@@ -54,3 +65,31 @@ def test_the_reports_code_omits_gaps_without_missing_numbers(table):
     assert "missing_numbers" in usage_code(table)
     table.index.missing_numbers = []
     assert "missing_numbers" not in usage_code(table)
+
+
+def run_snippet(table):
+    scope = {}
+    exec(usage_code(table).strip("`").removeprefix("python"), scope)
+    return scope["predict"]
+
+
+def test_the_reports_code_derives_numbers_from_dates(table, make_model, monkeypatch):
+    monkeypatch.chdir(make_model().parent)
+    march, june, none = run_snippet(table)([{"size": 3.0}, {"size": 6.0}, {"size": None}])
+    table.numeric[0].derived = Derived(column="sold", part="month", day_first=True)
+    make_model()
+    rows = [{"sold": "05/03/2024"}, {"sold": "2024-06-30 12:00"}, {"sold": "soon"}, {}]
+    assert run_snippet(table)(rows) == [march, june, none, none]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal"), [("$1,200.50", "."), ("1.200,50 $", ","), (1200.5, ".")]
+)
+def test_the_reports_code_reads_amounts_as_the_table_writes_them(
+    table, make_model, monkeypatch, text, decimal
+):
+    monkeypatch.chdir(make_model().parent)
+    expected = run_snippet(table)([{"size": 1200.5}, {"size": None}])
+    table.numeric[0].written = Written(unit="$", decimal=decimal)
+    make_model()
+    assert run_snippet(table)([{"size": text}, {"size": ""}]) == expected

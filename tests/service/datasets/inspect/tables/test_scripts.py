@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.datasets.inspect.tables.words import count_words
+from service.datasets.inspect.tables.value_types.words import count_words
 
 TEXTS = {
     "Chinese": ("这家餐厅的菜很好吃服务也不错。", "等了一个小时菜还是冷的太失望了。"),

@@ -1,0 +1,146 @@
+"""Replaces columns of dates by numbers that are derived from them, such as year and weekday."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from redkiln.dates import derive_from_date, read_date
+from redkiln.tables import Derived, TableOptions
+from service.datasets.inspect.report import show
+from service.datasets.inspect.tables.profile import Profile
+from service.datasets.inspect.tables.roles import Roles, Use
+
+_SAMPLE = 200
+_MIN_SHARE = 0.99
+"""Share of dates among the values of a column of dates; other values count as missing."""
+
+
+@dataclass(frozen=True)
+class _Dates:
+    """The dates of a column, in one way of reading them.
+
+    Attributes:
+        rows: (N,) index of each row's value among the moments, -1 where missing.
+        moments: Date of each different value; None if the value is not a date.
+    """
+
+    day_first: bool
+    rows: np.ndarray
+    moments: list[datetime | None]
+
+
+def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptions) -> None:
+    """Replace columns of dates by numeric columns, unless the user chose their type.
+
+    Args:
+        profiles: Profiles of all columns; receives those of the derived ones.
+        roles: Roles of the columns; receives those of the derived ones, and notes.
+        options: The user's options.
+    """
+    if roles.task == "text-classification":
+        return
+    found = {
+        name: readings
+        for name in roles.of_type("ignored", "categorical")
+        if name not in options.columns and (readings := _read(profiles[name]))
+    }
+    clear = {readings[0].day_first for readings in found.values() if len(readings) == 1}
+    for name, readings in found.items():
+        chosen = [dates for dates in readings if clear == {dates.day_first}] or readings
+        if len(chosen) > 1 and chosen[0].moments != chosen[1].moments:
+            roles.notes.append(
+                f"the dates of column {show(name)} may begin with the day or with the month, so "
+                "they are not used; write them as 2024-12-31"
+            )
+            continue
+        _replace(name, chosen[0], profiles, roles)
+
+
+def _read(found: Profile) -> list[_Dates]:
+    """Return the ways in which a column can be read as dates; none if it has other values."""
+    if found.numbers is not None or not found.num_present:
+        return []
+    sample = found.texts.drop_null().slice(0, _SAMPLE).to_pylist()
+    usable = [order for order in (False, True) if _share(sample, day_first=order) >= _MIN_SHARE]
+    if not usable:
+        return []
+    encoded = found.texts.combine_chunks().dictionary_encode()
+    rows = pc.fill_null(encoded.indices, -1).to_numpy()
+    counts = np.bincount(rows[rows >= 0], minlength=len(encoded.dictionary))
+    readings = []
+    for day_first in usable:
+        moments = [read_date(text, day_first=day_first) for text in encoded.dictionary.to_pylist()]
+        are_dates = np.array([moment is not None for moment in moments])
+        if counts[are_dates].sum() >= _MIN_SHARE * found.num_present:
+            readings.append(_Dates(day_first, rows, moments))
+    # A column that is clear has, in the other way, months above twelve.
+    most = max((_count(dates, counts) for dates in readings), default=0)
+    return [dates for dates in readings if _count(dates, counts) == most]
+
+
+def _share(texts: list[str], *, day_first: bool) -> float:
+    read: Callable[[str], datetime | None] = partial(read_date, day_first=day_first)
+    return sum(read(text) is not None for text in texts) / len(texts)
+
+
+def _count(dates: _Dates, counts: np.ndarray) -> int:
+    return sum(
+        int(count)
+        for count, moment in zip(counts, dates.moments, strict=True)
+        if moment is not None
+    )
+
+
+def _replace(name: str, dates: _Dates, profiles: dict[str, Profile], roles: Roles) -> None:
+    derived = _derive(name, dates, taken=set(profiles))
+    if not derived:
+        return
+    parts = ", ".join(show(found.name) for found in derived)
+    profiles.update({found.name: found for found in derived})
+    uses: dict[str, Use] = {}
+    for other, use in roles.uses.items():
+        if other != name:
+            uses[other] = use
+            continue
+        uses[other] = Use("ignored", f"its dates became {parts}")
+        uses |= {found.name: Use("numeric") for found in derived}
+    roles.uses = uses
+    roles.notes.append(
+        f"column {show(name)} has dates; {parts} were derived from them; to change it: "
+        f"column={show(name)}=categorical or column={show(name)}=ignored"
+    )
+
+
+def _derive(name: str, dates: _Dates, *, taken: set[str]) -> list[Profile]:
+    """Return a numeric column for each part of the dates that differs between rows."""
+    known = [derive_from_date(moment) for moment in dates.moments if moment is not None]
+    is_known = np.array([*(moment is not None for moment in dates.moments), False])
+    columns = []
+    for part in known[0]:
+        values = np.full(len(is_known), np.nan)  # the last one is found by -1
+        values[is_known] = [numbers[part] for numbers in known]
+        numbers = values[dates.rows]
+        if np.nanmin(numbers) < np.nanmax(numbers):
+            columns.append(_build(name, part, numbers, day_first=dates.day_first, taken=taken))
+    return columns
+
+
+def _build(
+    name: str, part: str, numbers: np.ndarray, *, day_first: bool, taken: set[str]
+) -> Profile:
+    own = f"{name}.{part}"
+    while own in taken:
+        own += "_"
+    return Profile(
+        own,
+        pa.chunked_array([pa.array(numbers)]),
+        is_missing=np.isnan(numbers),
+        numbers=numbers,
+        is_not_number=np.zeros(len(numbers), bool),
+        derived=Derived(column=name, part=part, day_first=day_first),
+    )

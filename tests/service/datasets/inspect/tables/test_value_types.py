@@ -1,0 +1,166 @@
+"""Dates, amounts with units, and codes."""
+
+import datetime as dt
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+PARTS = ["year", "month", "day", "weekday", "ordinal", "month_sin", "month_cos"]
+FIRST_DAY = dt.date(2023, 1, 1)
+
+
+def days(num=60, step=13):
+    return [FIRST_DAY + dt.timedelta(days=step * i) for i in range(num)]
+
+
+def csv(values, *, header="sold,size,label"):
+    lines = [f'"{value}",{i * 0.37:.2f},{"ab"[i % 2]}' for i, value in enumerate(values)]
+    return "\n".join([header, *lines]) + "\n"
+
+
+def parquet(values):
+    num = len(values)
+    table = pa.table({"sold": values, "size": list(range(num)), "label": ["a", "b"] * (num // 2)})
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def numbers_of(looked):
+    """Return the derived numbers of each date, by its days since 1970."""
+    table = looked.table.to_pydict()
+    names = [name for name in table if name.startswith("sold.")]
+    rows = zip(*(table[name] for name in names), strict=True)
+    return sorted(dict(zip(names, row, strict=True)).items() for row in rows)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        str,
+        lambda day: f"{day:%Y/%m/%d}",
+        lambda day: f"{day:%d.%m.%Y}",
+        lambda day: f"{day:%m/%d/%Y}",
+        lambda day: f"{day:%d %b %Y}",
+        lambda day: f"{day:%B %d, %Y}",
+        lambda day: f"{day:%Y-%m-%dT00:00:00Z}",
+    ],
+    ids=["ISO", "slashes", "day first", "month first", "named month", "American", "with a time"],
+)
+def test_dates_become_the_same_numbers_however_they_are_written(look, write):
+    looked = look(csv(map(write, days())))
+    assert looked.errors == []
+    assert looked.uses()["sold"] == "ignored"
+    assert {f"sold.{part}" for part in PARTS} <= {column.name for column in looked.index.columns}
+    assert numbers_of(looked) == numbers_of(look(csv(days())))
+
+
+def test_parquet_dates_and_timestamps_become_the_same_numbers_as_in_a_csv(look):
+    moments = [dt.datetime.combine(day, dt.time()) for day in days()]
+    expected = numbers_of(look(csv(days())))
+    assert numbers_of(look(parquet(days()))) == expected
+    assert numbers_of(look(parquet(moments))) == expected
+
+
+def test_derived_numbers_are_right(look):
+    looked = look(csv(["2024-02-29 06:30", *(f"{day} 18:00" for day in days())]))
+    (row,) = [
+        row for row in looked.table.to_pylist() if (row["sold.month"], row["sold.day"]) == (2, 29)
+    ]
+    assert (row["sold.year"], row["sold.weekday"], row["sold.hour"]) == (2024, 3, 6.5)
+    assert row["sold.ordinal"] == 19782 + 6.5 / 24
+    assert row["sold.month_sin"] == pytest.approx(0.5)
+    origin = next(c for c in looked.index.columns if c.name == "sold.month").derived
+    assert (origin.column, origin.part, origin.day_first) == ("sold", "month", False)
+
+
+def test_parts_that_never_differ_are_left_out(look):
+    looked = look(csv([f"2024-05-{1 + i % 28:02}" for i in range(60)]))
+    names = {column.name for column in looked.index.columns}
+    assert "sold.day" in names
+    assert not names & {"sold.year", "sold.month", "sold.hour"}
+
+
+def test_missing_dates_are_missing_numbers(look):
+    looked = look(csv(["" if i % 10 == 0 else day for i, day in enumerate(days())]))
+    assert looked.table["sold.month"].null_count == 6
+
+
+def test_dates_that_may_begin_with_day_or_month_are_not_used(look):
+    looked = look(csv([f"{1 + i % 12:02}/{1 + i % 11:02}/2024" for i in range(60)]))
+    assert looked.uses()["sold"] in ("ignored", "categorical")
+    assert not any(column.derived for column in looked.index.columns)
+    assert any("may begin with the day or with the month" in note for note in looked.report.notes)
+
+
+def test_a_clear_column_of_dates_decides_an_unclear_one(look):
+    lines = ["ordered,sold,label"]
+    unclear = [f"{1 + i % 12:02}/{1 + i % 11:02}/2024" for i in range(60)]
+    lines += [f"{1 + i % 28:02}/03/2024,{day},{i % 2}" for i, day in enumerate(unclear)]
+    origins = [column.derived for column in look("\n".join(lines)).index.columns]
+    assert {origin.column for origin in origins} == {"ordered", "sold"}
+    assert all(origin.day_first for origin in origins)
+
+
+@pytest.mark.parametrize("use", ["categorical", "ignored"])
+def test_the_user_can_keep_dates_as_they_are(look, use):
+    looked = look(csv([f"2024-05-{1 + i % 5:02}" for i in range(60)]), columns={"sold": use})
+    assert looked.uses() == {"sold": use, "size": "numeric", "label": "target"}
+
+
+def test_versions_and_times_are_no_dates(look):
+    looked = look(csv([f"1.{i % 12}.{i % 28}" for i in range(60)]))
+    assert not any(column.derived for column in looked.index.columns)
+
+
+def test_a_column_of_dates_is_enough_to_train_on(look):
+    content = "\n".join(f"{day},{'ab'[i % 2]}" for i, day in enumerate(days()))
+    assert look(f"sold,label\n{content}\n").errors == []
+
+
+@pytest.mark.parametrize(
+    ("write", "unit", "first"),
+    [
+        (lambda i: f"${i + 1},234", "$", 1234),
+        (lambda i: f"$ {i + 1}.50", "$", 1.5),
+        (lambda i: f"-£{i + 1}", "£", -1),
+        (lambda i: f"{i * 7 % 60 + 1}%", "%", 1),
+        (lambda i: f"{i + 1}.234,50 €", "€", 1234.5),
+    ],
+)
+def test_amounts_with_a_unit_are_numbers(look, write, unit, first):
+    looked = look(csv([write(i) for i in range(60)], header="price,size,label"))
+    assert looked.errors == []
+    (price, *_) = looked.index.columns
+    assert (price.type, price.written.unit) == ("numeric", unit)
+    values = [value for value in looked.table["price"].to_pylist() if value is not None]
+    assert min(values, key=abs) == first
+
+
+def test_amounts_in_different_units_are_not_mixed(look):
+    values = [f"${i}" if i % 2 else f"€{i}" for i in range(60)]
+    looked = look(csv(values, header="price,size,label"))
+    assert looked.uses()["price"] == "ignored"
+
+
+def test_a_target_with_a_unit_is_a_number_and_classes_keep_theirs(look):
+    lines = [f"{i * 0.37:.2f},{i % 7},${i * 3 + 1}.5" for i in range(60)]
+    assert look("\n".join(["x,z,price", *lines])).report.task == "tabular-regression"
+    lines = [f"{i * 0.37:.2f},{i % 7},{(5, 10)[i % 2]}%" for i in range(60)]
+    assert look("\n".join(["x,z,rate", *lines])).index.classes == ["10%", "5%"]
+
+
+def test_numbers_with_leading_zeros_are_codes(look):
+    codes = ["01234", "94103", "00501"]
+    content = csv([codes[i % 3] for i in range(60)], header="zip,size,label")
+    looked = look(content)
+    assert looked.uses()["zip"] == "categorical"
+    assert set(looked.index.columns[0].categories) == set(codes)
+    assert look(content, columns={"zip": "numeric"}).uses()["zip"] == "numeric"
+
+
+def test_decimals_below_one_are_no_codes(look):
+    looked = look(csv([f"0.{i:02}" for i in range(60)], header="share,size,label"))
+    assert looked.uses()["share"] == "numeric"
