@@ -223,6 +223,7 @@ class ClaimResponse(Message):
         dataset: None if the task reads none.
         bundle: None if the task has no code.
         initial: None if the spec does not start from another job's weights, or they are gone.
+        is_finishing: Whether to train no further: score the checkpoint and export the best one.
         checkpoints: Committed checkpoints that are kept, newest first, to resume from; an older
             one is used if the newer ones are damaged.
         lease_seconds: Time without a report after which another worker may get the job.
@@ -240,6 +241,7 @@ class ClaimResponse(Message):
     bundle: BundleRef | None = None
     initial: InitialRef | None = None
     checkpoints: list[CheckpointRef] = Field(default_factory=list)
+    is_finishing: bool = False
     lease_seconds: float
     report_seconds: float
     max_duration_seconds: float | None = None

@@ -39,7 +39,13 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
         }
     ),
     JobStatus.PAUSING: frozenset(
-        {JobStatus.PAUSED, JobStatus.CANCELLING, JobStatus.SUCCEEDED, JobStatus.FAILED}
+        {
+            JobStatus.QUEUED,
+            JobStatus.PAUSED,
+            JobStatus.CANCELLING,
+            JobStatus.SUCCEEDED,
+            JobStatus.FAILED,
+        }
     ),
     JobStatus.PAUSED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED}),
     JobStatus.CANCELLING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}),
@@ -48,7 +54,8 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.CANCELLED: frozenset({JobStatus.QUEUED}),
 }
 """The statuses that may follow each status. A running job whose worker was lost returns to queued,
-and so does a job that ended without success and is retried."""
+and so does a job that ended without success and is retried, or one that stopped training in order
+to export its best checkpoint."""
 
 
 class AttemptStatus(StrEnum):

@@ -113,6 +113,7 @@ class Order(BaseModel):
         denied: Features its GPUs compute wrongly (`bf16`, `fused_attention`), with measurements;
             the job does not use it.
         resume: Name of the checkpoint (in `checkpoints/`) to resume from; None to start fresh.
+        is_finishing: Whether to train no further, and export the best checkpoint.
         initial: Checkpoint of another job that provides the initial weights (its artifact).
         bundle_path: Code of a script, a tar; None if it has none.
         script_confinement: Resources that the kernel must be able to protect from a script.
@@ -135,6 +136,7 @@ class Order(BaseModel):
     memory_limit_bytes: int | None = None
     denied: dict[str, str] = Field(default_factory=dict)
     resume: str | None = None
+    is_finishing: bool = False
     initial: str | None = None
     bundle_path: str | None = None
     script_confinement: ScriptConfinement = "any"

@@ -1,4 +1,4 @@
-"""Commands that steer a job: cancel, pause, resume, retry, and list its checkpoints."""
+"""Commands that steer jobs: cancel, pause, resume, finish, retry, priority, checkpoints."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -33,6 +33,13 @@ def register(app: typer.Typer) -> None:
         "redkiln resume last     # later, from the same step",
     ))(pause)  # fmt: skip
     command(app, "resume", rich_help_panel="Jobs", examples=("redkiln resume last",))(resume)
+    command(app, "finish", rich_help_panel="Jobs", examples=(
+        "redkiln finish last     # stop now and export the best so far",
+        "redkiln watch last      # until the model is exported and verified",
+    ))(finish)  # fmt: skip
+    command(app, "priority", rich_help_panel="Jobs", examples=(
+        "redkiln priority last 10     # before all jobs with less",
+    ))(priority)  # fmt: skip
     command(app, "retry", rich_help_panel="Jobs", examples=(
         "redkiln retry last                  # from its newest checkpoint",
         "redkiln retry last --from best",
@@ -62,6 +69,36 @@ def pause(session: Session, jobs: JobNames) -> None:
 def resume(session: Session, jobs: JobNames) -> None:
     """Resume paused jobs from the step at which they were paused."""
     _steer(session, jobs, session.client.resume)
+
+
+def finish(session: Session, jobs: JobNames) -> None:
+    """Stop training now and export the best checkpoint so far.
+
+    Also exports the best checkpoint of a job that was paused or cancelled, or
+    has failed.
+    """
+    for finishing in _steer(session, jobs, session.client.finish):
+        if not session.is_json:
+            session.note(Text(f"Watch it: redkiln watch {finishing.id}", style="dim"))
+
+
+def priority(
+    session: Session,
+    job: JobName,
+    number: Annotated[
+        int,
+        typer.Argument(
+            metavar="N", min=-100, max=100, help="Higher runs first.", show_default=False
+        ),
+    ],
+) -> None:
+    """Change the place of a waiting job in the queue."""
+    changed = session.client.set_priority(find_job_id(session.client, job), number)
+    if session.is_json:
+        session.emit(changed)
+        return
+    place = f", position {changed.queue_position}" if changed.queue_position else ""
+    session.say(f"{changed.name} ({changed.id}) has priority {changed.priority}{place}")
 
 
 def retry(

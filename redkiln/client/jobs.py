@@ -147,6 +147,31 @@ class Jobs(Requests):
         """
         return self._steer(job_id, "resume")
 
+    def finish(self, job_id: str) -> JobView:
+        """Stop training a job now and export its best checkpoint so far.
+
+        Also exports the best checkpoint of a job that was paused or cancelled, or has failed.
+
+        Raises:
+            Conflict: It has succeeded, or there is nothing to export yet.
+        """
+        return self._steer(job_id, "finish")
+
+    def set_priority(self, job_id: str, priority: int) -> JobView:
+        """Change the priority of a job that has not ended; higher runs first.
+
+        Args:
+            job_id: Id of the job.
+            priority: From -100 to 100.
+
+        Raises:
+            Conflict: It has ended.
+        """
+        response = self._connection.request(
+            "POST", f"/v1/jobs/{job_id}/priority", json={"priority": priority}, repeatable=True
+        )
+        return JobView.model_validate_json(response.content)
+
     def retry(self, job_id: str, *, start: str | int = "newest") -> JobView:
         """Run a job again that has failed or was cancelled.
 

@@ -190,6 +190,7 @@ def _answer(
         bundle=_bundle_ref(session, job),
         initial=_initial_ref(session, job),
         checkpoints=_checkpoint_refs(session, job.id),
+        is_finishing=job.is_finishing,
         lease_seconds=settings.lease_seconds,
         report_seconds=settings.report_seconds,
         max_duration_seconds=job.spec["resources"]["max_duration_seconds"],

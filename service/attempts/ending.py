@@ -12,7 +12,7 @@ from service.blobs.rules import release as release_blobs
 from service.jobs.models import Job
 from service.jobs.retry import Budgets, RetryDecision, judge_failure, judge_loss
 from service.jobs.rules import get_job, move
-from service.jobs.steering import PAUSED
+from service.jobs.steering import FINISHING, PAUSED
 
 CANCELLED = Reason(code=FailureCode.CANCELLED, message="cancelled by the user")
 
@@ -64,7 +64,8 @@ def pause(session: Session, attempt: Attempt, *, now: datetime) -> Job:
     if job.status != JobStatus.PAUSING:
         return give_back(session, attempt, now=now)
     _end(session, attempt, AttemptStatus.PAUSED, now=now, failure=None)
-    move(session, job, JobStatus.PAUSED, now=now, reason=PAUSED, attempt_id=attempt.id)
+    to, reason = _after_pause(job)
+    move(session, job, to, now=now, reason=reason, attempt_id=attempt.id)
     return job
 
 
@@ -106,10 +107,15 @@ def _apply(
     if job.status == JobStatus.CANCELLING:
         to, reason = JobStatus.CANCELLED, CANCELLED
     elif verdict.should_requeue and job.status == JobStatus.PAUSING:
-        to, reason = JobStatus.PAUSED, PAUSED
+        to, reason = _after_pause(job)
     elif verdict.should_requeue:
         to = JobStatus.QUEUED
     move(session, job, to, now=now, reason=reason, attempt_id=attempt.id)
+
+
+def _after_pause(job: Job) -> tuple[JobStatus, Reason]:
+    """Return the next status of a job whose trainer has stopped: only a finishing one goes on."""
+    return (JobStatus.QUEUED, FINISHING) if job.is_finishing else (JobStatus.PAUSED, PAUSED)
 
 
 def _budgets(job: Job) -> Budgets:

@@ -20,6 +20,7 @@ class Job(SQLModel, table=True):
         result: A `redkiln.views.result.Outcome`, once the job has ended.
         user_metadata: The spec's `metadata`; SQLModel reserves the plain name for an attribute.
         device: `resources.device` of the spec, for the query of a claim.
+        is_finishing: Whether its user asked it to stop training and export the best so far.
         fence: Fence of the newest attempt; each attempt has a higher one.
         num_attempts: Number of attempts so far.
         failures_used: Used part of the retry budget for failures of the job.
@@ -54,6 +55,7 @@ class Job(SQLModel, table=True):
     )
     priority: int = 0
     device: str = "any"
+    is_finishing: bool = Field(default=False, sa_column_kwargs={"server_default": sa.false()})
     fence: int = 0
     num_attempts: int = 0
     failures_used: int = 0

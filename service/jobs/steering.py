@@ -1,4 +1,4 @@
-"""What a user can do with a job: cancel, pause, resume, retry.
+"""What a user can do with a job: cancel, pause, resume, finish, retry, and change its priority.
 
 Each action may be repeated; a repeated one changes nothing.
 """
@@ -11,13 +11,21 @@ from sqlmodel import Session, col, select
 
 from redkiln.failure import FailureCode
 from redkiln.spec.problems import SpecProblem
-from redkiln.status import JobStatus
+from redkiln.status import JobStatus, Phase
+from redkiln.tasks import exports_model
 from redkiln.views.job import CheckpointView, Reason
 from service.attempts.models import Checkpoint
 from service.database import read_now
 from service.errors import Conflict, Unprocessable
 from service.jobs.models import Job
-from service.jobs.rules import check_move, drop_checkpoints, get_job, move, rewind
+from service.jobs.rules import (
+    check_move,
+    drop_checkpoints,
+    get_job,
+    move,
+    note_event,
+    rewind,
+)
 
 RetryFrom = Literal["newest", "best", "start"] | int
 """Where a retry starts: from a checkpoint (`newest`, `best` or a step's), or from scratch."""
@@ -96,9 +104,58 @@ def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> 
     step = _choose_step(list_checkpoints(session, job_id), start)
     drop_checkpoints(session, job_id, after_step=-1 if step is None else step)
     rewind(job, step=step)
-    job.failures_used = job.losses_used = job.deaths_at_step = 0
-    job.deaths_step = None
+    job.is_finishing = False
+    _refill_budgets(job)
     move(session, job, JobStatus.QUEUED, now=now, kind="retried", from_step=step)
+    return job
+
+
+def finish(session: Session, job_id: str, *, now: datetime) -> Job:
+    """Stop training a job and export the best of its checkpoints, also of one that has ended.
+
+    A running job first saves its state, like for a pause; the next attempt scores and exports.
+
+    Raises:
+        NotFound: There is no such job.
+        Conflict: The job has succeeded, is being cancelled, trains no model or has no checkpoint.
+    """
+    job = get_job(session, job_id, lock=True)
+    status = JobStatus(job.status)
+    if not exports_model(job.task):
+        message = f"a job of task {job.task} has no model to export; cancel or pause it instead"
+        raise Conflict(message, code="no_model")
+    if job.phase in _EXPORT_PHASES or (job.is_finishing and not status.is_terminal):
+        return job
+    if status in (JobStatus.SUCCEEDED, JobStatus.CANCELLING):
+        raise Conflict(f"the job is {status}; there is nothing to finish", code=f"job_{status}")
+    if not _has_trained(session, job):
+        message = "the job has not trained a step yet, so there is nothing to export; cancel it"
+        raise Conflict(message, code="no_checkpoint")
+    job.is_finishing = True
+    if status is JobStatus.RUNNING:
+        move(session, job, JobStatus.PAUSING, now=now, reason=FINISHING, kind="finishing")
+    elif status is JobStatus.QUEUED or status is JobStatus.PAUSING:
+        job.reason = FINISHING.model_dump(mode="json")
+        note_event(session, job, "finishing", at=now)
+    else:
+        _refill_budgets(job)
+        move(session, job, JobStatus.QUEUED, now=now, reason=FINISHING, kind="finishing")
+    return job
+
+
+def set_priority(session: Session, job_id: str, *, priority: int, now: datetime) -> Job:
+    """Change the priority of a job that has not ended.
+
+    Raises:
+        NotFound: There is no such job.
+        Conflict: The job has ended.
+    """
+    job = get_job(session, job_id, lock=True)
+    if JobStatus(job.status).is_terminal:
+        raise Conflict(f"the job is {job.status}; it waits no longer", code=f"job_{job.status}")
+    if job.priority != priority:
+        job.priority = priority
+        note_event(session, job, "priority", at=now, priority=priority)
     return job
 
 
@@ -123,6 +180,20 @@ def list_checkpoints(session: Session, job_id: str) -> Sequence[CheckpointView]:
     ]
 
 
+def _has_trained(session: Session, job: Job) -> bool:
+    """Return whether there is, or will be once the trainer has stopped, a state to export."""
+    statement = select(Checkpoint.id).where(Checkpoint.job_id == job.id, Checkpoint.step > 0)
+    if session.exec(statement).first() is not None:
+        return True
+    is_running = job.status in (JobStatus.RUNNING, JobStatus.PAUSING)
+    return is_running and job.progress is not None and job.progress["step"] > 0
+
+
+def _refill_budgets(job: Job) -> None:
+    job.failures_used = job.losses_used = job.deaths_at_step = 0
+    job.deaths_step = None
+
+
 def forget_checkpoints(session: Session, *, older_than_seconds: float) -> int:
     """Delete checkpoints of jobs that ended this long ago; return the number of jobs."""
     oldest = read_now(session) - timedelta(seconds=older_than_seconds)
@@ -139,6 +210,10 @@ def forget_checkpoints(session: Session, *, older_than_seconds: float) -> int:
     return len(job_ids)
 
 
+FINISHING = Reason(
+    code="finishing", message="stops training and exports the best so far", retryable=True
+)
+_EXPORT_PHASES = (Phase.EXPORTING, Phase.VERIFYING, Phase.UPLOADING)
 PAUSED = Reason(code=FailureCode.PAUSED, message="paused by the user", retryable=True)
 _BATCH = 200
 

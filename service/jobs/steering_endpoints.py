@@ -1,4 +1,4 @@
-"""Steering a job over HTTP: cancel, pause, resume, retry, and its checkpoints."""
+"""Steering a job over HTTP: cancel, pause, resume, finish, retry, priority, checkpoints."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -44,6 +44,14 @@ class RetryRequest(StrictModel):
     )
 
 
+class PriorityRequest(StrictModel):
+    """A job's new place in the queue."""
+
+    priority: int = Field(
+        ge=-100, le=100, description="Higher runs first; at equal priority the older job."
+    )
+
+
 @router.post("/cancel", response_model=JobView, status_code=202, responses=STOPPED)
 def cancel_job(job_id: str, services: Use) -> Response:
     """Cancel a job. 200 if it is cancelled, 202 while its worker is stopping."""
@@ -65,6 +73,37 @@ def pause_job(job_id: str, services: Use) -> Response:
 def resume_job(job_id: str, services: Use) -> Response:
     """Put a paused job back into the queue. It continues exactly where it stopped."""
     return _steer(services, lambda session: steering.resume(session, job_id, now=read_now(session)))
+
+
+@router.post(
+    "/finish",
+    response_model=JobView,
+    status_code=202,
+    responses={
+        200: {"description": "The job waits for a worker that exports it."},
+        202: {"description": "Accepted; the worker has not stopped yet."},
+        409: {"description": "The job has succeeded, or there is nothing to export yet."},
+    },
+)
+def finish_job(job_id: str, services: Use) -> Response:
+    """Stop training now and export the best checkpoint so far.
+
+    Also exports the best checkpoint of a job that was paused or cancelled, or has failed.
+    """
+    return _steer(services, lambda session: steering.finish(session, job_id, now=read_now(session)))
+
+
+@router.post(
+    "/priority", response_model=JobView, responses={409: {"description": "The job has ended."}}
+)
+def set_priority(job_id: str, services: Use, request: PriorityRequest) -> Response:
+    """Change the priority of a job that has not ended."""
+    return _steer(
+        services,
+        lambda session: steering.set_priority(
+            session, job_id, priority=request.priority, now=read_now(session)
+        ),
+    )
 
 
 @router.post(

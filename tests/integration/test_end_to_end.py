@@ -10,6 +10,7 @@ import signal
 import pytest
 
 EPOCHS = 12
+EPOCHS_TOO_MANY = 200
 PATIENCE_SECONDS = 300
 """On a machine that does much else; on an idle one each job takes 15 s."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3 * PATIENCE_SECONDS)]
@@ -61,6 +62,18 @@ def test_a_paused_job_goes_on_exactly(real_site, undisturbed):
     assert (job.status, statuses(job)) == ("succeeded", ["paused", "succeeded"])
     assert job.attempts[1].resumed_from_step == paused_at
     assert_is_as_undisturbed(site, job_id, undisturbed)
+
+
+def test_a_job_that_is_finished_early_leaves_a_verified_model(real_site):
+    site = real_site
+    job_id = site.submit(epochs=EPOCHS_TOO_MANY)
+    site.wait_for_training(job_id)
+    site.client.finish(job_id)
+    job = site.wait_for_end(job_id, seconds=PATIENCE_SECONDS)
+    assert (job.status, statuses(job)) == ("succeeded", ["paused", "succeeded"])
+    assert 0 < job.progress.epoch < EPOCHS_TOO_MANY
+    (model,) = [item for item in site.client.artifacts(job_id) if item.name == "model.onnx"]
+    assert model.verified
 
 
 def test_a_cancelled_job_ends_its_export_at_once(real_site):

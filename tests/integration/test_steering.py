@@ -50,3 +50,23 @@ def test_a_cancelled_job_is_retried_from_the_checkpoint_that_it_is_told(site):
     site.wait_for(lambda: len(site.client.checkpoints(job_id)) > 1)
     site.client.cancel(job_id)
     assert site.wait_for_end(job_id).status == "cancelled"
+
+
+def test_a_finished_job_ends_with_the_files_of_what_it_had_learnt(site):
+    job_id = site.submit(epochs=LONG)
+    site.wait_for_training(job_id, checkpoints=2)
+    assert site.client.finish(job_id).status == "pausing"
+    job = site.wait_for_end(job_id)
+    assert job.status == "succeeded"
+    assert [str(attempt.status) for attempt in job.attempts] == ["paused", "succeeded"]
+    assert job.progress.step < job.progress.steps
+    assert "model.onnx" in [item.name for item in site.client.artifacts(job_id)]
+
+
+def test_a_cancelled_job_can_still_be_exported(site):
+    job_id = site.submit(epochs=LONG)
+    site.wait_for_training(job_id, checkpoints=2)
+    site.client.cancel(job_id)
+    site.wait_for_end(job_id)
+    site.client.finish(job_id)
+    assert site.wait_for_end(job_id).status == "succeeded"

@@ -54,6 +54,11 @@ def build_app(fake):
         fake.status = {"pause": "paused"}.get(verb, "queued")
         return JSONResponse(fake.view())
 
+    async def set_priority(request):
+        priority = (await request.json())["priority"]
+        fake.status = "queued"
+        return JSONResponse({**fake.view(), "priority": priority, "queue_position": 2})
+
     async def checkpoints(request):
         return page(
             [
@@ -265,6 +270,8 @@ def build_app(fake):
             Route(f"{of_job}/cancel", job_or_404(cancel), methods=["POST"]),
             Route(f"{of_job}/pause", job_or_404(steer), methods=["POST"]),
             Route(f"{of_job}/resume", job_or_404(steer), methods=["POST"]),
+            Route(f"{of_job}/finish", job_or_404(steer), methods=["POST"]),
+            Route(f"{of_job}/priority", job_or_404(set_priority), methods=["POST"]),
             Route(f"{of_job}/retry", job_or_404(steer), methods=["POST"]),
             Route(f"{of_job}/checkpoints", job_or_404(checkpoints)),
             Route(f"{of_job}/events", job_or_404(events)),

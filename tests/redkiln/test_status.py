@@ -13,6 +13,7 @@ ALLOWED = {
     ("running", "queued"),
     ("queued", "paused"),
     ("running", "pausing"),
+    ("pausing", "queued"),
     ("pausing", "paused"),
     ("pausing", "cancelling"),
     ("pausing", "succeeded"),

@@ -52,6 +52,10 @@ from worker.trainer.ranks.distributed import (
 from worker.trainer.resumed import follow_checkpoint, is_same_device
 from worker.trainer.setup import LoadTask, TrainingSetup
 
+_NOTHING_TO_FINISH = (
+    "there is no readable checkpoint to export; retry the job to train it from the beginning"
+)
+
 
 def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
     """Run the job in a directory; its events record the outcome.
@@ -100,6 +104,8 @@ def build_loop(
         spec = _follow(order, checkpoint, device)
     if told is not None:
         spec = _parse_training(told)
+    if order.is_finishing and checkpoint is None:
+        raise TrainingFailed(FailureCode.BAD_INPUT, _NOTHING_TO_FINISH)
     setup = load_task(spec.task).prepare(
         order,
         spec,
@@ -133,6 +139,7 @@ def build_loop(
         guard=build_guard(device, model=setup.model, event_log=event_log),
         may_recompute=may_recompute,
         forward=forward,
+        is_finishing=order.is_finishing,
     )
     if checkpoint is not None:
         loop.restore(checkpoint)

@@ -68,3 +68,17 @@ def test_several_jobs_are_steered_at_once(redkiln, fake):
 def test_nothing_is_steered_if_one_of_the_jobs_is_unknown(redkiln, fake):
     assert redkiln("pause", "flowers", "threes").code == 2
     assert fake.steered == []
+
+
+def test_a_job_can_be_finished_now(redkiln, fake):
+    done = redkiln("finish", "last")
+    assert done.code == 0
+    assert fake.steered == [("finish", {})]
+    assert "redkiln watch" in done.err
+
+
+def test_a_waiting_job_can_be_moved_in_the_queue(redkiln):
+    done = redkiln("priority", "last", "--", "-5")
+    assert "has priority -5, position 2" in done.out
+    assert redkiln("priority", "last", "7", "--json").json["priority"] == 7
+    assert redkiln("priority", "last", "101").code == 2

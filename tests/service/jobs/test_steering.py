@@ -121,6 +121,98 @@ class TestPause:
         assert steer("job_0000000000000000000000", "pause").status_code == 404
 
 
+class TestFinish:
+    @pytest.fixture
+    def trained(self, submit, worker):
+        """A running job with checkpoints of the steps 10 (the best) and 20, and its attempt."""
+        job_id = submit()["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(10, is_best=True)
+        attempt.checkpoint(20)
+        return job_id, attempt
+
+    def test_a_running_job_stops_and_its_next_attempt_exports(
+        self, trained, worker, steer, job, kinds
+    ):
+        job_id, attempt = trained
+        response = steer(job_id, "finish")
+        assert (response.status_code, response.json()["status"]) == (202, "pausing")
+        assert response.json()["reason"]["code"] == "finishing"
+        assert attempt.report().json()["command"] == "pause"
+        assert attempt.finish("paused").json() == {"job_status": "queued"}
+
+        second = worker.claim()
+        assert second.claimed["is_finishing"]
+        assert second.claimed["checkpoints"][0]["step"] == 20
+        second.succeed()
+        assert job(job_id)["status"] == "succeeded"
+        assert "finishing" in kinds(job_id)
+
+    @pytest.mark.parametrize("verb", ["pause", "cancel"])
+    def test_a_job_that_was_stopped_can_still_be_exported(self, trained, worker, steer, verb):
+        job_id, attempt = trained
+        steer(job_id, verb)
+        attempt.finish("paused" if verb == "pause" else "cancelled")
+        assert steer(job_id, "finish").json()["status"] == "queued"
+        assert worker.claim().claimed["is_finishing"]
+
+    def test_a_failed_job_can_still_be_exported(self, submit, worker, steer):
+        job_id = submit(retry={"failures": 0})["id"]
+        attempt = worker.claim()
+        attempt.checkpoint(10, is_best=True)
+        attempt.fail()
+        assert steer(job_id, "finish").json()["status"] == "queued"
+
+    def test_a_lost_worker_does_not_lose_the_wish(self, trained, worker, steer, expire, services):
+        job_id, attempt = trained
+        steer(job_id, "finish")
+        expire(attempt)
+        reap_expired(services)
+        assert worker.claim().claimed["is_finishing"]
+
+    def test_a_retry_trains_further_again(self, trained, worker, steer):
+        job_id, attempt = trained
+        steer(job_id, "finish")
+        steer(job_id, "cancel")
+        attempt.finish("cancelled")
+        steer(job_id, "retry")
+        assert not worker.claim().claimed["is_finishing"]
+
+    def test_a_job_without_a_trained_step_is_refused(self, submit, worker, steer):
+        job_id = submit()["id"]
+        assert steer(job_id, "finish").json()["code"] == "no_checkpoint"
+        worker.claim()
+        response = steer(job_id, "finish")
+        assert (response.status_code, response.json()["code"]) == (409, "no_checkpoint")
+
+    def test_a_job_that_has_succeeded_is_refused(self, trained, steer):
+        job_id, attempt = trained
+        attempt.succeed()
+        assert steer(job_id, "finish").json()["code"] == "job_succeeded"
+
+    def test_asking_twice_changes_nothing(self, trained, steer, kinds):
+        job_id, _ = trained
+        assert [steer(job_id, "finish").status_code for _ in range(2)] == [202, 202]
+        assert kinds(job_id).count("finishing") == 1
+
+
+class TestPriority:
+    def test_a_higher_priority_is_claimed_first(self, submit, worker, steer):
+        first, second = submit()["id"], submit()["id"]
+        response = steer(second, "priority", priority=5)
+        assert (response.json()["priority"], response.json()["queue_position"]) == (5, 1)
+        assert worker.claim().job_id == second
+        assert worker.claim().job_id == first
+
+    def test_a_wrong_priority_is_refused(self, submit, steer):
+        assert steer(submit()["id"], "priority", priority=101).status_code == 422
+
+    def test_a_job_that_has_ended_has_no_priority(self, submit, worker, steer):
+        job_id = submit()["id"]
+        worker.claim().succeed()
+        assert steer(job_id, "priority", priority=1).json()["code"] == "job_succeeded"
+
+
 class TestRetry:
     @pytest.fixture
     def failed(self, submit, worker):

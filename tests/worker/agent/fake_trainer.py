@@ -124,7 +124,7 @@ def train(jobdir, *, is_warm):
     if script.get("rehearse"):
         events.write("phase", phase="rehearsing")
     events.write("phase", phase="training")
-    steps = script.get("steps", 10)
+    steps = start if order["is_finishing"] else script.get("steps", 10)
     for step in range(start + 1, steps + 1):
         if stopped:
             checkpoint(jobdir, events, step - 1)

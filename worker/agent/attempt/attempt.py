@@ -197,6 +197,7 @@ class Attempt:
             memory_limit_bytes=self._memory_limit_bytes,
             denied=self.grant.denied,
             resume=resume,
+            is_finishing=self.claim.is_finishing,
             initial=fetch_initial(
                 self.claim, self._jobdir, self.client, self.stop, warn=self._warn_of_checkpoint
             ),

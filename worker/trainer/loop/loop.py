@@ -75,6 +75,7 @@ class Loop:
         guard: Checks that the device does the work; None on a CPU.
         may_recompute: Whether gradient checkpointing is allowed as the last resort.
         forward: Called with a micro step's inputs, for a compiled model; None for the model itself.
+        is_finishing: Whether to train no further: only score the restored state.
 
     Attributes:
         first_step_at: Time of the first step in this process.
@@ -91,6 +92,7 @@ class Loop:
         guard: Guard | None = None,
         may_recompute: bool = False,
         forward: Callable[..., Any] | None = None,
+        is_finishing: bool = False,
     ) -> None:
         device, event_log, ranks = process.device, process.event_log, process.ranks
         self.first_step_at: datetime | None = None
@@ -132,6 +134,7 @@ class Loop:
         )
         self._patience = Patience(self._training)
         self._is_stalled = False
+        self._is_finishing = is_finishing
         self._saving = Saving(
             setup,
             self._state,
@@ -209,8 +212,8 @@ class Loop:
 
     @property
     def is_done(self) -> bool:
-        """Whether every step is done, or a metric stopped improving."""
-        return self.step >= self._plan.steps or self._is_stalled
+        """Whether every step is done, a metric stopped improving, or the user wants the result."""
+        return self.step >= self._plan.steps or self._is_stalled or self._is_finishing
 
     def run(self) -> None:
         """Train to the end.
@@ -343,6 +346,7 @@ class Loop:
 
     def _is_epoch_over(self) -> bool:
         at_end = self.step % self._plan.steps_per_epoch == 0 or self.step == self._plan.steps
+        at_end |= self._is_finishing
         return at_end and self.step != self._state.evaluated_step
 
     def _close_epoch(self) -> None:

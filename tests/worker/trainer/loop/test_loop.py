@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from worker.checkpoints.checkpoint import CheckpointStore
+from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped, StopSignal
 from worker.tasks import image_classification
 from worker.tasks.train import run_job
@@ -73,6 +74,32 @@ def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_af
     assert losses(second) == losses(straight)
     assert resumed.history.series == loop.history.series
     assert same(weights(resumed_work), weights(setup))
+
+
+def test_a_finishing_run_scores_its_checkpoint_and_trains_no_further(make_job, start, losses):
+    job_dir = make_job(training={"epochs": 3})
+    interrupted, _ = start(job_dir, stop_after=8)
+    with pytest.raises(Stopped):
+        interrupted.run()
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    assert store.manifests()[-1].metrics == {}
+
+    resume = store.manifests()[-1].name
+    finishing, _ = start(make_job(training={"epochs": 3}, order=finish_from(resume)))
+    finishing.run()
+    assert (finishing.step, finishing.is_done) == (8, True)
+    assert max(losses(job_dir)) == 8
+    assert "val/loss" in store.manifests()[-1].metrics
+    assert store.find_best() is not None
+
+
+def test_a_finishing_run_without_a_checkpoint_fails(make_job, start):
+    with pytest.raises(TrainingFailed, match="no readable checkpoint to export"):
+        start(make_job(order={"is_finishing": True}))
+
+
+def finish_from(resume):
+    return {"resume": resume, "is_finishing": True}
 
 
 def test_a_run_from_an_older_chosen_checkpoint_is_the_undisturbed_one(make_job, start, losses):
