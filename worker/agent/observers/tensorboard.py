@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from redkiln.events import Event, EventKind
-from worker.agent.observers.tfevents import EventFile
+from worker.tfevents.event_file import EventFile
 
 log = structlog.get_logger(__name__)
 

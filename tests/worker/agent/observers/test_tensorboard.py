@@ -7,7 +7,7 @@ from safetensors.numpy import save_file
 from tensorboardX.proto.event_pb2 import SessionLog
 
 from redkiln.events import Event, EventKind
-from tests.worker.agent.observers.test_tfevents import read
+from tests.worker.tfevents.test_event_file import read
 from worker.agent.observers import tensorboard
 from worker.agent.observers.tensorboard import TensorBoard, load_history, name_folder
 

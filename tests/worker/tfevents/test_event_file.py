@@ -3,7 +3,8 @@ import struct
 
 from tensorboardX.proto import event_pb2 as events
 
-from worker.agent.observers.tfevents import EventFile, crc32c, encode_record
+from worker.tfevents.event_file import EventFile
+from worker.tfevents.records import crc32c, encode_record
 
 
 def read(path):

@@ -1,7 +1,4 @@
-"""Reads protobuf messages field by field, without their descriptions.
-
-The protobuf library takes hundreds of milliseconds to import, and the package with TensorBoard's
-messages imports torch; the script's supervisor needs neither.
+"""Encodes and decodes protobuf fields, without the descriptions of their messages.
 
 Source: protobuf.dev, "Encoding".
 """
@@ -15,6 +12,30 @@ MAX_VARINT_BYTES = 10
 
 Field = tuple[int, int, int | bytes]
 """Number, wire type, and value: an integer for a varint, otherwise bytes."""
+
+
+def write_varint(number: int, value: int) -> bytes:
+    """Encode a field that is an integer of at least 0."""
+    return _varint(number << 3 | VARINT) + _varint(value)
+
+
+def write_bytes(number: int, value: bytes) -> bytes:
+    """Encode a field that is a string, a message or packed numbers."""
+    return _varint(number << 3 | BYTES) + _varint(len(value)) + value
+
+
+def write_double(number: int, value: float) -> bytes:
+    """Encode a field of type double."""
+    return _varint(number << 3 | FIXED_64) + struct.pack("<d", value)
+
+
+def write_float(number: int, value: float) -> bytes:
+    """Encode a field of type float; a value beyond its range becomes infinite."""
+    try:
+        packed = struct.pack("<f", value)
+    except OverflowError:
+        packed = struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+    return _varint(number << 3 | FIXED_32) + packed
 
 
 def read_fields(message: bytes) -> Iterator[Field]:
@@ -58,6 +79,15 @@ def to_floats(packed: bytes, *, size_bytes: int) -> list[float]:
         raise ValueError("a number is truncated")
     letter = "f" if size_bytes == struct.calcsize("<f") else "d"
     return list(struct.unpack(f"<{len(packed) // size_bytes}{letter}", packed))
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 def _read_varint(message: bytes, place: int) -> tuple[int, int]:
