@@ -36,7 +36,8 @@ def log(
 
     Args:
         metrics: Metrics whose names are not Python identifiers: `{"val/loss": 0.3}`.
-        step: Finished optimiser updates; the last reported step if left out.
+        step: Finished optimiser updates; the last reported step if left out. A script that never
+            reports a step gets curves over its epochs, or over the number of the call.
         steps: Planned optimiser updates, if known; the job then shows progress and time left.
         epoch: Current pass over the data, from 1.
         epochs: Planned passes over the data.

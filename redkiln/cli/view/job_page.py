@@ -15,6 +15,7 @@ from redkiln.cli.view.panel import (
     preview_words,
     shown_metrics,
     status_text,
+    step_words,
 )
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.result import Result, print_result, running_seconds
@@ -97,8 +98,8 @@ def _progress(job: JobView) -> str | None:
         f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)
     )
     epochs = [f"epoch {progress.epoch}/{progress.epochs}"] if progress.epochs else []
-    steps = f"step {words.count(progress.step)}/{words.count(progress.steps)}"
-    return ", ".join([*epochs, steps, *metrics])
+    steps = [f"step {step}"] if (step := step_words(progress)) else []
+    return ", ".join([*epochs, *steps, *metrics]) or None
 
 
 def _samples(job: JobView) -> str | None:

@@ -13,7 +13,14 @@ from rich.text import Text
 from redkiln.cli.arguments.naming import find_dataset_name
 from redkiln.cli.command import print_json
 from redkiln.cli.view import words
-from redkiln.cli.view.panel import STYLES, JobPanel, metric_words, queue_words, shown_metrics
+from redkiln.cli.view.panel import (
+    STYLES,
+    JobPanel,
+    metric_words,
+    queue_words,
+    shown_metrics,
+    step_words,
+)
 from redkiln.cli.view.sensors import MAX_POINTS, SensorFeed
 from redkiln.cli.view.watched import Line, Watched
 from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
@@ -201,7 +208,7 @@ def progress_words(watched: Watched) -> str:
     parts = [
         f"{100 * progress.fraction:3.0f} %",
         f"epoch {progress.epoch}/{progress.epochs}" if progress.epochs else "",
-        f"step {words.count(progress.step)}/{words.count(progress.steps)}",
+        f"step {step}" if (step := step_words(progress)) else "",
         *(f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)),
         f"lr {words.number(progress.metrics['lr'])}" if "lr" in progress.metrics else "",
         f"{words.count(progress.samples_per_second)} samples/s"

@@ -174,7 +174,7 @@ def _bar(watched: Watched) -> RenderableType:
     row.add_column(justify="right", width=6)
     row.add_column(justify="right", min_width=14)
     left = f"ETA {words.duration(eta)}" if eta is not None and fraction < 1 else ""
-    is_started = progress is not None and progress.step > 0
+    is_started = progress is not None and (progress.step > 0 or fraction > 0)
     row.add_row(
         ProgressBar(total=1.0, completed=fraction, complete_style="cyan", finished_style="green"),
         Text(f"{100 * fraction:.0f} %" if is_started else "", style="bold"),
@@ -185,8 +185,9 @@ def _bar(watched: Watched) -> RenderableType:
 
 def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     progress = watched.progress
-    if progress is None or progress.steps == 0:
-        return Text(preparing_words(watched) or "no steps yet", style="dim")
+    preparing = preparing_words(watched)
+    if progress is None or (not progress.steps and (preparing or not progress.metrics)):
+        return Text(preparing or "no steps yet", style="dim")
     if progress.activity is not None:
         done = f"{words.count(progress.step)} of {words.count(progress.steps)} done, now "
         return Text.assemble((done, "dim"), progress.activity)
@@ -198,7 +199,8 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     right.add_column(justify="right")
     if progress.epochs:
         right.add_row("epoch", f"{progress.epoch}/{progress.epochs}")
-    right.add_row("step", f"{words.count(progress.step)}/{words.count(progress.steps)}")
+    if step := step_words(progress):
+        right.add_row("step", step)
     speed = progress.samples_per_second
     right.add_row("samples/s", words.count(speed) if speed is not None else "")
     if (lr := progress.metrics.get("lr")) is not None:
@@ -222,6 +224,13 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     if progress.preview is None:
         return row
     return Group(row, Text(preview_words(watched.job.id, progress.preview), style="dim"))
+
+
+def step_words(progress: Progress) -> str:
+    """Return `90/900`, without the total if it is unknown; empty for a script without steps."""
+    if not progress.steps:
+        return words.count(progress.step) if progress.step else ""
+    return f"{words.count(progress.step)}/{words.count(progress.steps)}"
 
 
 def memory_words(progress: Progress) -> str:

@@ -40,7 +40,6 @@ from worker.agent.data.cache import DatasetCache
 from worker.agent.data.datasets import DatasetMissing, DatasetSource
 from worker.agent.gpus.pool import GpuAllocation, GpuBusy
 from worker.agent.inventory import SlotPlan, count_cores
-from worker.agent.observers.guard import Guard
 from worker.agent.observers.observers import Observers
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.hardware.facts.kernel_log import KernelLog
@@ -87,7 +86,6 @@ class Attempt:
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
     _uploader: CheckpointUploader = field(init=False)
-    _guard: Guard = field(init=False)
     _observers: Observers = field(init=False)
     _early_files: EarlyFiles = field(init=False)
     _started_at: float = field(default_factory=time.monotonic)
@@ -109,10 +107,8 @@ class Attempt:
             series=self._recorder.series,
         )
         self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
-        settings = self.bench.settings
-        self._guard = Guard(settings.worker_dir, attempt_id=self.claim.attempt_id)
         self._observers = Observers(
-            self.claim, self.spec, self.client, self._jobdir, self.stop, settings, self._guard
+            self.claim, self.spec, self.client, self._jobdir, self.stop, self.bench.settings
         )
         self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
 
@@ -154,8 +150,8 @@ class Attempt:
         except Superseded:
             raise
         except Exception as error:  # noqa: BLE001  # a fault of the worker, not of the job
-            log_path = self._jobdir.log_path
-            return explain_os_error(error) or self._guard.explain(error, log_path=log_path)
+            known, log_path = explain_os_error(error), self._jobdir.log_path
+            return known or self._observers.guard.explain(error, log_path=log_path)
 
     def _prepare(self, held: ExitStack) -> None:
         # The service answers a claim whose answer was lost with the same attempt again.
@@ -377,8 +373,6 @@ class Attempt:
         )
         outcome = closing.finish(failure)
         self._observers.correct(outcome)
-        if outcome == "succeeded":
-            self._guard.settle()
         return outcome
 
     def _say_and_show(self, text: str) -> None:

@@ -4,7 +4,7 @@ No observer can delay an attempt or make it fail.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -62,9 +62,10 @@ class Observers:
     jobdir: JobDir
     stop: StopSignal
     settings: WorkerSettings
-    guard: Guard
+    guard: Guard = field(init=False)
 
     def __post_init__(self) -> None:
+        self.guard = Guard(self.settings.worker_dir, attempt_id=self.claim.attempt_id)
         call = self.guard.call
         self._previews = call(PREVIEWS, self._build_previews)
         self._tensorboard = call(TENSORBOARD, lambda: TensorBoard(self._list_paths()))
@@ -117,6 +118,8 @@ class Observers:
         """Correct the outcome if the attempt ended differently from what `finish` received."""
         if self._tracking is not None:
             self.guard.call(MLFLOW, partial(self._tracking.correct, outcome))
+        if outcome == "succeeded":
+            self.guard.settle()
 
     def halt(self) -> None:
         """Stop all observers."""

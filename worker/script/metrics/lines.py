@@ -42,6 +42,8 @@ class ScriptMetrics:
     epochs: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     num_dropped: int = 0
+    _has_steps: bool = False
+    _has_epochs: bool = False
     _first: tuple[int, float] | None = None
     _first_epoch: tuple[int, float] | None = None
     _last_steps: dict[str, int] = field(default_factory=dict)
@@ -56,6 +58,8 @@ class ScriptMetrics:
         """Record metrics and the script's progress.
 
         Values that are not finite numbers, and series beyond the limit, are dropped and counted.
+        Until the script reports a step, its curves use the epoch, and the next free number if the
+        epoch is unknown or has not changed.
 
         Args:
             values: Metrics by name.
@@ -63,7 +67,6 @@ class ScriptMetrics:
             of_step: Step that the values belong to, if they are late; by default the current one.
         """
         self._take_places(places or {})
-        step = self.step if of_step is None else of_step
         for name, value in values.items():
             number = _number(value)
             is_known = name in self.metrics or len(self.metrics) < MAX_SERIES
@@ -71,6 +74,7 @@ class ScriptMetrics:
                 self.num_dropped += 1
                 continue
             self.metrics[name] = number
+            step = self._place_of(name) if of_step is None else of_step
             # A series needs increasing steps; a repeated step only updates the latest value.
             if self._last_steps.get(name, -1) < step:
                 self._last_steps[name] = step
@@ -89,11 +93,20 @@ class ScriptMetrics:
             metrics=dict(list(self.metrics.items())[:MAX_SERIES]),
         )
 
+    def _place_of(self, name: str) -> int:
+        """Return the step of the next point of a series."""
+        if self._has_steps:
+            return self.step
+        first = self.epoch if self._has_epochs else 1
+        return max(first, self._last_steps.get(name, first - 1) + 1)
+
     def _take_places(self, places: Mapping[str, Any]) -> None:
         for name in PLACES:
             number = _number(places.get(name))
             if number is not None and 0 <= number < 2**53:
                 setattr(self, name, int(number))
+                self._has_steps |= name == "step"
+                self._has_epochs |= name == "epoch"
         if self._first is None and self.step:
             self._first = (self.step, self.clock())
         if self._first_epoch is None and self.epoch:

@@ -290,3 +290,16 @@ def test_a_job_without_export_shows_its_own_steps_and_activity():
     assert "run" in drawn
     assert "export" not in drawn
     assert "4 of 6 done, now matrix product 4096 x 4096" in drawn
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"epoch": 2, "epochs": 4}, "2/4"), ({"epoch": 0, "epochs": 0, "fraction": 0.0}, "flowers")],
+)
+def test_metrics_of_a_script_without_steps_are_shown(fields, words):
+    known = {"step": 0, "steps": 0, "metrics": {"loss": 0.1234}, "samples_per_second": None}
+    script = job(progress=progress(**known | fields)).model_copy(update={"task": "script"})
+    drawn = draw(Watched(script))
+    assert "0.1234" in drawn
+    assert words in drawn
+    assert "0/0" not in drawn

@@ -69,6 +69,51 @@ def test_a_repeated_step_adds_no_second_point(told, event_log, events):
     assert events("metrics")[0]["points"] == {"loss": [[5, 1.0]]}
 
 
+def points_of(told, events):
+    told.event_log.flush_points()
+    (data,) = events("metrics")
+    return data["points"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_without_steps_the_curves_are_over_epochs(told, events, first):
+    for epoch in range(first, first + 3):
+        told.say({"loss": 1 / (epoch + 1), "accuracy": epoch}, places={"epoch": epoch, "epochs": 3})
+    points = points_of(told, events)
+    assert [step for step, _ in points["loss"]] == [first, first + 1, first + 2]
+    assert [value for _, value in points["accuracy"]] == [first, first + 1, first + 2]
+
+
+def test_several_values_in_an_epoch_are_all_kept(told, events):
+    for epoch in (1, 2):
+        for batch in range(3):
+            told.say({"loss": epoch + batch / 10}, places={"epoch": epoch})
+        told.say({"val/loss": epoch}, places={"epoch": epoch})
+    points = points_of(told, events)
+    assert points["loss"] == [[1, 1.0], [2, 1.1], [3, 1.2], [4, 2.0], [5, 2.1], [6, 2.2]]
+    assert points["val/loss"] == [[1, 1.0], [2, 2.0]]
+
+
+def test_without_steps_and_epochs_each_series_is_counted(told, events):
+    told.say({"loss": 0.5})
+    told.say({"loss": 0.25, "accuracy": 1})
+    points = points_of(told, events)
+    assert points == {"loss": [[1, 0.5], [2, 0.25]], "accuracy": [[1, 1.0]]}
+
+
+def test_a_step_that_is_reported_counts_for_later_values_without_one(told, events):
+    told.say({"loss": 0.5}, places={"step": 10, "epoch": 1})
+    told.say({"accuracy": 1}, places={"epoch": 2})
+    assert points_of(told, events) == {"loss": [[10, 0.5]], "accuracy": [[10, 1.0]]}
+
+
+def test_a_pattern_with_epochs_alone_gives_a_curve(told, events):
+    read = line_reader(r"epoch (?P<epoch>\d+) loss (?P<loss>[0-9.]+)", told)
+    for epoch, loss in ((1, 0.5), (2, 0.25), (3, 0.125)):
+        read(f"epoch {epoch} loss {loss}")
+    assert points_of(told, events) == {"loss": [[1, 0.5], [2, 0.25], [3, 0.125]]}
+
+
 def test_new_lines_are_read_and_an_incomplete_line_waits(told, tmp_path):
     path = tmp_path / "events.jsonl"
     said = MetricLines(path, told)
