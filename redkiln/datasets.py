@@ -43,6 +43,8 @@ class DatasetIndex(BaseModel):
     Attributes:
         image_size: (width, height) of most images.
         channels: 1 if every image is grey, else 3.
+        num_validation: The last samples of the training split that are the set's own validation
+            split; 0 if jobs take one from the training samples.
         held_out_test: Whether the test split was cut from the training images.
     """
 
@@ -54,6 +56,7 @@ class DatasetIndex(BaseModel):
     mixed_sizes: bool
     channels: Literal[1, 3]
     seed: int
+    num_validation: int = 0
     held_out_test: bool = False
     notes: list[str] = Field(default_factory=list)
 

@@ -213,7 +213,9 @@ class TableIndex(BaseModel):
         target_mean: Mean of the target over the training rows, for regression.
         target_std: Standard deviation of the same; 1 where it would be 0.
         num_train: Rows of the training split, which come first.
-        num_test: Rows of the test split, which follow.
+        num_validation: The last of these rows that are the table's own validation split; 0 if jobs
+            take one from the training rows.
+        num_test: Rows of the test split, which follow the training rows.
         held_out_test: Whether the test split was cut from the training rows.
         missing_numbers: Numbers that meant a missing value, and are null in the columns.
     """
@@ -226,6 +228,7 @@ class TableIndex(BaseModel):
     target_mean: float = 0.0
     target_std: float = 1.0
     num_train: int
+    num_validation: int = 0
     num_test: int
     seed: int
     held_out_test: bool = False

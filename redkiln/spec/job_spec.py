@@ -220,7 +220,8 @@ class Training(StrictModel):
         ge=0,
         le=0.5,
         description="Fraction of each class's training samples used to choose the best epoch: of "
-        "classifiers by accuracy, then by loss. The data set's seed decides which samples.",
+        "classifiers by accuracy, then by loss. The data set's seed decides which samples. A data "
+        "set with its own validation split uses that one instead.",
     )
     checkpoint_seconds: float = Field(
         60.0,

@@ -151,8 +151,9 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
     if training.steps is not None and batch_size is not None:
         samples = training.steps * batch_size
     elif training.epochs is not None and dataset is not None:
-        num_train = sum(dataset.report.get("counts", {}).get("train", {}).values())
-        kept = num_train * (1 - training.validation_fraction)
+        counts = dataset.report.get("counts", {})
+        num_train = sum(counts.get("train", {}).values())
+        kept = num_train * (1 if "validation" in counts else 1 - training.validation_fraction)
         samples = round(training.epochs * kept) or None
     asked = spec.model_dump(mode="json")
     return Wanted(

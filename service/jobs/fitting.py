@@ -22,7 +22,10 @@ def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
 
 def count_train(dataset: Dataset, *, validation_fraction: float) -> int:
     """Return the number of training samples that are left without the validation split."""
-    sizes = dataset.report.get("counts", {}).get("train", {}).values()
+    counts = dataset.report.get("counts", {})
+    sizes = counts.get("train", {}).values()
+    if "validation" in counts:
+        return sum(sizes)
     return sum(size - count_taken(size, fraction=validation_fraction) for size in sizes)
 
 
@@ -40,7 +43,8 @@ def _check_sizes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
     if not dataset.report.get("counts", {}).get("train"):
         return []
     num_train = count_train(dataset, validation_fraction=training.validation_fraction)
-    num_validation = count_train(dataset, validation_fraction=0) - num_train
+    own = dataset.report["counts"].get("validation", {}).values()
+    num_validation = sum(own) or count_train(dataset, validation_fraction=0) - num_train
     problems = []
     if training.batch_size != "auto" and training.batch_size > num_train:
         message = (

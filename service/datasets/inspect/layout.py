@@ -3,7 +3,7 @@
 Supported are `train/<class>/*` with or without `test/<class>/*`, and `<class>/*`, also inside outer
 folders. Images deeper inside a class folder belong to that class. `train` and `test` (in upper or
 lower case) are splits only if they contain folders: `train` can be a class, too (the vehicle).
-`val` next to `train` is training data, because the validation split is taken from it anyway.
+`val` next to `train` is the validation split of every job.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,17 +12,19 @@ from typing import Literal
 
 from service.datasets.inspect.listing import Parts
 
-Split = Literal["train", "test"]
+Split = Literal["train", "validation", "test"]
 
+HELD_SPLITS: tuple[Split, ...] = ("validation", "test")
+"""Splits that are not trained on."""
 SPLITS: dict[str, Split] = {
     "train": "train",
     "training": "train",
     "test": "test",
     "testing": "test",
-    "val": "train",
-    "valid": "train",
-    "validation": "train",
-    "dev": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "dev": "validation",
 }
 _TRAIN = {"train", "training"}
 _MAX_OUTER = 4
@@ -126,21 +128,13 @@ def _assign(
         key = find_class(folder)
         if key is not None and len(folder) == depth + 1:
             layout.class_folders.setdefault(key, []).append(folder)
-    extra: dict[str, int] = {}
     for position, parts in enumerate(files):
         key = find_class(parts[:-1])
         if key is None:
             layout.outside.append(position)
             continue
         layout.members.append(Member(position, *key))
-        if splits and parts[depth - 1].casefold() not in _TRAIN and key[0] == "train":
-            extra[parts[depth - 1]] = extra.get(parts[depth - 1], 0) + 1
     layout.has_test = any(split == "test" for split, _ in layout.class_folders)
-    layout.notes = [
-        f"the {count} files of {name}/ are used for training: the validation split is taken from "
-        "the training images; rename the folder to test/ to use it as the test split"
-        for name, count in sorted(extra.items())
-    ]
     if outer:
         layout.notes.insert(0, f"the class folders are in {'/'.join(outer)}/")
     return layout

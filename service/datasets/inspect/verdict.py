@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from redkiln.datasets import (
     TEST_FRACTION,
@@ -14,7 +14,7 @@ from redkiln.datasets import (
 )
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.images import ImageFacts
-from service.datasets.inspect.layout import Layout, Member, Split
+from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member, Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry, describe
 from service.datasets.inspect.near_classes import find_near_classes
@@ -22,6 +22,8 @@ from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, problem
 
 _GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
+IndexSplits = dict[Literal["train", "test"], list[Sample]]
+"""Samples as in an index: those of an own validation split are the last of `train`."""
 _FATAL = {"image_bomb", "compression_bomb"}
 """Faults that no harmless file has: one is enough to refuse the set."""
 
@@ -82,11 +84,21 @@ def judge(
         report.errors = [no_test_split("test/<class>/ folders")]
         return None, report
     report.notes = index.notes
-    report.counts = {
-        split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
-        for split, samples in index.splits.items()
-    }
+    report.counts = count_classes(index)
     return index, report
+
+
+def count_classes(index: DatasetIndex) -> dict[str, dict[str, int]]:
+    """Return the number of samples by split and class."""
+    first = len(index.splits["train"]) - index.num_validation
+    parts = {"train": index.splits["train"][:first]}
+    if index.num_validation:
+        parts["validation"] = index.splits["train"][first:]
+    parts["test"] = index.splits["test"]
+    return {
+        split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
+        for split, samples in parts.items()
+    }
 
 
 def _sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) -> Found:
@@ -151,7 +163,6 @@ def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:
 
 def _class_mistakes(layout: Layout, *, limits: Limits) -> list[DatasetProblem]:
     train = {name for split, name in layout.class_folders if split == "train"}
-    test = {name for split, name in layout.class_folders if split == "test"}
     if len(train) > limits.max_classes:
         message = (
             f"there are {len(train)} class folders, but at most {limits.max_classes} are allowed; "
@@ -163,13 +174,21 @@ def _class_mistakes(layout: Layout, *, limits: Limits) -> list[DatasetProblem]:
         names = ", ".join(describe((name,)) for name in sorted(train))
         message = f"there is only one class ({names}); a classifier needs at least two folders"
         problems.append(problem("one_class", message))
-    unknown = sorted(test - train)[:MAX_LISTED]
+    for split in HELD_SPLITS:
+        problems += _unknown_classes(layout, split, train)
+    return problems
+
+
+def _unknown_classes(layout: Layout, split: Split, train: set[str]) -> list[DatasetProblem]:
+    held = {name for other, name in layout.class_folders if other == split}
+    unknown = sorted(held - train)[:MAX_LISTED]
     near = find_near_classes(unknown, train)
+    problems = []
     for name in unknown:
         hint = f"; did you mean {describe((near[name],))!r}?" if name in near else ""
-        folder = describe(layout.class_folders["test", name][0])
-        message = f"the test class {describe((name,))!r} has no training images{hint}"
-        problems.append(problem("unknown_test_class", message, folder))
+        folder = describe(layout.class_folders[split, name][0])
+        message = f"the {split} class {describe((name,))!r} has no training images{hint}"
+        problems.append(problem(f"unknown_{split}_class", message, folder))
     return problems
 
 
@@ -193,7 +212,8 @@ def _build_index(
 ) -> DatasetIndex:
     sizes = Counter((image.facts.width, image.facts.height) for image in images)
     is_grey = all(image.facts.mode in _GREY_MODES for image in images)
-    splits = _split(images, report.classes, has_test=layout.has_test, seed=seed)
+    parts = _rank(images, report.classes, seed=seed)
+    splits = join_splits(parts, has_test=layout.has_test)
     channels: Literal[1, 3] = 1 if is_grey else 3
     return DatasetIndex(
         classes=report.classes,
@@ -202,17 +222,20 @@ def _build_index(
         mixed_sizes=len(sizes) > 1,
         channels=channels,
         seed=seed,
+        num_validation=len(parts["validation"]),
         held_out_test=not layout.has_test,
-        notes=[*report.notes, *_notes(splits, report.classes, layout, num_sizes=len(sizes))],
+        notes=[
+            *report.notes,
+            *note_validation(len(parts["validation"])),
+            *_notes(splits, report.classes, layout, num_sizes=len(sizes)),
+        ],
     )
 
 
-def _split(
-    images: Sequence[Image], classes: list[str], *, has_test: bool, seed: int
-) -> dict[Split, list[Sample]]:
+def _rank(images: Sequence[Image], classes: list[str], *, seed: int) -> dict[Split, list[Sample]]:
     labels = {name: label for label, name in enumerate(classes)}
     splits: dict[Split, list[Sample]] = {}
-    for split in ("train", "test") if has_test else ("train",):
+    for split in get_args(Split):
         members = [image for image in images if image.member.split == split]
         ranks = rank_within_classes([labels[m.member.class_name] for m in members], seed=seed)
         splits[split] = [
@@ -224,17 +247,30 @@ def _split(
             )
             for image, rank in zip(members, ranks, strict=True)
         ]
-    return splits if has_test else hold_out(splits["train"])
+    return splits
 
 
-def hold_out(samples: list[Sample]) -> dict[Split, list[Sample]]:
+def join_splits(parts: dict[Split, list[Sample]], *, has_test: bool) -> IndexSplits:
+    """Return the splits of an index: its training split ends with the validation samples."""
+    given: IndexSplits = {"train": parts["train"], "test": parts["test"]}
+    splits = given if has_test else hold_out(parts["train"])
+    return {"train": [*splits["train"], *parts["validation"]], "test": splits["test"]}
+
+
+def note_validation(num: int) -> list[str]:
+    """Return the note on a data set's own validation split, if it has one."""
+    note = f"the {num} images of the validation split are the validation split of every job"
+    return [note] if num else []
+
+
+def hold_out(samples: list[Sample]) -> IndexSplits:
     """Take the test split from the front of each class; rank the remaining samples from 0."""
     is_test = take_fraction(
         [sample.label for sample in samples],
         [sample.rank for sample in samples],
         fraction=TEST_FRACTION,
     )
-    splits: dict[Split, list[Sample]] = {"train": [], "test": []}
+    splits: IndexSplits = {"train": [], "test": []}
     num_test: Counter[int] = Counter()
     for sample, taken in zip(samples, is_test, strict=True):
         splits["test" if taken else "train"].append(sample)
@@ -258,7 +294,11 @@ def no_test_split(remedy: str) -> DatasetProblem:
 
 
 def _notes(
-    splits: dict[Split, list[Sample]], classes: list[str], layout: Layout, *, num_sizes: int
+    splits: IndexSplits,
+    classes: list[str],
+    layout: Layout,
+    *,
+    num_sizes: int,
 ) -> list[str]:
     notes = []
     if not layout.has_test:

@@ -75,3 +75,10 @@ def test_training_samples_are_counted_without_the_validation_split():
     assert count_train(dataset(), validation_fraction=0.1) == 54 + 36
     rows = dataset(task="tabular-regression", counts={"train": {"rows": 398}})
     assert count_train(rows, validation_fraction=0.1) == 358
+
+
+def test_an_own_validation_split_leaves_all_training_samples():
+    own = dataset(counts={"train": {"no": 60, "yes": 1}, "validation": {"no": 9}})
+    assert count_train(own, validation_fraction=0.5) == 61
+    training = {"batch_size": 61, "early_stopping": {"patience": 2}}
+    assert look({"task": "tabular-classification", "training": training}, own) == []

@@ -32,11 +32,13 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def split_rows(index: DatasetIndex, *, validation_fraction: float) -> dict[Split, list[int]]:
-    """Return the rows of the decoded array in each split, by the index's frozen order."""
+    """Return the rows of the decoded array in each split: its own, or by its frozen order."""
     train = index.splits["train"]
     labels, ranks = [s.label for s in train], [s.rank for s in train]
     held = take_fraction(labels, ranks, fraction=validation_fraction)
     first_test = len(train)
+    if index.num_validation:
+        held = [row >= first_test - index.num_validation for row in range(first_test)]
     return {
         "train": [row for row, is_held in enumerate(held) if not is_held],
         "validation": [row for row, is_held in enumerate(held) if is_held],

@@ -54,11 +54,13 @@ class Table:
         return [column for column in self.index.columns if column.type == "categorical"]
 
     def split(self, *, validation_fraction: float) -> dict[Split, NDArray[np.int64]]:
-        """Return the rows of each split, as defined by `redkiln.tables.split_table`."""
+        """Return the rows of each split: the table's own, or as in `redkiln.tables.split_table`."""
         num = self.index.num_train
         is_regression = self.targets.dtype.kind == "f"
         labels = np.zeros(num, np.int64) if is_regression else self.targets[:num].astype(np.int64)
         held = _hold_out(labels, self.ranks[:num], fraction=validation_fraction)
+        if self.index.num_validation:
+            held = np.arange(num) >= num - self.index.num_validation
         return {
             "train": np.flatnonzero(~held),
             "validation": np.flatnonzero(held),

@@ -26,7 +26,13 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import MAX_LISTED, Refused, Report, problem, refuse
 from service.datasets.inspect.source import Source
-from service.datasets.inspect.verdict import hold_out, no_test_split
+from service.datasets.inspect.verdict import (
+    IndexSplits,
+    count_classes,
+    join_splits,
+    no_test_split,
+    note_validation,
+)
 
 MAX_CLASSES = 10_000
 _MAX_SHOWN = 20
@@ -167,13 +173,13 @@ def _find_mistakes(parts: Sequence[_Images]) -> list[DatasetProblem]:
         return [problem("too_many_classes", message)]
     found = []
     for images in parts:
-        if images.part.split == "test":
-            found += _find_test_only(images, train)
+        if images.part.split != "train":
+            found += _find_untrained(images, train)
     return found + _find_other_shapes(parts)
 
 
-def _find_test_only(images: _Images, train: set[str]) -> list[DatasetProblem]:
-    """Report the classes of a test array that no training image has, each by its first row."""
+def _find_untrained(images: _Images, train: set[str]) -> list[DatasetProblem]:
+    """Report the classes of another split that no training image has, each by its first row."""
     rows: dict[str, int] = {}
     for row, label in enumerate(images.labels):
         rows.setdefault(label, row)
@@ -184,7 +190,9 @@ def _find_test_only(images: _Images, train: set[str]) -> list[DatasetProblem]:
     for label in unknown:
         hint = f"did you mean {near[label]!r}?" if label in near else f"training classes: {known}"
         message = f"row {rows[label]}: no training image has class {label!r}; {hint}"
-        found.append(problem("unknown_test_class", message, images.part.labels.path))
+        found.append(
+            problem(f"unknown_{images.part.split}_class", message, images.part.labels.path)
+        )
     return found
 
 
@@ -205,8 +213,8 @@ def _build_index(parts: Sequence[_Images], *, seed: int) -> DatasetIndex:
     names = {label for images in parts for label in images.labels}
     classes = sorted(names, key=_class_order(names))
     numbers = {name: number for number, name in enumerate(classes)}
-    splits: dict[Split, list[Sample]] = {"train": [], "test": []}
-    for split, samples in splits.items():
+    ranked: dict[Split, list[Sample]] = {"train": [], "validation": [], "test": []}
+    for split, samples in ranked.items():
         mine = [images for images in parts if images.part.split == split]
         labels = [numbers[label] for images in mine for label in images.labels]
         ranks = iter(rank_within_classes(labels, seed=seed))
@@ -222,9 +230,8 @@ def _build_index(parts: Sequence[_Images], *, seed: int) -> DatasetIndex:
             for images in mine
             for row, label in enumerate(images.labels)
         ]
-    has_test = bool(splits["test"])
-    if not has_test:
-        splits = hold_out(splits["train"])
+    has_test = bool(ranked["test"])
+    splits = join_splits(ranked, has_test=has_test)
     sizes = Counter({(i.shape[1], i.shape[0]): 0 for i in parts})
     for images in parts:
         sizes[images.shape[1], images.shape[0]] += len(images.labels)
@@ -236,8 +243,9 @@ def _build_index(parts: Sequence[_Images], *, seed: int) -> DatasetIndex:
         mixed_sizes=len(sizes) > 1,
         channels=channels,
         seed=seed,
+        num_validation=len(ranked["validation"]),
         held_out_test=not has_test,
-        notes=_notes(parts, splits, has_test=has_test),
+        notes=_notes(splits, num_validation=len(ranked["validation"]), has_test=has_test),
     )
 
 
@@ -246,15 +254,8 @@ def _class_order(names: set[str]) -> "type[int] | type[str]":
     return int if all(name.lstrip("-").isdecimal() for name in names) else str
 
 
-def _notes(
-    parts: Sequence[_Images], splits: dict[Split, list[Sample]], *, has_test: bool
-) -> list[str]:
-    notes = [
-        f"the {len(images.labels)} images of {images.part.images.path} are used for training: the "
-        "validation split is taken from the training images"
-        for images in parts
-        if images.part.split == "train" and images.part.name.startswith("val")
-    ]
+def _notes(splits: IndexSplits, *, num_validation: int, has_test: bool) -> list[str]:
+    notes = note_validation(num_validation)
     if not has_test:
         total = len(splits["test"]) + len(splits["train"])
         notes.append(
@@ -272,10 +273,7 @@ def _build_report(index: DatasetIndex, parts: Sequence[_Images]) -> Report:
     return Report(
         task=index.task,
         classes=index.classes,
-        counts={
-            split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
-            for split, samples in index.splits.items()
-        },
+        counts=count_classes(index),
         image_sizes=dict(sizes),
         image_modes={"L" if index.channels == 1 else "RGB": num_images},
         notes=index.notes,

@@ -21,9 +21,9 @@ _IDX = re.compile(r"(?P<stem>.*?)[-_.]?(?P<kind>images|labels)[-_.]idx[134][-_.]
 _SPLITS: dict[str, Split] = {
     "train": "train",
     "training": "train",
-    "val": "train",
-    "valid": "train",
-    "validation": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
     "test": "test",
     "t10k": "test",
     "testing": "test",

@@ -18,7 +18,11 @@ SHOWN_CATEGORIES = 20
 
 def count_samples(targets: Targets, split: Split) -> dict[str, dict[str, int]]:
     """Return the number of rows by split and class; of a regression, by split and `rows`."""
-    parts = {"train": split.train, "test": split.order[split.num_train :]}
+    first = split.num_train - split.num_validation
+    parts = {"train": split.order[:first]}
+    if split.num_validation:
+        parts["validation"] = split.order[first : split.num_train]
+    parts["test"] = split.order[split.num_train :]
     if targets.numbers is not None:
         return {name: {"rows": len(rows)} for name, rows in parts.items()}
     counts = {}
@@ -82,6 +86,11 @@ def add_statistics(
 def describe_split(targets: Targets, split: Split) -> list[str]:
     """Return notes on rows that were held out, and on classes without test rows."""
     notes = []
+    if split.num_validation:
+        notes.append(
+            f"the {split.num_validation} rows of the validation split are the validation split of "
+            "every job"
+        )
     test = split.order[split.num_train :]
     if split.is_held_out:
         notes.append(

@@ -29,7 +29,6 @@ class TableFile:
 
     entry: Entry
     split: Split | None
-    note: str | None = None
 
 
 def is_lone_table(file: BinaryIO) -> bool:
@@ -76,7 +75,7 @@ def find_tables(files: Sequence[Entry], *, wants_table: bool) -> list[TableFile]
 
 
 def _by_split(found: Sequence[Entry]) -> list[TableFile]:
-    tables = [TableFile(entry, _split_of(entry), _note_of(entry)) for entry in found]
+    tables = [TableFile(entry, _split_of(entry)) for entry in found]
     splits = [table.split for table in tables]
     if not tables or ("train" in splits and None not in splits):
         return sorted(tables, key=lambda table: table.entry.path)
@@ -91,16 +90,6 @@ def _split_of(entry: Entry) -> Split | None:
     """Return the split by the name of the file (`train-00000-of-00002.parquet`) or its folder."""
     words = [_first_word(_stem(entry)), *(part.casefold() for part in entry.parts[-2:-1])]
     return next((SPLITS[word] for word in words if word in SPLITS), None)
-
-
-def _note_of(entry: Entry) -> str | None:
-    word = _first_word(_stem(entry))
-    if word not in SPLITS or SPLITS[word] == "test" or word.startswith("train"):
-        return None
-    return (
-        f"{entry.path} is used for training: the validation split is taken from the training rows; "
-        "rename it to test.* to use it as the test split"
-    )
 
 
 def _first_word(stem: str) -> str:

@@ -1,5 +1,6 @@
 """Writes a validated table as the one Parquet file that workers read (`redkiln.tables`)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 
 from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.tables.profile import Profile
 
 _ROWS_A_GROUP = 1 << 20
@@ -22,14 +24,16 @@ class Split:
     Attributes:
         order: (N,) int64 source rows: first the training rows, then the test rows.
         ranks: (N,) int32 position of each row in its class and split.
-        num_train: Number of training rows.
+        num_train: Number of training rows, those of an own validation split included.
         is_held_out: Whether the test split was taken from the training rows.
+        num_validation: The last of the training rows that are an own validation split.
     """
 
     order: np.ndarray
     ranks: np.ndarray
     num_train: int
     is_held_out: bool
+    num_validation: int = 0
 
     @property
     def train(self) -> np.ndarray:
@@ -38,16 +42,36 @@ class Split:
 
 
 def split_rows(
-    labels: np.ndarray, *, is_used: np.ndarray, is_test: np.ndarray | None, seed: int
+    labels: np.ndarray, *, is_used: np.ndarray, held: Mapping[Part, np.ndarray], seed: int
 ) -> Split:
     """Split the rows of a table.
 
     Args:
         labels: (N,) class of each row; all 0 for regression.
         is_used: (N,) bool; False for skipped rows.
-        is_test: (N,) bool; None if the test split is to be taken from all rows.
+        held: (N,) bool for the rows of `validation` and `test`, if they are given; otherwise the
+            test split is taken from the other rows.
         seed: The data set's random seed.
     """
+    is_validation = held.get("validation", np.zeros(len(labels), bool))
+    validation = np.flatnonzero(is_used & is_validation)
+    split = _split_rest(
+        labels, is_used=is_used & ~is_validation, is_test=held.get("test"), seed=seed
+    )
+    ranks = np.array(rank_within_classes(labels[validation].tolist(), seed=seed), np.int32)
+    place = split.num_train
+    return Split(
+        np.insert(split.order, place, validation),
+        np.insert(split.ranks, place, ranks),
+        place + len(validation),
+        is_held_out=split.is_held_out,
+        num_validation=len(validation),
+    )
+
+
+def _split_rest(
+    labels: np.ndarray, *, is_used: np.ndarray, is_test: np.ndarray | None, seed: int
+) -> Split:
     used = np.flatnonzero(is_used)
     if is_test is None:
         ranks = rank_within_classes(labels[used].tolist(), seed=seed)

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 
 from redkiln.tables import TableOptions
 from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import INDEX, Report, refuse
 from service.datasets.inspect.source import Source
@@ -40,8 +42,7 @@ def inspect_lone_table(
     _prepare(num_threads)
     table = _read(path, options, place=None, work_dir=work_dir, limits=limits)
     return judge_tables(
-        [table],
-        [],
+        {"train": [table]},
         options,
         index_path=work_dir / INDEX,
         seed=seed,
@@ -63,21 +64,17 @@ def inspect_tables(
     """Inspect the tables of an archive or folder; see `inspect_lone_table`."""
     _prepare(num_threads)
     first: RawTable | None = None
-    train: list[RawTable] = []
-    test: list[RawTable] = []
-    # Training files first, because test files are read with the same header setting.
-    for file in sorted(files, key=lambda file: file.split == "test"):
+    tables: dict[Split, list[RawTable]] = {split: [] for split in get_args(Split)}
+    # Training files first, because the others are read with the same header setting.
+    for file in sorted(files, key=lambda file: file.split in ("validation", "test")):
         path = _copy(source, file, work_dir=work_dir, limits=limits)
         place = file.entry.path
         known = options if first is None else _like(first, options)
         table = _read(path, known, place=place, work_dir=work_dir, limits=limits)
         first = first or table
-        if file.note:
-            table.notes.append(file.note)
-        (test if file.split == "test" else train).append(table)
+        tables[file.split or "train"].append(table)
     report = judge_tables(
-        train,
-        test,
+        tables,
         options,
         index_path=work_dir / INDEX,
         seed=seed,

@@ -1,8 +1,9 @@
 """Decides whether tables are a valid data set, and writes the index of a valid one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pyarrow.compute as pc
 
 from redkiln.tables import Column, TableIndex, TableOptions
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.layout import SPLITS
+from service.datasets.inspect.layout import HELD_SPLITS, SPLITS
+from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.report import (
     MAX_LISTED,
@@ -56,19 +58,22 @@ _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text":
 
 @dataclass(frozen=True)
 class _Judged:
-    """The result of examining all columns, before the rows are split."""
+    """The result of examining all columns, before the rows are split.
+
+    Attributes:
+        held: (N,) bool for the rows of each given split other than the training split.
+    """
 
     profiles: dict[str, Profile]
     roles: Roles
     targets: Targets
     faults: RowFaults
-    is_test: np.ndarray | None
+    held: dict[Part, np.ndarray]
     missing_numbers: list[float]
 
 
 def judge_tables(
-    train: Sequence[RawTable],
-    test: Sequence[RawTable],
+    tables: Mapping[Part, Sequence[RawTable]],
     options: TableOptions,
     *,
     index_path: Path,
@@ -79,8 +84,7 @@ def judge_tables(
     """Judge tables and return the report; write the index if the set is valid.
 
     Args:
-        train: Tables with the training rows; without `test`, with all rows.
-        test: Tables with the test rows.
+        tables: Tables with the rows of each split; without `test`, `train` may have its rows, too.
         options: The user's options.
         index_path: Path of the index to write.
         seed: Random seed of the row order.
@@ -90,11 +94,11 @@ def judge_tables(
     Raises:
         Refused: The tables cannot be used, nor inspected completely.
     """
-    tables = [*train, *test]
-    names, columns = stack(tables)
+    files = [table for split in get_args(Part) for table in tables.get(split, ())]
+    names, columns = stack(files)
     if unknown := find_unknown(options, names):
         raise Refused(unknown)
-    faults = _list_unread(tables, num_rows=len(columns[0]))
+    faults = _list_unread(files, num_rows=len(columns[0]))
     _refuse_too_small(names, faults)
     profiles = profile_all(
         names,
@@ -102,10 +106,10 @@ def judge_tables(
         missing=options.missing_words,
         numeric=_names_of_numbers(options),
         decimal=options.decimal,
-        delimiters={table.delimiter for table in tables},
+        delimiters={table.delimiter for table in files},
         num_threads=num_threads,
     )
-    judged = _judge(profiles, options, faults, train=train, test=test, limits=limits)
+    judged = _judge(profiles, options, faults, tables=tables, limits=limits)
     return _decide(judged, index_path=index_path, seed=seed, limits=limits)
 
 
@@ -140,18 +144,18 @@ def _judge(
     options: TableOptions,
     faults: RowFaults,
     *,
-    train: Sequence[RawTable],
-    test: Sequence[RawTable],
+    tables: Mapping[Part, Sequence[RawTable]],
     limits: Limits,
 ) -> _Judged:
     """Choose the columns' roles, then find the test rows, the bad rows and the targets."""
     places = faults.places
-    split = None if test else find_split_column(profiles, options, places=places)
+    has_parts = any(tables.get(part) for part in HELD_SPLITS)
+    split = None if has_parts else find_split_column(profiles, options, places=places)
     roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
-    is_test = _find_test_rows(train, len(faults.is_bad), profiles, split, has_test=bool(test))
+    held = _find_held_rows(tables) if split is None else _find_marked_rows(profiles[split])
     derive_dates(profiles, roles, options)
     require_features(roles, profiles)
-    roles.notes[:0] = _describe_reading([*train, *test], split)
+    roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, places)
     _find_bad_rows(profiles, roles, faults)
     targets = read_targets(
@@ -160,36 +164,37 @@ def _judge(
         places,
         classes=options.classes,
         is_skipped=faults.is_bad,
-        is_test=is_test,
+        held=held,
         limits=limits,
     )
     missing_numbers = numbers_among(options.missing_words)
-    return _Judged(profiles, roles, targets, faults, is_test, missing_numbers)
+    return _Judged(profiles, roles, targets, faults, held, missing_numbers)
 
 
-def _describe_reading(tables: Sequence[RawTable], split: str | None) -> list[str]:
-    notes = [note for table in tables for note in table.notes]
+def _describe_reading(tables: Mapping[Part, Sequence[RawTable]], split: str | None) -> list[str]:
+    notes = [note for some in tables.values() for table in some for note in table.notes]
     if split is not None:
-        notes.append(f"column {show(split)} assigns the rows to training and testing")
+        notes.append(f"column {show(split)} assigns the rows to splits")
     return notes
 
 
-def _find_test_rows(
-    train: Sequence[RawTable],
-    num_rows: int,
-    profiles: dict[str, Profile],
-    split: str | None,
-    *,
-    has_test: bool,
-) -> np.ndarray | None:
-    """Return (N,) bool for the test rows; None if there is no test split."""
-    if has_test:
-        return np.arange(num_rows) >= sum(table.num_rows for table in train)
-    if split is None:
-        return None
-    words = [word for word, name in SPLITS.items() if name == "test"]
-    is_test = pc.is_in(pc.utf8_lower(profiles[split].texts), value_set=pa.array(words)).to_numpy()
-    return is_test if is_test.any() else None
+def _find_held_rows(tables: Mapping[Part, Sequence[RawTable]]) -> dict[Part, np.ndarray]:
+    """Return (N,) bool for the rows of each given split other than the training split."""
+    given: list[Part] = [part for part in get_args(Part) if tables.get(part)]
+    sizes = [sum(table.num_rows for table in tables[part]) for part in given]
+    parts = np.repeat(np.array(given), sizes)
+    return {part: parts == part for part in given if part in HELD_SPLITS}
+
+
+def _find_marked_rows(split: Profile) -> dict[Part, np.ndarray]:
+    """Return the same from a column with the names of the splits."""
+    held: dict[Part, np.ndarray] = {}
+    for part in HELD_SPLITS:
+        words = pa.array([word for word, name in SPLITS.items() if name == part])
+        rows = pc.is_in(pc.utf8_lower(split.texts), value_set=words).to_numpy()
+        if rows.any():
+            held[part] = rows
+    return held
 
 
 def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocations) -> None:
@@ -252,8 +257,8 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     report.errors = report.errors[: MAX_LISTED + 10]
     if report.errors:
         return report
-    split = split_rows(targets.labels, is_used=~faults.is_bad, is_test=judged.is_test, seed=seed)
-    if problems := _find_empty_split(split, judged.is_test):
+    split = split_rows(targets.labels, is_used=~faults.is_bad, held=judged.held, seed=seed)
+    if problems := _find_empty_split(split, judged.held):
         report.errors = problems
         return report
     index = _write(judged, split, report, index_path=index_path, seed=seed)
@@ -261,13 +266,14 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     return report
 
 
-def _find_empty_split(split: Split, is_test: np.ndarray | None) -> list[DatasetProblem]:
-    if split.num_train < 2:
-        message = f"only {split.num_train} rows are left for training; at least two are needed"
+def _find_empty_split(split: Split, held: Mapping[Part, np.ndarray]) -> list[DatasetProblem]:
+    left = split.num_train - split.num_validation
+    if left < 2:
+        message = f"only {left} rows are left for training; at least two are needed"
         return [problem("no_rows", message)]
     if split.num_train < len(split.order):
         return []
-    if is_test is not None:
+    if "test" in held:
         return [
             problem("no_rows", "the test split has no usable rows; add some or remove the split")
         ]
@@ -295,6 +301,7 @@ def _write(
         target=roles.target,
         classes=targets.classes,
         num_train=split.num_train,
+        num_validation=split.num_validation,
         num_test=len(split.order) - split.num_train,
         seed=seed,
         held_out_test=split.is_held_out,

@@ -1,5 +1,6 @@
 """Reads the target column: classes, or numbers without missing values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 
 from redkiln.nearest import find_nearest
 from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import problem, show
@@ -20,7 +22,7 @@ from service.datasets.inspect.tables.roles import (
     Roles,
 )
 
-_MAX_TEST_ONLY = 50
+_MAX_UNTRAINED = 50
 """Maximum classes without training rows that are reported one by one."""
 
 
@@ -48,7 +50,7 @@ def read_targets(
     *,
     classes: list[str] | None,
     is_skipped: np.ndarray,
-    is_test: np.ndarray | None,
+    held: Mapping[Split, np.ndarray],
     limits: Limits,
 ) -> Targets:
     """Read the targets of all rows, and find problems with them.
@@ -59,7 +61,7 @@ def read_targets(
         places: Places of the rows.
         classes: Names by label, if the user listed them.
         is_skipped: (N,) bool; rows that are skipped.
-        is_test: (N,) bool; None if there is no test split.
+        held: (N,) bool for the rows of each given split other than the training split.
         limits: Limits of the inspection.
     """
     found = profiles[roles.target]
@@ -95,8 +97,7 @@ def read_targets(
         targets.problems.append(_too_many(found, profiles, roles, count, num_rows))
         targets.classes = []
         return targets
-    if is_test is not None:
-        targets.problems += _find_test_only(targets, places, is_test=is_test, is_used=~is_skipped)
+    targets.problems += _find_untrained(targets, places, held=held, is_used=~is_skipped)
     return targets
 
 
@@ -204,15 +205,17 @@ def _too_many(
     return problem("too_many_classes", message)
 
 
-def _find_test_only(
-    targets: Targets, places: RowLocations, *, is_test: np.ndarray, is_used: np.ndarray
+def _find_untrained(
+    targets: Targets, places: RowLocations, *, held: Mapping[Split, np.ndarray], is_used: np.ndarray
 ) -> list[DatasetProblem]:
+    """Report classes of the other splits that have no training row."""
     is_known = is_used & (targets.labels >= 0)
-    trained = np.unique(targets.labels[~is_test & is_known]).tolist()
+    is_held = sum(held.values(), np.zeros(len(is_known), bool))
+    trained = np.unique(targets.labels[~is_held & is_known]).tolist()
     used = np.flatnonzero(is_known)
     labels, first = np.unique(targets.labels[used], return_index=True)
     rows = dict(zip(labels.tolist(), used[first].tolist(), strict=True))
-    unknown = sorted(set(rows) - set(trained))[:_MAX_TEST_ONLY]
+    unknown = sorted(set(rows) - set(trained))[:_MAX_UNTRAINED]
     names = [targets.classes[label] for label in unknown]
     near = find_near_classes(names, [targets.classes[label] for label in trained])
     problems = []
@@ -220,6 +223,8 @@ def _find_test_only(
         hint = (
             f"did you mean {show(near[name])!r}?" if name in near else "add training rows with it"
         )
-        message = f"the test split has class {show(name)!r}, but no training row has it; {hint}"
-        problems.append(problem("unknown_test_class", message, places(rows[label])))
+        row = rows[label]
+        split = next((split for split, is_in in held.items() if is_in[row]), "test")
+        message = f"the {split} split has class {show(name)!r}, but no training row has it; {hint}"
+        problems.append(problem(f"unknown_{split}_class", message, places(row)))
     return problems

@@ -125,11 +125,13 @@ def test_colour_images_named_labels_and_a_label_column_are_read(look):
             assert ranks == list(range(len(ranks)))
 
 
-def test_validation_arrays_are_training_data(look):
+def test_validation_arrays_are_the_validation_split(look):
     arrays = {"train_images": X, "train_labels": Y, "val_images": X[:3], "val_labels": Y[:3]}
-    index, _report = look(npz(**arrays))
+    index, report = look(npz(**arrays))
     assert sum(map(len, index.splits.values())) == 15
-    assert "val_images.npy are used for training" in index.notes[0]
+    assert index.num_validation == 3
+    assert sum(report.counts["validation"].values()) == 3
+    assert "the 3 images of the validation split" in index.notes[0]
 
 
 @pytest.mark.parametrize(

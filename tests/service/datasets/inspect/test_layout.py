@@ -37,7 +37,7 @@ def summarise(paths, folders=()):
         ),
         (
             ["train/cat/1.png", "val/cat/2.png"],
-            {"train/cat/1.png": ("train", "cat"), "val/cat/2.png": ("train", "cat")},
+            {"train/cat/1.png": ("train", "cat"), "val/cat/2.png": ("validation", "cat")},
         ),
         # A vehicle, not a split: it holds images.
         (
@@ -69,14 +69,9 @@ def test_an_empty_class_folder_is_a_class():
 def test_dev_folders_are_validation_folders():
     _, layout = summarise(["train/cat/1.png", "dev/cat/2.png"])
     assert [(member.split, member.class_name) for member in layout.members] == [
-        ("train", "cat")
-    ] * 2
-
-
-def test_validation_folders_are_training_data_with_a_note():
-    _, layout = summarise(["train/cat/1.png", "valid/cat/2.png", "valid/cat/3.png"])
-    (note,) = layout.notes
-    assert note.startswith("the 2 files of valid/ are used for training")
+        ("train", "cat"),
+        ("validation", "cat"),
+    ]
 
 
 def test_an_outer_folder_is_noted():

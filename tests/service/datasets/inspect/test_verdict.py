@@ -42,6 +42,25 @@ def test_a_valid_set_has_an_index_with_both_splits():
             assert sorted(s.rank for s in samples if s.label == label) == list(range(10))
 
 
+def test_a_validation_folder_is_the_end_of_the_training_split():
+    folders = ("train/a", "train/b", "valid/a", "valid/b")
+    index, report = verdict(image_set(*folders))
+    assert report.counts == {
+        "train": {"a": 9, "b": 9},
+        "validation": {"a": 10, "b": 10},
+        "test": {"a": 1, "b": 1},
+    }
+    assert index.num_validation == 20
+    last = index.splits["train"][-20:]
+    assert all(sample.path.startswith("valid/") for sample in last)
+    assert any("20 images of the validation split" in note for note in report.notes)
+
+
+def test_a_validation_class_without_training_images_is_refused():
+    _, report = verdict(image_set("train/a", "train/b", "val/c"))
+    assert codes(report) == {("unknown_validation_class", "val/c")}
+
+
 def test_without_a_test_folder_a_tenth_of_each_class_is_held_out_for_ever():
     index, report = verdict(image_set("a", count=50) | image_set("b", count=20))
     again, _ = verdict(image_set("a", count=50) | image_set("b", count=20))

@@ -59,6 +59,15 @@ def test_a_fraction_of_zero_takes_nothing(tiny):
     assert split_rows(tiny.index, validation_fraction=0)["validation"] == []
 
 
+@pytest.mark.parametrize("fraction", [0, 0.3])
+def test_a_sets_own_validation_split_is_used_whatever_the_fraction(tiny, fraction):
+    index = tiny.index.model_copy(update={"num_validation": 12})
+    rows = split_rows(index, validation_fraction=fraction)
+    assert rows["train"] == list(range(48))
+    assert rows["validation"] == list(range(48, 60))
+    assert rows["test"] == list(range(60, 78))
+
+
 def test_batches_are_normalised_like_the_exported_model_does(tiny):
     images = resident(tiny.index)
     inputs, labels = images.get_batch(torch.tensor([0, 40, 77]))

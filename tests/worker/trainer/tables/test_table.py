@@ -54,6 +54,16 @@ def test_rows_are_split_according_to_the_contract(write_table, task, fraction):
     assert {split: rows.tolist() for split, rows in found.items()} == expected
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+def test_a_tables_own_validation_split_is_used_whatever_the_fraction(write_table, fraction):
+    table = load_table(write_table())
+    table.index.num_validation = 30
+    found = table.split(validation_fraction=fraction)
+    assert {split: (rows[0], rows[-1]) for split, rows in found.items()} == {
+        "train": (0, 169), "validation": (170, 199), "test": (200, 239),
+    }  # fmt: skip
+
+
 def test_numbers_are_standardised_and_gaps_are_means_with_a_flag(table):
     preparation = learn_preparation(table)
     assert preparation.flagged == [1]

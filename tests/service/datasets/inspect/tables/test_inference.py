@@ -117,11 +117,38 @@ def test_a_split_column_is_used(look, rows):
 
 
 @pytest.mark.parametrize("word", ["val", "valid", "Validation", "dev"])
-def test_validation_rows_of_a_split_column_are_training_rows(look, rows, word):
+def test_validation_rows_of_a_split_column_are_the_last_training_rows(look, rows, word):
     content = rows(header="x,size,label,split", label=lambda i: f"a{i % 2},{splits(i, word)}")
     looked = look(content)
-    assert (looked.index.num_train, looked.index.num_test) == (30, 10)
+    index = looked.index
+    assert (index.num_train, index.num_validation, index.num_test) == (30, 10, 10)
+    assert not index.held_out_test
+    rows_of = [round(x / 0.37) for x in looked.table["x"].to_pylist()]
+    assert [splits(row, word) for row in rows_of] == ["train"] * 20 + [word] * 10 + ["test"] * 10
+    counts = looked.report.counts
+    assert {split: sum(of.values()) for split, of in counts.items()} == {
+        "train": 20, "validation": 10, "test": 10,
+    }  # fmt: skip
     assert looked.uses()["split"] == "split"
+
+
+def test_a_test_split_is_held_out_next_to_an_own_validation_split(look, rows):
+    content = rows(
+        header="x,size,label,split",
+        label=lambda i: f"a{i % 2},{'valid' if i >= 30 else 'train'}",
+    )
+    index = look(content).index
+    assert (index.num_train, index.num_validation, index.num_test) == (36, 10, 4)
+    assert index.held_out_test
+
+
+def test_a_class_without_training_rows_in_the_validation_split_is_refused(look, rows):
+    content = rows(
+        header="x,size,label,split",
+        label=lambda i: "c,valid" if i == 30 else f"{'ab'[i % 2]},train",
+    )
+    looked = look(content)
+    assert (looked.codes, looked.errors[0].path) == (["unknown_validation_class"], "line 32")
 
 
 def splits(row, other):
