@@ -7,6 +7,7 @@ import typer
 from redkiln.cli import (
     artifacts,
     bench,
+    compare,
     datasets,
     doctor,
     gpus,
@@ -59,8 +60,8 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, run, jobs, steering, records, preview, artifacts, datasets, tasks, workers, gpus,
-        doctor, bench, keys,
+        train, run, jobs, steering, records, preview, artifacts, compare, datasets, tasks,
+        workers, gpus, doctor, bench, keys,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_dataset
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command, default_command, example_text
@@ -27,10 +28,21 @@ STATUS_STYLES = {
 SHOWN_CLASSES = 20
 
 DatasetName = Annotated[
-    str, typer.Argument(metavar="DATASET", help="Id or name; a name means the newest with it.")
+    str,
+    typer.Argument(
+        metavar="DATASET",
+        help="Id or name; a name means the newest with it.",
+        autocompletion=complete_dataset,
+    ),
 ]
 DatasetNames = Annotated[
-    list[str], typer.Argument(metavar="DATASET...", help="Ids or names.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="DATASET...",
+        help="Ids or names.",
+        show_default=False,
+        autocompletion=complete_dataset,
+    ),
 ]
 
 

@@ -8,29 +8,32 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_job
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
-from redkiln.cli.arguments.naming import find_dataset_name, find_job_id
+from redkiln.cli.arguments.naming import SEARCHED_JOBS, find_dataset_name, find_job_id
 from redkiln.cli.arguments.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.view import words
+from redkiln.cli.view.job_list import BY_FACT, print_jobs, sort_jobs
 from redkiln.cli.view.job_page import estimate_lines, print_job, spec_text
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
-from redkiln.cli.view.panel import HEADLINES, metric_words, status_text
-from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.result import load_result, print_result
 from redkiln.status import JobStatus
-from redkiln.views.job import JobSummary, JobView
-from redkiln.views.result import Outcome
+from redkiln.views.job import JobView
 
 JobNames = Annotated[
     list[str],
     typer.Argument(metavar="JOB...", help="Ids or their beginnings, names, or `last`.",
-                   show_default=False),
+                   show_default=False, autocompletion=complete_job),
 ]  # fmt: skip
 JobName = Annotated[
     str,
-    typer.Argument(metavar="JOB", help="Id or its beginning, name, or `last`.", show_default=False),
+    typer.Argument(
+        metavar="JOB",
+        help="Id or its beginning, name, or `last`.",
+        show_default=False,
+        autocompletion=complete_job,
+    ),
 ]
 Assignments = Annotated[
     list[str] | None,
@@ -63,6 +66,7 @@ def register(app: typer.Typer) -> None:
     command(app, "jobs", rich_help_panel="Jobs", examples=(
         "redkiln jobs --status running",
         "redkiln jobs --metadata team=blue --limit 5",
+        "redkiln jobs --sort test/accuracy           # the best first",
     ))(jobs)  # fmt: skip
     command(app, "job", rich_help_panel="Jobs", examples=("redkiln job last",))(job)
     command(
@@ -127,17 +131,28 @@ def jobs(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of jobs to list.")
     ] = 20,
-) -> None:
-    """List jobs, newest first."""
+    sort_by: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="KEY", show_default=False,
+                     help="A metric such as test/accuracy, the best first; or name, priority."),
+    ] = None,
+) -> None:  # fmt: skip
+    """List jobs, newest first; waiting jobs with their position in the queue."""
     filters = dict(_pair(item) for item in metadata or ())
-    found = session.client.jobs(status=status, task=task, metadata=filters, limit=min(limit, 100))
-    listed = list(itertools.islice(found, limit))
+    looked_at = limit if sort_by is None else max(limit, SEARCHED_JOBS)
+    found = session.client.jobs(
+        status=status, task=task, metadata=filters, limit=min(looked_at, 100)
+    )
+    listed = list(itertools.islice(found, looked_at))
+    if sort_by is not None and listed:
+        listed = sort_jobs(listed, sort_by)[:limit]
     if session.is_json:
         session.emit(listed)
     elif not listed:
         session.note("No jobs. Start one: redkiln train builtin:digits")
     else:
-        _print_jobs(session, listed)
+        metric = None if sort_by in BY_FACT else sort_by
+        print_jobs(session.out, listed, metric=metric)
 
 
 def job(session: Session, job: JobName) -> None:
@@ -215,45 +230,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise typer.BadParameter(f"{text!r} is not key=value", param_hint="--metadata")
     return key, value
-
-
-def _print_jobs(session: Session, listed: list[JobSummary]) -> None:
-    columns = (
-        Column("name", when_narrow="cut"),
-        Column("status"),
-        Column("progress or result", is_right=True),
-        Column("created", when_narrow="drop"),
-        Column("id"),
-    )
-    rows = [
-        (
-            item.name,
-            status_text(str(item.status)),
-            _progress_words(item),
-            words.ago(item.created_at),
-            Text(item.id, style="dim"),
-        )
-        for item in listed
-    ]
-    print_table(session.out, columns, rows)
-
-
-def _progress_words(item: JobSummary) -> str:
-    if item.is_terminal:
-        return _result_words(item.result)
-    if item.progress is None:
-        return ""
-    phase = f"{item.phase} " if item.phase else ""
-    return f"{phase}{100 * item.progress.fraction:.0f} %"
-
-
-def _result_words(result: Outcome | None) -> str:
-    """Return the metric by which what a job exported is judged: `test accuracy 98.3 %`."""
-    if result is None:
-        return ""
-    known = (result.headline, *HEADLINES)
-    name = next((name for name in known if name in result.metrics), None)
-    if name is None:
-        return ""
-    label = metric_words(name.removesuffix("_onnx"))
-    return f"{label} {words.metric(name, result.metrics[name])}"

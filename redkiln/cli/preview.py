@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markdown import Markdown
 
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command
@@ -54,9 +55,17 @@ def preview(
             }
         )
     elif path is None:
-        session.say(text.rstrip())
+        _print_text(session, text)
     else:
         session.say(f"{preview_words(found, newest.step)}: {path}")
+
+
+def _print_text(session: Session, text: str) -> None:
+    """Print a Markdown table: drawn in a terminal, as it is elsewhere."""
+    if session.out.is_terminal:
+        session.out.print(Markdown(text))
+    else:
+        session.say(text.rstrip())
 
 
 def preview_words(job: JobView, step: int) -> str:

@@ -131,8 +131,8 @@ MAX_QUEUE_POSITION = 1000
 """Queue positions are counted up to this one, which stands for itself and all later ones."""
 
 
-class JobView(BaseModel):
-    """All about a job, as answered by `GET /v1/jobs/{id}`.
+class JobSummary(BaseModel):
+    """A job as one row of a list.
 
     Attributes:
         task: `auto` until the data set decides it.
@@ -147,33 +147,8 @@ class JobView(BaseModel):
     is_terminal: bool
     phase: Phase | None = None
     reason: Reason | None = None
-    warnings: list[Warned] = Field(default_factory=list)
     progress: Progress | None = None
-    result: JobResult | None = None
     queue_position: int | None = None
-    attempts: list[AttemptView] = Field(default_factory=list)
-    spec: dict[str, Any]
-    resolved_spec: dict[str, Any] | None = None
-    environment: dict[str, Any] | None = None
-    dataset_id: str | None = None
-    priority: int = 0
-    metadata: dict[str, str] = Field(default_factory=dict)
-    created_at: datetime
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-
-
-class JobSummary(BaseModel):
-    """A job as one row of a list."""
-
-    id: str
-    name: str
-    task: str
-    status: JobStatus
-    is_terminal: bool
-    phase: Phase | None = None
-    reason: Reason | None = None
-    progress: Progress | None = None
     result: Outcome | None = None
     dataset_id: str | None = None
     priority: int = 0
@@ -181,6 +156,33 @@ class JobSummary(BaseModel):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+
+    def metrics(self) -> dict[str, float]:
+        """Return the final metrics by name; those measured so far if the job has no result."""
+        if self.result is not None and self.result.metrics:
+            return dict(self.result.metrics)
+        return {} if self.progress is None else dict(self.progress.metrics)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} ({self.id}): {self.status}>"
+
+    __str__ = __repr__
+
+
+class JobView(JobSummary):
+    """All about a job, as answered by `GET /v1/jobs/{id}`.
+
+    Attributes:
+        result: Result of the job with its files; None until it has ended.
+        resolved_spec: The spec with each `auto` replaced by what the worker chose.
+    """
+
+    result: JobResult | None = None
+    warnings: list[Warned] = Field(default_factory=list)
+    attempts: list[AttemptView] = Field(default_factory=list)
+    spec: dict[str, Any]
+    resolved_spec: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
 
 
 class EventView(BaseModel):

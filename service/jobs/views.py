@@ -34,6 +34,12 @@ _AHEAD = sa.select(sa.func.count()).select_from(
     .limit(MAX_QUEUE_POSITION - 1)
     .subquery()
 )
+_QUEUE = (
+    sa.select(JOB.c.id)
+    .where(JOB.c.status == JobStatus.QUEUED)
+    .order_by(JOB.c.priority.desc(), JOB.c.id)
+    .limit(MAX_QUEUE_POSITION)
+)
 _SUMMARY = [
     JOB.c[name]
     for name in (
@@ -135,7 +141,19 @@ def list_summaries(
         statement = statement.where(JOB.c["metadata"][key].as_string() == value)
     if after is not None:
         statement = statement.where(JOB.c.id < after)
-    return [summarise(row._mapping) for row in database.execute_read(statement)]
+    listed = [summarise(row._mapping) for row in database.execute_read(statement)]
+    if any(job.status is JobStatus.QUEUED for job in listed):
+        positions = _list_positions(database)
+        for job in listed:
+            if job.status is JobStatus.QUEUED:
+                job.queue_position = positions.get(job.id, MAX_QUEUE_POSITION)
+    return listed
+
+
+def _list_positions(database: Database) -> dict[str, int]:
+    """Return the queue position of the first waiting jobs by their ids."""
+    rows = database.execute_read(_QUEUE)
+    return {row[0]: position for position, row in enumerate(rows, 1)}
 
 
 def summarise(row: Any) -> JobSummary:
@@ -164,7 +182,7 @@ def _render(session: Session, job: Job, queue_position: int | None) -> str:
         select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number))
     ).all()
     view = JobView(
-        **summary_of(job).model_dump(exclude={"result"}),
+        **summary_of(job).model_dump(exclude={"result", "queue_position"}),
         result=result_of(session, job),
         warnings=job.warnings,
         queue_position=queue_position,

@@ -30,6 +30,8 @@ from redkiln.views.job import EventView, JobView
 
 QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
+PLAIN_PROGRESS_SHARE = 0.05
+"""Share of all steps after which a line is printed sooner than after `PLAIN_PROGRESS_SECONDS`."""
 NOTABLE_WAIT = 0.05
 """Share of the time spent waiting for batches from which a line mentions it."""
 
@@ -129,7 +131,7 @@ class PanelScreen:
 
 
 class LineScreen:
-    """One line for each event, and one for the progress every few seconds."""
+    """One line for each event, and one for the progress every few seconds or few percent."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -137,7 +139,7 @@ class LineScreen:
         self._watched: Watched | None = None
         self._printed_at = 0.0
         self._printed_queue = ""
-        self._printed_epoch = -1
+        self._printed_fraction = 0.0
         self._printed_step = -1
         self._printed_phases: set[str] = set()
 
@@ -188,12 +190,14 @@ class LineScreen:
         assert progress is not None
         if progress.steps == 0 or progress.step == self._printed_step:
             return
-        is_news = progress.step > 0 and progress.epoch != self._printed_epoch
+        if progress.fraction < self._printed_fraction:  # a new attempt, or a step back
+            self._printed_fraction = 0.0
+        is_news = progress.fraction - self._printed_fraction >= PLAIN_PROGRESS_SHARE
         if not is_news and self._clock() - self._printed_at < PLAIN_PROGRESS_SECONDS:
             return
         if is_news or watched.status == JobStatus.RUNNING:
             self._printed_at = self._clock()
-            self._printed_epoch, self._printed_step = progress.epoch, progress.step
+            self._printed_fraction, self._printed_step = progress.fraction, progress.step
             self._print(progress_words(watched))
 
     def _print(self, text: str, style: str = "") -> None:

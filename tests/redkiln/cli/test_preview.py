@@ -1,3 +1,9 @@
+from functools import partial
+
+from rich.console import Console
+
+from redkiln.cli.command import Session
+from redkiln.cli.preview import preview
 from redkiln.cli.view.live import progress_words
 from redkiln.cli.view.watched import Watched
 from tests.redkiln.cli.view.test_panel import job, progress
@@ -32,6 +38,15 @@ def test_a_table_is_printed(redkiln, fake, tmp_path):
     assert redkiln("preview", "flowers", "--json").json["text"].encode() == TABLE[2]
     redkiln("preview", "flowers", "-o", tmp_path / "t.md")
     assert (tmp_path / "t.md").read_bytes() == TABLE[2]
+
+
+def test_a_table_is_drawn_in_a_terminal(fake, monkeypatch, capsys):
+    monkeypatch.setattr("redkiln.cli.command.Console", partial(Console, force_terminal=True))
+    fake.preview = TABLE
+    session = Session(url=fake.url, key=None, is_json=False)
+    preview(session, "flowers")
+    session.close()
+    assert "---" not in capsys.readouterr().out
 
 
 def test_a_job_without_previews_says_so(redkiln):

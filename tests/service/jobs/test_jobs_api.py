@@ -35,6 +35,14 @@ def test_jobs_are_filtered_by_status_task_and_metadata(client, submit):
     assert len(ids(client.get("/v1/jobs?task=image-classification").json())) == 2
 
 
+def test_a_list_shows_the_queue_positions_of_waiting_jobs(client, submit):
+    first, second, third = (submit(priority=priority)["id"] for priority in (0, 5, 0))
+    client.post(f"/v1/jobs/{third}/cancel")
+    listed = client.get("/v1/jobs").json()["data"]
+    positions = {job["id"]: job["queue_position"] for job in listed}
+    assert positions == {first: 2, second: 1, third: None}
+
+
 @pytest.mark.parametrize(
     "query",
     ["limit=0", "limit=201", "limit=x", "after=ds_1", "status=asleep", "metadata.=1",

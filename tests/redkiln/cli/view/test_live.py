@@ -43,7 +43,8 @@ def screen():
         lines.show(update, watched.apply(update))
 
     def step(number, epoch):
-        progress = {"epoch": epoch, "epochs": 9, "step": number, "steps": 90, "fraction": 0.1}
+        progress = {"epoch": epoch, "epochs": 9, "step": number, "steps": 90}
+        progress["fraction"] = number / 90
         update = Snapshot(status="running", progress=progress)
         lines.show(update, watched.apply(update))
 
@@ -74,16 +75,22 @@ def test_checkpoints_are_not_printed(screen):
     assert printed() == []
 
 
-def test_progress_is_printed_at_each_epoch_and_every_few_seconds(screen):
+def test_progress_is_printed_every_few_percent_or_seconds(screen):
     _, step, clock, printed = screen
-    step(1, 1)
-    step(2, 1)
-    step(10, 2)
+    for number in range(1, 13):
+        step(number, number)
     clock.now = 6
-    step(11, 2)
+    step(13, 13)
     clock.now = 20
-    step(11, 2)
-    assert [line.split(", ")[2] for line in printed()] == ["step 1/90", "step 10/90", "step 11/90"]
+    step(13, 13)
+    assert [line.split(", ")[2] for line in printed()] == ["step 5/90", "step 10/90", "step 13/90"]
+
+
+def test_progress_is_printed_again_after_a_step_back(screen):
+    _, step, _, printed = screen
+    step(30, 3)
+    step(5, 1)
+    assert [line.split(", ")[2] for line in printed()] == ["step 30/90", "step 5/90"]
 
 
 @pytest.mark.parametrize(

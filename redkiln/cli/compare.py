@@ -1,0 +1,88 @@
+"""`redkiln compare`: how jobs differ in their specs and results."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from redkiln.cli.arguments.naming import find_dataset_name, find_job_id
+from redkiln.cli.command import Session, command
+from redkiln.cli.jobs import JobNames
+from redkiln.cli.problems import UsageError
+from redkiln.cli.view import words
+from redkiln.cli.view.differences import Row, compare_jobs
+from redkiln.cli.view.panel import status_text
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.result import running_seconds
+from redkiln.views.job import JobView
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    command(app, "compare", rich_help_panel="Results", examples=(
+        "redkiln compare small large",
+        "redkiln compare job_01a job_01b job_01c --json | jq .metrics",
+    ))(compare)  # fmt: skip
+
+
+def compare(session: Session, jobs: JobNames) -> None:
+    """Show how jobs differ: the fields of their specs, and their results side by side.
+
+    Specs are compared as the worker resolved them. The best value of a metric is
+    printed in bold.
+    """
+    if len(jobs) < 2:
+        raise UsageError("Give at least two jobs to compare: redkiln compare JOB JOB")
+    found = [session.client.job(find_job_id(session.client, named)) for named in jobs]
+    compared = compare_jobs(found)
+    if session.is_json:
+        session.emit(
+            {
+                "jobs": [job.id for job in found],
+                "spec": {row.name: row.values for row in compared.spec},
+                "metrics": {row.name: row.values for row in compared.metrics},
+            }
+        )
+        return
+    columns = [Column(""), *_job_columns(found)]
+    rows = [
+        *_facts(session, found),
+        *(_line(row, _say_field) for row in compared.spec if row.name != "dataset"),
+        *(_line(row, partial(words.metric, row.name)) for row in compared.metrics),
+    ]
+    print_table(session.out, columns, rows)
+    if not compared.spec:
+        session.note("Their specs are equal.")
+
+
+def _job_columns(jobs: list[JobView]) -> list[Column]:
+    names = [job.name for job in jobs]
+    heads = [job.name if names.count(job.name) == 1 else job.id for job in jobs]
+    return [Column(head, is_right=True, when_narrow="cut") for head in heads]
+
+
+def _facts(session: Session, jobs: list[JobView]) -> list[list[Text | str]]:
+    ran = [running_seconds(job) for job in jobs]
+    rows: list[list[Text | str]] = [
+        ["status", *(status_text(str(job.status)) for job in jobs)],
+        ["ran", *("" if seconds is None else words.duration(seconds) for seconds in ran)],
+    ]
+    datasets = [find_dataset_name(session.client, job) for job in jobs]
+    if len(set(datasets)) > 1:
+        rows.insert(1, ["data set", *datasets])
+    return rows
+
+
+def _line(row: Row, say: Callable[[Any], str]) -> list[Text | str]:
+    cells = [
+        Text("" if value is None else say(value), "bold" if index in row.best else "")
+        for index, value in enumerate(row.values)
+    ]
+    return [Text(row.name, "dim"), *cells]
+
+
+def _say_field(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

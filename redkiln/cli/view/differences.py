@@ -1,0 +1,77 @@
+"""What differs between jobs: fields of their specs, and their results side by side."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redkiln.views.job import JobView
+
+LOWER_IS_BETTER = ("loss", "rmse", "mae", "mse", "error", "brier")
+"""Parts of the names of metrics of which a low value is good."""
+_NOT_COMPARED = ("name", "metadata")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One field of a spec or one result, with its value for each job.
+
+    Attributes:
+        values: One for each job; None where a job has none.
+        best: Indices of the jobs with the best value; empty if there is no such thing.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    best: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How jobs differ."""
+
+    spec: list[Row]
+    metrics: list[Row]
+
+
+def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
+    """Compare specs and results of jobs.
+
+    Specs are compared as the worker resolved them if it has done so for all jobs, otherwise as they
+    were submitted.
+    """
+    is_resolved = all(job.resolved_spec for job in jobs)
+    specs = [dict(_flatten((job.resolved_spec if is_resolved else job.spec) or {})) for job in jobs]
+    paths = list(dict.fromkeys(path for spec in specs for path in spec))
+    rows = [Row(path, tuple(spec.get(path) for spec in specs)) for path in paths]
+    return Comparison(
+        [row for row in rows if any(value != row.values[0] for value in row.values)],
+        _compare_metrics([job.metrics() for job in jobs]),
+    )
+
+
+def is_lower_better(metric: str) -> bool:
+    """Return whether a low value of a metric is good."""
+    return any(part in metric.rpartition("/")[2] for part in LOWER_IS_BETTER)
+
+
+def _compare_metrics(found: Sequence[dict[str, float]]) -> list[Row]:
+    names = dict.fromkeys(name for metrics in found for name in metrics)
+    rows = []
+    for name in names:
+        values = [metrics.get(name) for metrics in found]
+        known = [value for value in values if value is not None]
+        best = min(known) if is_lower_better(name) else max(known)
+        winners = frozenset(i for i, value in enumerate(values) if value == best)
+        is_decided = len(known) > 1 and len(winners) < len(known)
+        rows.append(Row(name, tuple(values), winners if is_decided else frozenset()))
+    return rows
+
+
+def _flatten(spec: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in spec.items():
+        if not prefix and name in _NOT_COMPARED:
+            continue
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,79 @@
+import io
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from redkiln.cli.problems import UsageError
+from redkiln.cli.view.job_list import print_jobs, sort_jobs
+from redkiln.views.job import JobSummary
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def job(name, *, metrics=None, status="succeeded", number=0, **facts):
+    result = {"metrics": metrics} if metrics else None
+    return JobSummary(
+        id=f"job_0123456789abcdefghij{number:02}",
+        name=name,
+        task="image-classification",
+        status=status,
+        is_terminal=status == "succeeded",
+        result=result,
+        created_at=AT.replace(hour=number),
+        **facts,
+    )
+
+
+def shown(jobs, *, width=80, **options):
+    console = Console(file=io.StringIO(), width=width)
+    print_jobs(console, jobs, **options)
+    return console.file.getvalue().splitlines()
+
+
+def names(jobs):
+    return [job.name for job in jobs]
+
+
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [("test/accuracy", ["b", "a", "c"]), ("test/loss", ["a", "b", "c"]), ("name", list("abc"))],
+)
+def test_the_best_job_comes_first_and_those_without_the_metric_last(key, order):
+    jobs = [
+        job("c"),
+        job("a", metrics={"test/accuracy": 0.8, "test/loss": 0.1}),
+        job("b", metrics={"test/accuracy": 0.9, "test/loss": 0.2}),
+    ]
+    assert names(sort_jobs(jobs, key)) == order
+
+
+def test_jobs_can_be_sorted_by_priority_and_age():
+    jobs = [job("old", number=1, priority=5), job("new", number=2)]
+    assert names(sort_jobs(jobs, "priority")) == ["old", "new"]
+    assert names(sort_jobs(jobs, "created")) == ["new", "old"]
+
+
+def test_an_unknown_metric_lists_those_that_jobs_have():
+    with pytest.raises(UsageError, match="Choose one of: test/loss, created"):
+        sort_jobs([job("a", metrics={"test/loss": 0.1})], "accuracy")
+
+
+def test_a_waiting_job_shows_its_position_and_priority():
+    lines = shown([job("wine", status="queued", queue_position=3, priority=7)])
+    assert "prio" in lines[0]
+    assert "queued #3" in lines[2]
+    assert " 7 " in lines[2]
+
+
+def test_columns_stay_apart_in_a_narrow_terminal():
+    long = job("a-very-long-name-of-a-job" * 3, metrics={"test/accuracy": 0.9834}, priority=-100)
+    waiting = job("b" * 90, status="queued", queue_position=1000)
+    lines = shown([long, waiting], width=80)
+    assert max(map(len, lines)) <= 80
+    assert "…  " in lines[2]
+
+
+def test_a_metric_replaces_the_headline():
+    lines = shown([job("a", metrics={"test/f1": 0.5, "test/accuracy": 0.9})], metric="test/f1")
+    assert ("test/f1" in lines[0], "0.5" in lines[2]) == (True, True)
