@@ -34,6 +34,7 @@ ENV PATH=/opt/redkiln/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1 \
+    ORT_DISABLE_TELEMETRY=1 \
     HOME=/state \
     REDKILN_BIND=0.0.0.0:8321 \
     REDKILN_STATE_DIR=/state

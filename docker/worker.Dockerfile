@@ -61,7 +61,7 @@ LABEL org.opencontainers.image.title="Redkiln worker, slim" \
       org.opencontainers.image.base.name="${SLIM_BASE_IMAGE}"
 COPY --from=code / /
 ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
-    HF_HOME=/cache/huggingface \
+    HF_HOME=/cache/huggingface ORT_DISABLE_TELEMETRY=1 \
     REDKILN_WORKER_DIR=/worker REDKILN_KERNEL_CACHE_DIR=/cache/kernels REDKILN_LOCK_DIR=/locks
 RUN python -m compileall -q /app
 WORKDIR /worker
@@ -91,7 +91,7 @@ LABEL org.opencontainers.image.title="Redkiln worker" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
 COPY --from=code / /
 ENV PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 HOME=/worker \
-    HF_HOME=/cache/huggingface \
+    HF_HOME=/cache/huggingface ORT_DISABLE_TELEMETRY=1 \
     REDKILN_WORKER_DIR=/worker REDKILN_KERNEL_CACHE_DIR=/cache/kernels REDKILN_LOCK_DIR=/locks
 RUN python -m compileall -q /app
 WORKDIR /worker

@@ -7,6 +7,9 @@ from worker.export.target import CardTexts
 
 USAGE = """```python
 import json
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import, or it reports its use
 
 import numpy as np
 import onnxruntime

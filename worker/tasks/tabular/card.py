@@ -105,6 +105,9 @@ def usage_code(table: Table) -> str:
     """Return a runnable snippet that passes rows, as dicts, to the model."""
     head = [
         "import json",
+        "import os",
+        "",
+        'os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import, or it reports its use',
         "",
         "import numpy as np",
         "import onnxruntime",
@@ -128,7 +131,7 @@ def usage_code(table: Table) -> str:
     helpers = USAGE_FIND if table.categorical else ""
     helpers += USAGE_WRITTEN if has_units else ""
     if has_dates:
-        head[1:1] = DATE_IMPORTS
+        head[2:2] = DATE_IMPORTS
         sources = (inspect.getsource(function) for function in (read_date, derive_from_date))
         helpers += "".join(f"\n\n{source}" for source in sources) + USAGE_DATES
     example = _example_row(table).items()

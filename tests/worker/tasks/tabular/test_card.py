@@ -93,3 +93,8 @@ def test_the_reports_code_reads_amounts_as_the_table_writes_them(
     table.numeric[0].written = Written(unit="$", decimal=decimal)
     make_model()
     assert run_snippet(table)([{"size": text}, {"size": ""}]) == expected
+
+
+def test_the_reports_code_turns_telemetry_off_before_the_import(table):
+    before, _, _ = usage_code(table).partition("import onnxruntime")
+    assert 'os.environ["ORT_DISABLE_TELEMETRY"] = "1"' in before
