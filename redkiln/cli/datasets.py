@@ -1,4 +1,4 @@
-"""Commands on data sets: list, push, show, delete."""
+"""Commands on data sets: list, push, show, check, delete."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
 from redkiln.errors import NotFound
-from redkiln.views.dataset import DatasetStatus, DatasetView
+from redkiln.views.dataset import DatasetProblem, DatasetStatus, DatasetView
 
 STATUS_STYLES = {
     DatasetStatus.VALIDATING: "yellow",
@@ -50,12 +50,13 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
     group = typer.Typer(
         rich_markup_mode="rich",
-        help="List, push, show and delete data sets.",
+        help="List, push, show, check and delete data sets.",
         epilog=example_text((
             "redkiln datasets",
             "redkiln datasets push ~/flowers --name flowers",
             "redkiln datasets push houses.csv --target price",
             "redkiln datasets show flowers",
+            "redkiln datasets check flowers",
         )),
     )  # fmt: skip
     app.add_typer(group, name="datasets", rich_help_panel="Data")
@@ -67,6 +68,7 @@ def register(app: typer.Typer) -> None:
         "redkiln datasets push reviews.jsonl --text review --target stars",
     ))(push)  # fmt: skip
     command(group, "show", examples=("redkiln datasets show flowers",))(show)
+    command(group, "check", examples=("redkiln datasets check flowers",))(check)
     command(group, "delete", examples=("redkiln datasets delete flowers",))(delete)
 
 
@@ -135,6 +137,32 @@ def show(session: Session, dataset: DatasetName) -> None:
         session.emit(found)
     else:
         print_dataset(session, found)
+
+
+def check(session: Session, dataset: DatasetName) -> None:
+    """Show doubts about the quality of a data set, and what to do.
+
+    The service looks for copies of samples within and across the splits, equal
+    samples in two classes, small classes and imbalance, and columns that leak the
+    target or were left out. A data set with warnings can be trained on.
+    """
+    found = find_dataset(session, dataset)
+    if found.status is DatasetStatus.VALIDATING:
+        found = wait_until_ready(session, found)
+    if session.is_json:
+        session.emit({"id": found.id, "name": found.name, "warnings": found.warnings})
+        return
+    if found.errors:
+        print_invalid_dataset(session.out, found)
+    for warning in found.warnings:
+        session.say(warning_line(warning))
+    if not found.errors and not found.warnings:
+        session.say(Text(f"{found.name}: no warnings", style="green"))
+
+
+def warning_line(warning: DatasetProblem) -> Text:
+    """Return a doubt about the quality of a data set as a line."""
+    return Text(f"warning: {warning.message} ({warning.code})", style="yellow")
 
 
 def delete(session: Session, datasets: DatasetNames, is_sure: Sure = False) -> None:
@@ -210,6 +238,8 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
     if dataset.errors:
         print_invalid_dataset(session.out, dataset)
         return
+    for warning in dataset.warnings:
+        session.say(warning_line(warning))
     for problem in dataset.skipped[:10]:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
 

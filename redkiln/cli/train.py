@@ -13,7 +13,7 @@ from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.arguments.training_options import TrainingArguments
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command, print_json
-from redkiln.cli.datasets import find_dataset, skipped_words, upload, wait_until_ready
+from redkiln.cli.datasets import find_dataset, skipped_words, upload, wait_until_ready, warning_line
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, DryRun, print_dry_run, say_detached, say_queued
 from redkiln.cli.output_folder import choose_folder
@@ -114,6 +114,8 @@ def _dataset_of(session: Session, data: str, options: dict[str, Any]) -> str:
         session.note(_describe(ready))
         for note in ready.notes if ready.columns else ():
             session.note(Text(f"note: {note}", style="dim"))
+        for warning in ready.warnings:
+            session.note(warning_line(warning))
         if ready.num_skipped:
             message = f"{skipped_words(ready)} skipped: redkiln datasets show {ready.id}"
             session.note(Text(message, "yellow"))

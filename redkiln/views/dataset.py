@@ -16,7 +16,7 @@ class DatasetStatus(StrEnum):
 
 
 class DatasetProblem(BaseModel):
-    """One file or row that was skipped or that makes the data set invalid."""
+    """A file or row that was skipped, a warning, or what makes the data set invalid."""
 
     code: str
     message: str
@@ -60,6 +60,8 @@ class DatasetView(BaseModel):
         options: Options that the owner gave for a table when it was registered.
         missing: Words that were read as missing values in an uploaded table, in addition to
             empty fields.
+        warnings: Doubts about the quality of the data, such as copies of training samples in the
+            test split; they do not keep a job from training.
         num_skipped: Files or rows that were left out; `skipped` lists the first ones.
         errors: Why the data set is invalid, place by place.
     """
@@ -81,6 +83,7 @@ class DatasetView(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     missing: list[str] | None = None
     notes: list[str] = Field(default_factory=list)
+    warnings: list[DatasetProblem] = Field(default_factory=list)
     num_skipped: int = 0
     skipped: list[DatasetProblem] = Field(default_factory=list)
     errors: list[DatasetProblem] = Field(default_factory=list)

@@ -12,6 +12,8 @@ from service.datasets.inspect.layout import arrange
 from service.datasets.inspect.limits import allow_memory, confine
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
+from service.datasets.inspect.quality.classes import check_classes
+from service.datasets.inspect.quality.images import check_images
 from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
 from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
 from service.datasets.inspect.tables.find import find_tables, is_lone_table
@@ -81,12 +83,18 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
             from service.datasets.inspect.arrays.inspection import inspect_arrays
 
             found = inspect_arrays(source, files.files, seed=order.seed, limits=limits)
-            return _leave(*found, work_dir=work_dir)
+            index, report = found
+            report.warnings = check_classes(report.counts) if index is not None else []
+            return _leave(index, report, work_dir=work_dir)
         layout = arrange([entry.parts for entry in files.files], files.folders)
         entries = [files.files[member.position] for member in layout.members]
         probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
-    found = judge(files.files, layout, probes, seed=order.seed, limits=limits)
-    return _leave(*found, work_dir=work_dir)
+    index, report = judge(files.files, layout, probes, seed=order.seed, limits=limits)
+    if index is not None:
+        pairs = zip(entries, probes, strict=True)
+        looks = {e.path: p.facts.look for e, p in pairs if p.facts and p.facts.look}
+        report.warnings = [*check_classes(report.counts), *check_images(index, looks)]
+    return _leave(index, report, work_dir=work_dir)
 
 
 def _leave(index: DatasetIndex | None, report: Report, *, work_dir: Path) -> Report:

@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from PIL import (
     BmpImagePlugin,  # noqa: F401  importing a plugin registers its format
@@ -17,6 +17,7 @@ from PIL import (
 
 from redkiln.datasets import IMAGE_FORMATS
 from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.look import Look, take_look
 
 _MAGIC = (
     b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM",
@@ -38,11 +39,12 @@ _DRAFT_PIXELS = 256 * 256
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """A valid image: size in pixels and Pillow's mode."""
+    """A valid image: size in pixels, Pillow's mode, and how it looks."""
 
     width: int
     height: int
     mode: str
+    look: Look | None = field(default=None, compare=False)
 
 
 class BadImage(Exception):  # noqa: N818  named after what is wrong
@@ -79,6 +81,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
             if image.format == "JPEG" and width * height > _DRAFT_PIXELS:
                 image.draft(mode, (max(1, width // 8), max(1, height // 8)))
             image.load()
+            look = take_look(image)
     except BadImage:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -90,7 +93,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
         raise BadImage("image_bomb", "needs more memory to decode than allowed") from None
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", f"cannot be decoded: {_first_line(error)}") from None
-    return ImageFacts(width, height, mode)
+    return ImageFacts(width, height, mode, look)
 
 
 def is_supported(data: bytes) -> bool:

@@ -24,6 +24,7 @@ class Report(BaseModel):
         image_modes: Number of images by Pillow's mode.
         columns: Columns of a table.
         target: Name of a table's target column.
+        warnings: Doubts about the quality of a valid set (`inspect/quality/`).
         num_skipped: Number of skipped files or rows; the first ones are in `skipped`.
         size_bytes: Size of the samples' files together.
     """
@@ -37,6 +38,7 @@ class Report(BaseModel):
     columns: list[ColumnView] = Field(default_factory=list)
     target: str | None = None
     notes: list[str] = Field(default_factory=list)
+    warnings: list[DatasetProblem] = Field(default_factory=list)
     num_skipped: int = 0
     skipped: list[DatasetProblem] = Field(default_factory=list)
     errors: list[DatasetProblem] = Field(default_factory=list)

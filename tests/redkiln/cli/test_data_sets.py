@@ -90,3 +90,21 @@ def test_the_decimal_mark_is_sent(redkiln, fake, tmp_path):
     table.write_text("age,price\n1,2\n")
     assert redkiln("datasets", "push", table, "--decimal", ",").code == 0
     assert ("decimal", ",") in fake.upload_queries[-1]
+
+
+def test_doubts_about_the_data_are_shown_on_the_card_and_by_check(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    assert "flowers: no warnings" in redkiln("datasets", "check", "flowers").out
+    message = "2 of 10 test images are equal to training images"
+    fake.datasets["ds_1"]["warnings"] = [{"code": "copies_across_splits", "message": message}]
+    for command in ("show", "check"):
+        done = redkiln("datasets", command, "flowers")
+        assert (done.code, f"warning: {message} (copies_across_splits)" in done.out) == (0, True)
+    checked = redkiln("datasets", "check", "flowers", "--json").json
+    assert (checked["id"], checked["warnings"][0]["code"]) == ("ds_1", "copies_across_splits")
+
+
+def test_checking_an_invalid_set_shows_its_errors(redkiln, fake, image_folder):
+    fake.dataset_errors = [{"code": "no_classes", "message": "has no classes", "path": None}]
+    redkiln("datasets", "push", image_folder)
+    assert "has no classes" in redkiln("datasets", "check", "flowers").out

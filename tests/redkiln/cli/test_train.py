@@ -183,3 +183,10 @@ def test_a_dry_run_of_training_prints_the_spec_and_queues_nothing(redkiln, fake)
     assert done.code == 0
     assert "epochs: 3" in done.out
     assert fake.submitted == []
+
+
+def test_doubts_about_the_data_are_shown_before_training(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    message = "2 of 10 test images are equal to training images"
+    fake.datasets["ds_1"]["warnings"] = [{"code": "copies_across_splits", "message": message}]
+    assert f"warning: {message}" in redkiln("train", "flowers").err

@@ -14,6 +14,7 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import HELD_SPLITS, SPLITS
 from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.quality.tables import check_table
 from service.datasets.inspect.report import (
     MAX_LISTED,
     Refused,
@@ -48,6 +49,7 @@ from service.datasets.inspect.tables.roles import (
     find_unknown,
     require_features,
 )
+from service.datasets.inspect.tables.row_numbers import keep_informative_numbers
 from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
 from service.datasets.inspect.tables.value_types.dates import derive_dates
@@ -154,6 +156,7 @@ def _judge(
     roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
     held = _find_held_rows(tables) if split is None else _find_marked_rows(profiles[split])
     derive_dates(profiles, roles, options)
+    keep_informative_numbers(roles, profiles)
     require_features(roles, profiles)
     roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, places)
@@ -263,6 +266,7 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
         return report
     index = _write(judged, split, report, index_path=index_path, seed=seed)
     report.notes = index.notes
+    report.warnings = check_table(index_path, report)
     return report
 
 

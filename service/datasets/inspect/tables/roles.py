@@ -15,6 +15,7 @@ from redkiln.tables import ColumnUse, TableOptions, TableTask
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.quality.columns import ON_REQUEST
 from service.datasets.inspect.report import problem, refuse, show
 from service.datasets.inspect.tables.profile import Profile
 
@@ -28,7 +29,7 @@ _TEXTS = (
     "body", "document", "title", "description", "headline", "utterance", "query",
 )  # fmt: skip
 _SPLIT_NAMES = ("split", "subset", "partition")
-_ID = re.compile(
+ID_NAME = re.compile(
     r"(?i:(?:^|[_ ])(?:id|idx|index|key|uuid|guid|rowid|row)$|^unnamed: 0$)|[a-z](?:Id|ID)$"
 )
 PROSE_WORDS = 3.0
@@ -42,7 +43,7 @@ MAX_WORDS_FOR_NONE = 3
 MAX_ROWS_FOR_WORDS = 1000
 _MAX_UNKNOWN = 20
 """Maximum unknown columns reported one by one."""
-_NUMBERS_ROWS = "it only numbers the rows"
+NUMBERS_ROWS = "it only numbers the rows"
 MAX_FEW = 20
 """Maximum different integers that are taken for classes rather than amounts."""
 
@@ -164,7 +165,7 @@ def require_features(roles: Roles, profiles: dict[str, Profile]) -> None:
     """Add a problem if no column is left to train on."""
     if not roles.of_type("numeric", "categorical", "text"):
         # Rather than refuse the table, use columns like 1, 2, 3...
-        for name in [name for name, use in roles.uses.items() if use.note == _NUMBERS_ROWS]:
+        for name in [name for name, use in roles.uses.items() if use.note == NUMBERS_ROWS]:
             roles.uses[name] = Use("numeric")
     if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
         roles.problems.append(_no_features(roles, profiles))
@@ -315,7 +316,7 @@ def _choose_use(
         return Use("text") if is_text else Use("ignored", "text-classification uses one column")
     asked: ColumnUse | None = options.columns.get(found.name)
     if asked == "ignored":
-        return Use("ignored", "by request")
+        return Use("ignored", ON_REQUEST)
     if asked is not None:
         return Use(asked)
     return _infer_use(found, roles, places=places, limits=limits)
@@ -327,7 +328,7 @@ def _infer_use(
     if not found.num_present:
         return Use("ignored", "it has no value in any row")
     if _is_id(found):
-        return Use("ignored", _NUMBERS_ROWS)
+        return Use("ignored", NUMBERS_ROWS)
     if found.num_distinct < 2 and not found.is_missing.any():
         return Use("ignored", "it has the same value in every row")
     share = found.share_of_numbers
@@ -366,7 +367,7 @@ def _is_id(found: Profile) -> bool:
         steps = found.numbers[1:] - found.numbers[:-1]
         if (steps == 1).all():
             return True
-        return bool(_ID.search(found.name)) and found.num_distinct == found.num_rows
+        return bool(ID_NAME.search(found.name)) and found.num_distinct == found.num_rows
     return False
 
 

@@ -1,0 +1,4 @@
+"""Checks the quality of a valid data set: copies, contradictions, rare classes, columns that leak.
+
+The checks return warnings, which are shown before training. No warning makes a data set invalid.
+"""

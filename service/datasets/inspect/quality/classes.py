@@ -1,0 +1,52 @@
+"""Warns of classes with few samples, and of classes of very different sizes."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.report import problem, show
+
+FEW_SAMPLES = 5
+MOST_IMBALANCE = 20
+SHOWN = 5
+
+
+def check_classes(counts: Mapping[str, Mapping[str, int]]) -> list[DatasetProblem]:
+    """Return warnings about the sizes of classes.
+
+    Args:
+        counts: Samples by split and class, as `Report.counts` of a classification.
+    """
+    totals: Counter[str] = Counter()
+    for of_split in counts.values():
+        totals.update(of_split)
+    return [*_few(totals), *_imbalance(counts.get("train", {}))]
+
+
+def _few(totals: Counter[str]) -> list[DatasetProblem]:
+    few = sorted((num, name) for name, num in totals.items() if num < FEW_SAMPLES)
+    if not few:
+        return []
+    named = ", ".join(f"{show(name)}: {num}" for num, name in few[:SHOWN])
+    more = ", ..." if len(few) > SHOWN else ""
+    classes = "1 class has" if len(few) == 1 else f"{len(few)} classes have"
+    message = (
+        f"{classes} fewer than {FEW_SAMPLES} samples ({named}{more}); add samples, or merge or "
+        "remove such classes: neither training nor the test can say anything about them"
+    )
+    return [problem("few_samples", message)]
+
+
+def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:
+    if len(train) < 2:
+        return []
+    large, small = max(train, key=lambda c: train[c]), min(train, key=lambda c: train[c])
+    if train[large] <= MOST_IMBALANCE * train[small]:
+        return []
+    message = (
+        f"class {show(large)} has {train[large]:,} training samples and {show(small)} has "
+        f"{train[small]:,}: a model that ignores {show(small)} has a high accuracy; compare models "
+        "by macro F1 or AUC, set training.class_weights to balanced, or choose the class from the "
+        "probabilities with another threshold"
+    )
+    return [problem("imbalance", message)]

@@ -1,0 +1,167 @@
+"""Warns of columns that predict the target alone, and of columns that are nearly constant.
+
+Shapes: N rows, C classes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from redkiln.tables import TARGET, Column, TableIndex
+from redkiln.views.dataset import ColumnView, DatasetProblem
+from service.datasets.inspect.report import problem, show
+
+MOST_SAMPLED = 100_000
+"""Rows that are read for these checks, evenly spaced."""
+LEAST_TESTED = 10
+NUM_BINS = 64
+LEAKING = 0.995
+"""Share of right answers, or of explained variance, from which a column leaks."""
+ON_REQUEST = "by request"
+"""Why a column is ignored that its owner does not want."""
+NEARLY_CONSTANT = 0.995
+SHOWN = 10
+
+
+def check_columns(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
+    """Return warnings about the columns of a table that is not of texts."""
+    columns = [column for column in index.columns if column.type != "text"]
+    step = -(-table.num_rows // MOST_SAMPLED)
+    rows = np.arange(0, table.num_rows, step)
+    targets = table.column(TARGET).to_numpy()[rows]
+    leaking, constant = [], []
+    for column in columns:
+        values = table.column(column.name).cast(pa.float64()).to_numpy()[rows]
+        if len(columns) > 1 and explains(values, targets, column, num_classes=len(index.classes)):
+            leaking.append(column.name)
+        elif most_frequent_share(values) >= NEARLY_CONSTANT:
+            constant.append(column.name)
+    return [*_warn_of_leaks(leaking), *_warn_of_constants(constant)]
+
+
+def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
+    """Return a warning about columns that the inspection left out by itself."""
+    dropped = [c for c in columns if c.type == "ignored" and c.note not in (None, ON_REQUEST)]
+    if not dropped:
+        return []
+    reasons = "; ".join(f"{c.name}: {c.note}" for c in dropped[:SHOWN])
+    more = f"; and {len(dropped) - SHOWN} more" if len(dropped) > SHOWN else ""
+    message = (
+        f"columns that are not used: {reasons}{more}; to use one, push the table again with "
+        f"--column {dropped[0].name}=categorical or {dropped[0].name}=numeric"
+    )
+    return [problem("dropped_columns", message)]
+
+
+def find_explained_share(numbers: np.ndarray, targets: np.ndarray) -> float:
+    """Return the share of a target's variance that ranges of a column's numbers explain.
+
+    Args:
+        numbers: (N,) float64, NaN where missing.
+        targets: (N,) float64, NaN where missing.
+    """
+    is_known = np.isfinite(targets)
+    places = _places(numbers[is_known], Column(name="", type="numeric"))
+    if int(is_known.sum()) < 2 * LEAST_TESTED:
+        return 0.0
+    return _explained(places, targets[is_known], int(places.max()) + 1)
+
+
+def explains(values: np.ndarray, targets: np.ndarray, column: Column, *, num_classes: int) -> bool:
+    """Return whether a column alone predicts the target nearly without a mistake.
+
+    Half of the rows say which answer belongs to a category, or to a range of numbers; the other
+    half are predicted.
+
+    Args:
+        values: (N,) float64 numbers or codes, NaN where missing.
+        targets: (N,) labels, or values.
+        column: The column.
+        num_classes: C; 0 for a regression.
+    """
+    places = _places(values, column)
+    num_places = int(places.max(initial=0)) + 1
+    learnt, tested = slice(0, None, 2), slice(1, None, 2)
+    if len(targets[tested]) < LEAST_TESTED or num_places > len(targets) / 4:
+        return False
+    if not num_classes:
+        is_linear = column.type == "numeric" and _is_linear(values, targets)
+        return is_linear or _explained(places, targets, num_places) >= LEAKING
+    counts = np.zeros((num_places, num_classes))
+    np.add.at(counts, (places[learnt], targets[learnt]), 1)
+    right = counts.argmax(axis=1)[places[tested]] == targets[tested]
+    majority = np.bincount(targets[tested]).max() / len(right)
+    # Better than the majority by most of what there is to gain.
+    gained = (right.mean() - majority) / max(1 - majority, 1e-9)
+    return bool(right.mean() >= LEAKING and gained >= 0.9)
+
+
+def most_frequent_share(values: np.ndarray) -> float:
+    """Return the share of the most frequent value of (N,) among those that are not missing."""
+    present = values[~np.isnan(values)]
+    if not len(present):
+        return 0.0
+    return float(np.unique(present, return_counts=True)[1].max() / len(present))
+
+
+def _places(values: np.ndarray, column: Column) -> np.ndarray:
+    """Return the category, or the range of numbers, of each row; 0 where missing."""
+    if column.type == "categorical":
+        return np.where(np.isnan(values), 0, values + 1).astype(np.int64)
+    present = values[~np.isnan(values)]
+    distinct = np.unique(present)
+    if len(distinct) <= NUM_BINS:
+        edges = distinct
+    else:
+        num_bins = min(NUM_BINS, max(2, len(present) // 8))
+        edges = np.unique(np.quantile(present, np.arange(num_bins) / num_bins))
+    places = np.searchsorted(edges, values, side="right")
+    return np.where(np.isnan(values), 0, places).astype(np.int64)
+
+
+def _explained(places: np.ndarray, targets: np.ndarray, num_places: int) -> float:
+    """Return the share of the targets' variance between the places, on rows not learnt from."""
+    learnt, tested = slice(0, None, 2), slice(1, None, 2)
+    counts = np.bincount(places[learnt], minlength=num_places)
+    sums = np.bincount(places[learnt], weights=targets[learnt], minlength=num_places)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), targets[learnt].mean())
+    error = ((targets[tested] - means[places[tested]]) ** 2).mean()
+    spread = targets[tested].var()
+    return float(1 - error / spread) if spread > 0 else 0.0
+
+
+def _is_linear(values: np.ndarray, targets: np.ndarray) -> bool:
+    """Return whether a line through the values explains the targets."""
+    is_present = np.isfinite(values)
+    values, targets = values[is_present], targets[is_present]
+    if len(values) < 2 * LEAST_TESTED or not values.std() or not targets.std():
+        return False
+    return bool(np.corrcoef(values, targets)[0, 1] ** 2 >= LEAKING)
+
+
+def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
+    if not names:
+        return []
+    each = "column" if len(names) == 1 else "each of the columns"
+    message = (
+        f"{each} {_list(names)} predicts the target alone, nearly without a mistake; if it is "
+        "known only after the target, the model will fail on new data: push the table again with "
+        + " ".join(f"--column {show(name)}=ignored" for name in names[:3])
+    )
+    return [problem("leaking_columns", message)]
+
+
+def _warn_of_constants(names: list[str]) -> list[DatasetProblem]:
+    if not names:
+        return []
+    message = (
+        f"at least {NEARLY_CONSTANT:.1%} of the rows have the same value in {_list(names)}; such "
+        "columns are used, but rarely help"
+    )
+    return [problem("nearly_constant_columns", message)]
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(show(name) for name in names[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown

@@ -1,0 +1,96 @@
+"""Checks a validated table: copies of rows or texts, columns that leak or say nothing.
+
+Shapes: N rows.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from redkiln.tables import METADATA_KEY, TARGET, TableIndex
+from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.quality.classes import check_classes
+from service.datasets.inspect.quality.columns import check_columns, check_dropped
+from service.datasets.inspect.quality.copies import Samples, check_copies
+from service.datasets.inspect.quality.row_groups import group_rows, group_texts
+from service.datasets.inspect.report import Report, problem, show
+
+MOST_ROWS = 2_000_000
+"""Rows of a table above which copies are not looked for: this takes up to half a minute."""
+MOST_BYTES = 1024**3
+"""Bytes of a table above which only its classes are checked, because it is read again."""
+USUAL_COPIES = 0.5
+"""From this share of rows with equal features on, equal rows are usual in a table and say nothing
+about its records, as in a table of two categories."""
+SHOWN_CHARACTERS = 40
+
+
+def check_table(path: Path, report: Report) -> list[DatasetProblem]:
+    """Return warnings about a table.
+
+    Args:
+        path: Path of its index.
+        report: Its report, with the counts of a valid table.
+    """
+    with pq.ParquetFile(path) as file:
+        index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
+        found = check_classes(report.counts) if index.classes else []
+        if _count_bytes(file) > MOST_BYTES:
+            size = f"{MOST_BYTES // 2**30} GiB"
+            message = f"copies and columns were not checked, because the table is above {size}"
+            return [*found, problem("not_checked", message)]
+        table = file.read()
+    if table.num_rows <= MOST_ROWS:
+        found += _check_copies(table, index)
+    if index.task == "text-classification":
+        return found
+    return [*found, *check_columns(table, index), *check_dropped(report.columns)]
+
+
+def _count_bytes(file: pq.ParquetFile) -> int:
+    groups = range(file.metadata.num_row_groups)
+    return sum(file.metadata.row_group(place).total_byte_size for place in groups)
+
+
+def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
+    is_text = index.task == "text-classification"
+    targets = table.column(TARGET).to_numpy()
+    labels = targets if index.classes else None
+    is_test = np.arange(table.num_rows) >= index.num_train
+    if not is_text:
+        features = group_rows(table, [column.name for column in index.columns])
+        num_groups = len(np.unique(features))
+        if num_groups < (1 - USUAL_COPIES) * table.num_rows:
+            return []
+        return check_copies(Samples("rows", is_test, labels, _name_row(table, index)), features)
+    (column,) = index.columns
+    texts = table.column(column.name).to_pylist()
+    samples = Samples("texts", is_test, labels, lambda row: _quote(texts[row]))
+    words = "equal, except for case, spaces and punctuation, to"
+    return check_copies(samples, group_texts(texts), words=words)
+
+
+def _name_row(table: pa.Table, index: TableIndex):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    """Return a function that names a row by its first values, because the index has no lines."""
+    shown = index.columns[:3]
+
+    def name(row: int) -> str:
+        values = []
+        for column in shown:
+            value = table.column(column.name)[row].as_py()
+            if column.categories and value is not None:
+                value = column.categories[value]
+            values.append(f"{show(column.name)}={_quote(value)}")
+        return ", ".join(values)
+
+    return name
+
+
+def _quote(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = "" if value is None else str(value)
+    cut = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+    return repr(show(cut))

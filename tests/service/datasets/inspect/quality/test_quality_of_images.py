@@ -1,0 +1,100 @@
+"""Copies in sets of images, from the upload to the report."""
+
+import io
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from service.datasets.inspect.__main__ import inspect
+from service.datasets.inspect.order import Order
+from service.datasets.inspect.quality.images import group_alike
+
+
+def picture(seed, *, size=(64, 48), kind="PNG", quality=90):
+    """A picture of large shapes, always the same for a seed."""
+    pixels = np.random.default_rng(seed).integers(0, 256, size=(6, 8, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC).save(
+        buffer, kind, **({"quality": quality} if kind == "JPEG" else {})
+    )
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def warn(tmp_path, make):
+    def warn(files):
+        (tmp_path / "set.zip").write_bytes(make.zip(files))
+        order = Order(kind="archive", path=str(tmp_path / "set.zip"), parent_pid=os.getpid())
+        report = inspect(order, work_dir=tmp_path)
+        assert report.errors == []
+        return {warning.code: warning.message for warning in report.warnings}
+
+    return warn
+
+
+def files_of(*, train=6, test=2, start=0):
+    return [
+        (f"{split}/{name}/{number}.png", picture(start + 100 * place + 10 * offset + number))
+        for place, name in enumerate(("cat", "dog"))
+        for offset, (split, num) in enumerate((("train", train), ("test", test)))
+        for number in range(num)
+    ]
+
+
+def test_a_clean_set_has_no_warnings(warn):
+    assert warn(files_of()) == {}
+
+
+def test_test_images_that_are_copies_of_training_images_are_counted(warn):
+    files = dict(files_of())
+    files["test/cat/0.png"] = files["train/cat/1.png"]
+    found = warn(files.items())
+    assert set(found) == {"copies_across_splits"}
+    assert found["copies_across_splits"].startswith(
+        "1 of 4 test images are equal to training images (test/cat/0.png and train/cat/1.png)"
+    )
+
+
+def test_other_files_with_the_same_pixels_are_copies(warn):
+    files = dict(files_of())
+    with Image.open(io.BytesIO(files["train/cat/1.png"])) as image:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", compress_level=1)
+    assert buffer.getvalue() != files["train/cat/1.png"]
+    found = warn([*files.items(), ("train/cat/again.png", buffer.getvalue())])
+    assert set(found) == {"copies_in_training"}
+    assert "1 training images are equal to others" in found["copies_in_training"]
+
+
+def test_compressed_and_resized_copies_are_nearly_equal(warn):
+    files = dict(files_of())
+    files["test/cat/0.png"] = picture(0, kind="JPEG", quality=60)
+    files["train/dog/small.png"] = picture(100, size=(40, 30))
+    found = warn(files.items())
+    assert set(found) == {"near_copies_across_splits", "near_copies_in_training"}
+    assert "test/cat/0.png and train/cat/0.png" in found["near_copies_across_splits"]
+
+
+def test_one_image_in_two_classes_is_named(warn):
+    files = dict(files_of())
+    files["train/dog/0.png"] = files["train/cat/0.png"]
+    found = warn(files.items())
+    assert "(train/cat/0.png and train/dog/0.png); decide for one class" in found["two_classes"]
+
+
+def test_plain_pictures_do_not_count_as_alike():
+    flat = np.full((3, 72), 100) + np.arange(3)[:, None]
+    assert len(set(group_alike(flat))) == 3
+
+
+def test_small_classes_and_imbalance_are_warned_of(warn):
+    files = files_of(train=4, test=1)
+    more = [(f"train/dog/more-{n}.png", picture(1000 + n)) for n in range(100)]
+    few = [file for file in files if file[0] != "train/cat/3.png"]
+    found = warn([*few, *more])
+    assert set(found) == {"few_samples", "imbalance"}
+    assert found["few_samples"].startswith("1 class has fewer than 5 samples (cat: 4)")
+    assert "class dog has 104 training samples and cat has 3" in found["imbalance"]
+    assert "training.class_weights" in found["imbalance"]

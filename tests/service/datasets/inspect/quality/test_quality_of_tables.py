@@ -1,0 +1,118 @@
+"""Warnings about tables and texts, from the upload to the report."""
+
+import os
+
+import numpy as np
+import pytest
+
+from redkiln.tables import TableOptions
+from service.datasets.inspect.__main__ import inspect
+from service.datasets.inspect.order import Order
+from service.datasets.inspect.quality import tables
+
+GENERATOR = np.random.default_rng(0)
+A, B = GENERATOR.normal(size=(2, 400))
+NAMES = np.where(A + GENERATOR.normal(size=400) > 0, "yes", "no")
+
+
+@pytest.fixture
+def check(tmp_path):
+    def check(content, **options):
+        (tmp_path / "table.csv").write_text(content)
+        order = Order(
+            kind="archive",
+            path=str(tmp_path / "table.csv"),
+            parent_pid=os.getpid(),
+            options=TableOptions(**options),
+        )
+        report = inspect(order, work_dir=tmp_path)
+        assert report.errors == []
+        return report
+
+    return check
+
+
+def codes_of(report):
+    return {warning.code: warning.message for warning in report.warnings}
+
+
+def csv(**columns):
+    rows = zip(*columns.values(), strict=True)
+    return "\n".join(",".join(map(str, row)) for row in [tuple(columns), *rows])
+
+
+def test_a_clean_table_has_no_warnings(check):
+    assert codes_of(check(csv(a=A, b=B, label=NAMES))) == {}
+
+
+def test_test_rows_that_are_copies_of_training_rows_are_counted(check):
+    split = ["train"] * 300 + ["test"] * 100
+    a, b, names = A.copy(), B.copy(), NAMES.copy()
+    a[300:320], b[300:320], names[300:320] = a[:20], b[:20], names[:20]
+    found = codes_of(check(csv(a=a, b=b, label=names, split=split), target="label"))
+    assert set(found) == {"copies_across_splits"}
+    assert "20 of 100 test rows are equal to training rows" in found["copies_across_splits"]
+
+
+def test_equal_rows_are_usual_in_a_table_of_few_values(check):
+    found = check(csv(a=(A > 0).astype(int), b=(B > 0).astype(int), label=NAMES))
+    assert codes_of(found) == {}
+
+
+def test_rows_with_equal_features_and_different_classes_are_named(check):
+    a, b, names = A.copy(), B.copy(), NAMES.copy()
+    a[1], b[1], names[0], names[1] = a[0], b[0], "no", "yes"
+    assert (
+        "2 rows are equal to rows of another class (a="
+        in codes_of(check(csv(a=a, b=b, label=names)))["two_classes"]
+    )
+
+
+def test_columns_that_predict_the_target_alone_are_named(check):
+    leak = np.where(NAMES == "yes", "paid", "open")
+    found = codes_of(check(csv(a=A, b=B, state=leak, label=NAMES)))
+    assert set(found) == {"leaking_columns"}
+    assert "--column state=ignored" in found["leaking_columns"]
+    value = 3 * A + B
+    found = codes_of(check(csv(a=A, b=B, cents=100 * value, price=value), target="price"))
+    assert "column cents predicts" in found["leaking_columns"]
+
+
+def test_dropped_and_nearly_constant_columns_are_named_with_the_reason(check):
+    rare = ["1"] + ["0"] * 399
+    found = codes_of(check(csv(a=A, b=B, same=["x"] * 400, rare=rare, label=NAMES)))
+    assert set(found) == {"dropped_columns", "nearly_constant_columns"}
+    assert "same: it has the same value in every row" in found["dropped_columns"]
+    assert "--column same=categorical" in found["dropped_columns"]
+    assert "same value in rare" in found["nearly_constant_columns"]
+    asked = check(csv(a=A, b=B, label=NAMES), columns={"b": "ignored"})
+    assert codes_of(asked) == {}
+
+
+def test_a_column_that_numbers_the_rows_is_used_where_it_predicts_an_amount(check):
+    days = np.arange(400)
+    report = check(csv(day=days, a=A, price=0.1 * days + B), target="price")
+    uses = {column.name: column.type for column in report.columns}
+    assert uses["day"] == "numeric"
+    assert any("day=ignored" in note for note in report.notes)
+    useless = check(csv(day=days, a=A, price=A + B), target="price")
+    assert "day: it only numbers the rows" in codes_of(useless)["dropped_columns"]
+    named = check(csv(id=days, a=A, price=0.1 * days + B), target="price")
+    assert {c.name: c.type for c in named.columns}["id"] == "ignored"
+
+
+def test_texts_are_compared_without_case_spaces_and_punctuation(check):
+    texts = [f"the film number {n} was good enough for me" for n in range(40)]
+    names = ["good", "bad"] * 20
+    texts[38], texts[1], names[1] = "The film,  number 0 was GOOD enough for me!", texts[0], "bad"
+    split = ["train"] * 30 + ["test"] * 10
+    content = csv(text=[f'"{text}"' for text in texts], label=names, split=split)
+    found = codes_of(check(content, text="text", target="label"))
+    assert set(found) == {"copies_across_splits", "copies_in_training", "two_classes"}
+    assert "1 of 10 test texts are equal, except for case" in found["copies_across_splits"]
+    assert "'The film,  number 0 was GOOD enough for ..." in found["copies_across_splits"]
+
+
+def test_a_table_that_is_too_large_to_be_read_again_says_so(check, monkeypatch):
+    monkeypatch.setattr(tables, "MOST_BYTES", 100)
+    assert set(codes_of(check(csv(a=A, b=B, label=NAMES)))) == {"not_checked"}
