@@ -44,7 +44,7 @@ coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT) --cov --cov-report=term:skip-covered
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m integration --durations=15
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
 	$(BIN)/python -m pytest -v -m acceptance --durations=15

@@ -21,7 +21,6 @@ from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoin
 from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial
 from worker.agent.attempt.classify import (
     Death,
-    count_oom_kills,
     explain_os_error,
     explain_stop,
     judge,
@@ -45,6 +44,7 @@ from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.hardware.facts.kernel_log import KernelLog
 from worker.hardware.health.deaths import about_gpus
 from worker.jobdir import JobDir, Order
+from worker.process.oom import count_oom_kills
 from worker.script.bounds.processes import end_strays
 from worker.settings import WorkerSettings
 

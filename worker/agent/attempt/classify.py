@@ -6,7 +6,6 @@ Also explains what ends an attempt while no child runs: a stop, or an error of t
 import errno
 import signal
 from dataclasses import dataclass
-from pathlib import Path
 
 from redkiln.failure import FailureCode, JobFailure
 from worker.agent.stopping import StopReason
@@ -100,15 +99,6 @@ def explain_os_error(error: Exception) -> JobFailure | None:
         text = "The worker did not have enough main memory to start the job."
         return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
     return None
-
-
-def count_oom_kills(path: Path = Path("/proc/vmstat")) -> int:
-    """Return how many processes the kernel has killed for memory since it started."""
-    for line in path.read_text().splitlines():
-        name, _, count = line.partition(" ")
-        if name == "oom_kill":
-            return int(count)
-    return 0
 
 
 def _from_last_words(death: Death) -> JobFailure | None:

@@ -6,7 +6,6 @@ import pytest
 from redkiln.failure import FailureCode, JobFailure
 from worker.agent.attempt.classify import (
     Death,
-    count_oom_kills,
     explain_os_error,
     explain_stop,
     judge,
@@ -122,14 +121,6 @@ def test_an_unknown_death_shows_its_last_line_of_output():
 
 def test_every_reason_to_stop_has_a_message():
     assert all(explain_stop(reason).message for reason in StopReason)
-
-
-def test_oom_kills_are_counted_from_vmstat(tmp_path):
-    path = tmp_path / "vmstat"
-    path.write_text("nr_free_pages 5\noom_kill 3\n")
-    assert count_oom_kills(path) == 3
-    path.write_text("nr_free_pages 5\n")
-    assert count_oom_kills(path) == 0
 
 
 @pytest.mark.parametrize(

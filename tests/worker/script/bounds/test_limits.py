@@ -1,0 +1,32 @@
+import pytest
+
+from redkiln.tasks.script import Limits
+from worker.script.bounds.limits import LimitWatch, find_excess
+from worker.script.bounds.processes import Found
+
+LIMITS = Limits(memory_bytes=2**30, processes=8, disk_bytes=2**30)
+
+
+@pytest.mark.parametrize(
+    ("found", "disk_bytes", "words"),
+    [
+        (Found(memory_bytes=2**30 + 1), 0, "main memory, but script.limits.memory_bytes is"),
+        (Found(num_threads=9), 0, "9 processes and threads, but script.limits.processes is 8"),
+        (Found(), 2**30 + 1, "disk space, but script.limits.disk_bytes is"),
+    ],
+)
+def test_an_excess_names_the_use_and_the_field(found, disk_bytes, words):
+    assert words in find_excess(LIMITS, found, disk_bytes=disk_bytes)
+
+
+def test_a_script_may_use_exactly_what_its_limits_allow():
+    found = Found(memory_bytes=2**30, num_threads=8)
+    assert find_excess(LIMITS, found, disk_bytes=2**30) is None
+
+
+def test_a_watch_measures_the_scripts_folders(tmp_path):
+    watch = LimitWatch(LIMITS.model_copy(update={"disk_bytes": 0}), tmp_path)
+    (tmp_path / "file").write_bytes(bytes(5000))
+    failure = watch.check(Found())
+    assert failure.code == "over_limit"
+    assert "disk space" in failure.message

@@ -1,0 +1,59 @@
+"""Whether a running script keeps to its limits of memory, processes and disk space."""
+
+from pathlib import Path
+
+from redkiln.failure import FailureCode, JobFailure
+from redkiln.tasks.script import Limits
+from worker.script.bounds.processes import Found
+from worker.script.bounds.shared_memory import SharedFiles
+from worker.script.bounds.usage import DiskUse
+
+
+class LimitWatch:
+    """Compares what a script uses with its limits.
+
+    Args:
+        limits: Limits of the job's spec.
+        root: Root of the script's folders.
+    """
+
+    def __init__(self, limits: Limits, root: Path) -> None:
+        self._limits = limits
+        self._disk = DiskUse(root)
+        self._shared = SharedFiles()
+
+    def check(self, found: Found) -> JobFailure | None:
+        """Return why the script must be ended; None if it keeps to its limits.
+
+        Args:
+            found: The script's processes.
+        """
+        disk_bytes = self._disk.look() + self._shared.look(found.pids)
+        excess = find_excess(self._limits, found, disk_bytes=disk_bytes)
+        if excess is None:
+            return None
+        return JobFailure.of(FailureCode.OVER_LIMIT, f"the script was ended because it {excess}")
+
+    def remove_shared(self) -> None:
+        """Remove the script's files in shared memory."""
+        self._shared.remove()
+
+
+def find_excess(limits: Limits, found: Found, *, disk_bytes: int) -> str | None:
+    """Describe the first limit that is exceeded; None if there is none."""
+    if limits.memory_bytes is not None and found.memory_bytes > limits.memory_bytes:
+        return (
+            f"used {found.memory_bytes} bytes of main memory, but script.limits.memory_bytes is "
+            f"{limits.memory_bytes}"
+        )
+    if found.num_threads > limits.processes:
+        return (
+            f"had {found.num_threads} processes and threads, but script.limits.processes is "
+            f"{limits.processes}"
+        )
+    if disk_bytes > limits.disk_bytes:
+        return (
+            f"used {disk_bytes} bytes of disk space, but script.limits.disk_bytes is "
+            f"{limits.disk_bytes}"
+        )
+    return None
