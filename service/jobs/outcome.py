@@ -26,6 +26,8 @@ _STATES = {
     "paused": "paused",
 }
 """The state that an event begins; `cancelling` and `pausing` are still running."""
+_FINISHING = "finishing"
+"""Puts a job that is paused or has ended into the queue; any other job stays in its state."""
 _ENDS = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
 
 
@@ -35,7 +37,7 @@ def measure_outcome(session: Session, job: Job) -> Outcome:
         select(JobEvent)
         .where(
             JobEvent.job_id == job.id,
-            col(JobEvent.kind).in_([*_STATES, *_ENDS, EventKind.PHASE]),
+            col(JobEvent.kind).in_([*_STATES, *_ENDS, _FINISHING, EventKind.PHASE]),
         )
         .order_by(col(JobEvent.seq))
     ).all()
@@ -123,6 +125,8 @@ def measure_times(events: Iterable[JobEvent]) -> dict[str, Any]:
     state, since = None, None
     phase, phase_since = None, None
     for event in events:
+        if event.kind == _FINISHING and state in ("queued", "running"):
+            continue
         if phase is not None and phase_since is not None:
             # A worker's clock may differ from the service's.
             phases[phase] += max(0.0, (event.at - phase_since).total_seconds())
@@ -132,11 +136,15 @@ def measure_times(events: Iterable[JobEvent]) -> dict[str, Any]:
         phase = None
         if state is not None and since is not None:
             states[state] += (event.at - since).total_seconds()
-        state, since = _STATES.get(event.kind), event.at
+        state, since = _state_after(event.kind), event.at
     return {
         **{f"{name}_seconds": round(states[name], 3) for name in ("queued", "paused", "running")},
         "phase_seconds": {name: round(seconds, 3) for name, seconds in phases.items()},
     }
+
+
+def _state_after(kind: str) -> str | None:
+    return "queued" if kind == _FINISHING else _STATES.get(kind)
 
 
 def _reported(session: Session, job_id: str) -> Mapping[str, Any]:

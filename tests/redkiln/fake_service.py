@@ -85,7 +85,9 @@ class FakeService:
             "metrics": self.results,
             "headline": onnx[0] if onnx else None,
             "verdict": "verified" if self.is_verified else "unverified",
+            "queued_seconds": 3.0,
             "running_seconds": 42.0,
+            "phase_seconds": {"preparing": 0.01, "training": 40.0, "exporting": 2.0},
         }
 
     def view(self, job_id=JOB_ID):

@@ -21,6 +21,9 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.result import Result, print_result, running_seconds
 from redkiln.views.job import AttemptView, Estimates, JobView
 
+MIN_TIME = 0.05
+"""Shortest time, in seconds, that the page shows."""
+
 
 def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
     """Print a job's status, its attempts, its result and its spec."""
@@ -80,6 +83,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("data set", f"{dataset_name} ({job.dataset_id})" if job.dataset_id else None),
         ("created", words.ago(job.created_at)),
         ("ran for", None if (ran := running_seconds(job)) is None else words.duration(ran)),
+        ("times", _times(job)),
         ("progress", _progress(job)),
         ("samples", _samples(job)),
         ("metadata", ", ".join(f"{k}={v}" for k, v in job.metadata.items()) or None),
@@ -88,6 +92,18 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         if value is not None:
             table.add_row(label, value)
     return table
+
+
+def _times(job: JobView) -> str | None:
+    """Say how long a job that has ended waited, paused, and was in each phase."""
+    if job.result is None:
+        return None
+    waits = {"queued": job.result.queued_seconds, "paused": job.result.paused_seconds}
+    parts = {**waits, **job.result.phase_seconds}
+    shown = [
+        f"{name} {words.duration(value)}" for name, value in parts.items() if value >= MIN_TIME
+    ]
+    return ", ".join(shown) or None
 
 
 def _progress(job: JobView) -> str | None:

@@ -90,3 +90,8 @@ def test_the_time_of_a_job_is_its_running_time_without_pauses(redkiln, fake):
 def test_a_model_that_was_not_compared_has_not_failed_the_check(redkiln, fake, verified, words):
     fake.task, fake.is_verified = "script", verified
     assert f"model.onnx, 95.0 kB, {words}" in redkiln("watch", "last").out
+
+
+def test_the_page_of_a_job_shows_where_its_time_went(redkiln, fake):
+    out = redkiln("job", "last").out
+    assert "queued 3.0 s, training 40 s, exporting 2.0 s" in out

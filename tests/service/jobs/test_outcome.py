@@ -99,6 +99,24 @@ def test_running_time_does_not_include_the_queue_or_pauses():
     }
 
 
+@pytest.mark.parametrize(
+    ("history", "queued", "running"),
+    [
+        (
+            [("started", 0), ("finishing", 5), ("requeued", 6), ("started", 8), ("succeeded", 9)],
+            2,
+            7,
+        ),
+        ([("started", 0), ("cancelled", 5), ("finishing", 100), ("started", 103)], 3, 5),
+        ([("started", 0), ("paused", 5), ("finishing", 100), ("started", 103)], 3, 5),
+        ([("submitted", 0), ("finishing", 5), ("started", 7)], 7, 0),
+    ],
+)
+def test_a_job_that_is_finished_early_waits_only_while_it_is_queued(history, queued, running):
+    times = measure_times(event(kind, seconds) for kind, seconds in history)
+    assert (times["queued_seconds"], times["running_seconds"]) == (queued, running)
+
+
 def test_a_clock_of_a_worker_that_runs_ahead_makes_no_negative_time():
     history = [("started", 0, {}), ("phase", 60, {"phase": "training"}), ("failed", 50, {})]
     times = measure_times(event(kind, seconds, **data) for kind, seconds, data in history)
