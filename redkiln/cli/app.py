@@ -11,6 +11,7 @@ from redkiln.cli import (
     datasets,
     doctor,
     gpus,
+    init,
     jobs,
     keys,
     preview,
@@ -60,7 +61,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, run, jobs, steering, records, preview, artifacts, compare, datasets, tasks,
+        train, run, init, jobs, steering, records, preview, artifacts, compare, datasets, tasks,
         workers, gpus, doctor, bench, keys,
     ):  # fmt: skip
         group.register(app)

@@ -100,6 +100,20 @@ def _dataset_of(session: Session, data: str, options: dict[str, Any]) -> str:
     if data.startswith(BUILTIN):
         _refuse_options(data, options, "is a built-in data set with fixed columns.")
         return data
+    return prepare_data(session, data, options).id
+
+
+def prepare_data(session: Session, data: str, options: dict[str, Any]) -> DatasetView:
+    """Register data or find it by name, wait until it is ready, and say what it is.
+
+    Args:
+        session: Session of the command.
+        data: Path, or id or name of a data set.
+        options: Options of a table.
+
+    Raises:
+        UsageError: There is no such data, or options were given for a registered data set.
+    """
     local = Path(data).expanduser()
     if not local.exists() and (pushed := _find_pushed(session, data)) is not None:
         _refuse_options(
@@ -119,7 +133,7 @@ def _dataset_of(session: Session, data: str, options: dict[str, Any]) -> str:
         if ready.num_skipped:
             message = f"{skipped_words(ready)} skipped: redkiln datasets show {ready.id}"
             session.note(Text(message, "yellow"))
-    return ready.id
+    return ready
 
 
 def _find_pushed(session: Session, named: str) -> DatasetView | None:

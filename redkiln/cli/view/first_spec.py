@@ -1,0 +1,116 @@
+"""Writes a commented spec for a data set: what is set, and what is worth trying next."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from redkiln.cli.view import words
+from redkiln.views.dataset import DatasetView
+
+SHOWN_COLUMNS = 12
+RARE = 5.0
+"""From this ratio of the largest to the smallest class on, the spec suggests class weights."""
+_COMMENT_AT = 36
+"""Column at which the comment of a line starts."""
+
+
+def write_first_spec(
+    dataset: DatasetView, defaults: dict[str, Any], *, models: list[str], path: str
+) -> str:
+    """Return the text of a commented spec that trains on a data set with defaults.
+
+    Args:
+        dataset: A data set that is ready.
+        defaults: The spec with its defaults, as a dry run returns it.
+        models: Names of the task's own models, if it has a fixed list.
+        path: Name of the file that the text is written to.
+    """
+    head = _head(dataset, task=defaults["task"], path=path)
+    return "\n".join([*head, *_settings(dataset, defaults, models), ""])
+
+
+def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
+    yield f"# Queue it: redkiln submit {path} --watch"
+    yield f"# Check it: redkiln submit {path} --dry-run"
+    yield f"# All fields: redkiln tasks show {task}"
+    yield "#"
+    yield f"# Data set {dataset.name}: {_count_words(dataset)}."
+    if dataset.target is not None:
+        yield f"# Target: {dataset.target!r}; to change it, push the file again with --target."
+    if dataset.columns:
+        yield from _column_lines(dataset)
+    for note in dataset.notes:
+        yield f"# Note: {note}"
+    yield ""
+
+
+def _count_words(dataset: DatasetView) -> str:
+    noun = "row" if dataset.columns else "image"
+    splits = [f"{words.plural(sum(counts.values()), noun)} to {_USES.get(split, split)}"
+              for split, counts in dataset.counts.items()]  # fmt: skip
+    if dataset.classes:
+        splits.append(words.plural(len(dataset.classes), "class"))
+    return ", ".join(splits)
+
+
+_USES = {"train": "train on", "test": "test on", "valid": "validate on"}
+
+
+def _column_lines(dataset: DatasetView) -> Iterator[str]:
+    yield "# Columns; to read one differently, push the file again with --column NAME=TYPE:"
+    features = [column for column in dataset.columns if column.type != "target"]
+    for column in features[:SHOWN_COLUMNS]:
+        missing = f", {words.count(column.num_missing)} missing" if column.num_missing else ""
+        note = f"; {column.note}" if column.note else ""
+        yield f"#   {column.name}: {column.type}{missing}{note}"
+    if len(features) > SHOWN_COLUMNS:
+        yield f"#   and {len(features) - SHOWN_COLUMNS} more: redkiln datasets show {dataset.name}"
+
+
+def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str]) -> Iterator[str]:
+    training = defaults["training"]
+    model = defaults["model"]["name"]
+    others = ", ".join(name for name in models if name not in (model, "auto"))
+    yield f"name: {_scalar(_job_name(dataset))}"
+    yield f"dataset: {_scalar(dataset.name)}"
+    yield _line(
+        f"model: {_scalar(model)}", f"or {others}" if others else "see the fields of the task"
+    )
+    yield "training:"
+    yield _line(f"  epochs: {training['epochs']}", "passes over the training data")
+    yield _line(f"  seed: {training['seed']}", "the same seed repeats a run on the same machine")
+    yield _line("  # early_stopping: 5", "epochs to wait for a better validation loss")
+    if (rare := _rare_words(dataset)) is not None:
+        yield _line("  # class_weights: balanced", rare)
+    yield _line(f"  # optimizer: {{lr: {training['optimizer']['lr']:g}}}", "highest learning rate")
+    yield _line("# resources:", "where to train, and for how long")
+    yield _line("#   device: gpu", "fail rather than train on a CPU")
+    yield _line("#   max_duration_seconds: 2h", "stop a job that takes longer")
+    yield _line("# export:", "")
+    yield _line("#   require_verified: true", "fail if the ONNX file is not verified")
+
+
+def _rare_words(dataset: DatasetView) -> str | None:
+    counts = dataset.counts.get("train", {})
+    if len(dataset.classes) < 2 or not counts:
+        return None
+    rare, common = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    if counts[common] < RARE * max(1, counts[rare]):
+        return "makes every class count the same"
+    return f"{rare} has {counts[rare]} samples, {common} {counts[common]}: try this"
+
+
+def _job_name(dataset: DatasetView) -> str:
+    stem = dataset.name.rpartition(":")[2]
+    clean = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-"
+                    for char in stem)  # fmt: skip
+    return clean.strip("-._")[:80] or "job"
+
+
+def _line(setting: str, comment: str) -> str:
+    return f"{setting:<{_COMMENT_AT}}# {comment}" if comment else setting
+
+
+def _scalar(value: str) -> str:
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()

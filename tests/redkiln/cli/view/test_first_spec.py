@@ -1,0 +1,70 @@
+import re
+
+import pytest
+
+from redkiln.cli.arguments.specfile import parse_spec_text
+from redkiln.cli.view.first_spec import write_first_spec
+from redkiln.tasks import parse_spec
+from redkiln.views.dataset import DatasetView
+
+COLUMNS = [
+    {"name": "rooms", "type": "numeric", "num_missing": 3},
+    {"name": "zip", "type": "ignored", "note": "every value is different"},
+    {"name": "price", "type": "target"},
+]
+TASKS = {
+    "image-classification": {"classes": ["a", "b"], "counts": {"train": {"a": 90, "b": 10}}},
+    "text-classification": {"classes": ["a", "b"], "counts": {"train": {"a": 9, "b": 10}}},
+    "tabular-classification": {
+        "classes": ["a", "b"],
+        "counts": {"train": {"a": 9, "b": 10}, "test": {"a": 1, "b": 1}},
+        "columns": COLUMNS,
+        "target": "price",
+    },
+    "tabular-regression": {
+        "counts": {"train": {"rows": 20}},
+        "columns": COLUMNS,
+        "target": "price",
+    },
+}
+
+
+def dataset(task, **facts):
+    return DatasetView(
+        id="ds_1", name="my: data", status="ready", kind="archive", task=task, **facts
+    )
+
+
+def written(task, *, models=("mlp", "linear"), **facts):
+    view = dataset(task, **{**TASKS[task], **facts})
+    defaults = parse_spec({"dataset": "x"}, default_task=task).model_dump(mode="json")
+    return write_first_spec(view, defaults, models=list(models), path="data.yaml")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_spec_can_be_submitted_and_so_can_all_that_it_suggests(task):
+    text = written(task)
+    spec = parse_spec(parse_spec_text(text, name="data.yaml").value, default_task=task)
+    assert spec.dataset == "my: data"
+    suggested = re.sub(r"^(\s*)# (?=(  )?[a-z_]+:)", r"\1", text.partition("name:")[2], flags=re.M)
+    assert suggested.count("# ") < text.count("# ")
+    tried = parse_spec(parse_spec_text("name:" + suggested, name="x").value, default_task=task)
+    assert tried.export.require_verified
+    assert tried.resources.max_duration_seconds == 7200
+    assert tried.training.early_stopping.patience == 5
+
+
+def test_columns_are_listed_with_how_they_are_read():
+    text = written("tabular-regression")
+    assert "#   rooms: numeric, 3 missing" in text
+    assert "#   zip: ignored; every value is different" in text
+    assert "Target: 'price'" in text
+    assert "class_weights" not in text
+
+
+def test_other_models_are_named():
+    assert re.search(r"model: \w+ +# or .*linear", written("tabular-classification"))
+
+
+def test_rare_classes_are_named_with_what_to_try():
+    assert "b has 10 samples, a 90: try this" in written("image-classification")
