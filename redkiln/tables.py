@@ -114,6 +114,14 @@ class TableOptions(StrictModel):
         description="All classes of the target in the order of their labels; sorted if unset.",
     )
 
+    skip_bad: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000,
+        description="Number of unusable rows, or image files, that are skipped and listed, even if "
+        "they are more than 1 %. Rows without a target are then skipped, too.",
+    )
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.classes is not None and self.task == "tabular-regression":

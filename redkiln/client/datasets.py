@@ -46,6 +46,7 @@ class Datasets(Requests):
         decimal: str | None = None,
         missing: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
+        skip_bad: int | None = None,
         on_progress: OnUpload | None = None,
     ) -> DatasetView:
         """Upload a folder (as a deterministic tar), a zip or tar, or a table as a data set.
@@ -68,6 +69,8 @@ class Datasets(Requests):
             missing: Words that mean a missing value, instead of `redkiln.tables.MISSING_WORDS`;
                 an empty list means that only empty fields are missing.
             classes: All classes of the target, in the order of their labels.
+            skip_bad: Number of unusable rows or image files that are skipped, even if they are
+                more than 1 %.
             on_progress: Called with the progress of reading and uploading.
 
         Raises:
@@ -84,6 +87,7 @@ class Datasets(Requests):
             "decimal": decimal,
             "missing": None if missing is None else list(missing),
             "classes": None if classes is None else list(classes),
+            "skip_bad": skip_bad,
         }
         options = {name: value for name, value in given.items() if value is not None}
         package = open_package(Path(path))

@@ -118,6 +118,7 @@ async def register(
     classes: Annotated[
         list[str] | None, Query(alias="class", description=_describe("classes"))
     ] = None,
+    skip_bad: Annotated[int | None, Query(description=_describe("skip_bad"))] = None,
 ) -> Response:
     """Register a data set by uploading it or by naming a folder on the service's host.
 
@@ -140,6 +141,7 @@ async def register(
         decimal=decimal,
         missing=missing,
         classes=classes,
+        skip_bad=skip_bad,
     )
     stored = await _receive(request, services)
     dataset, is_new = await run_in_threadpool(

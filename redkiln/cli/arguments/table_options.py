@@ -73,6 +73,16 @@ class TableArguments:
         ),
     ] = None
 
+    skip_bad: Annotated[
+        int | None,
+        typer.Option(
+            "--skip-bad",
+            min=0,
+            help="Skip up to this many unusable rows or image files; without it, up to 1 %.",
+            metavar="N",
+        ),
+    ] = None
+
     def collect(self) -> dict[str, Any]:
         """Return the options that the user gave, as `Client.push_dataset` takes them.
 
@@ -91,6 +101,7 @@ class TableArguments:
             if self.missing
             else None,
             "classes": self.classes or None,
+            "skip_bad": self.skip_bad,
         }
         return {name: value for name, value in options.items() if value is not None}
 

@@ -3,10 +3,12 @@
 import errno
 import sys
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from redkiln.datasets import DatasetIndex
 from redkiln.tables import TableOptions
+from service.datasets.inspect.annotations import refuse_boxes
 from service.datasets.inspect.arrays.naming import looks_like_arrays
 from service.datasets.inspect.layout import arrange
 from service.datasets.inspect.limits import allow_memory, confine
@@ -44,7 +46,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
     Raises:
         Refused: The data set cannot be used, nor inspected completely.
     """
-    limits = order.limits
+    limits = replace(order.limits, max_skipped=order.options.skip_bad or 0)
     if order.kind == "archive" and _is_table(Path(order.path)):
         allow_memory(limits.table_memory_bytes)
         from service.datasets.inspect.tables.inspection import inspect_lone_table
@@ -57,7 +59,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
             num_threads=order.num_processes,
             limits=limits,
         )
-    wants_table = order.options != TableOptions()
+    wants_table = order.options != TableOptions(skip_bad=order.options.skip_bad)
     with _open(order, work_dir=work_dir) as source:
         files = source.list_files(limits=limits)
         if tables := find_tables(files.files, wants_table=wants_table):
@@ -79,6 +81,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
                 f"({_list_given(order)}); remove them, or add a table"
             )
             raise refuse("no_table", message)
+        refuse_boxes(files.files)
         if looks_like_arrays(files.files):
             from service.datasets.inspect.arrays.inspection import inspect_arrays
 

@@ -29,6 +29,7 @@ class Limits:
         max_depth: Maximum folders in a path.
         max_skipped_fraction: Fraction of unusable files or rows that is skipped; with more, the
             data set is refused.
+        max_skipped: Number of unusable files or rows that is skipped, whatever their fraction.
         memory_bytes: Address space of each process that decodes images.
         table_memory_bytes: Address space of the process when it reads tables.
         cpu_seconds: CPU time of each process.
@@ -46,10 +47,26 @@ class Limits:
     max_name_bytes: int = 1024
     max_depth: int = 32
     max_skipped_fraction: float = 0.01
+    max_skipped: int = 0
     memory_bytes: int = 4 * GIB
     table_memory_bytes: int = 8 * GIB
     cpu_seconds: int = 7200
     output_bytes: int = 256 * GIB
+
+
+def may_skip(num_bad: int, *, total: int, limits: Limits) -> bool:
+    """Return whether so many unusable files or rows are skipped."""
+    return num_bad <= max(total * limits.max_skipped_fraction, limits.max_skipped)
+
+
+def describe_skipping(limits: Limits) -> str:
+    """Return the end of a message: how many are skipped, and how to skip more."""
+    most = f"{limits.max_skipped_fraction:.0%}"
+    most = f"{limits.max_skipped} or {most}" if limits.max_skipped else most
+    return (
+        f"but at most {most} are skipped; repair or remove them, or set skip_bad=N (--skip-bad N) "
+        "to skip N of them"
+    )
 
 
 def confine(limits: Limits, *, parent_pid: int) -> None:

@@ -1,6 +1,6 @@
 """The report of an inspection, as stored with the data set and shown by the API."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field
 
@@ -10,6 +10,8 @@ INDEX = "index"
 """Name of a valid set's index in the work folder: JSON for images, Parquet for a table."""
 MAX_LISTED = 100
 """Maximum problems listed one by one; the others are only counted."""
+_MAX_NAMED = 10
+"""Maximum skipped files or rows that a note names."""
 MAX_SIZES = 50
 """Maximum image sizes counted one by one; the others are counted as `other`."""
 
@@ -61,6 +63,22 @@ def refuse(code: str, message: str, path: str | None = None) -> Refused:
 def problem(code: str, message: str, path: str | None = None) -> DatasetProblem:
     """Build a problem whose path is safe to print."""
     return DatasetProblem(code=code, message=message, path=None if path is None else show(path))
+
+
+def note_skipped(
+    skipped: Sequence[DatasetProblem], noun: str, *, num: int | None = None
+) -> list[str]:
+    """Return the note that names what was skipped, if anything was.
+
+    Args:
+        skipped: The first of the skipped files or rows.
+        noun: `files` or `rows`.
+        num: Number of all of them; by default the number of `skipped`.
+    """
+    num = len(skipped) if num is None else num
+    names = ", ".join(found.path for found in skipped[:_MAX_NAMED] if found.path)
+    more = ", ..." if num > _MAX_NAMED else ""
+    return [f"{num} {noun} cannot be used and were skipped: {names}{more}"] if num else []
 
 
 def show(path: str) -> str:

@@ -15,11 +15,11 @@ from redkiln.datasets import (
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.images import ImageFacts
 from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member, Split
-from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry, describe
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
-from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, problem
+from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, note_skipped, problem
 
 _GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
 IndexSplits = dict[Literal["train", "test"], list[Sample]]
@@ -71,7 +71,7 @@ def judge(
         counts=_count(found.images),
         image_sizes=_count_sizes(found.images),
         image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),
-        notes=list(layout.notes),
+        notes=[*layout.notes, *note_skipped(found.bad, "files")],
         num_skipped=len(found.bad) + len(layout.outside),
         skipped=(found.bad + _outside(files, layout))[:MAX_LISTED],
         errors=[*found.fatal, *_find_errors(layout, found, limits=limits)][: MAX_LISTED + 10],
@@ -139,11 +139,11 @@ def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[Datase
 
 def _too_many_bad(found: Found, *, limits: Limits) -> list[DatasetProblem]:
     num_files = len(found.images) + len(found.bad)
-    if len(found.bad) <= num_files * limits.max_skipped_fraction:
+    if may_skip(len(found.bad), total=num_files, limits=limits):
         return []
     message = (
-        f"{len(found.bad)} of {num_files} files in class folders are not usable images, but at "
-        f"most {limits.max_skipped_fraction:.0%} are skipped; repair or remove them"
+        f"{len(found.bad)} of {num_files} files in class folders are not usable images, "
+        f"{describe_skipping(limits)}"
     )
     return [problem("too_many_bad_files", message), *found.bad[:MAX_LISTED]]
 

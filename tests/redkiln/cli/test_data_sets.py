@@ -85,6 +85,13 @@ def test_classes_are_sent_in_their_order(redkiln, fake, tmp_path):
     assert [value for name, value in fake.upload_queries[-1] if name == "class"] == ["low", "high"]
 
 
+def test_the_number_of_bad_rows_to_skip_is_sent(redkiln, fake, tmp_path):
+    table = tmp_path / "houses.csv"
+    table.write_text("size,price\n1,2\n3,4\n")
+    assert redkiln("datasets", "push", table, "--skip-bad", "7").code == 0
+    assert ("skip_bad", "7") in fake.upload_queries[-1]
+
+
 def test_the_decimal_mark_is_sent(redkiln, fake, tmp_path):
     table = tmp_path / "houses.csv"
     table.write_text("age,price\n1,2\n")

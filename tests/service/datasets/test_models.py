@@ -82,6 +82,14 @@ def test_the_order_of_the_classes_can_be_set(client, houses, settled):
     assert view["classes"] == view["options"]["classes"] == said["class"]
 
 
+def test_bad_rows_can_be_skipped(client, settled):
+    content = "x,y\n" + "".join(f"{i}.5,{'ab'[i % 2]}\n" for i in range(40)) + "1,2,3\n" * 3
+    assert settled(client, push(client, content).json()["id"])["status"] == "invalid"
+    view = settled(client, push(client, content, skip_bad=3).json()["id"])
+    assert (view["status"], view["num_skipped"]) == ("ready", 3)
+    assert view["options"] == {"skip_bad": 3}
+
+
 def test_the_decimal_mark_can_be_set(client, houses, settled):
     lines = houses.decode().splitlines()
     lines[1:] = [line.rpartition(",")[0] + f',"1,{i:03}"' for i, line in enumerate(lines[1:], 100)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.report import MAX_LISTED, problem, show
 from service.datasets.inspect.tables.raw import RawTable
 
@@ -72,12 +72,9 @@ class RowFaults:
     def find_errors(self, limits: Limits) -> list[DatasetProblem]:
         """Return the problem that there are too many bad rows, if so."""
         num_rows = self.num_unread + len(self.is_bad)
-        if self.num_bad <= num_rows * limits.max_skipped_fraction:
+        if may_skip(self.num_bad, total=num_rows, limits=limits):
             return []
-        message = (
-            f"{self.num_bad} of {num_rows} rows cannot be used, but at most "
-            f"{limits.max_skipped_fraction:.0%} are skipped; repair or remove them"
-        )
+        message = f"{self.num_bad} of {num_rows} rows cannot be used, {describe_skipping(limits)}"
         return [problem("too_many_bad_rows", message), *self.listed]
 
 

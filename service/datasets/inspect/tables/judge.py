@@ -19,6 +19,7 @@ from service.datasets.inspect.report import (
     MAX_LISTED,
     Refused,
     Report,
+    note_skipped,
     problem,
     refuse,
     show,
@@ -161,6 +162,9 @@ def _judge(
     roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, places)
     _find_bad_rows(profiles, roles, faults)
+    if limits.max_skipped:
+        _skip_without_target(profiles[roles.target], roles, faults)
+    roles.notes += note_skipped(faults.listed, "rows", num=faults.num_bad)
     targets = read_targets(
         profiles,
         roles,
@@ -243,6 +247,14 @@ def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults
         if is_empty.any():
             message = f"column {show(name)!r}: the text is empty"
             faults.add(is_empty, "empty_text", message)
+
+
+def _skip_without_target(found: Profile, roles: Roles, faults: RowFaults) -> None:
+    is_bad = found.is_missing
+    if roles.task == "tabular-regression":
+        is_bad = is_bad | found.is_not_number
+    if is_bad.any():
+        faults.add(is_bad, "bad_target", found.explain_missing)
 
 
 def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> Report:

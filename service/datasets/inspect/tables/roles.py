@@ -332,7 +332,9 @@ def _infer_use(
     if found.num_distinct < 2 and not found.is_missing.any():
         return Use("ignored", "it has the same value in every row")
     share = found.share_of_numbers
-    if share >= 1 - limits.max_skipped_fraction and share > 0:
+    num_wrong = int(found.is_not_number.sum())
+    is_skipped = share >= MIXED_SHARE and num_wrong <= limits.max_skipped
+    if (share >= 1 - limits.max_skipped_fraction and share > 0) or is_skipped:
         return Use("numeric")
     if share >= MIXED_SHARE:
         roles.problems.append(_mixed(found, places))

@@ -13,6 +13,7 @@ import zipfile
 import pytest
 
 from redkiln.datasets import DatasetIndex
+from redkiln.tables import TableOptions
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
@@ -23,12 +24,18 @@ LIMITS = Limits(max_ratio=50, max_total_ratio=20, max_file_bytes=4 * 1024**2)
 
 @pytest.fixture
 def look(tmp_path):
-    def look(content, *, limits=LIMITS):
+    def look(content, *, limits=LIMITS, **options):
         path = tmp_path / "upload"
         path.write_bytes(content)
         for left in tmp_path.glob("*.tar"):
             left.unlink()
-        order = Order(kind="archive", path=str(path), parent_pid=os.getpid(), limits=limits)
+        order = Order(
+            kind="archive",
+            path=str(path),
+            parent_pid=os.getpid(),
+            limits=limits,
+            options=TableOptions(**options),
+        )
         try:
             report = inspect(order, work_dir=tmp_path)
         except Refused as refused:
@@ -70,6 +77,22 @@ def test_every_kind_of_archive_is_recognised_by_its_content(make, look, pack, pr
     assert index.classes == ["cat", "dog"]
     names = {sample.path for split in index.splits.values() for sample in split}
     assert names == {name for name, _ in files}
+
+
+def test_more_bad_images_are_skipped_on_request_and_named(make, look):
+    files = [*make.image_set(), ("train/cat/bad.png", b"no image"), ("train/dog/bad.png", b"")]
+    _, errors = look(make.zip(files))
+    assert errors[0].code == "too_many_bad_files"
+    assert "--skip-bad N" in errors[0].message
+    assert look(make.zip(files), skip_bad=1)[1]
+    index, errors = look(make.zip(files), skip_bad=2)
+    assert errors == []
+    assert "skipped: train/cat/bad.png, train/dog/bad.png" in index.notes[0]
+
+
+def test_a_set_for_object_detection_is_recognised(make, look):
+    files = [*make.image_set(), ("train/_annotations.coco.json", b"{}")]
+    assert codes(look(make.zip(files))[1]) == {("object_detection", "train/_annotations.coco.json")}
 
 
 @pytest.mark.parametrize("layout", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])

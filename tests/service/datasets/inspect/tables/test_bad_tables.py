@@ -258,3 +258,25 @@ def test_a_workbook_is_distinguished_from_an_archive(look):
     looked = look(buffer.getvalue())
     assert looked.codes == ["not_a_table"]
     assert "save the sheet as CSV" in looked.errors[0].message
+
+
+def test_more_bad_rows_are_skipped_on_request_and_named(look, rows):
+    lines = rows(40).splitlines()
+    lines[4], lines[8], lines[12] = "1,2", "1.5,many,a", "1.5,3,"
+    content = "\n".join(lines)
+    assert look(content, skip_bad=2).codes
+    looked = look(content, skip_bad=3)
+    assert looked.errors == []
+    assert looked.report.num_skipped == 3
+    assert {found.path for found in looked.report.skipped} == {"line 5", "line 9", "line 13"}
+    assert looked.uses() == {"x": "numeric", "size": "numeric", "label": "target"}
+    assert looked.index.num_train + looked.index.num_test == 37
+    assert "3 rows cannot be used and were skipped: line" in " ".join(looked.index.notes)
+
+
+def test_a_table_with_too_many_bad_rows_names_the_option(look, rows):
+    lines = rows(40).splitlines()
+    lines[4] = "1,2"
+    (error, _) = look("\n".join(lines)).errors
+    assert error.code == "too_many_bad_rows"
+    assert "--skip-bad N" in error.message
