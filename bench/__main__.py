@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
-Names: training, tabular, checkpoint, decode, mapped, text, accuracy, api, download, latency,
-scripts, hardware. Without a name, all of them run.
+Names: training, tabular, checkpoint, decode, mapped, text, accuracy, tables, api, download,
+latency, scripts, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -26,6 +26,7 @@ GROUPS = {
     "mapped": "bench.training.mapped",
     "text": "bench.training.text",
     "accuracy": "bench.training.accuracy",
+    "tables": "bench.accuracy.tables",
     "api": "bench.service.api",
     "download": "bench.service.download",
     "latency": "bench.service.latency",

@@ -4,8 +4,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from redkiln.spec.job_spec import Auto, Shorthand, StrictModel, Training
+from redkiln.spec.job_spec import Auto, Shorthand, StrictModel, Training, TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job, is_job
+
+RECOMMENDED: dict[str, Any] = {"ema": 0.98, "early_stopping": {"patience": 16}}
+"""Training fields for tabm, which apply where a spec does not set them. Early stopping also needs a
+validation split, and the length and the weights of classes to be the default ones."""
+STOPS_OTHERWISE = ("epochs", "steps", "class_weights")
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
 
@@ -20,7 +25,9 @@ class TabularOptions(StrictModel):
         description="Width of each hidden layer of `tabm` and `mlp`; of tabm by default 128, 128. "
         "With `pretrained`, all options are that job's.",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each hidden layer.")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="Dropout after each hidden layer; of tabm by default 0.2."
+    )
     embedding_size: Auto | Annotated[int, Field(ge=1, le=1024)] = Field(
         "auto",
         description="Size of the vector that tabm and mlp learn for each category; `auto` depends "
@@ -43,7 +50,7 @@ class TabularModel(Shorthand):
 
     source: Literal["builtin"] = Field("builtin", description="Where the architecture comes from.")
     name: Literal["tabm", "mlp", "linear", "auto"] = Field(
-        "mlp",
+        "tabm",
         description="`tabm` is an ensemble of small networks that share most weights, with numbers "
         "split at quantiles; `mlp` has hidden layers; `linear` has none, only a weight for each "
         "number and each category. `auto`, the default with `pretrained`, is that job's model.",
@@ -81,8 +88,10 @@ class TabularModel(Shorthand):
             raise ValueError(
                 "a linear model has no hidden layers; remove options.hidden, or set name: mlp"
             )
-        if self.name == "tabm" and "hidden" not in self.options.model_fields_set:
-            self.options.__dict__["hidden"] = [128, 128]
+        if self.name == "tabm":
+            chosen = {"hidden": [128, 128], "dropout": 0.2}
+            given = self.options.model_fields_set
+            self.options.__dict__.update({k: v for k, v in chosen.items() if k not in given})
         return self
 
 
@@ -94,3 +103,30 @@ class TabularTraining(Training):
     epochs: int | None = Field(
         None, ge=1, le=100_000, description="Passes over the training split; 40 if steps is unset."
     )
+
+
+class TabularSpec(TrainingSpec):
+    """A job on a table, with the training that its model needs."""
+
+    model: TabularModel = Field(default_factory=TabularModel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_model(cls, value: Any) -> Any:
+        return _with_recommended(value) if isinstance(value, dict) else value
+
+
+def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec with the recommended training of tabm, where it sets none."""
+    model, training = expand_job(spec.get("model", "tabm")), spec.get("training", {})
+    if isinstance(model, str):
+        model = {"name": model}
+    if not isinstance(model, dict) or not isinstance(training, dict):
+        return spec
+    if model.get("name", "tabm") != "tabm" or model.get("pretrained") is not None:
+        return spec
+    chosen = dict(RECOMMENDED)
+    is_other = any(training.get(name) is not None for name in STOPS_OTHERWISE)
+    if is_other or training.get("validation_fraction") == 0:
+        del chosen["early_stopping"]
+    return {**spec, "training": {**chosen, **training}}

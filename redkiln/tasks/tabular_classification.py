@@ -5,8 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from redkiln.spec.class_weights import ClassifierTraining
-from redkiln.spec.job_spec import TrainingSpec
-from redkiln.spec.tabular import TabularModel, TabularTraining
+from redkiln.spec.tabular import TabularSpec, TabularTraining
 
 NAME: Literal["tabular-classification"] = "tabular-classification"
 
@@ -21,11 +20,10 @@ class TabularClassifierTraining(TabularTraining, ClassifierTraining):
     }
 
 
-class TabularClassificationSpec(TrainingSpec):
+class TabularClassificationSpec(TabularSpec):
     """A job that trains a classifier on the rows of a table."""
 
     task: Literal["tabular-classification"] = NAME
-    model: TabularModel = Field(default_factory=TabularModel)
     training: TabularClassifierTraining = Field(default_factory=TabularClassifierTraining)
 
 

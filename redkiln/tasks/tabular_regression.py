@@ -4,8 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from redkiln.spec.job_spec import TrainingSpec
-from redkiln.spec.tabular import TabularModel, TabularTraining
+from redkiln.spec.tabular import TabularSpec, TabularTraining
 
 NAME: Literal["tabular-regression"] = "tabular-regression"
 
@@ -27,11 +26,10 @@ class TabularRegressionTraining(TabularTraining):
     )
 
 
-class TabularRegressionSpec(TrainingSpec):
+class TabularRegressionSpec(TabularSpec):
     """A job that trains a model to predict a number from the rows of a table."""
 
     task: Literal["tabular-regression"] = NAME
-    model: TabularModel = Field(default_factory=TabularModel)
     training: TabularRegressionTraining = Field(default_factory=TabularRegressionTraining)
 
 

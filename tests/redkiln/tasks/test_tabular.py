@@ -11,9 +11,9 @@ def parsed(task, **spec):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_shortest_spec_trains_an_mlp_from_scratch(task):
+def test_the_shortest_spec_trains_tabm_from_scratch(task):
     spec = parsed(task)
-    assert (spec.model.source, spec.model.name, spec.model.pretrained) == ("builtin", "mlp", None)
+    assert (spec.model.source, spec.model.name, spec.model.pretrained) == ("builtin", "tabm", None)
     assert parsed(task, model="linear").model.name == "linear"
 
 
@@ -32,7 +32,7 @@ def test_another_jobs_weights_can_be_named_in_each_way(task, model):
         ({"pretrained": "org/name"}, "/model", "pretrained must name another job"),
         ("auto", "/model", "name must be tabm, mlp or linear, unless pretrained names a job"),
         ("mpl", "/model/name", "mlp"),
-        ("xgboost", "/model/name", "there is no model 'xgboost'; choose 'mlp'"),
+        ("xgboost", "/model/name", "there is no model 'xgboost'; choose 'tabm', 'mlp'"),
         (
             {"name": "linear", "options": {"hidden": [8]}},
             "/model",
@@ -52,3 +52,41 @@ def test_a_mistake_is_reported_with_its_place(model, pointer, words):
 def test_a_linear_model_may_be_submitted_again_with_its_defaults(task):
     spec = parsed(task, model="linear")
     assert parse_spec(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", [{}, {"model": "tabm"}, {"model": {"options": {"members": 4}}}])
+def test_tabm_brings_its_own_defaults(task, model):
+    spec = parsed(task, **model)
+    assert (spec.model.options.hidden, spec.model.options.dropout) == ([128, 128], 0.2)
+    assert (spec.training.ema, spec.training.early_stopping.patience) == (0.98, 16)
+    assert parse_spec(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize("model", ["mlp", "linear", "job:job_1"])
+def test_other_models_keep_the_common_defaults(model):
+    spec = parsed(TASKS[0], model=model)
+    assert (spec.model.options.hidden, spec.model.options.dropout) == ([128, 64], 0.1)
+    assert (spec.training.ema, spec.training.early_stopping) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"epochs": 5},
+        {"steps": 100},
+        {"validation_fraction": 0},
+        {"early_stopping": None},
+        {"class_weights": "balanced"},
+    ],
+)
+def test_a_chosen_length_is_not_stopped_early(training):
+    assert parsed(TASKS[0], training=training).training.early_stopping is None
+
+
+def test_what_a_spec_sets_goes_before_the_defaults_of_tabm():
+    options = {"hidden": [8], "dropout": 0.0}
+    training = {"ema": None, "early_stopping": {"patience": 3}}
+    spec = parsed(TASKS[0], model={"options": options}, training=training)
+    assert (spec.model.options.hidden, spec.model.options.dropout) == ([8], 0.0)
+    assert (spec.training.ema, spec.training.early_stopping.patience) == (None, 3)

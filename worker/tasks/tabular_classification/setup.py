@@ -14,7 +14,6 @@ from worker.process.event_log import EventLog
 from worker.tasks.tabular.setup import open_table, open_table_target, prepare_table
 from worker.trainer.optim.losses import Loss, build_classifier_loss, count_classes
 from worker.trainer.scoring.evaluate import evaluate_classifier
-from worker.trainer.scoring.validation import is_better_classifier
 from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.batches import ResidentRows
 
@@ -42,7 +41,7 @@ def prepare(
         event_log=event_log,
         build_loss=partial(_build_loss, spec, job.table.index.classes),
         build_score=lambda _loss: evaluate_classifier,
-        is_better=is_better_classifier,
+        is_better=partial(is_better, by_f1=spec.training.class_weights is not None),
     )
 
 
@@ -72,3 +71,16 @@ def _build_loss(spec: TabularClassificationSpec, classes: list[str], rows: Resid
         counts=count_classes(rows.targets("train"), num_classes=len(classes)),
         device=rows.device,
     )
+
+
+def is_better(metrics: dict[str, float], best: dict[str, float], *, by_f1: bool) -> bool:
+    """Return whether the loss on the validation split is smaller.
+
+    Args:
+        metrics: Metrics of the newest epoch.
+        best: Metrics of the best epoch so far.
+        by_f1: Whether a higher macro F1 counts first. With class weights the probabilities are
+            wrong on purpose, and so is the loss.
+    """
+    gained = metrics["val/macro_f1"] - best["val/macro_f1"] if by_f1 else 0.0
+    return gained > 0 or (gained == 0 and metrics["val/loss"] < best["val/loss"])

@@ -10,6 +10,7 @@ from redkiln.tables import TARGET
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_FAILED
 from worker.process.lifetime import StopSignal
+from worker.tasks.tabular_classification.setup import is_better
 from worker.tasks.train import run_job
 
 TASKS = ["tabular-classification", "tabular-regression"]
@@ -147,11 +148,12 @@ def test_test_targets_affect_neither_weights_nor_the_best_checkpoint(
         assert all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_auto_leaves_nothing_open(make_table_job, start):
+@pytest.mark.parametrize(("model", "batch_size"), [("tabm", 32), ("mlp", 8)])
+def test_auto_leaves_nothing_open(make_table_job, start, model, batch_size):
     training = {"batch_size": "auto", "precision": "auto"}
-    _, setup = start(make_table_job(training=training))
+    _, setup = start(make_table_job(model={"name": model}, training=training))
     assert "auto" not in json.dumps(setup.spec.model_dump(mode="json")["model"])
-    assert setup.spec.training.batch_size == 8
+    assert setup.spec.training.batch_size == batch_size
     assert setup.spec.training.precision == "fp32"
     assert setup.spec.training.schedule.warmup_fraction == 0.0
 
@@ -274,6 +276,31 @@ def test_a_loss_that_is_not_finite_fails_the_run_with_its_step(make_table_job, e
     failure = failure_of(events, job_dir)
     assert failure["code"] == "diverged"
     assert "lower learning rate" in failure["message"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_bins_and_scales_come_from_the_training_split_and_are_exported(make_table_job, start, task):
+    job_dir = make_table_job(task=task)
+    loop, setup = start(job_dir)
+    before = {name: tensor.clone() for name, tensor in setup.model.named_buffers()}
+    assert before["numbers.slopes"].any()
+    loop.run()
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    weights = store.load(store.find_best().name).weights
+    assert all(torch.equal(weights[name], tensor) for name, tensor in before.items())
+
+
+@pytest.mark.parametrize(
+    ("f1", "loss", "plain", "weighted"),
+    [(0.9, 0.5, True, True), (0.9, 0.7, False, True), (0.7, 0.5, True, False)],
+)
+def test_the_best_epoch_has_the_smallest_loss_or_with_weights_the_highest_f1(
+    f1, loss, plain, weighted
+):
+    best = {"val/macro_f1": 0.8, "val/loss": 0.6}
+    metrics = {"val/macro_f1": f1, "val/loss": loss}
+    assert is_better(metrics, best, by_f1=False) is plain
+    assert is_better(metrics, best, by_f1=True) is weighted
 
 
 @pytest.mark.parametrize(("asked", "tried"), [("auto", "off"), ("default", "default")])

@@ -1,0 +1,1 @@
+"""Accuracy of default jobs compared with other libraries on the same rows."""

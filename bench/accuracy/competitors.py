@@ -1,0 +1,104 @@
+"""Other libraries on a table, with their default settings and one thread.
+
+XGBoost and LightGBM are optional: `pip install -e '.[bench]'`.
+"""
+
+import importlib.util
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import ensemble, linear_model
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bench.accuracy.table_sets import Rows
+
+OPTIONAL = {"XGBoost": "xgboost", "LightGBM": "lightgbm"}
+"""Packages by the name that the benchmark shows."""
+
+
+def list_competitors() -> dict[str, Callable[[bool], Any]]:
+    """Return what builds each model, for a regression or for classes, by its name."""
+    known: dict[str, Callable[[bool], Any]] = {
+        "linear": _build_linear,
+        "random forest": _build_forest,
+        "HistGradientBoosting": _build_histogram,
+        "XGBoost": _build_xgboost,
+        "LightGBM": _build_lightgbm,
+    }
+    return {name: build for name, build in known.items() if name not in find_missing()}
+
+
+def find_missing() -> list[str]:
+    """Return the names of optional models whose package is not installed."""
+    return [name for name, package in OPTIONAL.items() if not importlib.util.find_spec(package)]
+
+
+def score_competitor(build: Callable[[bool], Any], rows: Rows) -> tuple[float, float]:
+    """Train a model and return its score on the test rows, and the CPU seconds of its training."""
+    inputs = _encode(rows)
+    train, test = inputs[: rows.num_train], inputs[rows.num_train :]
+    model = build(rows.is_regression)
+    start = time.process_time()
+    model.fit(train, rows.targets[: rows.num_train])
+    seconds = time.process_time() - start
+    outputs = model.predict(test) if rows.is_regression else model.predict_proba(test)
+    return score(rows.targets[rows.num_train :], outputs), seconds
+
+
+def score(targets: NDArray[Any], outputs: NDArray[Any]) -> float:
+    """Return the RMSE of values, or the AUC of probabilities, of each class against the rest.
+
+    Args:
+        targets: (N,) float64 values, or int64 labels.
+        outputs: (N,) values, or (N, classes) probabilities.
+    """
+    if targets.dtype.kind == "f":
+        return float(root_mean_squared_error(targets, outputs))
+    if outputs.shape[1] == 2:
+        return float(roc_auc_score(targets, outputs[:, 1]))
+    return float(roc_auc_score(targets, outputs, multi_class="ovr"))
+
+
+def _encode(rows: Rows) -> NDArray[np.float64]:
+    """Return numbers and one column for each category."""
+    columns = [codes[:, None] == np.unique(codes) for codes in rows.codes.T]
+    return np.hstack([rows.numbers, *columns])
+
+
+def _build_linear(is_regression: bool) -> Any:
+    model = (
+        linear_model.Ridge() if is_regression else linear_model.LogisticRegression(max_iter=2000)
+    )
+    return make_pipeline(SimpleImputer(), StandardScaler(), model)
+
+
+def _build_forest(is_regression: bool) -> Any:
+    if is_regression:
+        return ensemble.RandomForestRegressor(random_state=0)
+    return ensemble.RandomForestClassifier(random_state=0)
+
+
+def _build_histogram(is_regression: bool) -> Any:
+    if is_regression:
+        return ensemble.HistGradientBoostingRegressor(random_state=0)
+    return ensemble.HistGradientBoostingClassifier(random_state=0)
+
+
+def _build_xgboost(is_regression: bool) -> Any:
+    import xgboost
+
+    return xgboost.XGBRegressor(n_jobs=1) if is_regression else xgboost.XGBClassifier(n_jobs=1)
+
+
+def _build_lightgbm(is_regression: bool) -> Any:
+    import lightgbm
+
+    if is_regression:
+        return lightgbm.LGBMRegressor(n_jobs=1, verbose=-1)
+    return lightgbm.LGBMClassifier(n_jobs=1, verbose=-1)

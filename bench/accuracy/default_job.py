@@ -1,0 +1,139 @@
+"""A job with default settings on a table, trained by its own loop and scored under ONNX Runtime.
+
+The rehearsal, the figures and the report of a whole job are left out, because they take longer than
+the training of such small tables.
+"""
+
+import hashlib
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pyarrow as pa
+from pyarrow import parquet
+from scipy.special import softmax
+
+from bench.accuracy.competitors import score
+from bench.accuracy.table_sets import Rows
+from bench.training.job_loop import JobLoop, write_job
+from redkiln.datasets import rank_within_classes
+from redkiln.events import EventWriter
+from redkiln.spec.job_spec import JobSpec
+from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.export.onnx_file import write_onnx
+from worker.jobdir import JobDir, LocalDataset
+from worker.process.event_log import EventLog
+from worker.tasks import load_task
+from worker.tasks.tabular.exported import CODES, NUMBERS
+
+TASKS = {True: "tabular-regression", False: "tabular-classification"}
+
+
+def score_job(rows: Rows, *, model: str | None = None) -> tuple[float, float]:
+    """Train a job; return its score on the test rows, and the CPU seconds of its training.
+
+    Args:
+        rows: The table.
+        model: Name of the model; None for the default.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-tables-") as folder:
+        root = Path(folder)
+        dataset = write_table(rows, root / "table.parquet")
+        spec = {"task": TASKS[rows.is_regression], "dataset": "bench"}
+        job_dir = write_job(root, spec if model is None else {**spec, "model": model}, dataset)
+        start = time.process_time()
+        with closing(JobLoop(job_dir)) as job:
+            job.loop.run()
+            resolved = job.setup.spec
+        seconds = time.process_time() - start
+        outputs = _predict(_export(job_dir, resolved, root / "model.onnx"), rows)
+    if not rows.is_regression:
+        outputs = softmax(outputs.astype(np.float64), axis=1)
+    return score(rows.targets[rows.num_train :], outputs), seconds
+
+
+def _export(job_dir: JobDir, resolved: JobSpec, path: Path) -> Path:
+    """Write the model with the best weights, calibrated as in a job's export."""
+    store = CheckpointStore(job_dir.checkpoints_dir)
+    best = store.find_best()
+    assert best is not None
+    checkpoint = store.load(best.name)
+    with EventWriter(job_dir.root / "export.jsonl") as writer:
+        target = load_task(resolved.task).open_target(
+            job_dir.load_order(),
+            resolved,
+            weights=checkpoint.weights,
+            event_log=EventLog(writer, progress_seconds=1.0),
+            reading=checkpoint.reading,
+        )
+    write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
+    return path
+
+
+def write_table(rows: Rows, path: Path) -> LocalDataset:
+    """Write a table as the service does, and describe it as a job's order does."""
+    index = _index(rows)
+    labels = [0] * len(rows.targets) if rows.is_regression else rows.targets.tolist()
+    splits = (labels[: rows.num_train], labels[rows.num_train :])
+    ranks = [rank for split in splits for rank in rank_within_classes(split, seed=0)]
+    features = [*rows.numbers.T, *rows.codes.T.astype(np.int32)]
+    names = [column.name for column in index.columns]
+    columns = {
+        **dict(zip(names, features, strict=True)),
+        TARGET: rows.targets.astype(np.float64 if rows.is_regression else np.int32),
+        RANK: np.array(ranks, np.int32),
+    }
+    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: index.model_dump_json()})
+    parquet.write_table(table, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return LocalDataset(name="bench", kind="archive", index_path=str(path), fingerprint=digest)
+
+
+def _index(rows: Rows) -> TableIndex:
+    numbers = [
+        Column(
+            name=f"x{place}",
+            type="numeric",
+            mean=float(np.nanmean(values)),
+            std=float(np.nanstd(values)) or 1.0,
+            minimum=float(np.nanmin(values)),
+            maximum=float(np.nanmax(values)),
+        )
+        for place, values in enumerate(rows.numbers[: rows.num_train].T)
+    ]
+    categories = [
+        Column(
+            name=f"c{place}",
+            type="categorical",
+            categories=[f"v{code}" for code in range(int(codes.max()) + 1)],
+        )
+        for place, codes in enumerate(rows.codes.T)
+    ]
+    targets = rows.targets[: rows.num_train]
+    scale = {}
+    if rows.is_regression:
+        scale = {"target_mean": float(targets.mean()), "target_std": float(targets.std())}
+    return TableIndex(
+        task=TASKS[rows.is_regression],
+        columns=[*numbers, *categories],
+        target="y",
+        classes=[] if rows.is_regression else [f"k{label}" for label in np.unique(rows.targets)],
+        num_train=rows.num_train,
+        num_test=len(rows.targets) - rows.num_train,
+        seed=0,
+        **scale,
+    )
+
+
+def _predict(path: Path, rows: Rows) -> np.ndarray:
+    """Run the exported model on the raw test rows."""
+    session = onnxruntime.InferenceSession(path)
+    test = slice(rows.num_train, None)
+    inputs = {NUMBERS: rows.numbers[test].astype(np.float32), CODES: rows.codes[test]}
+    known = {item.name for item in session.get_inputs()}
+    (outputs,) = session.run(None, {name: inputs[name] for name in known})
+    return np.asarray(outputs)

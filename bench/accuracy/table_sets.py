@@ -1,0 +1,190 @@
+"""Tables that need no network: scikit-learn's, and generated ones with fixed seeds.
+
+The small ones of scikit-learn are split three times, because a score on a hundred test rows depends
+on the split; the generated ones have at least 600 test rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import datasets
+from sklearn.model_selection import train_test_split
+
+SMALL_SPLITS = 3
+TEST_SHARE = 0.25
+"""Share of the test rows in a small table."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table with its split.
+
+    Attributes:
+        numbers: (N, F) float64, NaN if missing.
+        codes: (N, K) int64, category of each categorical column.
+        targets: (N,) int64 labels, or float64 values.
+        num_train: Number of training rows, which come first.
+    """
+
+    numbers: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    targets: NDArray[Any]
+    num_train: int
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target is a number."""
+        return bool(self.targets.dtype.kind == "f")
+
+
+@dataclass(frozen=True)
+class TableSet:
+    """A table to learn.
+
+    Attributes:
+        load: Returns numbers, codes or None, and targets.
+        num_test: Test rows; None for a quarter.
+        num_splits: How often it is split.
+    """
+
+    name: str
+    load: Callable[[], tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any]]]
+    num_test: int | None = None
+    num_splits: int = 1
+
+    def split(self, seed: int) -> Rows:
+        """Return the table in the order of one of its splits."""
+        numbers, codes, targets = self.load()
+        # Digits are integers, and so are the targets of diabetes, which are measurements.
+        is_regression = targets.dtype.kind == "f"
+        train, test = train_test_split(
+            np.arange(len(targets)),
+            test_size=self.num_test or TEST_SHARE,
+            random_state=seed,
+            stratify=None if is_regression else targets,
+        )
+        order = np.concatenate([train, test])
+        if codes is None:
+            codes = np.zeros((len(targets), 0), np.int64)
+        return Rows(numbers[order].astype(np.float64), codes[order], targets[order], len(train))
+
+
+def list_table_sets() -> list[TableSet]:
+    """Return all tables."""
+    classes = partial(_call, datasets.make_classification)
+    return [
+        _builtin("breast cancer", datasets.load_breast_cancer),
+        _builtin("wine", datasets.load_wine),
+        _builtin("digits", datasets.load_digits, num_splits=1),
+        _builtin("diabetes", datasets.load_diabetes),
+        TableSet(
+            "1,000 x 20, 2 classes",
+            partial(classes, 2000, n_features=20, n_informative=5, n_clusters_per_class=3),
+            1000,
+        ),
+        TableSet(
+            "1,000 x 25, 4 classes",
+            partial(classes, 2000, n_features=25, n_informative=8, n_classes=4),
+            1000,
+        ),
+        TableSet(
+            "wide: 400 x 300",
+            partial(classes, 1400, n_features=300, n_informative=10, n_redundant=10, class_sep=1.5),
+            1000,
+        ),
+        TableSet(
+            "99:1 of 3,000",
+            partial(
+                classes,
+                6000,
+                n_features=15,
+                n_informative=6,
+                weights=[0.99],
+                flip_y=0.001,
+                class_sep=1.2,
+            ),
+            3000,
+        ),
+        TableSet("moons", partial(_call, datasets.make_moons, 1500, noise=0.3), 750),
+        TableSet("hastie 10.2", _load_hastie, 1500),
+        TableSet(
+            "gaussian quantiles",
+            partial(
+                _call, datasets.make_gaussian_quantiles, n_samples=2000, n_features=8, n_classes=3
+            ),
+            1000,
+        ),
+        TableSet("interactions", _make_interactions, 1200),
+        TableSet("mixed columns, 2 classes", partial(_make_mixed, 1, is_regression=False), 1250),
+        TableSet(
+            "friedman 1",
+            partial(_call, datasets.make_friedman1, 2000, n_features=10, noise=1),
+            1000,
+        ),
+        TableSet("friedman 2", partial(_call, datasets.make_friedman2, 2000, noise=100), 1000),
+        TableSet("friedman 3", partial(_call, datasets.make_friedman3, 2000, noise=0.1), 1000),
+        TableSet(
+            "wide values: 400 x 300",
+            partial(_call, datasets.make_regression, 1400, 300, n_informative=15, noise=50),
+            1000,
+        ),
+        TableSet(
+            "sparse uncorrelated",
+            partial(_call, datasets.make_sparse_uncorrelated, 2000, n_features=10),
+            1000,
+        ),
+        TableSet("mixed columns, values", partial(_make_mixed, 2, is_regression=True), 1250),
+    ]
+
+
+def _builtin(name: str, load: Callable[[], Any], *, num_splits: int = SMALL_SPLITS) -> TableSet:
+    def read() -> tuple[NDArray[Any], None, NDArray[Any]]:
+        bunch = load()
+        return bunch.data, None, bunch.target
+
+    return TableSet(name, read, num_splits=num_splits)
+
+
+def _call(
+    make: Callable[..., Any], *arguments: Any, **options: Any
+) -> tuple[NDArray[Any], None, NDArray[Any]]:
+    numbers, targets = make(*arguments, random_state=0, **options)
+    return numbers, None, targets
+
+
+def _load_hastie() -> tuple[NDArray[Any], None, NDArray[Any]]:
+    numbers, targets = datasets.make_hastie_10_2(3000, random_state=0)
+    return numbers, None, (targets > 0).astype(np.int64)
+
+
+def _make_interactions() -> tuple[NDArray[Any], None, NDArray[Any]]:
+    """Generate a target of products, whose factors say nothing by themselves."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2400, 20))
+    score = x[:, 0] * x[:, 1] + np.sign(x[:, 2]) * x[:, 3] + 0.5 * x[:, 4]
+    return x, None, (score + 0.3 * rng.normal(size=len(x)) > 0).astype(np.int64)
+
+
+def _make_mixed(
+    seed: int, *, is_regression: bool
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Generate numbers with gaps and long tails, categories, and steps in the target."""
+    rng = np.random.default_rng(seed)
+    num, sizes = 2500, (3, 8, 30)
+    numbers = rng.normal(size=(num, 4))
+    numbers[:, 1] = np.exp(1.5 * numbers[:, 1])
+    codes = np.stack([rng.integers(0, size, num) for size in sizes], axis=1)
+    first, second, third = (
+        rng.normal(size=size)[codes[:, place]] for place, size in enumerate(sizes)
+    )
+    score = numbers[:, 0] + np.log1p(numbers[:, 1]) * first + second + 0.7 * third
+    score += 1.5 * (numbers[:, 2] > 0.3)
+    numbers[rng.random(numbers.shape) < 0.1] = np.nan
+    if is_regression:
+        return numbers, codes, score + 0.5 * rng.normal(size=num)
+    noisy = score - score.mean() + 0.6 * rng.logistic(size=num)
+    return numbers, codes, (noisy > 0).astype(np.int64)

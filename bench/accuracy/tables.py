@@ -1,0 +1,158 @@
+"""Default jobs on tables against other libraries: ranks, scores and training times.
+
+Every model learns the same training rows and is scored on the same test rows: by AUC for classes,
+by RMSE for values. A default job is trained by its own loop and scored under ONNX Runtime. The
+others have their default settings. Times are CPU seconds, so that other programs on the machine
+hardly change them; with OMP_NUM_THREADS=1 they are the times of one idle core. The scores are
+printed as a Markdown table for `results/`.
+
+`python -m bench.accuracy tables [--only NAME] [--model NAME]`
+"""
+
+import argparse
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.accuracy.competitors import find_missing, list_competitors, score_competitor
+from bench.accuracy.default_job import score_job
+from bench.accuracy.table_sets import TableSet, list_table_sets
+from bench.isolated import print_results, run_isolated
+from bench.result import Result, at_most
+
+OURS = "default job"
+MOST_RANK = 2
+MOST_BEHIND = {False: 0.01, True: 0.03}
+"""Largest allowed distance from the best model: of AUC, and as a share of RMSE."""
+MOST_SECONDS = 10.0
+"""CPU seconds of a job on 1,000 rows."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of all models on one table.
+
+    Attributes:
+        means: Mean score over the splits by model, AUC or RMSE.
+        seconds: Mean CPU seconds of training by model.
+    """
+
+    name: str
+    is_regression: bool
+    num_train: int
+    means: Mapping[str, float]
+    seconds: Mapping[str, float]
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """Rank of each model, 1 for the best; equal scores share a rank."""
+        sign = 1 if self.is_regression else -1
+        rounded = {name: round(sign * mean, 4) for name, mean in self.means.items()}
+        return {
+            name: 1 + sum(other < value for other in rounded.values())
+            for name, value in rounded.items()
+        }
+
+    @property
+    def behind(self) -> float:
+        """How far the default job is behind the best model: in AUC, or as a share of RMSE."""
+        ours, others = self.means[OURS], [v for k, v in self.means.items() if k != OURS]
+        if self.is_regression:
+            return ours / min(others) - 1
+        return max(others) - ours
+
+
+def run() -> list[Result]:
+    """Measure in a separate process."""
+    return run_isolated("bench.accuracy.tables")
+
+
+def compare(sets: Iterable[TableSet], *, model: str | None = None) -> list[Scores]:
+    """Train every model on every split of each table, and print the scores as they come."""
+    for name in find_missing():
+        print(f"{name} is not installed, so it is left out: pip install -e '.[bench]'")
+    competitors = list_competitors()
+    names = [OURS, *competitors]
+    print(f"| table | rows | {' | '.join(names)} | behind | CPU s |")
+    print(f"| -- | -- |{' -- |' * (len(names) + 2)}", flush=True)
+    found = []
+    for table in sets:
+        found.append(_compare_on(table, model=model))
+        print(describe(found[-1], names=names), flush=True)
+    means = " | ".join(f"{mean_rank(found, name):.2f}" for name in names)
+    print(f"| mean rank | | {means} | | |", flush=True)
+    return found
+
+
+def _compare_on(table: TableSet, *, model: str | None) -> Scores:
+    scores: dict[str, list[tuple[float, float]]] = {}
+    for seed in range(table.num_splits):
+        rows = table.split(seed)
+        scores.setdefault(OURS, []).append(score_job(rows, model=model))
+        for name, build in list_competitors().items():
+            scores.setdefault(name, []).append(score_competitor(build, rows))
+    return Scores(
+        table.name,
+        rows.is_regression,
+        rows.num_train,
+        means={k: statistics.mean(score for score, _ in v) for k, v in scores.items()},
+        seconds={k: statistics.mean(seconds for _, seconds in v) for k, v in scores.items()},
+    )
+
+
+def describe(scores: Scores, *, names: Sequence[str]) -> str:
+    """Return a row of the Markdown table."""
+    shown = " | ".join(f"{scores.means[name]:.4g} ({scores.ranks[name]})" for name in names)
+    behind = f"{scores.behind:+.1%}" if scores.is_regression else f"{scores.behind:+.4f}"
+    metric = "RMSE" if scores.is_regression else "AUC"
+    return (
+        f"| {scores.name}, {metric} | {scores.num_train:,} | {shown} | {behind} | "
+        f"{scores.seconds[OURS]:.1f} |"
+    )
+
+
+def mean_rank(found: Sequence[Scores], name: str) -> float:
+    """Return a model's mean rank over all tables."""
+    return statistics.mean(scores.ranks[name] for scores in found)
+
+
+def summarise(found: Sequence[Scores]) -> list[Result]:
+    """Return the figures with targets."""
+    names = list(found[0].means)
+    means = {name: mean_rank(found, name) for name in names}
+    place = 1 + sum(mean < means[OURS] for mean in means.values())
+    detail = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    slowest = max(found, key=_pace)
+    results = [
+        at_most("place of the default job by mean rank", place, "", MOST_RANK, detail),
+        at_most("a job on 1,000 rows", _pace(slowest), "CPU s", MOST_SECONDS, slowest.name),
+    ]
+    for is_regression, unit in ((False, "AUC"), (True, "of RMSE")):
+        some = [scores for scores in found if scores.is_regression == is_regression]
+        if some:
+            worst = max(some, key=lambda scores: scores.behind)
+            limit = MOST_BEHIND[is_regression]
+            figure = "default job behind the best model at most"
+            results.append(at_most(figure, worst.behind, unit, limit, worst.name))
+    return results
+
+
+def _pace(scores: Scores) -> float:
+    """Return the CPU seconds of a default job, for each 1,000 rows if there are more."""
+    return scores.seconds[OURS] / max(1.0, scores.num_train / 1000)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure in this process and print the results as the last line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.accuracy tables")
+    parser.add_argument("--only", action="append", help="part of the name of a table; repeatable")
+    parser.add_argument("--model", help="another model than the default")
+    chosen = parser.parse_args(arguments)
+    sets = list_table_sets()
+    if chosen.only:
+        sets = [table for table in sets if any(part in table.name for part in chosen.only)]
+    print_results(summarise(compare(sets, model=chosen.model)))
+
+
+if __name__ == "__main__":
+    main()
