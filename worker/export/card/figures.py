@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from worker.checkpoints.history import History, Points
 from worker.export.target import CurveStyle
+from worker.fonts import find_fonts
 
 INK = "#22262b"
 MUTED = "#7a828c"
@@ -38,6 +39,20 @@ def use_quiet_backend(cache_dir: Path | None = None) -> None:
     mpl.use("Agg")
 
 
+def use_fonts(*texts: str) -> None:
+    """Let the next figure draw some texts in any script that the machine has fonts for."""
+    import matplotlib as mpl
+    from matplotlib.font_manager import FontProperties, fontManager
+
+    families = []
+    for path in find_fonts(texts):
+        family = FontProperties(fname=path).get_name()
+        if all(font.name != family for font in fontManager.ttflist):
+            fontManager.addfont(path)
+        families.append(family)
+    mpl.rcParams["font.family"] = families
+
+
 def draw_curves(
     history: History,
     path: Path,
@@ -50,6 +65,7 @@ def draw_curves(
     """Draw loss and the task's metric over epochs, side by side, and mark the best epoch."""
     from matplotlib import pyplot as plt
 
+    use_fonts(title)
     has_metric = metric.name in history.series
     figure, axes = plt.subplots(
         1, 1 + has_metric, figsize=(11 if has_metric else 6.5, 4.2), squeeze=False
@@ -83,6 +99,7 @@ def draw_confusion(
     """Draw the share of each true class by predicted class; counts are written if they fit."""
     from matplotlib import pyplot as plt
 
+    use_fonts(title, *classes)
     num = len(classes)
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     side = min(max(4.5, 0.52 * num + 2), 14)
@@ -128,6 +145,7 @@ def draw_predictions(
     """Draw predicted against true values; they are equal on the diagonal."""
     from matplotlib import pyplot as plt
 
+    use_fonts(title, target)
     figure, axis = plt.subplots(figsize=(6, 5.6))
     low = float(min(outputs.min(), targets.min()))
     high = float(max(outputs.max(), targets.max()))

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from worker.fonts import load_fonts, split_by_font
 from worker.trainer.insight.shown import Shown
 
+Fonts = Sequence[ImageFont.FreeTypeFont]
 COLUMNS = 6
 SIDE = 120
 """Side of a tile's image in pixels; smaller images are enlarged without smoothing."""
@@ -31,10 +33,11 @@ def draw_grid(shown: Sequence[Shown]) -> bytes:
     width, height = SIDE + 2 * MARGIN, SIDE + 2 * MARGIN + 2 * LINE
     sheet = Image.new("RGB", (columns * width, rows * height), PAPER)
     draw = ImageDraw.Draw(sheet)
-    font = ImageFont.load_default(FONT_SIZE)
+    texts = [text for sample in shown for text in (sample.predicted, sample.truth)]
+    fonts = load_fonts([*texts, "is 100% .."], size=FONT_SIZE)
     for number, sample in enumerate(shown):
         left, top = number % columns * width + MARGIN, number // columns * height + MARGIN
-        _draw_tile(sheet, draw, font, sample, left=left, top=top)
+        _draw_tile(sheet, draw, fonts, sample, left=left, top=top)
     buffer = io.BytesIO()
     sheet.save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()
@@ -43,7 +46,7 @@ def draw_grid(shown: Sequence[Shown]) -> bytes:
 def _draw_tile(
     sheet: Image.Image,
     draw: ImageDraw.ImageDraw,
-    font: "ImageFont.FreeTypeFont | ImageFont.ImageFont",
+    fonts: Fonts,
     sample: Shown,
     *,
     left: int,
@@ -56,12 +59,12 @@ def _draw_tile(
     if sample.is_right is not None:
         _draw_mark(draw, sample.is_right, colour, right=left + SIDE, top=top)
     confidence = "" if sample.confidence is None else f" {sample.confidence:.0%}"
-    first = _shorten(draw, font, sample.predicted, confidence)
+    first = _shorten(draw, fonts, sample.predicted, confidence)
     below = top + SIDE + 4
-    draw.text((left, below), first, fill=colour, font=font)
+    _draw_text(draw, (left, below), first, fonts, colour)
     if sample.is_right is not True:
-        truth = _shorten(draw, font, f"is {sample.truth}", "")
-        draw.text((left, below + LINE), truth, fill=INK, font=font)
+        truth = _shorten(draw, fonts, f"is {sample.truth}", "")
+        _draw_text(draw, (left, below + LINE), truth, fonts, INK)
 
 
 def _fit(pixels: NDArray[np.uint8]) -> Image.Image:
@@ -90,16 +93,33 @@ def _draw_mark(
 
 def _shorten(
     draw: ImageDraw.ImageDraw,
-    font: "ImageFont.FreeTypeFont | ImageFont.ImageFont",
+    fonts: Fonts,
     text: str,
     end: str,
 ) -> str:
     """Return as much of a text as fits a tile's width, followed by its end."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     whole = text
-    while text and draw.textlength(_joined(text, whole, end), font=font) > SIDE:
+    while text and _measure(draw, _joined(text, whole, end), fonts) > SIDE:
         text = text[:-1]
     return _joined(text, whole, end)
+
+
+def _draw_text(
+    draw: ImageDraw.ImageDraw,
+    place: tuple[int, int],
+    text: str,
+    fonts: Fonts,
+    colour: tuple[int, int, int],
+) -> None:
+    x, base = float(place[0]), place[1] + FONT_SIZE
+    for part, font in split_by_font(text, fonts):
+        draw.text((x, base), part, fill=colour, font=font, anchor="ls")
+        x += draw.textlength(part, font=font)
+
+
+def _measure(draw: ImageDraw.ImageDraw, text: str, fonts: Fonts) -> float:
+    return sum(draw.textlength(part, font=font) for part, font in split_by_font(text, fonts))
 
 
 def _joined(text: str, whole: str, end: str) -> str:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from worker import fonts
 from worker.checkpoints.history import History
 from worker.export.card.figures import (
     draw_confusion,
@@ -10,6 +11,7 @@ from worker.export.card.figures import (
     use_quiet_backend,
 )
 from worker.export.target import CurveStyle
+from worker.fonts import find_fonts
 
 ACCURACY = CurveStyle("val/accuracy", "accuracy", is_share=True)
 ERROR = CurveStyle("val/rmse", "error", is_share=False)
@@ -53,6 +55,18 @@ def test_a_confusion_matrix_of_many_classes_is_drawn_without_labels(tmp_path, ax
     draw_confusion(np.eye(num, dtype=np.int64), classes, tmp_path / "c.png", title="t")
     assert axes[0].get_images()[0].get_array().shape == (num, num)
     assert "class 1" not in [label.get_text() for label in axes[0].get_xticklabels()]
+
+
+def test_class_names_are_drawn_with_a_font_that_has_their_characters(tmp_path, monkeypatch):
+    stix = find_fonts([])[0].parent / "STIXGeneral.ttf"
+    monkeypatch.setattr(fonts, "_list_fonts", lambda: [stix])
+    # matplotlib warns of each character that no font has, and warnings are errors here.
+    names = ["crème", "\u2312"]
+    draw_confusion(np.eye(2, dtype=np.int64), names, tmp_path / "c.png", title="ő")
+    with pytest.warns(UserWarning, match="missing from font"):
+        draw_confusion(
+            np.eye(2, dtype=np.int64), ["a", "\U000f0000"], tmp_path / "d.png", title="t"
+        )
 
 
 def test_an_error_is_drawn_in_its_own_unit(tmp_path, axes):

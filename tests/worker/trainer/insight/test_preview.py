@@ -159,3 +159,9 @@ def test_rows_are_spread_over_a_split_that_is_sorted_by_class():
     assert len(chosen) == NUM_SHOWN
     assert (chosen[0], chosen[-1]) == (0, 999)
     assert spread_rows([5, 3]) == [5, 3]
+
+
+def test_names_in_other_letters_differ_in_the_picture():
+    names = ["Öl", "Ől", "Ёж", "Еж"]
+    sheets = {draw_grid([picture(predicted=name)]) for name in names}
+    assert len(sheets) == len(names)
