@@ -246,7 +246,7 @@ def _print_events(session: Session, job_id: str) -> None:
     try:
         for update in session.client.watch(job_id):
             if isinstance(update, EventView) and update.kind not in _NOT_PRINTED:
-                for line in describe_event(update):
+                for line in describe_event(update, is_summed_up=True):
                     session.note(Text(f"[{line.text}]", style=STYLES[line.tone]))
             elif isinstance(update, Disconnected):
                 session.note(Text(f"[connection lost ({update.reason}), reconnecting]", "yellow"))

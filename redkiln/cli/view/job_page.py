@@ -142,7 +142,7 @@ def _attempt_row(attempt: AttemptView) -> tuple[Text | str, ...]:
         str(attempt.number),
         str(attempt.status),
         Text(attempt.worker_id, style="dim"),
-        f"{start}to {attempt.last_step}" if attempt.last_step is not None else "",
+        f"{start}to {attempt.last_step}" if attempt.last_step else "",
         words.duration((end - attempt.started_at).total_seconds()),
         attempt.failure.message if attempt.failure else "",
     )

@@ -11,7 +11,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.sensors import Sensors
 from redkiln.client import Disconnected, Reconnected, Snapshot, Update
 from redkiln.events import EventKind
-from redkiln.status import Phase
+from redkiln.status import JobStatus, Phase
 from redkiln.views.job import EventView, JobView, Progress
 
 NUM_LINES = 6
@@ -116,7 +116,7 @@ class Watched:
                 return [Line(now, "reconnected", "good")]
             case EventView():
                 self._note(update)
-                return describe_event(update)
+                return describe_event(update, is_summed_up=True)
 
     def _note(self, event: EventView) -> None:
         if event.kind == EventKind.PHASE:
@@ -138,9 +138,17 @@ class Watched:
             self.losses.append(loss)
 
 
-def describe_event(event: EventView) -> list[Line]:
-    """Describe an event in words; nothing for events that the view shows elsewhere."""
+def describe_event(event: EventView, *, is_summed_up: bool = False) -> list[Line]:
+    """Describe an event in words; nothing for events that the view shows elsewhere.
+
+    Args:
+        event: The event.
+        is_summed_up: Whether a summary with the reason follows the end of the job, so that the
+            reason need not be shown twice.
+    """
     text, tone = _describe(event.kind, event.data)
+    if is_summed_up and event.kind == JobStatus.FAILED:
+        text = event.kind
     topic = "checkpoint" if event.kind in (EventKind.CHECKPOINT, "committed") else None
     return [Line(event.at, text, tone, topic)] if text else []
 

@@ -95,3 +95,11 @@ def test_a_model_that_was_not_compared_has_not_failed_the_check(redkiln, fake, v
 def test_the_page_of_a_job_shows_where_its_time_went(redkiln, fake):
     out = redkiln("job", "last").out
     assert "queued 3.0 s, training 40 s, exporting 2.0 s" in out
+
+
+def test_the_reason_of_a_failure_without_its_own_event_is_printed_once(redkiln, fake):
+    fake.status = "failed"
+    fake.reason = {"code": "worker_fault", "message": "ImportError: no module named x"}
+    fake.events.append(("failed", {"reason": fake.reason}))
+    assert redkiln("watch", "last").out.count("ImportError") == 1
+    assert "failed: ImportError" in redkiln("events", "last").out
