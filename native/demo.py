@@ -63,7 +63,7 @@ def build_spec(dataset: str) -> dict[str, object]:
         "name": "demo",
         "dataset": dataset,
         "model": "mnist-cnn",
-        "training": {"epochs": 10 if dataset == "builtin:digits" else 5},
+        "training": {"epochs": 6 if dataset == "builtin:digits" else 5},
     }
 
 
