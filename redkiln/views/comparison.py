@@ -43,3 +43,21 @@ class Comparison(BaseModel):
     best: str
     verdict: Literal["better", "equal", "worse"]
     beats_constant: bool
+
+
+class Threshold(BaseModel):
+    """The probability from which one of two classes is the answer, chosen on validation.
+
+    Attributes:
+        class_name: The rarer class, which the threshold is for.
+        probability: Probability with the highest F1 on the validation split; 0.5 if none is better.
+        validation_f1: F1 of the class on the validation split at this probability.
+        test_f1: The same on the test split.
+        test_f1_at_half: The same at 0.5, as the exported model's highest output decides.
+    """
+
+    class_name: str
+    probability: float
+    validation_f1: float
+    test_f1: float
+    test_f1_at_half: float

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import BaseModel, Field
 
 from redkiln.views.artifact import ArtifactView
-from redkiln.views.comparison import Comparison, Interval
+from redkiln.views.comparison import Comparison, Interval, Threshold
 
 
 class Verdict(StrEnum):
@@ -30,6 +30,7 @@ class Outcome(BaseModel):
         headline: Name of the metric by which the exported model is judged; None if there is none.
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines; None if the job's task has none.
+        threshold: For two classes, the probability with the highest F1 on validation.
         verdict: None if the job published no model.
         queued_seconds: Time in the queue.
         paused_seconds: Time as a paused job.
@@ -41,6 +42,7 @@ class Outcome(BaseModel):
     headline: str | None = None
     intervals: dict[str, Interval] = Field(default_factory=dict)
     comparison: Comparison | None = None
+    threshold: Threshold | None = None
     verdict: Verdict | None = None
     queued_seconds: float = 0.0
     paused_seconds: float = 0.0

@@ -10,7 +10,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.events import EventKind
 from redkiln.status import JobStatus
-from redkiln.views.comparison import Comparison, Interval
+from redkiln.views.comparison import Comparison, Interval, Threshold
 from redkiln.views.result import JobResult, Outcome, Verdict
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, list_artifacts
@@ -83,10 +83,11 @@ def final_metrics(reported: Mapping[str, Any]) -> dict[str, float]:
 class _Standing(BaseModel):
     intervals: dict[str, Interval] = Field(default_factory=dict)
     comparison: Comparison | None = None
+    threshold: Threshold | None = None
 
 
 def read_standing(reported: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reported result's intervals and comparison with baselines.
+    """Return a reported result's intervals, comparison with baselines, and threshold.
 
     Neither decides anything, so what another version of the worker reports is left out.
     """

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.views.comparison import Threshold
 from worker.export.onnx_file import open_session
 from worker.export.parity import (
     Difference,
@@ -20,8 +21,10 @@ from worker.export.parity import (
     torch_predict,
 )
 from worker.export.samples import ComparedSamples
-from worker.export.target import ExportTarget, Outputs
+from worker.export.target import ExportTarget, Outputs, Scored
 
+MOST_VALIDATION = 20_000
+"""Validation samples that are read to choose a threshold, evenly spaced."""
 TORCH_BATCH = 64
 ONNX_BATCH = 48
 """Differs from the traced size and from torch's; the remainder is a batch of a third size."""
@@ -37,6 +40,7 @@ class Evaluation:
         outputs: (N, ...) torch's outputs.
         num_test: Number of test samples, which come first; only these are scored.
         metrics: Metrics of the test split, and the headline under ONNX Runtime as `..._onnx`.
+        threshold: For two classes, the probability with the highest F1 on validation.
         metric_drop: How much worse the headline is under ONNX Runtime.
     """
 
@@ -46,6 +50,7 @@ class Evaluation:
     num_test: int
     difference: Difference
     metrics: dict[str, float]
+    threshold: Threshold | None
     metric_drop: float
 
     @property
@@ -93,5 +98,24 @@ def evaluate_both(
         num_test=compared.num_test,
         difference=compare_outputs(*both, agreement=scoring.find_agreement(*both)),
         metrics=metrics | {f"{scoring.headline}_onnx": onnx},
+        threshold=_find_threshold(target, (reference[test], targets[test]), on_batch=on_batch),
         metric_drop=scoring.find_drop(metrics[scoring.headline], onnx),
     )
+
+
+def _find_threshold(
+    target: ExportTarget, test: Scored, *, on_batch: Callable[[], None]
+) -> Threshold | None:
+    rows = target.rows["validation"]
+    if not len(rows):
+        return None
+    predict = torch_predict(target.exportable.module)
+    some = rows[:: -(-len(rows) // MOST_VALIDATION)]
+
+    def read_validation() -> Scored:
+        outputs = predict_all(
+            predict, target.samples, some, batch_size=TORCH_BATCH, on_batch=on_batch
+        )
+        return outputs, target.targets[some]
+
+    return target.scoring.find_threshold(read_validation, test)

@@ -126,6 +126,7 @@ def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadT
         metrics=metrics,
         intervals=standing.intervals,
         comparison=standing.comparison.model_dump(mode="json"),
+        threshold=evaluation.threshold and evaluation.threshold.model_dump(mode="json"),
         verified=verdict.verified,
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
@@ -277,6 +278,7 @@ def _write_report(
         metrics=metrics,
         intervals=standing.intervals,
         comparison=standing.comparison,
+        threshold=evaluation.threshold,
         parity=evaluation.difference.as_json(),
         gate=_gate(context),
         drop=(scoring.tell_drop(), evaluation.metric_drop),
@@ -328,6 +330,7 @@ def _write_manifest(
         metrics=metrics,
         intervals=standing.intervals,
         comparison=standing.comparison.model_dump(mode="json"),
+        threshold=evaluation.threshold and evaluation.threshold.model_dump(mode="json"),
         dataset={
             "name": order.required_dataset.name,
             "fingerprint": order.required_dataset.fingerprint,

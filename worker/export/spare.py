@@ -17,6 +17,7 @@ from torch.onnx._internal.exporter import _registration
 
 from redkiln.spec.job_spec import Export
 from worker.checkpoints.history import History
+from worker.export.baselines.learners import import_libraries
 from worker.export.card import figures
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.onnx_file import open_session, write_onnx
@@ -101,17 +102,11 @@ def draw_picture() -> None:
         )
 
 
-def import_baselines() -> None:
-    """Import what trains baselines, which takes half a second."""
-    import sklearn.ensemble
-    import sklearn.linear_model  # noqa: F401
-
-
 WARM_UP: Sequence[Callable[[], None]] = (
     keep_registry,
     trace_model,
     draw_picture,
-    import_baselines,
+    import_libraries,
 )
 """Each is short enough for a trainer to wait for."""
 

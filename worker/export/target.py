@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
-from redkiln.views.comparison import Interval
+from redkiln.views.comparison import Interval, Threshold
 from worker.export.baselines.baseline import Baseline
 from worker.export.exportable import Exportable
 from worker.jobdir import Order
@@ -24,6 +24,9 @@ Arrays = dict[str, NDArray[Any]]
 """Arrays by name, each with the sample as its first dimension."""
 Outputs = NDArray[np.float32]
 """(N, ...), a model's outputs for N samples."""
+Scored = tuple[Outputs, NDArray[Any]]
+"""Outputs and targets of the same samples."""
+ReadSplit = Callable[[], Scored]
 Split = Literal["train", "validation", "test"]
 
 
@@ -94,6 +97,14 @@ class Scoring(Protocol):
         Args:
             targets: Targets of the training split.
             num: Number of samples.
+        """
+
+    def find_threshold(self, read_validation: ReadSplit, test: Scored) -> Threshold | None:
+        """Choose a decision threshold on the validation split; None if the task has none.
+
+        Args:
+            read_validation: Runs the model on validation samples, which takes time.
+            test: Outputs and targets of the test split.
         """
 
     def find_drop(self, value: float, onnx: float) -> float:

@@ -56,6 +56,11 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
         ("gradient-boosted trees", True),
     ]
     assert comparison.beats_constant
+    if is_regression:
+        assert result["threshold"] is None
+    else:
+        assert result["threshold"]["class_name"] in ("no", "yes")
+        assert result["threshold"]["test_f1_at_half"] > 0.7
 
     manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
     if is_regression:
@@ -98,6 +103,7 @@ def test_a_reading_too_large_for_a_checkpoint_is_omitted_with_a_warning(
 def _run_the_reports_code(job_dir, parity, monkeypatch, *, is_regression):
     report = (job_dir.out_dir / "report.md").read_text()
     assert "**Verified**" in report
+    assert ("## Decision threshold" in report) != is_regression
     assert re.search(r"^\| gradient-boosted trees \| \d+\.\d{4} \|", report, re.M)
     code = re.search(r"```python\n(.*?)```", report, re.DOTALL).group(1)
     monkeypatch.chdir(job_dir.out_dir)

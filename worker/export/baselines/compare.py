@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from redkiln.views.comparison import BaselineScore, Comparison, Interval
 from redkiln.views.job import Warned
 from worker.export.baselines.baseline import Baseline, Skipped
+from worker.export.baselines.learners import import_libraries
 from worker.export.target import ExportTarget
 
 SHARE_OF_TRAINING = 0.1
@@ -67,13 +68,18 @@ def find_standing(
 
 
 def score_baselines(target: ExportTarget, *, seconds: float) -> list[BaselineScore]:
-    """Train and score the constant answer and the task's baselines in about this time."""
+    """Train and score the constant answer and the task's baselines in about this time.
+
+    Each baseline trains at least its first rounds.
+    """
     train, test = target.rows["train"], target.rows["test"]
     name, outputs = target.scoring.answer_constantly(target.targets[train], len(test))
     scores = [_score(target, name, outputs)]
+    if target.baselines:
+        import_libraries()  # before the clock starts
     end = time.perf_counter() + seconds
     for place, baseline in enumerate(target.baselines):
-        rest = (end - time.perf_counter()) / (len(target.baselines) - place)
+        rest = max(0.0, end - time.perf_counter()) / (len(target.baselines) - place)
         scores.append(_train(target, baseline, seconds=rest))
     return scores
 
@@ -151,8 +157,6 @@ def _numbers(comparison: Comparison, baseline: str) -> str:
 
 
 def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> BaselineScore:
-    if seconds <= 0:
-        return BaselineScore(name=baseline.name, note="not trained: no time was left")
     try:
         fitted = baseline.fit(target.rows["train"], target.rows["test"], seconds)
     except Skipped as reason:

@@ -23,6 +23,13 @@ TREE_ROUNDS = (10, 20, 50, 100)
 """Rounds after which the clock is read; the last ones are complete."""
 
 
+def import_libraries() -> None:
+    """Import what trains baselines, which takes half a second and more on a busy machine."""
+    import sklearn.ensemble
+    import sklearn.feature_extraction.text
+    import sklearn.linear_model  # noqa: F401
+
+
 def most_rows(num_features: int) -> int:
     """Return how many samples of this width a baseline may read.
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from redkiln.views.comparison import Comparison, Interval
+from redkiln.views.comparison import Comparison, Interval, Threshold
 from redkiln.views.hardware import PatchOutcome
-from worker.export.card.comparison_section import render_comparison
+from worker.export.card.comparison_section import render_comparison, render_threshold
 from worker.export.card.efficiency_section import render_efficiency
 from worker.export.card.markdown import escape
 from worker.export.target import CardTexts
@@ -29,6 +29,7 @@ class CardFacts(BaseModel):
         output: The classes or the target, Markdown.
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines.
+        threshold: Decision threshold of two classes.
         parity: `worker.export.parity.Difference` as JSON.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
     """
@@ -54,6 +55,7 @@ class CardFacts(BaseModel):
     metrics: dict[str, float]
     intervals: dict[str, Interval]
     comparison: Comparison
+    threshold: Threshold | None = None
     parity: dict[str, Any]
     gate: dict[str, float]
     drop: tuple[str, float]
@@ -73,6 +75,7 @@ def render_card(facts: CardFacts) -> str:
         _summary(facts),
         _results(facts),
         render_comparison(facts.comparison),
+        *([render_threshold(facts.threshold)] if facts.threshold else []),
         _usage(facts),
         _data(facts),
         _training(facts),

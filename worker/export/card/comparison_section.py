@@ -1,6 +1,6 @@
 """The report's section on models that cost little, trained and scored on the same samples."""
 
-from redkiln.views.comparison import BaselineScore, Comparison
+from redkiln.views.comparison import BaselineScore, Comparison, Threshold
 from worker.export.card.markdown import escape
 
 VERDICTS = {
@@ -24,6 +24,25 @@ def render_comparison(comparison: Comparison) -> str:
         f"{verdict} The baselines were trained on the same training split and scored on the same "
         f"test split.\n\n| | {comparison.metric} | |\n|---|---|---|\n"
         f"| this model | {comparison.value:.4f} | 95 % interval {low:.4f} to {high:.4f} |\n{rows}"
+    )
+
+
+def render_threshold(threshold: Threshold) -> str:
+    """Render the section about the decision between two classes as Markdown."""
+    name = escape(threshold.class_name)
+    if threshold.probability == 0.5:
+        found = f"No other threshold gives a higher F1 of {name} on the validation split"
+    else:
+        found = (
+            f"On the validation split, F1 of {name} is highest if it is the answer from a "
+            f"probability of {threshold.probability:.4f} on ({threshold.validation_f1:.4f}). On "
+            f"the test split this gives an F1 of {threshold.test_f1:.4f}"
+        )
+    return (
+        f"## Decision threshold\n\nThe class with the higher output is the answer, so {name} is "
+        f"one from a probability of 0.5 on; its F1 on the test split is "
+        f"{threshold.test_f1_at_half:.4f}. {found}. The probability is the softmax of the two "
+        "outputs."
     )
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import Interval
+from redkiln.views.comparison import Interval, Threshold
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
 from worker.export.scoring.intervals import bootstrap, wilson
-from worker.export.target import CurveStyle, Outputs
+from worker.export.scoring.threshold import choose_threshold
+from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 
 NUM_CONFUSIONS = 5
 DOMINANT_SHARE = 0.8
@@ -70,6 +71,12 @@ class Classification:
         counts = np.bincount(targets.astype(np.int64), minlength=len(self.classes))
         shares = np.maximum(counts / counts.sum(), SMALLEST_SHARE)
         return "majority class", np.tile(np.log(shares).astype(np.float32), (num, 1))
+
+    def find_threshold(self, read_validation: ReadSplit, test: Scored) -> Threshold | None:
+        """Choose the threshold of the rarer one of two classes; None for more classes."""
+        if len(self.classes) != 2:
+            return None
+        return choose_threshold(self.classes, validation=read_validation(), test=test)
 
     def find_drop(self, value: float, onnx: float) -> float:
         """Return the loss of accuracy."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import Interval
+from redkiln.views.comparison import Interval, Threshold
 from worker.export.card import figures
 from worker.export.card.markdown import escape
 from worker.export.scoring.intervals import Weights, average, bootstrap
-from worker.export.target import CurveStyle, Outputs
+from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 
 QUANTILES = (0.5, 0.9, 0.99)
 
@@ -89,6 +89,14 @@ class Regression:
     def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
         """Return the mean of the training targets."""
         return "mean", np.full(num, targets.mean(), dtype=np.float32)
+
+    def find_threshold(
+        self,
+        read_validation: ReadSplit,  # noqa: ARG002
+        test: Scored,  # noqa: ARG002
+    ) -> Threshold | None:
+        """Return None, because values have no threshold."""
+        return None
 
     def find_drop(self, value: float, onnx: float) -> float:
         """Return the relative growth of the error; rounding in an exact model does not count."""

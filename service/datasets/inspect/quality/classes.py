@@ -46,7 +46,7 @@ def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:
     message = (
         f"class {show(large)} has {train[large]:,} training samples and {show(small)} has "
         f"{train[small]:,}: a model that ignores {show(small)} has a high accuracy; compare models "
-        "by macro F1 or AUC, set training.class_weights to balanced, or choose the class from the "
-        "probabilities with another threshold"
+        "by macro F1 or AUC, set training.class_weights to balanced, or, with two "
+        "classes, use the decision threshold in the report"
     )
     return [problem("imbalance", message)]

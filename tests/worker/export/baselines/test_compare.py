@@ -110,11 +110,6 @@ def test_baselines_are_scored_on_the_test_split_after_the_constant_answer():
     assert linear == BaselineScore(name="linear model", note="not trained: 9 features are too many")
 
 
-def test_no_baseline_starts_without_time():
-    _, oracle = score_baselines(target(Baseline("oracle", perfect)), seconds=0)
-    assert oracle.note == "not trained: no time was left"
-
-
 def test_a_model_of_one_class_is_recognised_as_useless():
     outputs = np.tile(np.float32([1, 0]), (3, 1))
     data = target()

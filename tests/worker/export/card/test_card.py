@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from redkiln.views.comparison import BaselineScore, Comparison
+from redkiln.views.comparison import BaselineScore, Comparison, Threshold
 from redkiln.views.hardware import PatchOutcome
 from worker.export.card.card import CardFacts, render_card
 from worker.results.evidence import DeviceWork
@@ -191,3 +191,13 @@ def test_the_card_shows_intervals_and_baselines():
 def test_the_card_says_first_that_a_model_is_no_better_than_a_constant():
     section = card_of({}, comparison=COMPARISON.model_copy(update={"beats_constant": False}))
     assert "**The model is not better than always answering the majority class.**" in section
+
+
+def test_the_card_offers_another_threshold_only_if_it_is_better():
+    facts = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.68, "test_f1_at_half": 0.58}
+    text = card_of({}, threshold=Threshold(probability=0.31, **facts))
+    assert "F1 of yes is highest if it is the answer from a probability of 0.3100 on" in text
+    assert "an F1 of 0.6800" in text
+    text = card_of({}, threshold=Threshold(probability=0.5, **facts))
+    assert "No other threshold gives a higher F1 of yes" in text
+    assert "Decision threshold" not in card_of({})

@@ -1,0 +1,76 @@
+"""Chooses the probability from which one of two classes is the answer.
+
+Shapes: N samples.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.views.comparison import Threshold
+
+USUAL = 0.5
+Outputs = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+def choose_threshold(
+    classes: list[str],
+    *,
+    validation: tuple[Outputs, Labels],
+    test: tuple[Outputs, Labels],
+) -> Threshold | None:
+    """Choose the threshold with the highest F1 on validation, and score it on the test split.
+
+    It is for the class with fewer validation samples, or the second one. It is None if the
+    validation split has samples of one class only.
+
+    Args:
+        classes: The names of both classes.
+        validation: Logits (N, 2) and labels (N,) of validation samples.
+        test: The same of the test split.
+    """
+    counts = np.bincount(validation[1].astype(np.int64), minlength=2)
+    if not counts.all():
+        return None
+    rarer = 0 if counts[0] < counts[1] else 1
+    probabilities, is_class = _of_class(*validation, rarer)
+    chosen = _find_best(probabilities, is_class)
+    if f1_at(chosen, probabilities, is_class) <= f1_at(USUAL, probabilities, is_class):
+        chosen = USUAL
+    tested = _of_class(*test, rarer)
+    return Threshold(
+        class_name=classes[rarer],
+        probability=chosen,
+        validation_f1=f1_at(chosen, probabilities, is_class),
+        test_f1=f1_at(chosen, *tested),
+        test_f1_at_half=f1_at(USUAL, *tested),
+    )
+
+
+def f1_at(
+    threshold: float, probabilities: NDArray[np.float64], is_class: NDArray[np.bool_]
+) -> float:
+    """Return the F1 of a class that is the answer from a probability on; 0 if it never occurs."""
+    answered = probabilities >= threshold
+    both = int(answered.sum()) + int(is_class.sum())
+    return 2 * int((answered & is_class).sum()) / both if both else 0.0
+
+
+def _of_class(
+    logits: Outputs, labels: Labels, label: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the probabilities (N,) of a class, and whether it is right (N,)."""
+    margin = logits[:, label].astype(np.float64) - logits[:, 1 - label]
+    return 1 / (1 + np.exp(-np.clip(margin, -500, 500))), labels == label
+
+
+def _find_best(probabilities: NDArray[np.float64], is_class: NDArray[np.bool_]) -> float:
+    """Return the middle between the two probabilities where F1 is highest."""
+    order = np.argsort(-probabilities, kind="stable")
+    ordered = probabilities[order]
+    right = np.cumsum(is_class[order])
+    f1 = 2 * right / (np.arange(1, len(order) + 1) + right[-1] + 1e-12)
+    below = np.append(ordered[1:], 0.0)
+    f1[ordered == below] = -1.0  # equal probabilities are answered alike
+    best = int(f1.argmax())
+    return float((ordered[best] + below[best]) / 2)
