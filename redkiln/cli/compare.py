@@ -16,7 +16,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.differences import Row, compare_jobs
 from redkiln.cli.view.panel import status_text
 from redkiln.cli.view.render import Column, print_table
-from redkiln.cli.view.result import running_seconds
+from redkiln.cli.view.run_time import running_seconds
 from redkiln.views.job import JobView
 
 

@@ -18,7 +18,8 @@ from redkiln.cli.view.panel import (
     step_words,
 )
 from redkiln.cli.view.render import Column, print_table
-from redkiln.cli.view.result import Result, print_result, running_seconds
+from redkiln.cli.view.result import Result, print_result
+from redkiln.cli.view.run_time import running_seconds
 from redkiln.views.job import AttemptView, Estimates, JobView
 
 MIN_TIME = 0.05

@@ -97,7 +97,10 @@ def follow_job(client: Client, job_id: str, screen: Screen) -> JobView:
             polls += 1
             refresh()
         for update in client.watch(job_id):
+            known = watched.status
             apply(update)
+            if watched.status != known:  # the stream does not carry the attempts either
+                refresh()
         refresh()
     return watched.job
 

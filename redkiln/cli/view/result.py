@@ -1,7 +1,6 @@
 """Prints how a job ended: the last lines that a user reads."""
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from redkiln.cli.exit_codes import ExitCode, exit_code_of_job
 from redkiln.cli.view import words
 from redkiln.cli.view.comparison import baseline_words, interval_words
 from redkiln.cli.view.panel import metric_words
+from redkiln.cli.view.run_time import running_seconds
 from redkiln.client import Client
 from redkiln.client.watching import Outage, ask_patiently
 from redkiln.status import JobStatus
@@ -78,15 +78,6 @@ def print_result(console: Console, result: Result, *, folder: Path | None = None
         console.print(facts)
     for warning in job.warnings:
         console.print(Text(f"  warning: {warning.message}", style="yellow"), soft_wrap=True)
-
-
-def running_seconds(job: JobView, now: datetime | None = None) -> float | None:
-    """Return the time in which attempts of a job ran, without its pauses; None if none has."""
-    if not job.attempts:
-        return None
-    until = now or datetime.now(UTC)
-    spans = [(attempt.finished_at or until) - attempt.started_at for attempt in job.attempts]
-    return sum(span.total_seconds() for span in spans)
 
 
 def _headline(result: Result) -> Text:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redkiln.cli.view import words
+from redkiln.cli.view.run_time import running_seconds
 from redkiln.cli.view.sensors import Sensors
 from redkiln.client import Disconnected, Reconnected, Snapshot, Update
 from redkiln.events import EventKind
@@ -82,7 +83,10 @@ class Watched:
         return lines
 
     def elapsed_seconds(self, now: datetime) -> float:
-        """Return the time since the job started (or was queued), up to its end."""
+        """Return the time in which the job ran; before its start, the time in the queue."""
+        ran = running_seconds(self.job, now)
+        if ran is not None:
+            return max(0.0, ran)
         began = self.job.started_at or self.job.created_at
         return max(0.0, ((self.job.finished_at or now) - began).total_seconds())
 

@@ -303,3 +303,15 @@ def test_metrics_of_a_script_without_steps_are_shown(fields, words):
     assert "0.1234" in drawn
     assert words in drawn
     assert "0/0" not in drawn
+
+
+def test_the_time_shown_is_that_in_which_the_job_ran():
+    attempt = {"id": "att_1", "number": 1, "worker_id": "wrk_1"}
+    first = {"started_at": NOW - timedelta(hours=3), "finished_at": NOW - timedelta(hours=2)}
+    second = {"started_at": NOW - timedelta(minutes=5)}
+    began = NOW - timedelta(hours=3)
+    paused = job(started_at=began, attempts=[{**attempt, **first, "status": "paused"}])
+    assert Watched(paused).elapsed_seconds(NOW) == 3600
+    running = [*paused.attempts, {**attempt, **second, "status": "running"}]
+    resumed = job(started_at=began, attempts=running)
+    assert Watched(resumed).elapsed_seconds(NOW) == 3900
