@@ -1,12 +1,17 @@
 """Reads dates as people write them, and derives the numbers that a model learns from.
 
-The service derives these numbers when it inspects a table. Reports contain the two functions with
-the imports of this module, so that users of a model derive the same numbers.
+The service derives these numbers when it inspects a table. Reports contain the code of this module,
+so that users of a model derive the same numbers.
 """
 
 import re
 from datetime import UTC, datetime
 from math import cos, pi, sin
+
+PART = r"(\d{1,4}|[A-Za-z]{3,9})"
+TIME = r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)? ?([AaPp][Mm])? ?(?:Z|UTC|[+-]\d\d:?\d\d)?"
+DATE = re.compile(rf"{PART}[-/. ] ?{PART}[-/. ,] ?{PART}(?:[T ] ?{TIME})?")
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def read_date(text: str, *, day_first: bool) -> datetime | None:
@@ -19,9 +24,7 @@ def read_date(text: str, *, day_first: bool) -> datetime | None:
         text: The date.
         day_first: Whether `03/04/2024` is the third of April.
     """
-    part = r"(\d{1,4}|[A-Za-z]{3,9})"
-    time = r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)? ?([AaPp][Mm])? ?(?:Z|UTC|[+-]\d\d:?\d\d)?"
-    found = re.fullmatch(rf"{part}[-/. ] ?{part}[-/. ,] ?{part}(?:[T ] ?{time})?", text.strip())
+    found = DATE.fullmatch(text.strip())
     if not found:
         return None
     first, second, third, hour, minute, seconds, half = found.groups()
@@ -31,9 +34,9 @@ def read_date(text: str, *, day_first: bool) -> datetime | None:
         year, month, day = third, second, first
     else:
         year, month, day = third, first, second
-    names = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
     if month.isalpha():
-        month = str(names.index(month[:3].lower()) + 1) if month[:3].lower() in names else "0"
+        name = month[:3].lower()
+        month = MONTHS.index(name) + 1 if name in MONTHS else 0
     if half:
         hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
     if len(year) < 4:  # two digits do not say which century

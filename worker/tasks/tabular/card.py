@@ -5,7 +5,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from redkiln.dates import derive_from_date, read_date
+from redkiln import dates
 from redkiln.spec.tabular import TabularModel
 from worker.export.card.markdown import escape
 from worker.export.target import CardTexts
@@ -27,7 +27,6 @@ USAGE_GAPS = """\
         for row in numbers
     ]
 """
-DATE_IMPORTS = ["import re", "from datetime import UTC, datetime", "from math import cos, pi, sin"]
 USAGE_DATES = """
 
 def derive(row):
@@ -131,9 +130,9 @@ def usage_code(table: Table) -> str:
     helpers = USAGE_FIND if table.categorical else ""
     helpers += USAGE_WRITTEN if has_units else ""
     if has_dates:
-        head[2:2] = DATE_IMPORTS
-        sources = (inspect.getsource(function) for function in (read_date, derive_from_date))
-        helpers += "".join(f"\n\n{source}" for source in sources) + USAGE_DATES
+        code = inspect.getsource(dates).removeprefix(f'"""{dates.__doc__}"""').strip()
+        head[2:2] = code.split("\n\n", 1)[0].splitlines()
+        helpers += f"\n{code.split(chr(10) * 2, 1)[1]}\n" + USAGE_DATES
     example = _example_row(table).items()
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
     call = f"\n\nrow = {{\n{row}}}  # absent columns count as missing\nprint(predict([row]))"

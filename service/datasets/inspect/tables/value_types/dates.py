@@ -69,6 +69,8 @@ def _read(found: Profile) -> list[_Dates]:
     usable = [order for order in (False, True) if _share(sample, day_first=order) >= _MIN_SHARE]
     if not usable:
         return []
+    if all(text[:4].isdecimal() for text in sample):  # the year comes first
+        usable = usable[:1]
     encoded = found.texts.combine_chunks().dictionary_encode()
     rows = pc.fill_null(encoded.indices, -1).to_numpy()
     counts = np.bincount(rows[rows >= 0], minlength=len(encoded.dictionary))
