@@ -47,12 +47,12 @@ from service.datasets.inspect.tables.roles import (
     Roles,
     choose_roles,
     find_split_column,
-    find_unknown,
     require_features,
 )
 from service.datasets.inspect.tables.row_numbers import keep_informative_numbers
 from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
+from service.datasets.inspect.tables.unknown import find_unknown
 from service.datasets.inspect.tables.value_types.dates import derive_dates
 from service.datasets.inspect.tables.values import numbers_among
 

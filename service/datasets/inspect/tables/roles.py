@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.nearest import find_nearest
 from redkiln.tables import ColumnUse, TableOptions, TableTask
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import SPLITS
@@ -41,8 +40,6 @@ MIXED_SHARE = 0.8
 MAX_WORDS_FOR_NONE = 3
 """Up to this many different words among numbers may each mean a missing value."""
 MAX_ROWS_FOR_WORDS = 1000
-_MAX_UNKNOWN = 20
-"""Maximum unknown columns reported one by one."""
 NUMBERS_ROWS = "it only numbers the rows"
 MAX_FEW = 20
 """Maximum different integers that are taken for classes rather than amounts."""
@@ -76,14 +73,6 @@ class Roles:
     def of_type(self, *types: str) -> list[str]:
         """Return the names of the columns of these types."""
         return [name for name, use in self.uses.items() if use.type in types]
-
-
-def find_unknown(options: TableOptions, names: Sequence[str]) -> list[DatasetProblem]:
-    """Report columns that the options name but the table does not have."""
-    asked = [options.target, options.text, *options.columns]
-    unknown = [name for name in dict.fromkeys(asked) if name is not None and name not in names]
-    # Each one is compared with all columns, so their number is limited.
-    return [_unknown(name, names) for name in unknown[:_MAX_UNKNOWN]]
 
 
 def find_split_column(
@@ -185,21 +174,6 @@ def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
             f"to use it as categories, column={name}=categorical"
         )
     return problem("no_features", f"no column is left to train on: {reasons}; {remedy}")
-
-
-def name_nearest(name: str, names: Sequence[str]) -> str:
-    """Return the end of a message about an unknown column: a suggestion, or the columns."""
-    lower = {known.casefold(): known for known in names}
-    if name.casefold() in lower:
-        return f"; did you mean {show(lower[name.casefold()])!r}?"
-    near = find_nearest(name, names)
-    shown = ", ".join(show(known) for known in names[:20]) + (", ..." if len(names) > 20 else "")
-    return near or f"; the columns are: {shown}"
-
-
-def _unknown(name: str, names: Sequence[str]) -> DatasetProblem:
-    message = f"there is no column {show(name)!r}{name_nearest(name, names)}"
-    return problem("unknown_column", message)
 
 
 def _choose_target(profiles: dict[str, Profile], options: TableOptions) -> tuple[str, str | None]:

@@ -58,7 +58,7 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
                 "they are not used; write them as 2024-12-31"
             )
             continue
-        _replace(name, chosen[0], profiles, roles)
+        _replace(name, chosen[0], profiles, roles, options)
 
 
 def _read(found: Profile) -> list[_Dates]:
@@ -98,8 +98,18 @@ def _count(dates: _Dates, counts: np.ndarray) -> int:
     )
 
 
-def _replace(name: str, dates: _Dates, profiles: dict[str, Profile], roles: Roles) -> None:
-    derived = _derive(name, dates, taken=set(profiles))
+def _replace(
+    name: str,
+    dates: _Dates,
+    profiles: dict[str, Profile],
+    roles: Roles,
+    options: TableOptions,
+) -> None:
+    derived = [
+        found
+        for found in _derive(name, dates, taken=set(profiles))
+        if options.columns.get(found.name) != "ignored"
+    ]
     if not derived:
         return
     parts = ", ".join(show(found.name) for found in derived)

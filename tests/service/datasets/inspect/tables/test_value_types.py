@@ -110,6 +110,15 @@ def test_the_user_can_keep_dates_as_they_are(look, use):
     assert looked.uses() == {"sold": use, "size": "numeric", "label": "target"}
 
 
+def test_single_derived_numbers_can_be_ignored(look):
+    looked = look(csv(days()), columns={"sold.year": "ignored", "sold.month": "numeric"})
+    names = {column.name for column in looked.index.columns}
+    assert "sold.month" in names
+    assert "sold.year" not in names
+    assert look(csv(days()), columns={"sold.month": "categorical"}).codes == ["unknown_column"]
+    assert look(csv(days()), columns={"bought.month": "ignored"}).codes == ["unknown_column"]
+
+
 def test_versions_and_times_are_no_dates(look):
     looked = look(csv([f"1.{i % 12}.{i % 28}" for i in range(60)]))
     assert not any(column.derived for column in looked.index.columns)
