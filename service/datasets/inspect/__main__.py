@@ -87,7 +87,8 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
 
             found = inspect_arrays(source, files.files, seed=order.seed, limits=limits)
             index, report = found
-            report.warnings = check_classes(report.counts) if index is not None else []
+            if index is not None:
+                report.warnings += check_classes(report.counts)
             return _leave(index, report, work_dir=work_dir)
         layout = arrange([entry.parts for entry in files.files], files.folders)
         entries = [files.files[member.position] for member in layout.members]

@@ -24,6 +24,8 @@ from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
+from service.datasets.inspect.quality.images import check_rows
+from service.datasets.inspect.quality.row_groups import digest_rows
 from service.datasets.inspect.report import MAX_LISTED, Refused, Report, problem, refuse
 from service.datasets.inspect.source import Source
 from service.datasets.inspect.verdict import (
@@ -45,12 +47,14 @@ class _Images:
 
     Attributes:
         labels: Label of each row, as text.
+        digests: (N,) int64 digest of the pixels of each image.
         sha256: Digest of the images' file; None if one digest covers the whole data set.
     """
 
     part: Part
     shape: tuple[int, int, int]
     labels: list[str]
+    digests: np.ndarray
     sha256: str | None
 
 
@@ -85,7 +89,10 @@ def inspect_arrays(
     index = _build_index(parts, seed=seed)
     if not index.splits["test"]:
         return None, Report(errors=[no_test_split("test arrays")])
-    return index, _build_report(index, parts)
+    report = _build_report(index, parts)
+    digests = {(i.part.images.entry.path, i.part.images.inner): i.digests for i in parts}
+    report.warnings = check_rows(index, digests)
+    return index, report
 
 
 def _list_arrays(source: Source, entries: Sequence[Entry], *, limits: Limits) -> list[ArrayFile]:
@@ -105,13 +112,14 @@ def _read_part(source: Source, part: Part, *, limits: Limits) -> _Images:
     images, sha256 = _read_array(source, part.images, limits=limits)
     shape = _check_images(images, part.images.path, limits=limits)
     num_images = images.shape[0]
+    digests = digest_rows(images.data, num_images)
     del images
     array, _ = _read_array(source, part.labels, limits=limits)
     labels = _read_labels(array, part.labels.path)
     if len(labels) != num_images:
         message = f"has {len(labels)} labels for the {num_images} images of {part.images.path}"
         raise refuse("unequal_arrays", message, part.labels.path)
-    return _Images(part, shape, labels, None if source.has_digest else sha256)
+    return _Images(part, shape, labels, digests, None if source.has_digest else sha256)
 
 
 def _read_array(source: Source, file: ArrayFile, *, limits: Limits) -> tuple[Array, str]:

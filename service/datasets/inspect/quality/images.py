@@ -56,6 +56,27 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     return [*found, *near]
 
 
+def check_rows(
+    index: DatasetIndex, digests: Mapping[tuple[str, str | None], np.ndarray]
+) -> list[DatasetProblem]:
+    """Return warnings about copies in arrays of images.
+
+    Args:
+        index: Index of the set.
+        digests: Digest of each image, by the path of the file and the name of the array in it.
+    """
+    listed = [(split, sample) for split, found in index.splits.items() for sample in found]
+    rows = [sample for _, sample in listed]
+    samples = Samples(
+        noun="images",
+        is_test=np.array([split == "test" for split, _ in listed], bool),
+        labels=np.array([sample.label for sample in rows], np.int64),
+        name=lambda place: f"{show(rows[place].array or rows[place].path)}[{rows[place].row}]",
+    )
+    groups = [digests[sample.path, sample.array][sample.row] for sample in rows]
+    return check_copies(samples, np.array(groups, np.int64))
+
+
 def group_exactly(looks: list[Look]) -> np.ndarray:
     """Return a group number (N,) that images with equal pixels share."""
     numbers: dict[bytes, int] = {}

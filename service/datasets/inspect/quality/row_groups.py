@@ -33,7 +33,21 @@ def group_texts(texts: Sequence[str]) -> np.ndarray:
 
     Case, spaces and punctuation do not count, unless a text has nothing else.
     """
-    return np.array([_number(_normalise(text)) for text in texts], np.int64)
+    return np.array(
+        [_digest(_normalise(text).encode("utf-8", "surrogatepass")) for text in texts], np.int64
+    )
+
+
+def digest_rows(data: memoryview, num: int) -> np.ndarray:
+    """Return a number (N,) int64 that rows with equal bytes share.
+
+    Args:
+        data: The bytes of all rows, which have the same size.
+        num: N.
+    """
+    size = len(data) // max(num, 1)
+    digests = [_digest(data[row * size : (row + 1) * size]) for row in range(num)]
+    return np.array(digests, np.int64)
 
 
 def _normalise(text: str) -> str:
@@ -41,8 +55,8 @@ def _normalise(text: str) -> str:
     return words or text
 
 
-def _number(text: str) -> int:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def _digest(data: bytes | memoryview) -> int:
+    digest = hashlib.blake2b(data, digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 

@@ -232,3 +232,16 @@ def test_a_damaged_file_is_refused_with_its_name(look, make, content, words):
 )
 def test_names_decide_split_and_kind(name, expected):
     assert read_name(name) == expected
+
+
+def test_test_images_that_are_copies_of_training_images_are_warned_of(look):
+    _, report = look(npz(**KERAS))
+    (warning,) = report.warnings
+    assert warning.code == "copies_across_splits"
+    assert "3 of 3 test images are equal to training images" in warning.message
+    assert "(x_test.npy[0] and x_train.npy[0])" in warning.message
+
+
+def test_arrays_without_copies_have_no_warnings(look):
+    _, report = look(npz(**KERAS | {"x_test": X[:3] + 1}))
+    assert report.warnings == []
