@@ -5,5 +5,5 @@ import sys
 from bench.accuracy import tables
 
 if len(sys.argv) < 2 or sys.argv[1] != "tables":
-    sys.exit("usage: python -m bench.accuracy tables [--only NAME] [--model NAME]")
+    sys.exit("usage: python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]")
 tables.main(sys.argv[2:])

@@ -73,9 +73,15 @@ class TableSet:
         return Rows(numbers[order].astype(np.float64), codes[order], targets[order], len(train))
 
 
-def list_table_sets() -> list[TableSet]:
-    """Return all tables."""
-    classes = partial(_call, datasets.make_classification)
+def list_table_sets(*, seed: int = 0) -> list[TableSet]:
+    """Return all tables.
+
+    Args:
+        seed: Seed of the generated ones; another one than 0 gives tables that no setting of a model
+            was chosen with.
+    """
+    call = partial(_call, seed)
+    classes = partial(call, datasets.make_classification)
     return [
         _builtin("breast cancer", datasets.load_breast_cancer),
         _builtin("wine", datasets.load_wine),
@@ -109,35 +115,41 @@ def list_table_sets() -> list[TableSet]:
             ),
             3000,
         ),
-        TableSet("moons", partial(_call, datasets.make_moons, 1500, noise=0.3), 750),
-        TableSet("hastie 10.2", _load_hastie, 1500),
+        TableSet("moons", partial(call, datasets.make_moons, 1500, noise=0.3), 750),
+        TableSet("hastie 10.2", partial(_load_hastie, seed), 1500),
         TableSet(
             "gaussian quantiles",
             partial(
-                _call, datasets.make_gaussian_quantiles, n_samples=2000, n_features=8, n_classes=3
+                call, datasets.make_gaussian_quantiles, n_samples=2000, n_features=8, n_classes=3
             ),
             1000,
         ),
-        TableSet("interactions", _make_interactions, 1200),
-        TableSet("mixed columns, 2 classes", partial(_make_mixed, 1, is_regression=False), 1250),
+        TableSet("interactions", partial(_make_interactions, 3 + seed), 1200),
+        TableSet(
+            "mixed columns, 2 classes",
+            partial(_make_mixed, 1 + 2 * seed, is_regression=False),
+            1250,
+        ),
         TableSet(
             "friedman 1",
-            partial(_call, datasets.make_friedman1, 2000, n_features=10, noise=1),
+            partial(call, datasets.make_friedman1, 2000, n_features=10, noise=1),
             1000,
         ),
-        TableSet("friedman 2", partial(_call, datasets.make_friedman2, 2000, noise=100), 1000),
-        TableSet("friedman 3", partial(_call, datasets.make_friedman3, 2000, noise=0.1), 1000),
+        TableSet("friedman 2", partial(call, datasets.make_friedman2, 2000, noise=100), 1000),
+        TableSet("friedman 3", partial(call, datasets.make_friedman3, 2000, noise=0.1), 1000),
         TableSet(
             "wide values: 400 x 300",
-            partial(_call, datasets.make_regression, 1400, 300, n_informative=15, noise=50),
+            partial(call, datasets.make_regression, 1400, 300, n_informative=15, noise=50),
             1000,
         ),
         TableSet(
             "sparse uncorrelated",
-            partial(_call, datasets.make_sparse_uncorrelated, 2000, n_features=10),
+            partial(call, datasets.make_sparse_uncorrelated, 2000, n_features=10),
             1000,
         ),
-        TableSet("mixed columns, values", partial(_make_mixed, 2, is_regression=True), 1250),
+        TableSet(
+            "mixed columns, values", partial(_make_mixed, 2 + 2 * seed, is_regression=True), 1250
+        ),
     ]
 
 
@@ -150,20 +162,20 @@ def _builtin(name: str, load: Callable[[], Any], *, num_splits: int = SMALL_SPLI
 
 
 def _call(
-    make: Callable[..., Any], *arguments: Any, **options: Any
+    seed: int, make: Callable[..., Any], *arguments: Any, **options: Any
 ) -> tuple[NDArray[Any], None, NDArray[Any]]:
-    numbers, targets = make(*arguments, random_state=0, **options)
+    numbers, targets = make(*arguments, random_state=seed, **options)
     return numbers, None, targets
 
 
-def _load_hastie() -> tuple[NDArray[Any], None, NDArray[Any]]:
-    numbers, targets = datasets.make_hastie_10_2(3000, random_state=0)
+def _load_hastie(seed: int) -> tuple[NDArray[Any], None, NDArray[Any]]:
+    numbers, targets = datasets.make_hastie_10_2(3000, random_state=seed)
     return numbers, None, (targets > 0).astype(np.int64)
 
 
-def _make_interactions() -> tuple[NDArray[Any], None, NDArray[Any]]:
+def _make_interactions(seed: int) -> tuple[NDArray[Any], None, NDArray[Any]]:
     """Generate a target of products, whose factors say nothing by themselves."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     x = rng.normal(size=(2400, 20))
     score = x[:, 0] * x[:, 1] + np.sign(x[:, 2]) * x[:, 3] + 0.5 * x[:, 4]
     return x, None, (score + 0.3 * rng.normal(size=len(x)) > 0).astype(np.int64)

@@ -6,7 +6,7 @@ others have their default settings. Times are CPU seconds, so that other program
 hardly change them; with OMP_NUM_THREADS=1 they are the times of one idle core. The scores are
 printed as a Markdown table for `results/`.
 
-`python -m bench.accuracy tables [--only NAME] [--model NAME]`
+`python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]`
 """
 
 import argparse
@@ -147,8 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.accuracy tables")
     parser.add_argument("--only", action="append", help="part of the name of a table; repeatable")
     parser.add_argument("--model", help="another model than the default")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generated tables")
     chosen = parser.parse_args(arguments)
-    sets = list_table_sets()
+    sets = list_table_sets(seed=chosen.seed)
     if chosen.only:
         sets = [table for table in sets if any(part in table.name for part in chosen.only)]
     print_results(summarise(compare(sets, model=chosen.model)))
