@@ -17,8 +17,7 @@ def main(source: str, folder: Path) -> int:
     with redkiln.Client() as client:
         dataset = source
         if not source.startswith("builtin:"):
-            pushed = client.push_dataset(source)
-            dataset = client.wait_dataset(pushed.id).id
+            dataset = client.push_dataset(source, wait=True).id
 
         job = client.submit({"dataset": dataset, "training": {"epochs": 5}})
         print(f"queued {job.name} ({job.id})")

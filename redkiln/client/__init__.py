@@ -1,7 +1,7 @@
 """`Client`: everything that the API can do, as typed Python methods.
 
     with redkiln.Client() as client:
-        dataset = client.wait_dataset(client.push_dataset("flowers/").id)
+        dataset = client.push_dataset("flowers/", wait=True)
         job = client.submit({"dataset": dataset.id})
         for update in client.watch(job.id):
             print(update)

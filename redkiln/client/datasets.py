@@ -47,6 +47,7 @@ class Datasets(Requests):
         missing: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         skip_bad: int | None = None,
+        wait: bool = False,
         on_progress: OnUpload | None = None,
     ) -> DatasetView:
         """Upload a folder (as a deterministic tar), a zip or tar, or a table as a data set.
@@ -71,9 +72,11 @@ class Datasets(Requests):
             classes: All classes of the target, in the order of their labels.
             skip_bad: Number of unusable rows or image files that are skipped, even if they are
                 more than 1 %.
+            wait: Whether to return only once the set is validated, as `wait_dataset` does.
             on_progress: Called with the progress of reading and uploading.
 
         Raises:
+            DatasetInvalid: With `wait`: the set was refused.
             PackingError: The path cannot be read, or is not a folder, zip, tar or table.
             ApiError: 422 if the options contradict each other.
         """
@@ -94,9 +97,8 @@ class Datasets(Requests):
         name = name or dataset_name(Path(path))
         sha256 = package.digest(_counter("reading", package.size_bytes, on_progress))
         known = self._find_same_dataset(name, sha256, options)
-        if known is not None:
-            return known
-        return self._upload(package, name, sha256, options, on_progress)
+        pushed = known or self._upload(package, name, sha256, options, on_progress)
+        return self.wait_dataset(pushed.id) if wait else pushed
 
     def register_folder(
         self, path: Path | str, name: str | None = None, **options: Any

@@ -88,3 +88,8 @@ class DatasetView(BaseModel):
     skipped: list[DatasetProblem] = Field(default_factory=list)
     errors: list[DatasetProblem] = Field(default_factory=list)
     created_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"<DatasetView {self.name} ({self.id}): {self.status}>"
+
+    __str__ = __repr__

@@ -65,6 +65,10 @@ def test_a_folder_is_sent_as_a_tar_under_its_name(fake, client, image_folder):
     assert progress[-1] == ("uploading", len(body), len(body))
 
 
+def test_a_push_can_wait_until_the_set_is_validated(client, image_folder):
+    assert client.push_dataset(image_folder, wait=True).status == "ready"
+
+
 def test_the_same_bytes_under_the_same_name_are_sent_once(fake, client, image_folder):
     first = client.push_dataset(image_folder)
     assert client.push_dataset(image_folder).id == first.id
