@@ -122,7 +122,8 @@ def test_the_reports_own_code_runs_and_predicts(trained, tiny, files, monkeypatc
     right = []
     for name, content in files(train=0).items():
         (trained.root / "image.png").write_bytes(content)
-        right.append(scope["predict"](trained.root / "image.png") == name.split("/")[1])
+        chances = scope["predict"](trained.root / "image.png")
+        right.append(max(chances, key=chances.get) == name.split("/")[1])
     assert sum(right) / len(right) >= 0.9
 
 

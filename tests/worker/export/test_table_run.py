@@ -1,5 +1,6 @@
 """Tabular jobs from their first row to their files."""
 
+import csv
 import json
 import re
 
@@ -118,6 +119,27 @@ def _run_the_reports_code(job_dir, parity, monkeypatch, *, is_regression):
     if is_regression:
         np.testing.assert_allclose(found, parity["value"], rtol=1e-4, atol=1e-2)
     else:
-        expected = [["no", "yes"][label] for label in parity["logits"].argmax(axis=1)]
-        assert found == expected
-    assert scope["predict"]([{"colour": "never seen"}, {}]) is not None
+        odds = np.exp(parity["logits"])
+        expected = odds / odds.sum(axis=1, keepdims=True)
+        chances = [[row["no"], row["yes"]] for row in found]
+        np.testing.assert_allclose(chances, expected, rtol=1e-3, atol=1e-4)
+    _refuse_what_the_model_does_not_know(scope["predict"])
+    _read_rows_of_a_csv(scope["predict"])
+
+
+def _refuse_what_the_model_does_not_know(predict):
+    for row, words in (
+        ({"colour": "never seen"}, "column colour: 'never seen' was not in the training data"),
+        ({"colr": "red"}, "unknown columns {'colr'}"),
+        ({"size": "large"}, "column size: 'large' is not a number"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            predict([row])
+    assert len(predict([{}])) == 1
+
+
+def _read_rows_of_a_csv(predict):
+    text = "size,weight,colour,answer\n3.5,NA,red,yes\n,2,,no\n"
+    first, second = predict(list(csv.DictReader(text.splitlines())))
+    assert first == predict([{"size": 3.5, "weight": None, "colour": "red"}])[0]
+    assert second == predict([{"weight": 2.0}])[0]

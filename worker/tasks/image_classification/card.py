@@ -3,6 +3,7 @@
 from typing import Any
 
 from worker.export.card.markdown import list_numbers
+from worker.export.card.usage import SOFTMAX
 from worker.export.target import CardTexts
 
 USAGE = """```python
@@ -19,7 +20,7 @@ session = onnxruntime.InferenceSession("model.onnx")
 metadata = session.get_modelmeta().custom_metadata_map
 classes = json.loads(metadata["classes"])
 size, mode = {size}, "{mode}"
-
+{softmax}
 
 def predict(path):
     image = ImageOps.exif_transpose(Image.open(path))
@@ -33,7 +34,7 @@ def predict(path):
     pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
     images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
     (logits,) = session.run(["logits"], {{"images": images}})
-    return classes[int(logits[0].argmax())]
+    return dict(zip(classes, softmax(logits[0]), strict=True))
 ```"""
 
 RESIZE_CODE = {
@@ -85,4 +86,5 @@ def usage_code(options: dict[str, Any]) -> str:
         mode="L" if options["channels"] == 1 else "RGB",
         channels=options["channels"],
         resize=RESIZE_CODE[options["resize"]],
+        softmax=SOFTMAX,
     )

@@ -7,14 +7,40 @@ from typing import Any
 
 from redkiln import dates
 from redkiln.spec.tabular import TabularModel
+from redkiln.tables import MISSING_WORDS
 from worker.export.card.markdown import escape
+from worker.export.card.usage import SOFTMAX
 from worker.export.target import CardTexts
 from worker.tasks.tabular.exported import CODES, NUMBERS
 from worker.trainer.tables.table import Table
 
+USAGE_CHECK = """
+
+def is_missing(value):
+    return value is None or str(value).strip().lower() in {missing}
+
+
+def check(row):
+    derived = inputs.get("numbers", {{}}).get("derived", {{}})
+    known = {{name for part in inputs.values() for name in part["columns"] if name not in derived}}
+    known |= {{origin["column"] for origin in derived.values()}}
+    if unknown := set(row) - known - ignored:
+        raise ValueError(f"unknown columns {{unknown}}; correct them, or add them to `ignored`")
+    return row
+"""
+USAGE_NUMBER = """
+
+def number(row, name):
+    if is_missing(row.get(name)):
+        return None
+    try:
+        return float(row[name])
+    except ValueError:
+        raise ValueError(f"column {name}: {row[name]!r} is not a number") from None
+"""
 USAGE_NUMBERS = """\
     columns = inputs["numbers"]["columns"]
-    numbers = [[row.get(name) for name in columns] for row in rows]
+    numbers = [[number(row, name) for name in columns] for row in rows]
 """
 USAGE_FEED = """\
     feed["numbers"] = np.array(numbers, dtype=np.float32)  # None becomes NaN: missing
@@ -49,17 +75,21 @@ def read_numbers(row):
 """
 USAGE_CODES = """\
     columns = inputs["codes"]["categories"].items()
-    codes = [[find(row.get(name), among) for name, among in columns] for row in rows]
+    codes = [[find(row.get(name), name, among) for name, among in columns] for row in rows]
     feed["codes"] = np.array(codes, dtype=np.int64)
 """
 USAGE_FIND = """
 
-def find(value, among):
-    return among.index(str(value)) if str(value) in among else -1  # -1: missing or unknown
+def find(value, name, among):
+    if str(value) in among:
+        return among.index(str(value))
+    if is_missing(value):
+        return -1  # the model also takes -1 for an unknown category
+    raise ValueError(f"column {name}: {value!r} was not in the training data")
 """
 USAGE_CLASSES = """\
     (logits,) = session.run(["logits"], feed)
-    return [classes[label] for label in logits.argmax(axis=1)]
+    return [dict(zip(classes, softmax(row), strict=True)) for row in logits]
 """
 USAGE_VALUE = """\
     (values,) = session.run(["value"], feed)
@@ -117,9 +147,10 @@ def usage_code(table: Table) -> str:
     ]
     if table.index.classes:
         head.append('classes = json.loads(metadata["classes"])')
+    head.append(f"ignored = {{{table.index.target!r}}}  # columns that the model does not read")
     has_dates = any(column.derived for column in table.numeric)
     has_units = any(column.written for column in table.numeric)
-    body = "\n\ndef predict(rows):\n    feed = {}\n"
+    body = "\n\ndef predict(rows):\n    feed = {}\n    rows = [check(row) for row in rows]\n"
     body += "    rows = [derive(row) for row in rows]\n" if has_dates else ""
     body += "    rows = [read_numbers(row) for row in rows]\n" if has_units else ""
     if table.numeric:
@@ -127,7 +158,10 @@ def usage_code(table: Table) -> str:
         body += USAGE_NUMBERS + gaps + USAGE_FEED
     body += USAGE_CODES if table.categorical else ""
     body += USAGE_CLASSES if table.index.classes else USAGE_VALUE
-    helpers = USAGE_FIND if table.categorical else ""
+    helpers = USAGE_CHECK.format(missing=_list_missing())
+    helpers += USAGE_NUMBER if table.numeric else ""
+    helpers += USAGE_FIND if table.categorical else ""
+    helpers += SOFTMAX if table.index.classes else ""
     helpers += USAGE_WRITTEN if has_units else ""
     if has_dates:
         code = inspect.getsource(dates).removeprefix(f'"""{dates.__doc__}"""').strip()
@@ -135,8 +169,15 @@ def usage_code(table: Table) -> str:
         helpers += f"\n{code.split(chr(10) * 2, 1)[1]}\n" + USAGE_DATES
     example = _example_row(table).items()
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
-    call = f"\n\nrow = {{\n{row}}}  # absent columns count as missing\nprint(predict([row]))"
+    call = f"\n\nrow = {{\n{row}}}  # as in csv.DictReader; absent columns count as missing\n"
+    call += "(predicted,) = predict([row])\nprint(predicted)"
+    call += "\nprint(max(predicted, key=predicted.get))" if table.index.classes else ""
     return f"```python\n{chr(10).join(head)}\n{helpers}{body}{call}\n```"
+
+
+def _list_missing() -> str:
+    words = sorted({"", *(word.lower() for word in MISSING_WORDS)})
+    return f"({', '.join(map(json.dumps, words))})"
 
 
 def _example_row(table: Table) -> dict[str, float | str]:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from worker.export.card.usage import SOFTMAX
 from worker.export.target import CardTexts
 
-USAGE = """```python
+USAGE = f"""```python
 import json
 import os
 
@@ -17,18 +18,18 @@ from tokenizers import Tokenizer
 session = onnxruntime.InferenceSession("model.onnx")
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
 tokenizer = Tokenizer.from_file("tokenizer.json")  # truncates long texts and pads short ones
-
+{SOFTMAX}
 
 def predict(texts):
     encodings = tokenizer.encode_batch(texts)
     (logits,) = session.run(
         ["logits"],
-        {
+        {{
             "input_ids": np.array([e.ids for e in encodings], dtype=np.int64),
             "attention_mask": np.array([e.attention_mask for e in encodings], dtype=np.int64),
-        },
+        }},
     )
-    return [classes[place] for place in logits.argmax(axis=1)]
+    return [dict(zip(classes, softmax(row), strict=True)) for row in logits]
 ```"""
 
 
