@@ -14,6 +14,7 @@ def test_a_running_job_can_be_cancelled(redkiln, fake):
     done = redkiln("cancel", "last")
     assert done.code == 0
     assert "is cancelled" in done.out
+    assert "redkiln finish" in done.err
 
 
 def test_pausing_a_job_says_how_to_resume_it(redkiln, fake):

@@ -141,5 +141,6 @@ def _refuse_what_the_model_does_not_know(predict):
 def _read_rows_of_a_csv(predict):
     text = "size,weight,colour,answer\n3.5,NA,red,yes\n,2,,no\n"
     first, second = predict(list(csv.DictReader(text.splitlines())))
-    assert first == predict([{"size": 3.5, "weight": None, "colour": "red"}])[0]
-    assert second == predict([{"weight": 2.0}])[0]
+    # A batch of another size rounds differently.
+    assert first == pytest.approx(predict([{"size": 3.5, "colour": "red"}])[0], rel=1e-4)
+    assert second == pytest.approx(predict([{"weight": 2.0}])[0], rel=1e-4)
