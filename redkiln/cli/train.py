@@ -148,7 +148,7 @@ def _find_pushed(session: Session, named: str) -> DatasetView | None:
 
 def _refuse_options(data: str, options: dict[str, Any], why: str) -> None:
     if options:
-        flags = {"columns": "column", "classes": "class"}
+        flags = {"columns": "column", "classes": "class", "skip_bad": "skip-bad"}
         given = ", ".join(f"--{flags.get(name, name)}" for name in options)
         raise UsageError(f"{data} {why} Remove {given}.")
 
