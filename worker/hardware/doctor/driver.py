@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.doctor.overrides import describe_overrides, find_overrides, judge_overrides
 from worker.hardware.health.deaths import recognise_kernel
-
-OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 CWSR_FIXED_IN = (6, 18)
 """First kernel whose amdgpu has the fixes for hanging queues. Source: ROCm/ROCm#5724."""
@@ -23,18 +23,9 @@ REJECTS_ATOMICS = re.compile(r"PCI rejects atomics|[Pp]cie atomics not enabled")
 
 def check_runtime(evidence: Evidence) -> Finding:
     """Row 6: check whether ROCm's runtime starts: overrides, and driver against userland."""
-    overrides = find_overrides(evidence.environment)
     versions = _versions(evidence)
-    if overrides and evidence.gpus:
-        listed = ", ".join(f"{name}={value}" for name, value in overrides.items())
-        return bad(
-            "blocks",
-            evidence=f"{listed} is set for every program here; {versions}",
-            cause="a global override breaks GPUs that do not need it, and newer runtimes reject it "
-            "(hsa_init: OUT_OF_RESOURCES); Redkiln sets one for a GPU that needs it, after a probe",
-            fix=f"unset {' '.join(overrides)}"
-            + ("   (and remove it from .env and compose.yaml)" if evidence.is_container else ""),
-        )
+    if (wrong := judge_overrides(evidence)) is not None:
+        return replace(wrong, evidence=f"{wrong.evidence}; {versions}")
     torch = evidence.torch
     if deaths := evidence.deaths_of(6):
         seen = f"attempt {deaths[-1].attempt_id}: {deaths[-1].line}"
@@ -123,20 +114,15 @@ def check_atomics(evidence: Evidence) -> Finding:
     return unknown("the driver does not report which atomics its links support")
 
 
-def find_overrides(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the overrides of GPU architectures: the global one and those of single nodes."""
-    return {name: value for name, value in sorted(environment.items()) if name.startswith(OVERRIDE)}
-
-
 def _judge_runtime(evidence: Evidence, versions: str) -> Finding:
-    torch = evidence.torch
+    torch, overrides = evidence.torch, describe_overrides(evidence)
     if evidence.is_rocm and torch is not None and torch.num_devices:
-        return ok(f"torch opens {count_gpus(torch.num_devices)}; no override is set; {versions}")
+        return ok(f"torch opens {count_gpus(torch.num_devices)}; {overrides}; {versions}")
     if not evidence.gpus:
         return unknown("there is no GPU to start the runtime on")
     if not evidence.is_rocm:
-        return unknown(f"only a ROCm build of torch can check this; no override is set; {versions}")
-    return unknown(f"torch was not asked for its devices; no override is set; {versions}")
+        return unknown(f"only a ROCm build of torch can check this; {overrides}; {versions}")
+    return unknown(f"torch was not asked for its devices; {overrides}; {versions}")
 
 
 def _versions(evidence: Evidence) -> str:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from redkiln.views.hardware import GpuFacts, SelfTestReport
 from worker.hardware.health.death_book import SeenDeath
 from worker.hardware.health.fault_book import SeenFault
+from worker.hardware.override import ProbeResult
 from worker.hardware.peers import PeerVerdict
 
 RECENT = timedelta(days=7)
@@ -128,6 +129,7 @@ class Evidence:
         has_iommu: Whether IOMMU groups exist.
         wsl_libraries: Libraries of WSL that were found.
         peer_verdicts: Results of trials of the links between GPUs, the oldest first.
+        override_probes: Stored verdicts on the known overrides of these GPUs, by their own target.
     """
 
     at: datetime
@@ -162,6 +164,7 @@ class Evidence:
     has_iommu: bool = False
     wsl_libraries: tuple[str, ...] = ()
     peer_verdicts: tuple[PeerVerdict, ...] = ()
+    override_probes: Mapping[str, ProbeResult] = field(default_factory=dict)
 
     @property
     def is_rocm(self) -> bool:

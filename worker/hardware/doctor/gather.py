@@ -24,9 +24,11 @@ from worker.hardware.doctor.kernel_caches import look_at_caches
 from worker.hardware.doctor.machine import read
 from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.facts.kernel_log import read_kernel_log
+from worker.hardware.facts.targets import find_target
 from worker.hardware.health.death_book import DeathBook
 from worker.hardware.health.fault_book import FaultBook
 from worker.hardware.leases import LeaseFolder
+from worker.hardware.override import ProbeKey, ProbeResult, find_result
 from worker.hardware.peers import load_verdicts
 
 MAX_LOGS = 8
@@ -110,6 +112,7 @@ def gather(
         has_iommu=machine.has_iommu(root),
         wsl_libraries=machine.find_wsl_libraries(root),
         peer_verdicts=tuple(load_verdicts(places.worker_dir and places.worker_dir / PEERS_DIR)),
+        override_probes=_load_probes(places.self_test_dir, gpus, torch),
     )
 
 
@@ -220,6 +223,22 @@ def _load_self_tests(folder: Path | None, torch: Torch | None) -> list[SelfTestR
         if torch is None or version in (None, torch.version):
             newest[report.pci_address or report.device] = report
     return list(newest.values())
+
+
+def _load_probes(
+    folder: Path | None, gpus: Sequence[GpuFacts], torch: Torch | None
+) -> dict[str, ProbeResult]:
+    """Load the verdicts on the known overrides of these GPUs with the installed torch."""
+    if folder is None or torch is None:
+        return {}
+    targets = (find_target(gpu.gfx) for gpu in gpus if gpu.gfx)
+    keys = (
+        ProbeKey(gfx=row.gfx, value=row.override.value, torch=torch.version, hip=torch.hip)
+        for row in targets
+        if row is not None and row.override.value is not None
+    )
+    found = ((key.gfx, find_result(folder, key, now=datetime.now(UTC))) for key in keys)
+    return {gfx: result for gfx, result in found if result is not None}
 
 
 def _find_busy(lock_dir: Path | None, gpus: Sequence[GpuFacts]) -> frozenset[str] | None:

@@ -33,6 +33,7 @@ from worker.hardware.doctor.evidence import (
     Torch,
 )
 from worker.hardware.health.fault_book import SeenFault
+from worker.hardware.override import ProbeResult
 
 FRAGMENTED = (
     "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
@@ -45,6 +46,9 @@ PAGE_FAULT = (
 )
 RESET_FAILED = "amdgpu 0000:03:00.0: amdgpu: GPU reset(3) failed"
 FAULT = SeenFault(at=AT, attempt_id="att_7", text="ImportError: no module named 'x'")
+OVERRIDDEN = {"environment": {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}}
+RIGHT = ProbeResult(verdict="passed", detail="matmul correct in a probe, error 1.2e-07")
+WRONG = ProbeResult(verdict="failed", detail="it computes wrong numbers")
 
 RED = [
     # row, what is other than on the healthy machine, severity, in the fix, in the evidence
@@ -124,6 +128,32 @@ RED = [
         "blocks",
         "unset HSA_OVERRIDE_GFX_VERSION",
         "10.3.0",
+    ),
+    (6, with_gfx("gfx1032") | OVERRIDDEN, "note", "unset HSA_OVERRIDE", "no probe has shown"),
+    (
+        6,
+        with_gfx("gfx1032") | OVERRIDDEN | {"override_probes": {"gfx1032": WRONG}},
+        "blocks",
+        "unset HSA_OVERRIDE",
+        "10.3.0",
+    ),
+    (
+        6,
+        {
+            "gpus": (CARD, CARD.model_copy(update={"gfx": "gfx1032", "node": 2})),
+            "override_probes": {"gfx1032": RIGHT},
+        }
+        | OVERRIDDEN,
+        "blocks",
+        "unset HSA_OVERRIDE",
+        "10.3.0",
+    ),
+    (
+        6,
+        with_gfx("gfx1032") | {"environment": {"HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
+        "blocks",
+        "unset HSA_OVERRIDE",
+        "11.0.0",
     ),
     (6, {"torch": replace(ROCM, num_devices=0)}, "blocks", "amdgpu-dkms", "torch counts 0 devices"),
     (6, {"deaths": (death(6, "hsa_init failed"),)}, "blocks", "driver", "hsa_init failed"),

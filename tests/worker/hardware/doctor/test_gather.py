@@ -3,17 +3,20 @@
 import os
 import sqlite3
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.worker.hardware.trees import RX_6800_XT, write_machine
 from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.examine import examine
 from worker.hardware.doctor.gather import SystemPaths, ask_torch, gather, read_torch
 from worker.hardware.doctor.kernel_caches import check_database, look_at_caches
 from worker.hardware.doctor.machine import find_file_system
 from worker.hardware.health.fault_book import FaultBook, SeenFault
+from worker.hardware.override import ProbeKey, ProbeResult, save_result
 
 NODE = (
     "cpu_cores_count 0\nsimd_count 192\nsimd_per_cu 2\nwave_front_size 32\n"
@@ -192,3 +195,14 @@ def test_torch_is_asked_in_a_child_and_a_crash_is_reported():
 
 def test_facts_missing_from_torchs_output_are_unknown():
     assert read_torch({}) == Torch()
+
+
+def test_a_stored_verdict_on_the_override_of_a_gpu_is_found(root, tmp_path):
+    topology = write_machine(tmp_path / "navi", [replace(RX_6800_XT, gfx_version=100302)])
+    key = ProbeKey(gfx="gfx1032", value="10.3.0", torch="2.13.0", hip="7.2.4")
+    passed = ProbeResult(verdict="passed", detail="matmul correct in a probe")
+    save_result(tmp_path / "tests", key, passed, now=datetime.now(UTC))
+    paths = SystemPaths(root, topology_dir=topology.topology_dir, self_test_dir=tmp_path / "tests")
+    for version, found in (("2.13.0", {"gfx1032": passed}), ("2.14.0", {})):
+        torch = Torch(version, hip="7.2.4")
+        assert gather(paths, environment={}, torch=torch).override_probes == found

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.worker.hardware.doctor.faults import RED
+from tests.worker.hardware.doctor.faults import OVERRIDDEN, RED, RIGHT
 from tests.worker.hardware.doctor.made_machine import (
     ADDRESS,
     AT,
@@ -41,6 +41,15 @@ GREEN = [
     (3, {"is_wsl": True, "kfd": None, "dxg": KFD}),
     (4, {"render_nodes": (RENDER, replace(RENDER_2, error=errno.EACCES))}),
     (5, {"gpus": (CARD, OTHER_CARD)}),
+    (6, with_gfx("gfx1032") | OVERRIDDEN | {"override_probes": {"gfx1032": RIGHT}}),
+    (
+        6,
+        {
+            "gpus": (CARD, CARD.model_copy(update={"gfx": "gfx1032", "node": 2})),
+            "environment": {"HSA_OVERRIDE_GFX_VERSION_2": "10.3.0"},
+            "override_probes": {"gfx1032": RIGHT},
+        },
+    ),
     (7, {"packages": {"amdsmi": "7.0.2"}, "torch": CPU_BUILD}),
     (
         8,
