@@ -12,7 +12,7 @@ from service.datasets.inspect.order import Order
 from service.datasets.inspect.quality.images import group_alike
 
 
-def picture(seed, *, size=(64, 48), kind="PNG", quality=90):
+def picture(seed, *, size=(160, 120), kind="PNG", quality=90):
     """A picture of large shapes, always the same for a seed."""
     pixels = np.random.default_rng(seed).integers(0, 256, size=(6, 8, 3), dtype=np.uint8)
     buffer = io.BytesIO()
@@ -70,8 +70,8 @@ def test_other_files_with_the_same_pixels_are_copies(warn):
 
 def test_compressed_and_resized_copies_are_nearly_equal(warn):
     files = dict(files_of())
-    files["test/cat/0.png"] = picture(0, kind="JPEG", quality=60)
-    files["train/dog/small.png"] = picture(100, size=(40, 30))
+    files["test/cat/0.png"] = picture(0, kind="JPEG", quality=75)
+    files["train/dog/small.png"] = picture(100, size=(120, 90))
     found = warn(files.items())
     assert set(found) == {"near_copies_across_splits", "near_copies_in_training"}
     assert "test/cat/0.png and train/cat/0.png" in found["near_copies_across_splits"]
@@ -85,8 +85,16 @@ def test_one_image_in_two_classes_is_named(warn):
 
 
 def test_plain_pictures_do_not_count_as_alike():
-    flat = np.full((3, 72), 100) + np.arange(3)[:, None]
-    assert len(set(group_alike(flat))) == 3
+    flat = np.uint8([[100], [101], [102]])
+    assert len(set(group_alike(flat.repeat(72, axis=1), flat.repeat(256, axis=1)))) == 3
+
+
+def test_pictures_that_differ_only_in_detail_do_not_count_as_alike():
+    small = np.random.default_rng(0).integers(0, 256, size=(1, 72), dtype=np.uint8).repeat(2, 0)
+    fine = np.zeros((2, 256), np.uint8)
+    assert len(set(group_alike(small, fine))) == 1
+    fine[1, :8] = 100
+    assert len(set(group_alike(small, fine))) == 2
 
 
 def test_small_classes_and_imbalance_are_warned_of(warn):
