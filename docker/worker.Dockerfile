@@ -14,11 +14,12 @@ COPY docker/*.py /app/docker/
 COPY worker /app/worker
 
 # ---- slim: torch for one architecture, or for the CPU ----------------------------------------
+# ROCm's wheels need libatomic and libquadmath of the system (ROCm/TheRock#7348).
 FROM ${SLIM_BASE_IMAGE} AS slim-base
 RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
  || { apt-get update \
       && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-           ca-certificates libgomp1 python3 python3-venv \
+           ca-certificates libatomic1 libgomp1 libquadmath0 python3 python3-venv \
       && rm -rf /var/lib/apt/lists/*; }
 
 # Copied from a stage, a file invalidates the layers after it only if its own text changes.

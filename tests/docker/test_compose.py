@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import TypeAdapter
 
 from service.settings import Settings
@@ -74,3 +75,9 @@ def test_the_defaults_of_dockerfile_and_compose_are_the_same():
         for base in re.findall(r"^ARG (?:SLIM_)?BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE):
             assert f":-{base}}}" in compose
             assert re.search(r":[\w.-]*\d", base), "a pinned tag"
+
+
+def test_a_worker_gets_the_users_variables_of_rocm_from_a_file_that_may_be_missing():
+    worker = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["worker"]
+    assert worker["env_file"] == [{"path": "worker.env", "required": False}]
+    assert "/worker.env" in (ROOT / ".gitignore").read_text().splitlines()

@@ -22,6 +22,8 @@ MEANINGS = {
 FIXES: Mapping[str, str] = {
     "gpu_out_of_memory": "Use smaller batches in the script, or accumulate more gradients.",
     "no_bf16": "Use fp16 or fp32 in the script.",
+    "illegal_instruction": "Unset HSA_OVERRIDE_GFX_VERSION if it is set; otherwise use fp32 in the "
+    "script.",
     "compiler_died": "Use fp32 in the script, and no torch.compile.",
     "host_out_of_memory": "Run fewer jobs at once (REDKILN_SLOTS), or save memory in the script.",
 }
@@ -84,6 +86,15 @@ def _adapt_to_script(cause: Cause, *, line: str, has_gpu: bool) -> Cause:
             happened=f"The script could not import a module ({line}).",
             fix="Add the missing package, or its version, to the requirements "
             "(`redkiln run --requirements FILE`).",
+        )
+    if cause.name == "system_library_missing":
+        return replace(
+            cause,
+            row=None,
+            code=FailureCode.SCRIPT_FAILED,
+            happened=f"The script needs a library of the system that the worker lacks ({line}).",
+            fix="Require a package that does without it, such as opencv-python-headless for "
+            "libGL.so.1, or add the library to the worker's image.",
         )
     if cause.name in NEED_GPU and not has_gpu:
         return replace(

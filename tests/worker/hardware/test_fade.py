@@ -67,7 +67,7 @@ def test_the_correct_part_is_applied_and_can_be_undone(one_rx_6800_xt):
     environ = {"MIOPEN_LOG_LEVEL": "6"}
     report = apply_fade_patches(fake, environ=environ)
     assert box == {"flash": False, "efficient": False, "math": True}
-    assert environ["PYTORCH_HIP_ALLOC_CONF"] == "expandable_segments:True"
+    assert environ["PYTORCH_HIP_ALLOC_CONF"] == "garbage_collection_threshold:0.8"
     assert environ["MIOPEN_LOG_LEVEL"] == "6"
     assert vars(properties) == {"warp_size": 32, "multi_processor_count": 36}
     assert {name: getattr(fake.cuda, name) for name in FORBIDDEN} == before

@@ -57,9 +57,19 @@ def test_a_known_error_in_a_scripts_output_becomes_its_failure(words, code, row,
 WORDS = {
     "gpu_out_of_memory": "HIP out of memory",
     "no_bf16": "LLVM ERROR: fdot2.bf16",
+    "illegal_instruction": "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
     "compiler_died": "LLVM ERROR: out of registers",
     "host_out_of_memory": "MemoryError",
 }
+
+
+def test_a_library_that_a_scripts_package_needs_is_not_called_a_fault_of_torch():
+    words = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
+    failure = explain_exit(1, tail=words, oom_kills=0)
+    assert failure.code == "script_failed"
+    assert "libGL.so.1" in failure.message
+    assert "doctor_row" not in failure.details
+    assert "torch" not in failure.message
 
 
 def test_the_advice_for_scripts_names_no_field_of_a_trainers_spec():

@@ -8,6 +8,7 @@ from worker.hardware.doctor import (
     device_nodes,
     driver,
     exits,
+    libraries,
     links,
     memory,
     parts,
@@ -16,7 +17,7 @@ from worker.hardware.doctor.evidence import Evidence, name_of
 from worker.hardware.doctor.finding import Finding, Row, ok
 from worker.hardware.doctor.gather import versions_of
 
-ROOMS = (build, device_nodes, driver, cards, caches, memory, exits, links, parts)
+ROOMS = (build, device_nodes, driver, cards, caches, memory, exits, libraries, links, parts)
 
 ROWS: tuple[Row, ...] = tuple(
     sorted((row for room in ROOMS for row in room.ROWS), key=lambda row: row.number)

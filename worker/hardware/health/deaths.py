@@ -81,6 +81,9 @@ def to_failure(cause: Cause, **details: Any) -> JobFailure:
     )
 
 
+LIBRARY_MISSING = r"\b(lib[\w+-]+\.so[.\d]*): cannot open shared object file"
+"""The loader's message; its group is the file."""
+
 PCI_ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 
 HARMLESS = re.compile(
@@ -198,10 +201,30 @@ CAUSES: tuple[Cause, ...] = (
         is_retryable=True,
     ),
     _cause(
+        "illegal_instruction",
+        r"HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION|hipErrorIllegalInstruction"
+        r"|an illegal instruction was encountered",
+        1,
+        FailureCode.GPU_FAULT,
+        "A kernel contains an instruction that the GPU does not have, so it was built for another "
+        "GPU, or wrongly for this one.",
+        "Unset HSA_OVERRIDE_GFX_VERSION if it is set; otherwise set training.precision to fp32.",
+        is_retryable=False,
+    ),
+    _cause(
+        "convolution_failed",
+        r"miopenStatus[A-Z]\w+",
+        None,
+        FailureCode.GPU_FAULT,
+        "MIOpen, ROCm's library for convolutions, failed on this GPU.",
+        "Train on another GPU, or on the CPU with resources.device: cpu. A newer ROCm may have the "
+        "fix.",
+        is_retryable=False,
+    ),
+    _cause(
         "memory_fault",
         r"Memory access fault by GPU|an illegal memory access was encountered"
-        r"|hipErrorIllegalAddress|HSA_STATUS_ERROR_(MEMORY_FAULT|MEMORY_APERTURE_VIOLATION)"
-        r"|HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
+        r"|hipErrorIllegalAddress|HSA_STATUS_ERROR_(MEMORY_FAULT|MEMORY_APERTURE_VIOLATION)",
         9,
         FailureCode.GPU_FAULT,
         "The GPU accessed memory outside its own; the driver's log (dmesg) has details.",
@@ -275,6 +298,15 @@ CAUSES: tuple[Cause, ...] = (
         is_retryable=True,
     ),
     _cause(
+        "system_library_missing",
+        LIBRARY_MISSING,
+        24,
+        FailureCode.INTERNAL,
+        "A library of the system is missing, so torch cannot be imported.",
+        "`redkiln doctor` names the package that contains it.",
+        is_retryable=False,
+    ),
+    _cause(
         "broken_installation",
         r"(ModuleNotFoundError|ImportError): ",
         None,
@@ -285,8 +317,9 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 """Causes in the output of processes; the first match counts. Source: texts in issues of ROCm/ROCm
-(2536, 4554, 5724), pytorch/pytorch (146809, 147626, 164346), ROCm/MIOpen (1295, 1878), and in the
-sources of torch, rocBLAS and the HSA runtime."""
+(2536, 4554, 5724), pytorch/pytorch (146809, 147626, 164346), ROCm/MIOpen (1295, 1878, 3964),
+ROCm/TheRock (4954, 7348), ROCm/hip (2344), and in the sources of torch, rocBLAS and the HSA
+runtime."""
 
 KERNEL_CAUSES: tuple[Cause, ...] = (
     _cause(

@@ -50,6 +50,7 @@ OVERRIDDEN = {"environment": {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}}
 RIGHT = ProbeResult(verdict="passed", detail="matmul correct in a probe, error 1.2e-07")
 WRONG = ProbeResult(verdict="failed", detail="it computes wrong numbers")
 
+NO_LIBRARY = "cannot open shared object file: No such file or directory"
 RED = [
     # row, what is other than on the healthy machine, severity, in the fix, in the evidence
     (1, with_gfx("gfx1201"), "blocks", "REDKILN_ARCH=gfx1201 docker compose up", "gfx1201"),
@@ -331,6 +332,30 @@ RED = [
         "blocks",
         "HSA_ENABLE_DXG_DETECTION=1",
         "7.13",
+    ),
+    (
+        24,
+        {"torch": replace(ROCM, error=f"ImportError: libatomic.so.1: {NO_LIBRARY}")},
+        "blocks",
+        "apt-get install --yes libatomic1",
+        "libatomic.so.1",
+    ),
+    (
+        24,
+        {
+            "torch": replace(ROCM, error=f"ImportError: libquadmath.so.0: {NO_LIBRARY}"),
+            "is_container": False,
+        },
+        "blocks",
+        "sudo apt install libquadmath0 (Debian, Ubuntu), or sudo dnf install libquadmath (Fedora)",
+        "libquadmath.so.0",
+    ),
+    (
+        24,
+        {"deaths": (death(24, f"ImportError: libMIOpen.so.1: {NO_LIBRARY}"),)},
+        "blocks",
+        "unset LD_LIBRARY_PATH",
+        "libMIOpen.so.1",
     ),
     (23, {"faults": {"TensorBoard": FAULT}}, "note", "make setup", "ImportError: no module"),
     (

@@ -103,6 +103,17 @@ LAST_WORDS = {
     ],
     "disk_full": ["OSError: [Errno 28] No space left on device: 'checkpoints/step-12'"],
     "host_out_of_memory": ["RuntimeError: std::bad_alloc", "MemoryError"],
+    "illegal_instruction": [
+        "Queue 0x7f aborting with error : HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION: The agent code: 2a",
+        TRACEBACK.format("RuntimeError: HIP error: an illegal instruction was encountered"),
+    ],
+    "convolution_failed": [
+        TRACEBACK.format("RuntimeError: miopenStatusUnknownError"),
+        TRACEBACK.format("RuntimeError: miopenStatusInternalError"),
+    ],
+    "system_library_missing": [
+        "ImportError: libatomic.so.1: cannot open shared object file: No such file or directory"
+    ],
     "broken_installation": ["ModuleNotFoundError: No module named 'safetensors'"],
 }
 
@@ -138,7 +149,8 @@ HARMLESS = [
 NOT_RETRYABLE = {
     "gpu_out_of_memory", "no_bf16", "compiler_died", "arch_not_in_build", "wrong_build",
     "kfd_closed", "runtime_refused", "wsl_library", "kernel_database_malformed",
-    "shared_memory_full", "broken_installation",
+    "shared_memory_full", "broken_installation", "illegal_instruction", "convolution_failed",
+    "system_library_missing",
 }  # fmt: skip
 """What the same worker would meet again."""
 

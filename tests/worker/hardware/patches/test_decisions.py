@@ -228,8 +228,8 @@ def test_channels_last_is_for_cdna_or_measured(gfx, trials, wanted):
 @pytest.mark.parametrize(
     ("torch", "is_apu", "user", "value"),
     [
-        ("2.13.0", False, {}, "expandable_segments:True"),
-        ("2.12.1", False, {}, "expandable_segments:True"),
+        ("2.14.1", False, {}, "garbage_collection_threshold:0.8"),
+        ("2.13.0", False, {}, "garbage_collection_threshold:0.8"),
         ("2.9.1", False, {}, "garbage_collection_threshold:0.8"),
         ("2.13.0", True, {}, None),
         ("2.13.0", None, {}, None),
