@@ -11,7 +11,7 @@ PLACES = TableShape(num_numbers=0, num_categories=[2, 0, 5], num_classes=4)
 
 
 def model_of(name):
-    options = {"hidden": [8, 6], "embedding_size": 3}
+    options = {} if name == "linear" else {"hidden": [8, 6], "embedding_size": 3}
     return TabularModel.model_validate({"name": name, "options": options})
 
 
