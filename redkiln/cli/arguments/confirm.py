@@ -16,7 +16,7 @@ def ask_before_deleting(session: Session, named: list[str], *, is_sure: bool) ->
 
     Args:
         session: Session of the command.
-        named: What would be deleted, in words.
+        named: Descriptions of the objects to delete.
         is_sure: Whether the user has already confirmed with an option.
 
     Raises:

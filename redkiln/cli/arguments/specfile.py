@@ -44,7 +44,7 @@ class SpecSource:
         Args:
             path: Dotted path, such as `training.epochs`.
             value: Value of the field.
-            place: Where the user wrote it, for messages.
+            place: Place of the value in the user's input, for messages.
 
         Raises:
             UsageError: One of the path's keys holds a plain value.
