@@ -145,6 +145,16 @@ def test_too_little_disk_for_the_full_image_offers_the_small_one(machine):
     assert "./up --slim" in done.stderr
 
 
+def test_the_small_worker_is_offered_only_for_a_gpu_that_has_one(machine):
+    machine.gpus(MI25_OLD_KERNEL)
+    assert "--slim" not in machine.up("--dry-run").stdout
+    machine.free_gb = 40
+    assert "--slim" not in machine.up("--no-start").stderr
+    refused = machine.up("--no-start", "--slim")
+    assert refused.returncode == 1
+    assert "Remove --slim" in refused.stderr
+
+
 def test_an_old_kernel_without_archs_gets_the_full_image(machine):
     machine.gpus(MI25_OLD_KERNEL)
     assert machine.env()["REDKILN_ARCH"] == ""

@@ -12,6 +12,13 @@ WHEEL_INDEX = "https://stable.repo.amd.com/rocm/whl-next/"
 """AMD's index of builds for ROCm 10, the default of compose.yaml. Source: ROCm/TheRock."""
 
 
+ALL_ARCHES = "all"
+"""The device wheels of every architecture, for a GPU whose own is unknown.
+
+Source: AMD documentation of ROCm 7.14, installation of PyTorch (read 2026-11-23).
+"""
+
+
 def check_arch(evidence: Evidence) -> Finding:
     """Row 1: compare the GPU's architecture with those of torch and its device wheels."""
     torch, gpus = evidence.torch, [gpu for gpu in evidence.gpus if gpu.gfx]
@@ -163,10 +170,11 @@ def _first_arch(evidence: Evidence) -> str | None:
 
 
 def _install(evidence: Evidence, arch: str | None) -> str:
-    target = arch or "gfxNNNN"
     if evidence.is_container:
-        return f"on the host: REDKILN_ARCH={target} docker compose up --detach --build worker"
-    return f'python -m pip install --index-url {WHEEL_INDEX} "torch[device-{target}]"'
+        if arch is None:
+            return "on the host: ./up --full"
+        return f"on the host: REDKILN_ARCH={arch} docker compose up --detach --build worker"
+    return f'python -m pip install --index-url {WHEEL_INDEX} "torch[device-{arch or ALL_ARCHES}]"'
 
 
 def _count(torch: Torch | None) -> str:

@@ -34,8 +34,8 @@ def check_kfd(evidence: Evidence) -> Finding:
             "blocks",
             evidence="/dev/kfd does not exist in this container; the host's driver is loaded",
             cause="the container was started without the device",
-            fix="devices: [/dev/kfd, /dev/dri]   in compose, or "
-            "docker run --device /dev/kfd --device /dev/dri ...",
+            fix="on the host: ./up   (in your own compose file: devices: [/dev/kfd, /dev/dri]; "
+            "for docker run: --device /dev/kfd --device /dev/dri)",
         )
     if evidence.has_driver:
         return bad(
@@ -81,6 +81,8 @@ def check_render_nodes(evidence: Evidence) -> Finding:
     """Row 5: check for a render node for each GPU that the driver knows."""
     if not evidence.gpus:
         return unknown("the driver's topology shows no GPU")
+    if check_kfd(evidence).verdict == "bad":
+        return unknown("row 3 explains why no GPU can be opened", fix="see row 3 first")
     usable = evidence.usable_gpus
     present = {node.path for node in evidence.render_nodes}
     forbidden = {node.path for node in evidence.render_nodes if node.is_forbidden}
@@ -100,8 +102,8 @@ def check_render_nodes(evidence: Evidence) -> Finding:
         evidence=f"the driver shows {name_of(gpu)} with {path}, but this node is "
         f"{'forbidden here' if path in forbidden or not gpu.is_accessible else 'absent'}",
         cause="without the GPU's own render node HIP counts 0 devices",
-        fix=f"devices: [/dev/kfd, {path}]   in compose, or docker run --device /dev/kfd "
-        f"--device {path} ..."
+        fix=f"devices: [/dev/kfd, {path}]   in compose; for docker run: --device /dev/kfd "
+        f"--device {path}"
         if evidence.is_container
         else f"ls -l {path}   (is the driver loaded, and udev running?)",
     )
@@ -151,8 +153,8 @@ def _judge_kfd(node: DeviceNode) -> Finding:
             "blocks",
             evidence=_listing(node),
             cause="the node exists, but the container's device rules forbid opening it",
-            fix="devices: [/dev/kfd, /dev/dri]   in compose (a bind mount is not enough), or "
-            "docker run --device /dev/kfd --device /dev/dri ...",
+            fix="on the host: ./up   (in your own compose file: devices: [/dev/kfd, /dev/dri], as "
+            "a bind mount is not enough; for docker run: --device /dev/kfd --device /dev/dri)",
         )
     if node.error and not node.is_closed:
         return bad(
@@ -171,11 +173,11 @@ def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:
         return f"sudo chgrp render {path} && sudo chmod 660 {path}   (on the host)"
     gids = sorted({node.gid for node in closed})
     if UNMAPPED_ID in gids:
-        return "podman run --group-add keep-groups ...   as a user who is in the group render"
+        return "for podman run: --group-add keep-groups   as a user who is in the group render"
     if evidence.is_container:
         listed = ", ".join(f'"{gid}"' for gid in gids)
         options = " ".join(f"--group-add {gid}" for gid in gids)
-        return f"group_add: [{listed}]   in compose, or docker run {options} ..."
+        return f"group_add: [{listed}]   in compose; for docker run: {options}"
     names = ",".join(sorted({node.group or str(node.gid) for node in closed}))
     return f"sudo usermod --append --groups {names} $USER   and log in again"
 

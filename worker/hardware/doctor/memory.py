@@ -87,7 +87,7 @@ def check_shared_memory(evidence: Evidence) -> Finding:
         "slows",
         evidence=seen + died,
         cause="data loaders and all-reduce use it; when it is full, they die of a bus error",
-        fix="shm_size: 8g   in compose, or docker run --shm-size 8G ..."
+        fix="shm_size: 8g   in compose; for docker run: --shm-size 8G"
         if evidence.is_container
         else "sudo mount -o remount,size=8G /dev/shm",
     )

@@ -96,7 +96,7 @@ def _check_other_makes(evidence: Evidence) -> Finding:
             "blocks",
             evidence=f"torch {torch.version} is built for CUDA {torch.cuda}; no AMD GPU is here",
             cause="CUDA's driver shows no GPU",
-            fix="run nvidia-smi, which shows the reason; in a container: docker run --gpus all ...",
+            fix="run nvidia-smi, which shows the reason; for docker run: --gpus all",
         )
     kind = f"for ROCm (HIP {torch.hip})" if torch.hip else "for CPUs only"
     return bad(

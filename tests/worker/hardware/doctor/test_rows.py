@@ -2,6 +2,7 @@
 
 import errno
 import math
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -88,6 +89,7 @@ UNKNOWN = [
     (3, {"kfd": None, "gpus": (), "pci_gpus": (), "has_driver": False}),
     (4, {"kfd": None, "render_nodes": ()}),
     (5, {"gpus": ()}),
+    (5, {"kfd": None, "render_nodes": ()}),
     (6, {"torch": None}),
     (6, {"torch": replace(ROCM, num_devices=0), "packages": {"amdsmi": "7.0.2"}}),
     (8, {"render_nodes": ()}),
@@ -196,3 +198,20 @@ def test_non_finite_numbers_are_reported_as_such():
     found = check(19, self_tests=(self_test(status="failed", results=[result]),))
     assert "not finite" in found.evidence
     assert math.isfinite(result.tolerance)
+
+
+def test_a_container_without_devices_is_one_failure():
+    report = examine(replace(HEALTHY, kfd=None, render_nodes=()))
+    assert [check.row for check in report.checks if check.verdict == "bad"] == [3]
+
+
+@pytest.mark.parametrize(("row", "changes", "severity", "fix", "evidence"), RED)
+def test_no_command_contains_a_placeholder(row, changes, severity, fix, evidence):
+    assert not re.search(r"NNNN|<\w+>| \.\.\.( |$)", check(row, **changes).fix)
+
+
+@pytest.mark.parametrize(("is_container", "fix"), [(True, "./up --full"), (False, "[device-all]")])
+def test_a_gpu_of_unknown_arch_gets_a_build_for_all(is_container, fix):
+    unnamed = CARD.model_copy(update={"gfx": None})
+    found = check(2, torch=CPU_BUILD, gpus=(unnamed,), is_container=is_container)
+    assert fix in found.fix
