@@ -15,6 +15,9 @@ _MAX_NAMED = 10
 MAX_SIZES = 50
 """Maximum image sizes counted one by one; the others are counted as `other`."""
 
+DERIVED_NOTE = "its dates became"
+"""How the note of a column begins that dates were derived from."""
+
 
 class Report(BaseModel):
     """The content of a data set, which is valid if `errors` is empty.

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from redkiln.tables import TARGET, Column, TableIndex
 from redkiln.views.dataset import ColumnView, DatasetProblem
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import DERIVED_NOTE, problem, show
 
 MOST_SAMPLED = 100_000
 """Rows that are read for these checks, evenly spaced."""
@@ -42,7 +42,13 @@ def check_columns(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
 
 def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
     """Return a warning about columns that the inspection left out by itself."""
-    dropped = [c for c in columns if c.type == "ignored" and c.note not in (None, ON_REQUEST)]
+    dropped = [
+        column
+        for column in columns
+        if column.type == "ignored"
+        and column.note not in (None, ON_REQUEST)
+        and not str(column.note).startswith(DERIVED_NOTE)
+    ]
     if not dropped:
         return []
     reasons = "; ".join(f"{c.name}: {c.note}" for c in dropped[:SHOWN])

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from redkiln.dates import derive_from_date, read_date
 from redkiln.tables import Derived, TableOptions
-from service.datasets.inspect.report import show
+from service.datasets.inspect.report import DERIVED_NOTE, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles, Use
 
@@ -119,7 +119,7 @@ def _replace(
         if other != name:
             uses[other] = use
             continue
-        uses[other] = Use("ignored", f"its dates became {parts}")
+        uses[other] = Use("ignored", f"{DERIVED_NOTE} {parts}")
         uses |= {found.name: Use("numeric") for found in derived}
     roles.uses = uses
     roles.notes.append(

@@ -89,6 +89,13 @@ def test_dropped_and_nearly_constant_columns_are_named_with_the_reason(check):
     assert codes_of(asked) == {}
 
 
+def test_a_column_of_dates_is_not_called_dropped(check):
+    days = [f"2026-{1 + n % 12:02}-{1 + n % 28:02}" for n in range(400)]
+    report = check(csv(day=days, a=A, b=B, label=NAMES))
+    assert "day.month" in {column.name for column in report.columns}
+    assert "dropped_columns" not in codes_of(report)
+
+
 def test_a_column_that_numbers_the_rows_is_used_where_it_predicts_an_amount(check):
     days = np.arange(400)
     report = check(csv(day=days, a=A, price=0.1 * days + B), target="price")
