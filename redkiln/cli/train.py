@@ -137,7 +137,7 @@ def prepare_data(session: Session, data: str, options: dict[str, Any]) -> Datase
 
 
 def _find_pushed(session: Session, named: str) -> DatasetView | None:
-    """Return the data set with this id or name; None if there is none or it looks like a path."""
+    """Return the data set with this id or name; None if none exists or it looks like a path."""
     if os.sep in named or Path(named).suffix.lower() in SPEC_SUFFIXES:
         return None
     try:

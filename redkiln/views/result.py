@@ -27,7 +27,7 @@ class Outcome(BaseModel):
     Attributes:
         metrics: The final metrics by name: those of the test split (`test/...`), or all that a
             script or benchmark reported.
-        headline: Name of the metric by which the exported model is judged; None if there is none.
+        headline: Name of the metric by which the exported model is judged, if it has one.
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines; None if the job's task has none.
         threshold: For two classes, the probability with the highest F1 on validation.

@@ -114,7 +114,7 @@ def _apply(
 
 
 def _after_pause(job: Job) -> tuple[JobStatus, Reason]:
-    """Return the next status of a job whose trainer has stopped: only a finishing one goes on."""
+    """Return the next status of a job whose trainer has stopped: only a finishing one continues."""
     return (JobStatus.QUEUED, FINISHING) if job.is_finishing else (JobStatus.PAUSED, PAUSED)
 
 

@@ -103,7 +103,7 @@ def find_headline(metrics: Iterable[str]) -> str | None:
 
 
 def judge(verified: Iterable[bool | None]) -> Verdict | None:
-    """Return the verdict on all models of a job; None if there is none."""
+    """Return the verdict on all models of a job, if it has any."""
     verdicts = list(verified)
     if not verdicts:
         return None

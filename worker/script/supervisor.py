@@ -38,7 +38,7 @@ class Supervisor:
 
     Attributes:
         grace_seconds: Time from SIGTERM until the program is killed.
-        sources: Where its metrics are read.
+        sources: Sources of its metrics.
         limits: Whether it keeps to its limits.
         guard: Whether it uses its GPU; None if nobody asked.
         results: Its output files.

@@ -1,6 +1,6 @@
 """The example scripts through the real queue, each cancelled on its way and retried.
 
-That a killed script goes on, too, is proved in test_scripts.
+test_scripts proves that a killed script continues, too.
 """
 
 import re

@@ -40,7 +40,7 @@ class LimitWatch:
 
 
 def find_excess(limits: Limits, found: Found, *, disk_bytes: int) -> str | None:
-    """Describe the first limit that is exceeded; None if there is none."""
+    """Describe the first limit that is exceeded, if any."""
     if limits.memory_bytes is not None and found.memory_bytes > limits.memory_bytes:
         return (
             f"used {found.memory_bytes} bytes of main memory, but script.limits.memory_bytes is "

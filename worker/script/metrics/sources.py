@@ -17,7 +17,7 @@ class MetricSources:
 
     Args:
         places: Folders of the script.
-        event_log: Where the metrics go.
+        event_log: Log that receives the metrics.
         pattern: `script.metrics_pattern`; None if the output has no metrics.
     """
 
