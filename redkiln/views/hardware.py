@@ -143,7 +143,7 @@ class GpuState(HardwareModel):
     """A GPU of a worker: its facts, telemetry, attempt, and why it is excluded, if it is.
 
     Attributes:
-        key: Name of its lease: its PCI address, with the partition if it is one.
+        key: Name of its lease: its PCI address, or its render node if the card can be divided.
         attempt_id: Attempt of this worker that holds it, if any.
         excluded: None if it can be used.
     """

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from redkiln.views.hardware import GpuExclusion, GpuFacts, GpuLink
+from worker.hardware.facts.kfd import is_divisible
 from worker.hardware.facts.targets import find_target
 
 XGMI_HOP_COST = 1
@@ -31,9 +32,14 @@ class Choice:
 
 
 def gpu_key(facts: GpuFacts) -> str:
-    """Return the name of a GPU's lease: its PCI address, with the partition if it is one."""
-    place = facts.pci_address or f"node-{facts.node}"
-    return place if facts.partition is None else f"{place}-p{facts.partition}"
+    """Return the name of a GPU's lease: its PCI address, or the render node if it can be divided.
+
+    A container that gets one partition cannot read its siblings, so it may not know which
+    partition it has, but all containers of a host agree on the number of the render node.
+    """
+    if is_divisible(facts.gfx) and facts.render_minor is not None:
+        return f"renderD{facts.render_minor}"
+    return _place_of(facts)
 
 
 def parse_wanted(setting: str) -> frozenset[str]:
@@ -136,8 +142,13 @@ _RULES: tuple[Callable[[GpuFacts, frozenset[str]], GpuExclusion | None], ...] = 
 )
 
 
+def _place_of(facts: GpuFacts) -> str:
+    place = facts.pci_address or f"node-{facts.node}"
+    return place if facts.partition is None else f"{place}-p{facts.partition}"
+
+
 def _names(gpu: GpuFacts) -> set[str]:
-    names = {gpu_key(gpu), gpu.pci_address, gpu.uuid}
+    names = {gpu_key(gpu), _place_of(gpu), gpu.pci_address, gpu.uuid}
     return {name.lower() for name in names if name}
 
 

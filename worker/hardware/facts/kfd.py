@@ -39,6 +39,12 @@ RENDER_MINORS = range(128, 2**20)
 PARTITION_SHIFT = 28
 """The kernel stores a partition's number in the highest bits of `location_id`."""
 
+DIVISIBLE = ("gfx94", "gfx95", "gfx125")
+"""Targets whose cards can be divided into partitions.
+
+Source: torvalds/linux drivers/gpu/drm/amd/amdgpu/aqua_vanjaram.c (XCP modes), read 2026-11-23.
+"""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -76,7 +82,7 @@ def read_topology(root: Path, *, read: Read = read_file) -> list[GpuFacts]:
     """
     nodes = read_nodes(root, read=read)
     gpus = [node for node in nodes if node.is_gpu]
-    partitions = _number_partitions(gpus)
+    partitions = _number_partitions(gpus) | _number_lone_partitions(gpus)
     by_number = {node.number: _describe(node, partitions.get(node.number)) for node in gpus}
     addresses = {number: facts.pci_address for number, facts in by_number.items()}
     links = {node.number: node.links for node in nodes}
@@ -115,6 +121,11 @@ def name_gfx(version: int) -> str | None:
     """
     major, minor, stepping = version // 10000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{stepping:x}" if max(minor, stepping) < 16 else None
+
+
+def is_divisible(gfx: str | None) -> bool:
+    """Return whether cards of a target can be divided into partitions (DPX, CPX)."""
+    return gfx is not None and gfx.startswith(DIVISIBLE)
 
 
 def name_pci_address(location_id: int, *, domain: int) -> str:
@@ -168,8 +179,7 @@ def _describe(node: Node, partition: int | None) -> GpuFacts:
         node=node.number,
         gfx=name_gfx(version) if version else None,
         cu_count=cus,
-        # Only RDNA pairs compute units, and only RDNA has waves of 32.
-        wgp_count=cus // 2 if cus and wave == 32 else None,
+        wgp_count=cus // 2 if cus and wave == 32 and _has_paired_units(version) else None,
         wave_size=wave if wave in (32, 64) else None,
         vram_bytes=node.bank_bytes or _positive(properties, "local_mem_size"),
         pci_address=_find_address(properties, is_partition=partition is not None),
@@ -182,6 +192,14 @@ def _describe(node: Node, partition: int | None) -> GpuFacts:
         hive_id=_positive(properties, "hive_id"),
         max_clock_mhz=_positive(properties, "max_engine_clk_fcompute"),
     )
+
+
+def _has_paired_units(version: int | None) -> bool:
+    """Return whether compute units of a target with waves of 32 work in pairs: not on gfx125x.
+
+    Source: llvm/llvm-project#153680 (2025-08-14): gfx1250 has only the mode of single units.
+    """
+    return version is None or version // 100 != 1205
 
 
 def _positive(properties: Mapping[str, int], key: str) -> int | None:
@@ -224,18 +242,34 @@ def _number_partitions(gpus: Sequence[Node]) -> dict[int, int]:
     }
 
 
+def _number_lone_partitions(gpus: Sequence[Node]) -> dict[int, int]:
+    """Number the partitions whose siblings this process may not read.
+
+    No whole card that can be divided has a single XCC, and none has a function other than 0.
+    """
+    if not any(node.is_denied for node in gpus):
+        return {}
+    found = {}
+    for node in gpus:
+        gfx = name_gfx(node.properties.get("gfx_target_version", 0))
+        number, _ = _partition_order(node)
+        if is_divisible(gfx) and (number or node.properties.get("num_xcc") == 1):
+            found[node.number] = number
+    return found
+
+
 def _partition_order(node: Node) -> tuple[int, int]:
     location = node.properties.get("location_id", 0)
     return (location >> PARTITION_SHIFT or location & 7, node.number)
 
 
 def _name_uuids(gpus: Iterable[GpuFacts]) -> list[GpuFacts]:
-    """Fill in `uuid` if a unique id names exactly one GPU of this host."""
+    """Fill in `uuid` if a unique id names exactly one GPU of this host, and not a partition."""
     known = list(gpus)
     ids = [facts.unique_id for facts in known]
     return [
         facts.model_copy(update={"uuid": f"GPU-{facts.unique_id:016x}"})
-        if facts.unique_id and ids.count(facts.unique_id) == 1
+        if facts.unique_id and ids.count(facts.unique_id) == 1 and facts.partition is None
         else facts
         for facts in known
     ]

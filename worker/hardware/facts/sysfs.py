@@ -51,14 +51,14 @@ def read_pairs(path: str, *, read: Read = read_file) -> dict[str, int]:
 
 
 def read_integer(path: str, *, read: Read = read_file) -> int | None:
-    """Read the decimal number in a file, or None."""
-    text = read_text(path, read=read)
+    """Read the decimal number in a file, or None; a truncated file has no newline."""
+    text = _read_line(path, read=read)
     return None if text is None else parse_integer(text)
 
 
 def read_hexadecimal(path: str, *, read: Read = read_file) -> int | None:
     """Read the hexadecimal number in a file, with or without `0x`, or None."""
-    text = read_text(path, read=read)
+    text = _read_line(path, read=read)
     return None if text is None else parse_hexadecimal(text)
 
 
@@ -106,3 +106,12 @@ def parse_pairs(text: str) -> dict[str, int]:
     """
     numbers = ((key, int(value)) for key, value in _PAIR.findall(text))
     return {key: number for key, number in numbers if abs(number) < MAX_INTEGER}
+
+
+def _read_line(path: str, *, read: Read) -> str | None:
+    """Read a file's text, or None if its last line does not end."""
+    try:
+        text = decode(read(path))
+    except OSError:
+        return None
+    return text.strip() if text.endswith("\n") else None

@@ -141,7 +141,7 @@ def test_a_job_on_several_gpus_gets_the_best_connected_ones(service, make_bench)
     service.wait_for_finish(attempt_id)
     pair = f"{first.uuid},{others[0].uuid}"
     assert f"'{pair}'}} gpus=2" in line(service, attempt_id, "masks")
-    expected = [first.pci_address, others[0].pci_address]
+    expected = [f"renderD{first.render_minor}", f"renderD{others[0].render_minor}"]
     assert json.loads(line(service, attempt_id, "leases").replace("'", '"')) == expected
     said = messages(service, attempt_id)
     assert "of 4 free ones the nearest to each other, joined by xGMI, at most 1 hop" in said[0]

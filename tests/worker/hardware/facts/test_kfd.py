@@ -15,6 +15,7 @@ from tests.worker.hardware.trees import (
     row_of,
     write_machine,
 )
+from worker.hardware.choose import gpu_key
 from worker.hardware.facts.kfd import (
     find_nodes_dir,
     name_gfx,
@@ -191,3 +192,51 @@ def test_cpus_are_nodes_but_not_gpus(tmp_path):
 def test_without_a_topology_there_is_no_gpu(tmp_path):
     assert read_topology(tmp_path) == []
     assert read_topology(tmp_path / "missing") == []
+
+
+MI308X_PARTITIONS = partitions_of(replace(MI300X, num_xcc=4, simd_count=320), 4)
+
+
+def see_only(machine, node):
+    """Read the topology as a container that gets one of the GPUs."""
+    hidden = [machine.node_dir(other) for other in machine.gpus if other != node]
+
+    def read(path):
+        if any(path.startswith(f"{folder}/") for folder in map(str, hidden)):
+            raise PermissionError(path)
+        return read_file(path)
+
+    (seen,) = [gpu for gpu in read_topology(machine.topology_dir, read=read) if gpu.is_accessible]
+    return seen
+
+
+@pytest.mark.parametrize("node", [1, 2, 3, 4])
+def test_a_partition_without_its_siblings_is_still_the_same_partition(tmp_path, node):
+    machine = write_machine(tmp_path, MI308X_PARTITIONS)
+    on_host = read_topology(machine.topology_dir)[node - 1]
+    in_container = see_only(machine, node)
+    assert gpu_key(in_container) == gpu_key(on_host) == f"renderD{127 + node}"
+    assert (in_container.partition, in_container.uuid) == (on_host.partition, None)
+    assert in_container.pci_address == on_host.pci_address
+
+
+def test_a_partition_of_an_older_kernel_has_the_address_of_its_card(tmp_path):
+    machine = write_machine(tmp_path, MI308X_PARTITIONS[:2])
+    for node, location in ((1, 0x0300), (2, 0x0301)):
+        path = machine.node_dir(node) / "properties"
+        lines = [line for line in path.read_text().splitlines() if "location_id" not in line]
+        put(path, "\n".join([*lines, f"location_id {location}", ""]))
+    assert see_only(machine, 2).pci_address == "0000:03:00.0"
+
+
+def test_a_whole_card_without_its_neighbours_keeps_its_uuid(tmp_path):
+    machine = write_machine(tmp_path, row_of(MI300X, 2))
+    seen = see_only(machine, 1)
+    assert (seen.partition, seen.uuid) == (None, MI300X.uuid)
+    assert gpu_key(seen) == "renderD128"
+
+
+def test_units_of_gfx1250_are_not_paired_although_its_waves_have_32_lanes(tmp_path):
+    card = replace(MI300X, gfx_version=120500, wave_size=32)
+    (gpu,) = read_topology(write_machine(tmp_path, [card]).topology_dir)
+    assert (gpu.gfx, gpu.wave_size, gpu.wgp_count) == ("gfx1250", 32, None)

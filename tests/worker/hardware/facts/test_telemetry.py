@@ -99,3 +99,9 @@ def test_an_impossible_value_is_none_and_the_others_are_kept(device_dir, file, c
     whole = values(read_telemetry(device_dir))
     put(device_dir / file, content)
     assert values(read_telemetry(device_dir)) == {k: v for k, v in whole.items() if k != field}
+
+
+def test_a_truncated_sensor_file_is_a_missing_value(device_dir):
+    put(device_dir / "hwmon/hwmon3/temp1_input", "48")
+    reading = read_telemetry(device_dir)
+    assert (reading.edge_celsius, reading.junction_celsius) == (None, 61.0)
