@@ -60,7 +60,7 @@ class Target(_Row):
         family: Family of the architecture (`rdna2`).
         cards: Products, for people.
         wave_size: Lanes of a wavefront.
-        matrix_unit: `wmma` on RDNA, `mfma` on CDNA.
+        matrix_unit: `wmma` on RDNA and CDNA5, `mfma` on CDNA1 to CDNA4.
         precision: Type in which `auto` trains; fp16 needs a gradient scaler.
         has_fp16: Whether half precision is worth using.
         has_bf16: Whether bf16 works; torch claims so on every ROCm build.
