@@ -42,7 +42,7 @@ PARTITION_SHIFT = 28
 DIVISIBLE = ("gfx94", "gfx95", "gfx125")
 """Targets whose cards can be divided into partitions.
 
-Source: torvalds/linux drivers/gpu/drm/amd/amdgpu/aqua_vanjaram.c (XCP modes), read 2026-11-23.
+Source: AMD Instinct Partitioning Guide (MI300 series); gfx125 is assumed to do the same.
 """
 
 
