@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs" / "first-hour.md"
 BLOCK = re.compile(r"^(```+)(\w+)\n(.*?)^\1$", re.M | re.S)
-NUMBER = re.compile(r"\d[\d.,]*")
+NUMBER = re.compile(r"\d[\d.,]*(e-?\d+)?")
 
 
 def words_of(text):

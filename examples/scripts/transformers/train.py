@@ -14,7 +14,6 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
-from transformers.trainer_utils import get_last_checkpoint
 
 import redkiln
 
@@ -74,6 +73,13 @@ def build_tokenizer(texts: list[str]) -> Tokenizer:
     return tokenizer
 
 
+def find_newest_checkpoint() -> Path | None:
+    """Find the Trainer's newest complete checkpoint; None in the first attempt."""
+    # The Trainer writes this file last: an interrupted checkpoint lacks it.
+    complete = [path.parent for path in CHECKPOINTS.glob("checkpoint-*/trainer_state.json")]
+    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=60)
@@ -94,11 +100,10 @@ def main() -> None:
         train_dataset=train.use(tokenizer), eval_dataset=test.use(tokenizer),
         callbacks=[TellRedkiln()],
     )  # fmt: skip
-    # The Trainer's newest checkpoint in the restored folder; None in the first attempt.
-    newest = get_last_checkpoint(str(CHECKPOINTS))
+    newest = find_newest_checkpoint()
     if newest:
-        print(f"resumes after step {newest.rpartition('-')[2]}", flush=True)
-    trainer.train(resume_from_checkpoint=newest)
+        print(f"resumes after step {newest.name.rpartition('-')[2]}", flush=True)
+    trainer.train(resume_from_checkpoint=str(newest) if newest else None)
     print(trainer.evaluate())
     trainer.save_model(str(OUT / "model"))
     tokenizer.save(str(OUT / "model" / "tokenizer.json"))
