@@ -54,7 +54,7 @@ def _count_words(dataset: DatasetView) -> str:
     return ", ".join(splits)
 
 
-_USES = {"train": "train on", "test": "test on", "valid": "validate on"}
+_USES = {"train": "train on", "test": "test on", "validation": "validate on"}
 
 
 def _column_lines(dataset: DatasetView) -> Iterator[str]:

@@ -51,7 +51,8 @@ def name_fix(library: str, *, is_container: bool) -> str:
         return f"install the package that contains {library}"
     debian, fedora = PACKAGES[library]
     if is_container:
-        return f"add {debian} to the image: apt-get install --yes {debian}"
+        build = "docker compose up --detach --build worker"
+        return f"add {debian} to the packages in docker/worker.Dockerfile, then {build}"
     return f"sudo apt install {debian} (Debian, Ubuntu), or sudo dnf install {fedora} (Fedora)"
 
 

@@ -18,8 +18,8 @@ def check_parts(evidence: Evidence) -> Finding:
         + (f"; also failed: {others}" if others else ""),
         cause="a library of the worker is missing, broken or of another version, or this is a "
         "defect of Redkiln",
-        fix="docker compose up --detach --build worker, or make setup in a checkout; if that "
-        "changes nothing, report the trace in the worker's log",
+        fix="docker compose build --no-cache worker && docker compose up --detach worker, or make "
+        "clean dev in a checkout; if that changes nothing, report the trace in the worker's log",
         details={name: seen.text for name, seen in evidence.faults.items()},
     )
 

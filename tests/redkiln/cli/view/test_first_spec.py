@@ -68,3 +68,9 @@ def test_other_models_are_named():
 
 def test_rare_classes_are_named_with_what_to_try():
     assert "b has 10 samples, a 90: try this" in written("image-classification")
+
+
+def test_every_split_says_what_it_is_for():
+    counts = {"train": {"rows": 20}, "validation": {"rows": 3}, "test": {"rows": 4}}
+    text = written("tabular-regression", counts=counts)
+    assert "20 rows to train on, 3 rows to validate on, 4 rows to test on" in text

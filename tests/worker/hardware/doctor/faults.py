@@ -337,7 +337,7 @@ RED = [
         24,
         {"torch": replace(ROCM, error=f"ImportError: libatomic.so.1: {NO_LIBRARY}")},
         "blocks",
-        "apt-get install --yes libatomic1",
+        "add libatomic1 to the packages in docker/worker.Dockerfile",
         "libatomic.so.1",
     ),
     (
@@ -357,12 +357,12 @@ RED = [
         "unset LD_LIBRARY_PATH",
         "libMIOpen.so.1",
     ),
-    (23, {"faults": {"TensorBoard": FAULT}}, "note", "make setup", "ImportError: no module"),
+    (23, {"faults": {"TensorBoard": FAULT}}, "note", "make clean dev", "ImportError: no module"),
     (
         23,
         {"faults": {"TensorBoard": FAULT, "the worker": FAULT}},
         "slows",
-        "make setup",
+        "make clean dev",
         "the worker in attempt att_7",
     ),
 ]
