@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import subprocess
@@ -22,13 +23,16 @@ def start():
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         children.append(child)
         return child
 
     yield run
     for child in children:
-        child.kill()
+        # A command that survives its supervisor would keep the pipes open.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
 
 
