@@ -35,6 +35,7 @@ class Inventory(BaseModel):
 
     torch_version: str | None = None
     hip_version: str | None = None
+    rocm_version: str | None = None
     cuda_version: str | None = None
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
@@ -163,7 +164,7 @@ def _key(inventory: Inventory, arch: str | None, slot: int) -> str:
     return build_cache_key(
         arch=arch,
         torch_version=inventory.torch_version,
-        hip_version=inventory.hip_version,
+        rocm_version=inventory.rocm_version,
         slot=slot,
     )
 

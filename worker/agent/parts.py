@@ -198,7 +198,7 @@ def _build_self_tests(
             SOURCE_DIR,
             bench.launcher.trainer_environment,
             inventory.torch_version,
-            inventory.hip_version,
+            inventory.rocm_version,
         )
         for bench in benches
         if bench.slot.gpu is not None

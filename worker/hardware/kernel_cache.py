@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def build_cache_key(
-    *, arch: str | None, torch_version: str | None, hip_version: str | None, slot: int
+    *, arch: str | None, torch_version: str | None, rocm_version: str | None, slot: int
 ) -> str:
     """Return the folder's path below the cache; its content is valid only for exactly this key."""
-    versions = f"torch-{torch_version or 'none'}-rocm-{hip_version or 'none'}"
+    versions = f"torch-{torch_version or 'none'}-rocm-{rocm_version or 'none'}"
     return "/".join(_plain(part) for part in (arch or "cpu", versions, f"slot-{slot}"))
 
 

@@ -57,7 +57,7 @@ class ProbeKey(BaseModel):
     gfx: str
     value: str
     torch: str | None
-    hip: str | None
+    rocm: str | None
 
     @property
     def file_name(self) -> str:
@@ -169,7 +169,7 @@ def prove_override(
         now: The current time.
     """
     value = " ".join(sorted(candidate.values()))
-    key = ProbeKey(gfx=gfx, value=value, torch=versions[0], hip=versions[1])
+    key = ProbeKey(gfx=gfx, value=value, torch=versions[0], rocm=versions[1])
     known = find_result(cache_dir, key, now=now)
     if known is not None:
         return known

@@ -21,6 +21,7 @@ from worker.hardware.patches import decide_all
 from worker.hardware.patches.facts import PatchFacts
 from worker.hardware.patches.gfx_override import find_candidate
 from worker.hardware.patches.trials import load_trials
+from worker.hardware.rocm_version import read_rocm_version
 
 ASK_SECONDS = 300.0
 """A cold import of a ROCm build from a slow disk takes over a minute."""
@@ -29,7 +30,7 @@ import json, torch
 opened = torch.cuda.is_available()
 print(json.dumps({
     "version": torch.__version__,
-    "hip": torch.version.hip,
+    "rocm": getattr(torch.version, "rocm", None) or torch.version.hip,
     "arch_list": torch.cuda.get_arch_list() if opened else [],
     "num_gpus": torch.cuda.device_count() if opened else 0,
 }))
@@ -46,7 +47,7 @@ class TorchFacts(BaseModel):
     """
 
     version: str | None = None
-    hip: str | None = None
+    rocm: str | None = None
     arch_list: tuple[str, ...] = ()
     num_gpus: int = 0
     problem: str = ""
@@ -103,7 +104,7 @@ def decide_for_program(
             probes[gpu.gfx] = prove_override(
                 gpu.gfx,
                 candidate,
-                versions=(torch.version, torch.hip),
+                versions=(torch.version, torch.rocm),
                 command=probe_command,
                 environment=show_alone(gpu, environ, offered=offered),
                 cache_dir=cache_dir,
@@ -120,13 +121,13 @@ def decide_for_torch(
     On ROCm torch is not asked for its GPUs, because that would start HIP, which then reads its
     variables.
     """
-    version, hip = str(torch.__version__), torch.version.hip
-    if hip is None:
+    version, rocm = str(torch.__version__), read_rocm_version(torch.version)
+    if rocm is None:
         num_gpus = int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
         asked = TorchFacts(version=version, num_gpus=num_gpus)
         return decide_all(_gather(asked, environ=environ, cache_dir=None, gpus=()))
     found = list_offered(discover_gpus() if gpus is None else gpus)
-    asked = TorchFacts(version=version, hip=hip, num_gpus=len(found))
+    asked = TorchFacts(version=version, rocm=rocm, num_gpus=len(found))
     return decide_all(_gather(asked, environ=environ, cache_dir=None, gpus=found))
 
 
@@ -154,7 +155,7 @@ def _gather(
         key = build_cache_key(
             arch="+".join(dict.fromkeys(gpu.gfx for gpu in shown if gpu.gfx)) or None,
             torch_version=torch.version,
-            hip_version=torch.hip,
+            rocm_version=torch.rocm,
             slot=0,
         )
         folder = cache_dir / key
@@ -162,7 +163,7 @@ def _gather(
         backend=_backend(torch),
         gpus=shown,
         torch=torch.version,
-        hip=torch.hip,
+        rocm=torch.rocm,
         arch_list=torch.arch_list,
         user=environ,
         cache_dir=folder,
@@ -174,4 +175,4 @@ def _gather(
 def _backend(torch: TorchFacts) -> Literal["rocm", "cuda", "cpu"]:
     if not torch.num_gpus:
         return "cpu"
-    return "rocm" if torch.hip else "cuda"
+    return "rocm" if torch.rocm else "cuda"

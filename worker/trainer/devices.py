@@ -16,6 +16,7 @@ from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.gather import SystemPaths, gather
 from worker.hardware.facts.targets import find_target
 from worker.hardware.health.unavailable import explain_no_gpu
+from worker.hardware.rocm_version import read_rocm_version
 from worker.process.failed import TrainingFailed
 from worker.trainer.patches import has_variable
 from worker.trainer.precision import DeviceFacts
@@ -78,6 +79,7 @@ def _describe_torch(error: Exception | None) -> Torch:
     return Torch(
         version=torch.__version__,
         hip=torch.version.hip,
+        rocm=read_rocm_version(torch.version),
         cuda=torch.version.cuda,
         arch_list=tuple(torch.cuda.get_arch_list()) if is_open else (),
         num_devices=torch.cuda.device_count() if is_open else 0,
@@ -174,6 +176,7 @@ def describe_environment(
         properties = torch.cuda.get_device_properties(device)
         environment["gpu"] = properties.name
         environment["gpu_memory_bytes"] = int(properties.total_memory)
+        environment["rocm"] = read_rocm_version(torch.version)
         environment["hip"] = torch.version.hip
         environment["cuda"] = torch.version.cuda
     environment["patches"] = [o.model_dump(exclude_defaults=True) for o in patches]

@@ -1,6 +1,6 @@
 """Prints what this worker's torch can use as JSON, for the agent, which never imports torch.
 
-`python -m worker.trainer.inventory` prints {"torch_version", "hip_version",
+`python -m worker.trainer.inventory` prints {"torch_version", "hip_version", "rocm_version",
 "cuda_version", "arch_list", "gpus": [GpuView]}.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from redkiln.views.worker import GpuView
+from worker.hardware.rocm_version import read_rocm_version
 
 
 def detect_gpus() -> list[GpuView]:
@@ -34,6 +35,7 @@ def main() -> None:
     inventory = {
         "torch_version": torch.__version__,
         "hip_version": torch.version.hip,
+        "rocm_version": read_rocm_version(torch.version),
         "cuda_version": torch.version.cuda,
         "arch_list": list_arches(),
         "gpus": [gpu.model_dump() for gpu in detect_gpus()],

@@ -139,7 +139,7 @@ def _device(result: BenchmarkResult) -> str:
 
 
 def _versions(result: BenchmarkResult) -> str:
-    names: Iterable[str] = ("torch", "hip", "cuda")
+    names: Iterable[str] = ("torch", "rocm", "cuda")
     known = [f"{n} {result.machine.versions[n]}" for n in names if result.machine.versions.get(n)]
     return ", ".join([*known, f"in {words.duration(result.seconds)}"])
 

@@ -23,7 +23,7 @@ def build(tmp_path):
         made = DoctorRounds(
             Spawner(),
             worker_dir=tmp_path,
-            inventory=Inventory(torch_version="2.13.0", hip_version="7.2"),
+            inventory=Inventory(torch_version="2.13.0", hip_version="7.2", rocm_version="7.2"),
             tell=tell,
             source_dir=ROOT,
             command=[sys.executable, "-c", script],

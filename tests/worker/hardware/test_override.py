@@ -16,7 +16,7 @@ from worker.hardware.override import (
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CANDIDATE = {variable_of(1): "10.3.0"}
-KEY = ProbeKey(gfx="gfx1031", value="10.3.0", torch="2.10", hip="7.2")
+KEY = ProbeKey(gfx="gfx1031", value="10.3.0", torch="2.10", rocm="7.2")
 
 
 def said(**output):
@@ -82,7 +82,7 @@ def test_a_verdict_is_stored_by_target_and_versions(tmp_path):
     assert find_result(tmp_path, KEY, now=NOW) is None
     save_result(tmp_path / "new", KEY, result, now=NOW)
     assert find_result(tmp_path / "new", KEY, now=NOW) == result
-    for change in ({"hip": "7.3"}, {"torch": "2.11"}, {"value": "11.0.0"}, {"gfx": "gfx1032"}):
+    for change in ({"rocm": "7.3"}, {"torch": "2.11"}, {"value": "11.0.0"}, {"gfx": "gfx1032"}):
         assert find_result(tmp_path / "new", KEY.model_copy(update=change), now=NOW) is None
 
 

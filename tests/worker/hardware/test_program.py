@@ -17,7 +17,7 @@ GPUS = [
     GpuFacts(gfx="gfx1100", node=2, uuid="GPU-bb", is_apu=False),
     GpuFacts(gfx="gfx1036", node=3, is_apu=True),
 ]
-ROCM = TorchFacts(version="2.10.0", hip="7.2.1", arch_list=("gfx1030", "gfx1100"), num_gpus=3)
+ROCM = TorchFacts(version="2.10.0", rocm="7.2.1", arch_list=("gfx1030", "gfx1100"), num_gpus=3)
 PASSES = [sys.executable, "-c", 'print(\'{"errors": {"product": 0.0}}\')']
 
 
@@ -116,7 +116,9 @@ def test_deciding_for_a_process_does_not_start_hip():
         raise AssertionError("this would start HIP")
 
     cuda = SimpleNamespace(is_available=forbidden, device_count=forbidden, get_arch_list=forbidden)
-    torch = SimpleNamespace(__version__="2.13.0", version=SimpleNamespace(hip="10.0.1"), cuda=cuda)
+    torch = SimpleNamespace(
+        __version__="2.13.0", version=SimpleNamespace(hip="7.15.26333", rocm="10.0.1"), cuda=cuda
+    )
     found = {o.name: o for o in decide_for_torch(torch, environ={}, gpus=GPUS[1:2])}
     assert found["miopen_log"].outcome == "applied"
     assert found["gfx_override"].outcome == "skipped"

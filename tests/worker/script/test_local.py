@@ -15,7 +15,7 @@ from worker.script import local
 from worker.script.__main__ import EXIT_INTERRUPTED, main
 
 GPU = GpuFacts(gfx="gfx1030", node=1, uuid="GPU-aa", is_apu=False)
-ROCM = TorchFacts(version="2.10.0", hip="7.2.1", arch_list=("gfx1030",), num_gpus=1)
+ROCM = TorchFacts(version="2.10.0", rocm="7.2.1", arch_list=("gfx1030",), num_gpus=1)
 CPU = TorchFacts(version="2.10.0")
 TELL = """
 import json, os

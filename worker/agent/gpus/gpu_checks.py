@@ -43,14 +43,14 @@ class SelfTest:
     working_dir: Path
     environment: Callable[[], Mapping[str, str]]
     torch_version: str | None = None
-    hip_version: str | None = None
+    rocm_version: str | None = None
 
     @property
     def versions(self) -> str:
         """The versions and settings for which a result is valid."""
         settings = sorted(select_settings(self.environment()).items())
         named = ",".join(f"{name}={value}" for name, value in settings)
-        return name_versions(self.torch_version, self.hip_version, read_driver_version(), named)
+        return name_versions(self.torch_version, self.rocm_version, read_driver_version(), named)
 
     def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestVerdict:
         """Test the GPU and judge the report.

@@ -58,7 +58,7 @@ class Patching:
             backend=self._backend(gpus),
             gpus=tuple(gpu.facts for gpu in gpus),
             torch=self._inventory.torch_version,
-            hip=self._inventory.hip_version,
+            rocm=self._inventory.rocm_version,
             arch_list=tuple(self._inventory.arch_list),
             user=os.environ,
             cache_dir=cache_dir,
@@ -78,12 +78,12 @@ class Patching:
         Reports under any variables count: a fault stays known even after a patch has hidden it.
         """
         addresses = {gpu.facts.pci_address for gpu in gpus} - {None}
-        versions = (self._inventory.torch_version, self._inventory.hip_version)
+        versions = (self._inventory.torch_version, self._inventory.rocm_version)
         return [
             report
             for report in CachedReports(self._settings.selftest_dir).load_all()
             if report.pci_address in addresses
-            and (report.versions.get("torch"), report.versions.get("hip")) == versions
+            and (report.versions.get("torch"), report.versions.get("rocm")) == versions
         ]
 
     def _prove(self, gpus: Sequence[HostGpu], facts: PatchFacts) -> dict[str, ProbeResult]:
@@ -103,7 +103,7 @@ class Patching:
             self._probes[key] = prove_override(
                 gfx,
                 candidate,
-                versions=(self._inventory.torch_version, self._inventory.hip_version),
+                versions=(self._inventory.torch_version, self._inventory.rocm_version),
                 command=self._settings.override_probe_command,
                 environment=build_child_environment(os.environ, device=show_gpus([gpu]), threads=1),
                 cache_dir=self._settings.selftest_dir,

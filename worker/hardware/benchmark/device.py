@@ -16,6 +16,7 @@ from worker.hardware.benchmark.operations import probe
 from worker.hardware.benchmark.plan import DeviceFacts
 from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.health.selftest_cache import choose_precisions
+from worker.hardware.rocm_version import read_rocm_version
 from worker.hardware.selftest.run import describe_device
 
 MEMINFO = Path("/proc/meminfo")
@@ -101,6 +102,7 @@ def describe_machine(device: torch.device, *, gpus: list[GpuFacts]) -> Machine:
             "redkiln": __version__,
             "python": platform.python_version(),
             "torch": torch.__version__,
+            "rocm": read_rocm_version(torch.version),
             "hip": torch.version.hip,
             "cuda": torch.version.cuda,
             "kernel": platform.release(),

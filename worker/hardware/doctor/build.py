@@ -75,7 +75,7 @@ def check_is_rocm(evidence: Evidence) -> Finding:
             fix=_install(evidence, _first_arch(evidence)),
         )
     if torch.hip is not None:
-        return ok(f"torch {torch.version} is built for ROCm (HIP {torch.hip})")
+        return ok(f"torch {torch.version} is built for ROCm {torch.rocm_release}")
     kind = f"for CUDA {torch.cuda}" if torch.cuda else "for CPUs only"
     if not evidence.has_amd_gpu:
         return ok(f"torch {torch.version} is built {kind}, and there is no AMD GPU here")

@@ -183,10 +183,10 @@ def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:
 
 
 def _wants_detection(evidence: Evidence) -> bool:
-    hip = evidence.torch.hip if evidence.torch else None
-    if hip is None or evidence.environment.get("HSA_ENABLE_DXG_DETECTION") == "1":
+    rocm = evidence.torch.rocm_release if evidence.torch else None
+    if rocm is None or evidence.environment.get("HSA_ENABLE_DXG_DETECTION") == "1":
         return False
-    numbers = [part for part in hip.split(".")[:2] if part.isdecimal()]
+    numbers = [part for part in rocm.split(".")[:2] if part.isdecimal()]
     return len(numbers) == 2 and tuple(map(int, numbers)) < DXG_DETECTION_UNTIL
 
 

@@ -128,8 +128,8 @@ def _judge_runtime(evidence: Evidence, versions: str) -> Finding:
 def _versions(evidence: Evidence) -> str:
     driver = evidence.driver_version
     kernel = evidence.kernel_release or "unknown"
-    hip = evidence.torch.hip if evidence.torch else None
-    return f"amdgpu {driver or f'of kernel {kernel}'}, HIP {hip or 'unknown'}"
+    rocm = evidence.torch.rocm_release if evidence.torch else None
+    return f"amdgpu {driver or f'of kernel {kernel}'}, ROCm {rocm or 'unknown'}"
 
 
 def _seen_in_log(evidence: Evidence, cause: str) -> str:

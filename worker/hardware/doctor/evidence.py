@@ -53,6 +53,7 @@ class Torch:
         arch_list: Targets that it has kernels for.
         num_devices: Number of GPUs that it can open; None if unknown.
         error: Why it could not be imported or queried.
+        rocm: Release of ROCm that it was built with; HIP has a version of its own.
     """
 
     version: str | None = None
@@ -61,6 +62,12 @@ class Torch:
     arch_list: tuple[str, ...] = ()
     num_devices: int | None = None
     error: str | None = None
+    rocm: str | None = None
+
+    @property
+    def rocm_release(self) -> str | None:
+        """The release of ROCm; a torch before 2.13 reports only HIP's, which was the same."""
+        return self.rocm or self.hip
 
 
 @dataclass(frozen=True)

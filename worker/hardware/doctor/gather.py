@@ -147,6 +147,7 @@ def read_torch(inventory: Mapping[str, object]) -> Torch:
     return Torch(
         version=_text(inventory.get("torch_version")),
         hip=_text(inventory.get("hip_version")),
+        rocm=_text(inventory.get("rocm_version")),
         cuda=_text(inventory.get("cuda_version")),
         arch_list=tuple(map(str, arches)) if isinstance(arches, list) else (),
         num_devices=len(gpus) if isinstance(gpus, list) else None,
@@ -172,7 +173,7 @@ def versions_of(evidence: Evidence) -> dict[str, str | None]:
         "kernel": evidence.kernel_release,
         "amdgpu": driver or ("of the kernel" if evidence.has_driver else None),
         "torch": torch.version,
-        "hip": torch.hip,
+        "rocm": torch.rocm_release,
         "cuda": torch.cuda,
     }
 
@@ -233,7 +234,9 @@ def _load_probes(
         return {}
     targets = (find_target(gpu.gfx) for gpu in gpus if gpu.gfx)
     keys = (
-        ProbeKey(gfx=row.gfx, value=row.override.value, torch=torch.version, hip=torch.hip)
+        ProbeKey(
+            gfx=row.gfx, value=row.override.value, torch=torch.version, rocm=torch.rocm_release
+        )
         for row in targets
         if row is not None and row.override.value is not None
     )

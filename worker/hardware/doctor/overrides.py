@@ -65,7 +65,7 @@ def _is_known(gpu: GpuFacts, overrides: Mapping[str, str], evidence: Evidence) -
         backend="rocm",
         gpus=(gpu,),
         torch=torch.version if torch else None,
-        hip=torch.hip if torch else None,
+        rocm=torch.rocm_release if torch else None,
         arch_list=torch.arch_list if torch else (),
     )
     candidate = find_candidate(gpu, facts)

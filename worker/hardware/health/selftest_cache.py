@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from redkiln.views.hardware import Precision, SelfTestReport
 from worker.hardware.facts.targets import find_target
 
-FORMAT = 1
+FORMAT = 2
 """Increased when the test itself changes, so that older results are ignored."""
 SETTINGS_PREFIXES = (
     "HSA_OVERRIDE_GFX_VERSION",
@@ -45,7 +45,7 @@ class SelfTestKey:
     gfx: str | None
     gpu: str | None
     torch: str | None
-    hip: str | None
+    rocm: str | None
     driver: str | None
     settings: Mapping[str, str] = field(default_factory=dict)
     is_quick: bool = False
@@ -107,7 +107,7 @@ def key_of_report(report: SelfTestReport) -> SelfTestKey:
         gfx=report.gfx,
         gpu=report.pci_address,
         torch=versions.get("torch"),
-        hip=versions.get("hip"),
+        rocm=versions.get("rocm"),
         driver=versions.get("driver"),
         settings=report.settings,
         is_quick=report.is_quick,

@@ -98,7 +98,7 @@ def _check_other_makes(evidence: Evidence) -> Finding:
             cause="CUDA's driver shows no GPU",
             fix="run nvidia-smi, which shows the reason; for docker run: --gpus all",
         )
-    kind = f"for ROCm (HIP {torch.hip})" if torch.hip else "for CPUs only"
+    kind = f"for ROCm {torch.rocm_release}" if torch.hip else "for CPUs only"
     return bad(
         "blocks",
         evidence=f"torch {torch.version} is built {kind}; neither the bus nor a driver shows a GPU",

@@ -27,7 +27,7 @@ class PatchFacts:
         backend: Backend of torch; `cpu` if it has no GPU to use.
         gpus: The job's GPUs, in the order in which it sees them.
         torch: Version of torch; None if unknown.
-        hip: ROCm version that torch was built with.
+        rocm: ROCm release that torch was built with; not HIP's version.
         arch_list: Targets that torch has kernels for; empty if unknown.
         user: The environment as the user set it.
         cache_dir: Folder of kernels compiled or tuned for these GPUs and versions.
@@ -41,7 +41,7 @@ class PatchFacts:
     backend: Literal["rocm", "cuda", "cpu"]
     gpus: tuple[GpuFacts, ...] = ()
     torch: str | None = None
-    hip: str | None = None
+    rocm: str | None = None
     arch_list: tuple[str, ...] = ()
     user: Mapping[str, str] = field(default_factory=dict)
     cache_dir: Path | None = None
@@ -65,12 +65,12 @@ class PatchFacts:
     @property
     def is_therock(self) -> bool:
         """Whether ROCm was installed as wheels that are built for single architectures."""
-        return self.hip is not None and parse_version(self.hip) >= FIRST_THEROCK
+        return self.rocm is not None and parse_version(self.rocm) >= FIRST_THEROCK
 
     @property
     def versions(self) -> dict[str, str | None]:
         """Versions that an outcome depends on, to be stored with it."""
-        return {"torch": self.torch, "rocm": self.hip}
+        return {"torch": self.torch, "rocm": self.rocm}
 
     @property
     def verdicts(self) -> tuple[SelfTestVerdict, ...]:

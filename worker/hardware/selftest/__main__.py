@@ -27,6 +27,7 @@ from worker.hardware.health.selftest_cache import (
     select_settings,
 )
 from worker.hardware.health.unavailable import explain_no_gpu
+from worker.hardware.rocm_version import read_rocm_version
 from worker.hardware.selftest.run import describe_device, run_self_test
 from worker.hardware.selftest.table import render_report
 
@@ -84,7 +85,12 @@ def _explain(error: Exception, environ: Mapping[str, str]) -> str:
     if torch.cuda.is_available():
         return text
     facts = Torch(
-        torch.__version__, torch.version.hip, torch.version.cuda, num_devices=0, error=text
+        torch.__version__,
+        hip=torch.version.hip,
+        rocm=read_rocm_version(torch.version),
+        cuda=torch.version.cuda,
+        num_devices=0,
+        error=text,
     )
     return str(explain_no_gpu(gather(SystemPaths(), environment=environ, torch=facts)))
 
@@ -123,7 +129,7 @@ def _blank(
         device=device,
         versions={
             "torch": torch.__version__,
-            "hip": torch.version.hip,
+            "rocm": read_rocm_version(torch.version),
             "cuda": torch.version.cuda,
             "driver": read_driver_version(),
         },

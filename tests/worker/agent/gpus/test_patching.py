@@ -16,7 +16,7 @@ from worker.hardware.patches import PATCHES
 from worker.settings import WorkerSettings
 
 ROCM = Inventory(
-    torch_version="2.10.0+rocm7.2", hip_version="7.2.26015", arch_list=["gfx1030", "gfx1100"]
+    torch_version="2.10.0+rocm7.2", rocm_version="7.2.26015", arch_list=["gfx1030", "gfx1100"]
 )
 RIGHT = 'print(\'{"errors": {"product": 1e-7}}\')'
 
@@ -97,7 +97,7 @@ def test_a_self_test_that_found_a_library_wrong_switches_it_off_for_that_gpu(tmp
     report = SelfTestReport(
         at=datetime(2026, 11, 21, tzinfo=UTC), device="cuda:0", gfx="gfx1100", status="failed",
         pci_address="0000:03:00.0", results=[bad, good],
-        versions={"torch": ROCM.torch_version, "hip": ROCM.hip_version},
+        versions={"torch": ROCM.torch_version, "rocm": ROCM.rocm_version},
     )  # fmt: skip
     CachedReports(settings.selftest_dir).save(key_of_report(report), report)
     patching = Patching(settings, ROCM)
@@ -108,7 +108,7 @@ def test_a_self_test_that_found_a_library_wrong_switches_it_off_for_that_gpu(tmp
         assert (
             outcome(patching.decide(others, cache_dir=tmp_path), "hipblaslt").outcome == "skipped"
         )
-    newer = Patching(settings, ROCM.model_copy(update={"hip_version": "7.3"}))
+    newer = Patching(settings, ROCM.model_copy(update={"rocm_version": "7.3"}))
     assert (
         outcome(newer.decide([gpu("gfx1100")], cache_dir=tmp_path), "hipblaslt").outcome
         == "skipped"

@@ -59,7 +59,7 @@ def make_card(places):
 def test_a_machine_without_a_gpu_is_fine(places, inventory, capsys):
     assert main(["doctor", "--json", "--inventory", inventory]) == 0
     report = DoctorReport.model_validate_json(capsys.readouterr().out)
-    assert report.versions["hip"] == "7.2.4"
+    assert report.versions["rocm"] == "7.2.4"
     assert [check.row for check in report.checks] == [0, 2, 17, 23]
 
 

@@ -199,7 +199,7 @@ def test_facts_missing_from_torchs_output_are_unknown():
 
 def test_a_stored_verdict_on_the_override_of_a_gpu_is_found(root, tmp_path):
     topology = write_machine(tmp_path / "navi", [replace(RX_6800_XT, gfx_version=100302)])
-    key = ProbeKey(gfx="gfx1032", value="10.3.0", torch="2.13.0", hip="7.2.4")
+    key = ProbeKey(gfx="gfx1032", value="10.3.0", torch="2.13.0", rocm="7.2.4")
     passed = ProbeResult(verdict="passed", detail="matmul correct in a probe")
     save_result(tmp_path / "tests", key, passed, now=datetime.now(UTC))
     paths = SystemPaths(root, topology_dir=topology.topology_dir, self_test_dir=tmp_path / "tests")

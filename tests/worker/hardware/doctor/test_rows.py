@@ -178,7 +178,7 @@ def test_a_healthy_machine_needs_nothing():
     report = examine(HEALTHY)
     assert report.verdict == "ok"
     assert {check.verdict for check in report.checks} == {"ok"}
-    assert report.versions["hip"] == "7.2.4"
+    assert report.versions["rocm"] == "7.2.4"
 
 
 def test_a_known_defect_is_reported_only_for_its_card():

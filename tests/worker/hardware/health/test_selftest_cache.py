@@ -36,7 +36,7 @@ def test_a_report_is_found_again(tmp_path):
         {"gfx": "gfx1030"},
         {"gpu": "0000:04:00.0"},
         {"torch": "2.14.0"},
-        {"hip": "10.0"},
+        {"rocm": "10.0"},
         {"driver": "linux 6.19"},
         {"settings": {"A": "0"}},
         {"is_quick": True},
@@ -57,7 +57,7 @@ def test_a_truncated_report_does_not_count(tmp_path):
 
 
 def test_a_report_is_stored_under_its_key():
-    versions = {"torch": KEY.torch, "hip": KEY.hip, "driver": KEY.driver}
+    versions = {"torch": KEY.torch, "rocm": KEY.rocm, "driver": KEY.driver}
     made = report(gfx=KEY.gfx, pci_address=KEY.gpu, versions=versions, settings={"A": "1"})
     assert key_of_report(made).digest == KEY.digest
 

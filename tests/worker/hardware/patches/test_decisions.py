@@ -12,8 +12,8 @@ from worker.hardware.patches.facts import PatchFacts, parse_version
 from worker.hardware.patches.gfx_override import find_candidate
 from worker.hardware.patches.trials import Trial, load_trials, save_trial
 
-CLASSIC = {"torch": "2.10.0+rocm7.2", "hip": "7.2.26015-fc0010cf6a"}
-THEROCK = {"torch": "2.13.0+rocm10.0", "hip": "10.0.26300"}
+CLASSIC = {"torch": "2.10.0+rocm7.2", "rocm": "7.2.26015-fc0010cf6a"}
+THEROCK = {"torch": "2.13.0+rocm10.0", "rocm": "10.0.26300"}
 WHEELS = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 PASSED = ProbeResult(verdict="passed", detail="product correct in a probe")
 FAILED = ProbeResult(verdict="failed", detail="the probe crashed (signal 6)")
@@ -184,7 +184,7 @@ def test_attention_uses_the_available_kernels(gfx, self_tests, experimental, pla
     ],
 )
 def test_earlier_releases_had_more_attention_behind_the_switch(gfx, torch, wanted):
-    facts = facts_of(gfx, versions={"torch": torch, "hip": "7.2.1"})
+    facts = facts_of(gfx, versions={"torch": torch, "rocm": "7.2.1"})
     assert outcome(facts, "aotriton").outcome == wanted
 
 
@@ -239,7 +239,7 @@ def test_channels_last_is_for_cdna_or_measured(gfx, trials, wanted):
     ],
 )  # fmt: skip
 def test_the_allocator_has_one_value_under_every_name(torch, is_apu, user, value):
-    versions = {"torch": torch, "hip": "10.0.1"}
+    versions = {"torch": torch, "rocm": "10.0.1"}
     facts = facts_of("", versions=versions, gpus=(gpu("gfx1100", is_apu=is_apu),), user=user)
     merged = {**user, **outcome(facts, "allocator").environment}
     names = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
@@ -304,12 +304,12 @@ def test_without_an_amd_gpu_the_other_patches_share_one_line(backend, what):
 
 
 @pytest.mark.parametrize("gfx", ["gfx1030", "gfx1100", "gfx1201", "gfx942", "gfx9999"])
-@pytest.mark.parametrize("versions", [CLASSIC, THEROCK, {"torch": None, "hip": None}])
+@pytest.mark.parametrize("versions", [CLASSIC, THEROCK, {"torch": None, "rocm": None}])
 def test_every_patch_gives_its_reason_and_versions(gfx, versions):
     for found in decide_all(facts_of(gfx, versions=versions)):
         assert found.why
         if found.name != "others":
-            assert found.versions == {"torch": versions["torch"], "rocm": versions["hip"]}
+            assert found.versions == {"torch": versions["torch"], "rocm": versions["rocm"]}
 
 
 def test_trials_are_stored_by_patch(tmp_path):

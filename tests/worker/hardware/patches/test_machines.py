@@ -16,16 +16,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def decide(tree, *, torch, hip, arch_list):
+def decide(tree, *, torch, rocm, arch_list):
     gpus = discover_gpus(topology_dir=tree, drm_dir=tree)
-    facts = PatchFacts("rocm", tuple(gpus), torch=torch, hip=hip, arch_list=arch_list)
+    facts = PatchFacts("rocm", tuple(gpus), torch=torch, rocm=rocm, arch_list=arch_list)
     return gpus, decide_all(facts)
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
 @pytest.mark.parametrize("torch", ["2.9.1", "2.13.0"])
 def test_every_patch_decides_on_every_captured_machine(tree, torch):
-    gpus, outcomes = decide(tree, torch=torch, hip="7.2.1", arch_list=("gfx1030", "gfx1100"))
+    gpus, outcomes = decide(tree, torch=torch, rocm="7.2.1", arch_list=("gfx1030", "gfx1100"))
     assert gpus
     assert len(outcomes) == len(PATCHES)
     assert all(outcome.why for outcome in outcomes)
@@ -41,7 +41,7 @@ def test_every_patch_decides_on_every_captured_machine(tree, torch):
     ],
 )
 def test_the_applied_patches_follow_from_a_machines_files(name, applied):
-    _, outcomes = decide(CAPTURES / name, torch="2.13.0", hip="10.0.1", arch_list=("gfx1100",))
+    _, outcomes = decide(CAPTURES / name, torch="2.13.0", rocm="10.0.1", arch_list=("gfx1100",))
     found = {outcome.name for outcome in outcomes if outcome.outcome == "applied"}
     assert applied <= found
     assert ("kernel_arguments" in found) is ("mi210" in name)
