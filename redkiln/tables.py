@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
 from redkiln.datasets import take_fraction
-from redkiln.spec.job_spec import StrictModel
+from redkiln.spec.strict import StrictModel
 
 METADATA_KEY = "redkiln"
 """Key in the metadata of the Parquet schema."""

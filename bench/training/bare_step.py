@@ -9,7 +9,7 @@ from torch.nn import functional
 from bench.image_archives import SIDE
 from bench.machine import DEVICE
 from bench.turns import Chunks
-from redkiln.spec.job_spec import AdamW
+from redkiln.spec.optimizers import AdamW
 from redkiln.tasks.image_classification import Model
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.models import build_model

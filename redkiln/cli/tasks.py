@@ -89,13 +89,22 @@ def _fields(schema: Any, definitions: Any, prefix: str) -> Iterator[SchemaField]
         default = REQUIRED if name in required else _default_words(field)
         description = raw.get("description") or field.get("description", "")
         yield SchemaField(path, _kind_words(field, definitions), default, _one_line(description))
-        for group in groups:
-            tag = group["properties"].get("name", {}).get("const", "")
-            inner = {**group, "properties": {k: v for k, v in group["properties"].items()
-                                             if k != "name"}}  # fmt: skip
-            for item in _fields(inner, definitions, f"{path}."):
-                kind = f"{item.kind} ({tag})" if tag else item.kind
-                yield SchemaField(item.path, kind, item.default, item.description)
+        yield from _fields_of_groups(groups, definitions, f"{path}.")
+
+
+def _fields_of_groups(groups: list[Any], definitions: Any, prefix: str) -> Iterator[SchemaField]:
+    """Yield the fields of alternatives, equal ones once, each with the names that it belongs to."""
+    tags: dict[SchemaField, list[str]] = {}
+    for group in groups:
+        own = {name: field for name, field in group["properties"].items() if name != "name"}
+        tag = group["properties"].get("name", {}).get("const", "")
+        for field in _fields({**group, "properties": own}, definitions, prefix):
+            tags.setdefault(field, []).append(tag)
+    for field in sorted(tags, key=lambda field: [one.path for one in tags].index(field.path)):
+        names = [tag for tag in tags[field] if tag]
+        is_everywhere = len(tags[field]) == len(groups) > 1
+        kind = field.kind if is_everywhere or not names else f"{field.kind} ({', '.join(names)})"
+        yield SchemaField(field.path, kind, field.default, field.description)
 
 
 def _resolve(schema: Any, definitions: Any) -> Any:

@@ -6,8 +6,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from redkiln.nearest import suggest
-from redkiln.spec.job_spec import Auto, Shorthand, StrictModel
 from redkiln.spec.job_weights import check_job, check_pinned, is_job
+from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 Source = Literal["builtin", "transformers", "timm", "job"]
 

@@ -10,21 +10,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
     Field,
     StringConstraints,
-    Tag,
     WithJsonSchema,
     field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
+from redkiln.spec.optimizers import AdamW, Optimizer
+from redkiln.spec.schedule import Cosine, Plateau, Schedule
+from redkiln.spec.strict import Auto, StrictModel
 from redkiln.spec.written import read_duration, read_early_stopping, read_list
 
-Auto = Literal["auto"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 
 
@@ -50,94 +48,6 @@ Metadata = Annotated[
     ],
     Field(max_length=32),
 ]
-
-
-class StrictModel(BaseModel):
-    """A part of a spec: unknown fields are errors, and strings are not converted to numbers."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, validate_default=True, allow_inf_nan=False
-    )
-
-
-class Shorthand(StrictModel):
-    """A part that can be written as just its name: `model: resnet18`."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_name(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-
-class Sgd(Shorthand):
-    """Stochastic gradient descent with momentum."""
-
-    name: Literal["sgd"] = "sgd"
-    lr: float = Field(0.05, gt=0, le=100, description="Peak learning rate; the schedule scales it.")
-    momentum: float = Field(0.9, ge=0, lt=1, description="Share of the last update that is kept.")
-    nesterov: bool = Field(True, description="Use Nesterov momentum; ignored if momentum is 0.")
-    weight_decay: float = Field(
-        5e-4, ge=0, le=1, description="Weight decay: this times the weights is added to gradients."
-    )
-
-
-class AdamW(Shorthand):
-    """Adam with decoupled weight decay."""
-
-    name: Literal["adamw"] = "adamw"
-    lr: float = Field(2e-3, gt=0, le=100, description="Peak learning rate; the schedule scales it.")
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        (0.9, 0.999),
-        strict=False,
-        description="Decay of the moving averages of the gradient and of its square, each at least "
-        "0 and below 1.",
-    )
-    weight_decay: float = Field(
-        0.01, ge=0, le=1, description="Weight decay: a step shrinks weights by `lr` times this."
-    )
-
-
-class Muon(Shorthand):
-    """Momentum with orthogonal updates for weight matrices and convolutions; AdamW for the rest.
-
-    Both use AdamW's scale of learning rates. Source: Jordan et al.,
-    kellerjordan.github.io/posts/muon; for the scale Liu et al., arXiv:2502.16982, section 2.2.
-    """
-
-    name: Literal["muon"] = "muon"
-    lr: float = Field(2e-3, gt=0, le=100, description="Peak learning rate; the schedule scales it.")
-    momentum: float = Field(0.95, ge=0, lt=1, description="Share of the last update that is kept.")
-    nesterov: bool = Field(True, description="Use Nesterov momentum.")
-    weight_decay: float = Field(
-        0.01, ge=0, le=1, description="Weight decay: a step shrinks weights by `lr` times this."
-    )
-
-
-def _optimizer_tag(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.get("name", "adamw")
-    return getattr(value, "name", value)
-
-
-Optimizer = Annotated[
-    Annotated[AdamW, Tag("adamw")] | Annotated[Sgd, Tag("sgd")] | Annotated[Muon, Tag("muon")],
-    Discriminator(_optimizer_tag),
-]
-
-
-class Schedule(Shorthand):
-    """How the learning rate changes during training, after a warm-up."""
-
-    name: Literal["constant", "cosine", "linear", "one-cycle"] = Field(
-        "cosine",
-        description="`cosine` and `linear` fall to zero at the last step, `constant` stays, and "
-        "`one-cycle` rises from 1/25 of the rate and falls to almost zero, both along a cosine.",
-    )
-    warmup_fraction: Auto | Annotated[float, Field(ge=0, le=0.9)] = Field(
-        "auto",
-        description="Fraction of all steps in which the rate rises. `auto` is 0.3 for `one-cycle`, "
-        "0.1 for `cosine` and `linear` on images and text, and 0 otherwise.",
-    )
 
 
 class EarlyStopping(StrictModel):
@@ -186,10 +96,17 @@ class Training(StrictModel):
     )
     optimizer: Optimizer = Field(
         default_factory=AdamW,
-        description="`adamw`, `sgd`, or `muon`: orthogonal updates for matrices and convolutions, "
-        "AdamW for the rest.",
+        description="`adamw` and `sgd` suit most jobs. `muon` makes orthogonal updates for "
+        "matrices and convolutions and uses AdamW for the rest; `lion` and `adafactor` need less "
+        "memory than `adamw`.",
     )
-    schedule: Schedule = Field(default_factory=Schedule)
+    schedule: Schedule = Field(
+        default_factory=Cosine,
+        description="How the learning rate changes. `cosine` and `linear` fall to zero at the last "
+        "step, `constant` stays, `one-cycle` rises from 1/25 of the rate and falls to almost zero, "
+        "`step` and `exponential` fall by a factor at the end of epochs, and `plateau` falls when "
+        "`val/loss` no longer improves.",
+    )
     precision: Literal["auto", "fp32", "fp16", "bf16"] = Field(
         "auto",
         description="Data type of the forward pass; weights stay in float32. `auto` follows the "
@@ -283,6 +200,15 @@ class Training(StrictModel):
         if self.validation_fraction == 0:
             raise ValueError(
                 "early_stopping needs a validation split; set validation_fraction above 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _follow_what_is_measured(self) -> Self:
+        if isinstance(self.schedule, Plateau) and self.validation_fraction == 0:
+            raise ValueError(
+                "schedule plateau follows val/loss and needs a validation split; set "
+                "validation_fraction above 0"
             )
         return self
 

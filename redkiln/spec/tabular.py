@@ -4,8 +4,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from redkiln.spec.job_spec import Auto, Shorthand, StrictModel, Training, TrainingSpec
+from redkiln.spec.job_spec import Training, TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job, is_job
+from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 RECOMMENDED: dict[str, Any] = {"ema": 0.98, "early_stopping": {"patience": 16}}
 """Training fields for tabm, which apply where a spec does not set them. Early stopping also needs a

@@ -4,7 +4,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from redkiln.spec.job_spec import Auto, JobSpec, StrictModel
+from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.strict import Auto, StrictModel
 from redkiln.views.hardware import Precision
 
 NAME: Literal["benchmark"] = "benchmark"

@@ -6,7 +6,8 @@ from pydantic import Field, model_validator
 
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
-from redkiln.spec.job_spec import StrictModel, TrainingSpec
+from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.strict import StrictModel
 
 __all__ = [
     "NAME",

@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
-from redkiln.spec.job_spec import JobSpec, StrictModel
+from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.strict import StrictModel
 from redkiln.spec.written import read_duration
 
 NAME: Literal["script"] = "script"

@@ -5,8 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from redkiln.spec.freezing import TunedTraining, check_frozen
-from redkiln.spec.job_spec import AdamW, Auto, Optimizer, Shorthand, StrictModel, TrainingSpec
+from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
+from redkiln.spec.optimizers import AdamW, Optimizer
+from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 NAME: Literal["text-classification"] = "text-classification"
 

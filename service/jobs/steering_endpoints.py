@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Depends, Response
 from pydantic import Field
 from sqlmodel import Session
 
-from redkiln.spec.job_spec import StrictModel
+from redkiln.spec.strict import StrictModel
 from redkiln.status import JobStatus
 from redkiln.views.job import CheckpointView, JobView
 from redkiln.views.page import Page

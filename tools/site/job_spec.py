@@ -104,4 +104,5 @@ def _rows(fields: Fields) -> Iterator[tuple[str, str, str, str]]:
 def _type(kind: str) -> str:
     allowed, _, variant = kind.removesuffix(")").partition(" (")
     words = ", ".join(code(option) for option in allowed.split(" | "))
-    return f"{words} with {code(variant)}" if variant else words
+    variants = ", ".join(code(name) for name in variant.split(", ")) if variant else ""
+    return f"{words} with {variants}" if variants else words

@@ -7,7 +7,7 @@ GPU, so a spare costs only memory.
 import torch
 from torch.nn import functional
 
-from redkiln.spec.job_spec import AdamW
+from redkiln.spec.optimizers import AdamW
 from redkiln.tasks.image_classification import Model, Options
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.models import build_model

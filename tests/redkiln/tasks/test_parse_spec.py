@@ -78,7 +78,7 @@ def test_an_optimizer_has_its_own_fields(optimizer):
         ),
         ({"model": "resnet-18"}, "/model/name", "unknown_name", "did you mean 'resnet18'"),
         (
-            {"training": {"optimizer": "adam"}},
+            {"training": {"optimizer": "adamww"}},
             "/training/optimizer/name",
             "unknown_name",
             "did you mean 'adamw'",

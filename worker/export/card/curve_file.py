@@ -13,6 +13,7 @@ def write_metrics(
 ) -> None:
     """Write `step, epoch, lr` and one column per metric; a cell is empty if a step has no value."""
     names = sorted(history.series)
+    losses = history.series.get("val/loss", [])
     rows: dict[int, dict[str, float]] = {}
     for name in names:
         for step, value in history.series[name]:
@@ -23,7 +24,12 @@ def write_metrics(
         for step, values in sorted(rows.items()):
             # The learning rate of this step, counted from 1.
             rate = learning_rate(
-                training.schedule, start=training.optimizer.lr, step=step - 1, steps=steps
+                training.schedule,
+                start=training.optimizer.lr,
+                step=step - 1,
+                steps=steps,
+                steps_per_epoch=steps_per_epoch,
+                losses=losses,
             )
             cells = [values.get(name, "") for name in names]
             writer.writerow([step, round(step / steps_per_epoch, 4), rate, *cells])

@@ -325,10 +325,13 @@ class Loop:
         self._event_log.write(EventKind.RESOLVED, spec=spec)
 
     def _learning_rate(self) -> float:
-        training = self._training
-        steps = self._plan.steps
         return learning_rate(
-            training.schedule, start=training.optimizer.lr, step=self.step, steps=steps
+            self._training.schedule,
+            start=self._training.optimizer.lr,
+            step=self.step,
+            steps=self._plan.steps,
+            steps_per_epoch=self._plan.steps_per_epoch,
+            losses=self.history.series.get("val/loss", ()),
         )
 
     def _keep_books(self) -> None:

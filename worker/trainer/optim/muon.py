@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from redkiln.spec.job_spec import Muon
+from redkiln.spec.optimizers import Muon
 
 
 class MuonWithAdamW:

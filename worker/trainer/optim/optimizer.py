@@ -3,7 +3,19 @@
 import torch
 from torch import nn
 
-from redkiln.spec.job_spec import AdamW, Muon, Optimizer
+from redkiln.spec.optimizers import (
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    Lion,
+    Muon,
+    Optimizer,
+    RmsProp,
+    Sgd,
+)
+from worker.trainer.optim.lion import SignMomentum
 from worker.trainer.optim.muon import MuonWithAdamW, from_matrix, to_matrix
 
 AnyOptimizer = torch.optim.Optimizer | MuonWithAdamW
@@ -17,22 +29,27 @@ def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
     if isinstance(settings, Muon):
         return MuonWithAdamW(model, settings)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    if isinstance(settings, AdamW):
-        return torch.optim.AdamW(
-            parameters,
-            lr=settings.lr,
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
-    return torch.optim.SGD(
-        parameters,
-        lr=settings.lr,
-        momentum=settings.momentum,
-        nesterov=settings.nesterov and settings.momentum > 0,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
+    # The other fields are named as torch names its arguments.
+    shared = settings.model_dump(exclude={"name"})
+    match settings:
+        case AdamW():
+            return torch.optim.AdamW(parameters, **shared, fused=True)
+        case Adam():
+            return torch.optim.Adam(parameters, **shared, fused=True)
+        case Sgd():
+            shared["nesterov"] = settings.nesterov and settings.momentum > 0
+            return torch.optim.SGD(parameters, **shared, fused=True)
+        case Adagrad():
+            return torch.optim.Adagrad(parameters, **shared)
+        case Adadelta():
+            return torch.optim.Adadelta(parameters, **shared)
+        case RmsProp():
+            return torch.optim.RMSprop(parameters, **shared)
+        case Adafactor():
+            shared["d"] = shared.pop("clip")
+            return torch.optim.Adafactor(parameters, **shared)
+        case Lion():
+            return SignMomentum(parameters, **shared)
 
 
 def admit_thawed(optimizer: AnyOptimizer) -> None:

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from redkiln.spec.job_spec import AdamW, Training
+from redkiln.spec.job_spec import Training
+from redkiln.spec.optimizers import AdamW
 from worker.trainer.autotune import probing, sizing
 from worker.trainer.autotune.batch_size import Speeds
 from worker.trainer.autotune.probing import (

@@ -57,7 +57,7 @@ def is_trained(loop):
     return {name.rpartition("/")[0] for name in tensors}
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon", "lion"])
 def test_the_optimiser_admits_a_thawed_backbone_at_the_current_rate(
     make_thawing_job, start, optimizer
 ):
@@ -76,6 +76,7 @@ def test_the_optimiser_admits_a_thawed_backbone_at_the_current_rate(
         start=setup.spec.training.optimizer.lr,
         step=STEPS_AN_EPOCH + 1,
         steps=setup.plan.steps,
+        steps_per_epoch=setup.plan.steps_per_epoch,
     )
     assert loop._optimizer.param_groups
     assert {group["lr"] for group in loop._optimizer.param_groups} == {wanted}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from redkiln.spec.job_spec import AdamW, Muon
+from redkiln.spec.optimizers import AdamW, Muon
 from worker.trainer.optim.muon import MuonWithAdamW, split_parameters
 from worker.trainer.optim.optimizer import (
     build_optimizer,

@@ -1,7 +1,20 @@
+from typing import get_args
+
 import pytest
 import torch
 
-from redkiln.spec.job_spec import AdamW, Muon, Sgd
+from redkiln.spec.optimizers import (
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    Lion,
+    Muon,
+    Optimizer,
+    RmsProp,
+    Sgd,
+)
 from worker.trainer.optim.optimizer import (
     build_optimizer,
     load_optimizer_tensors,
@@ -28,10 +41,26 @@ def network(memory_format=torch.channels_last):
     return torch.nn.Sequential(convolution).to(memory_format=memory_format)
 
 
+EVERY = [
+    AdamW(),
+    Sgd(),
+    Muon(),
+    Adam(weight_decay=0.1),
+    Lion(),
+    RmsProp(momentum=0.9, centered=True),
+    Adagrad(lr_decay=0.1),
+    Adadelta(),
+    Adafactor(),
+]
+
+
+def test_every_optimizer_of_a_spec_is_tested():
+    options = get_args(get_args(Optimizer)[0])
+    assert {get_args(option)[0] for option in options} == {type(one) for one in EVERY}
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [AdamW(), Sgd(), Sgd(momentum=0.0), Muon()],
-    ids=["adamw", "sgd", "plain sgd", "muon"],
+    "settings", [*EVERY, Sgd(momentum=0.0), RmsProp()], ids=lambda settings: repr(settings)[:40]
 )
 def test_a_restored_optimizer_continues_as_if_never_interrupted(settings):
     straight = network()
@@ -63,7 +92,11 @@ def on_noise(model, optimizer, seeds):
 
 
 @pytest.mark.parametrize(("made_in", "loaded_in"), [LAYOUTS, LAYOUTS[::-1]])
-@pytest.mark.parametrize("settings", [AdamW(), Sgd(), Muon(lr=0.02)], ids=["adamw", "sgd", "muon"])
+@pytest.mark.parametrize(
+    "settings",
+    [Muon(lr=0.02) if isinstance(one, Muon) else one for one in EVERY],
+    ids=lambda settings: settings.name,
+)
 def test_an_optimizer_continues_in_another_layout_as_if_never_interrupted(
     settings, made_in, loaded_in
 ):

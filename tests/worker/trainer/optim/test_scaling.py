@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from redkiln.spec.job_spec import AdamW, Muon, Sgd
+from redkiln.spec.optimizers import AdamW, Muon, Sgd
 from worker.trainer.optim.optimizer import build_optimizer
 from worker.trainer.optim.scaling import MAX_SKIPPED_IN_A_ROW, LossScaling
 

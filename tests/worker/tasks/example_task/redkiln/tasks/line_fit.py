@@ -4,7 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from redkiln.spec.job_spec import Shorthand, TrainingSpec
+from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.strict import Shorthand
 from redkiln.tasks.tabular_regression import TabularRegressionTraining
 
 NAME: Literal["line-fit"] = "line-fit"
