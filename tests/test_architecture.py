@@ -5,6 +5,7 @@ import graphlib
 import re
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,12 @@ CLIENT_LIBRARIES = {
 """All that a user's machine needs in addition to the standard library."""
 
 
+@cache
 def imported_modules(path):
-    tree = ast.parse(path.read_text(), filename=str(path))
+    return tuple(_find_imports(ast.parse(path.read_text(), filename=str(path))))
+
+
+def _find_imports(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

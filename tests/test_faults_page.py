@@ -25,6 +25,10 @@ def find_tests():
     return found
 
 
+def find_similar(name):
+    return difflib.get_close_matches(name, find_tests(), n=1)
+
+
 def test_every_fault_has_its_row():
     assert [int(number) for number, _ in ROWS] == list(range(1, NUM_FAULTS + 1))
 
@@ -40,5 +44,4 @@ def test_a_row_names_tests_that_exist_or_says_that_there_is_none(number, row):
     assert bool(named) != proof.startswith("**none yet**")
     for stem, name in named:
         elsewhere = find_tests().get(name, set())
-        similar = difflib.get_close_matches(name, find_tests(), n=1)
-        assert stem in elsewhere, f"no {name} in {stem}.py; see {elsewhere or similar}"
+        assert stem in elsewhere, f"no {name} in {stem}.py; see {elsewhere or find_similar(name)}"
