@@ -236,6 +236,7 @@ class DoctorReport(HardwareModel):
 SelfTestArea = Literal[
     "gemm",
     "gemm_tall_skinny",
+    "gemm_many_rows",
     "linear",
     "convolution_forward",
     "convolution_backward_input",

@@ -35,7 +35,7 @@ results = [
     result("fp32", is_good=verdict not in ("failed", "hipblaslt"), library="hipblaslt"),
     result("fp16", is_good=verdict != "fp16", library="rocblas"),
 ]
-names = ("TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT")
+names = ("TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT", "ROCBLAS_USE_HIPBLASLT")
 print(
     json.dumps(
         {

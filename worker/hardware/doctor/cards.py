@@ -65,7 +65,7 @@ def check_idle(evidence: Evidence) -> Finding:
 
 def check_numbers(evidence: Evidence) -> Finding:
     """Row 19: check for GPUs that compute wrong numbers without an error."""
-    failed = [report for report in evidence.self_tests if report.status == "failed"]
+    failed = [report for report in map(_drop_handled, evidence.self_tests) if report.bad]
     if failed:
         return _judge_failed(failed[0])
     for gpu in _to_train_on(evidence):
@@ -78,10 +78,16 @@ def check_numbers(evidence: Evidence) -> Finding:
             )
     if not evidence.gpus:
         return unknown("there is no GPU to test")
-    passed = {report.pci_address for report in evidence.self_tests if report.status == "passed"}
+    passed = {report.pci_address for report in evidence.self_tests if report.status != "error"}
     untested = [gpu for gpu in _to_train_on(evidence) if gpu.pci_address not in passed]
     if untested:
-        known = [f"{gpu.gfx}: {d.text}" for gpu in untested if gpu.gfx for d in _defects(gpu.gfx)]
+        rocm = evidence.torch.rocm_release if evidence.torch else None
+        known = [
+            f"{gpu.gfx}: {defect.text}"
+            for gpu in untested
+            for defect in _defects(gpu.gfx or "")
+            if defect.affects(rocm)
+        ]
         names = ", ".join(map(name_of, untested))
         return unknown(
             f"not tested with these versions: {names}"
@@ -108,6 +114,12 @@ def _to_train_on(evidence: Evidence) -> tuple[GpuFacts, ...]:
     return tuple(gpu for gpu in gpus if gpu.is_apu is False) or gpus
 
 
+def _drop_handled(report: SelfTestReport) -> SelfTestReport:
+    """Leave out products of many rows, which jobs compute in blocks where they are wrong."""
+    kept = [result for result in report.results if result.area != "gemm_many_rows"]
+    return report.model_copy(update={"results": kept})
+
+
 def _judge_failed(report: SelfTestReport) -> Finding:
     shown = "; ".join(list(dict.fromkeys(map(_describe_result, report.bad)))[:3])
     libraries = {result.library for result in report.bad}
@@ -120,7 +132,7 @@ def _judge_failed(report: SelfTestReport) -> Finding:
         cause="hipBLASLt computes wrong numbers on this GPU; rocBLAS does not"
         if is_hipblaslt
         else "the GPU, or a library on it, computes wrong numbers without an error",
-        fix="TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1"
+        fix="TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1 ROCBLAS_USE_HIPBLASLT=0"
         if is_hipblaslt
         else "another ROCm and torch build, then: python -m worker.hardware.selftest   "
         "(until it passes, jobs do not use the GPU)",

@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from worker.hardware.facts.versions import parse_version
+
 TABLE_PATH = Path(__file__).parent / "targets.toml"
 
 Precision = Literal["fp32", "fp16", "bf16"]
@@ -30,6 +32,7 @@ class Defect(_Row):
         text: Description of the defect, for people.
         fix: The thing to do; empty if nothing helps.
         source: Where it was reported.
+        fixed_in_rocm: First ROCm release without it; None: no release is known to be right.
     """
 
     code: str
@@ -37,6 +40,13 @@ class Defect(_Row):
     text: str
     fix: str = ""
     source: str
+    fixed_in_rocm: str | None = None
+
+    def affects(self, rocm: str | None) -> bool:
+        """Return whether a release of ROCm has the defect; an unknown release may have it."""
+        if self.fixed_in_rocm is None or rocm is None:
+            return True
+        return parse_version(rocm) < parse_version(self.fixed_in_rocm)
 
 
 class Override(_Row):
@@ -78,6 +88,8 @@ class Target(_Row):
         flop_per_lane_per_clock: Rate by type, with the faster of vector and matrix units; a missing
             type has no known rate.
         peak_note: Assumptions of the peak.
+        max_product_rows: Most rows of a float32 product that its BLAS libraries compute correctly;
+            None: no limit is known.
         sources: Sources of the row.
     """
 
@@ -103,6 +115,7 @@ class Target(_Row):
     lanes_per_cu: int = 64
     flop_per_lane_per_clock: Mapping[Precision, int] = {}
     peak_note: str = ""
+    max_product_rows: int | None = None
     sources: tuple[str, ...]
 
     @property

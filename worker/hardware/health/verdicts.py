@@ -2,8 +2,9 @@
 
 The order of the decisions: a GPU that could not be tested is excluded. A GPU with one wrong BLAS
 library gets the other one and is tested again. If only fused attention is wrong, attention is not
-fused. Anything else that is wrong in float32 excludes the GPU, because every job needs float32. A
-narrower type that is wrong is not used.
+fused. If only products of very many rows are wrong, they are computed in blocks. Anything else that
+is wrong in float32 excludes the GPU, because every job needs float32. A narrower type that is wrong
+is not used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,10 @@ BROKEN_CODE = "self_test_error"
 AVOID_HIPBLASLT: Mapping[str, str] = {
     "TORCH_BLAS_PREFER_HIPBLASLT": "0",
     "DISABLE_ADDMM_CUDA_LT": "1",
+    "ROCBLAS_USE_HIPBLASLT": "0",
 }
-"""The second variable is for linear layers with a bias, which ignore the preferred library.
+"""The second variable is for linear layers with a bias, which ignore the preferred library; the
+third is for rocBLAS, which calls hipBLASLt on gfx12.
 
 Source: pytorch/pytorch#150016, #189375; ROCm/rocm-libraries#5706.
 """
@@ -29,6 +32,11 @@ PRODUCTS = frozenset({"gemm", "gemm_tall_skinny"})
 BLAS_AREAS = PRODUCTS | {"linear"}
 FUSED_ATTENTION = frozenset({"flash", "efficient"})
 ATTENTION_AREAS = frozenset({"attention_forward", "attention_backward"})
+MAX_PRODUCT_ROWS = 2**19
+"""Products of up to this many rows were right on GPUs where larger ones were wrong.
+
+Source: ROCm/legacy-rocm-build#6595 (524,288 rows right, 600,000 wrong), read 2026-11-23.
+"""
 MAX_EXAMPLES = 3
 
 Action = Literal["use", "switch_blas", "restrict", "exclude"]
@@ -47,6 +55,8 @@ class SelfTestVerdict:
         blocked_precisions: Types that are not used for training here.
         has_plain_attention: Whether fused attention is wrong here, so that only plain attention is
             used.
+        splits_products: Whether float32 products of very many rows are wrong here, so that they are
+            computed in blocks.
         code: Code of the exclusion.
     """
 
@@ -55,6 +65,7 @@ class SelfTestVerdict:
     environment: Mapping[str, str] = field(default_factory=dict)
     blocked_precisions: tuple[Precision, ...] = ()
     has_plain_attention: bool = False
+    splits_products: bool = False
     code: str = FAILED_CODE
 
     @property
@@ -100,12 +111,14 @@ def judge_report(report: SelfTestReport) -> SelfTestVerdict:
 def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
     wrong = [result for result in results if result.verdict != "passed"]
     attention = _only_fused_attention(wrong)
-    rest = [result for result in wrong if result not in attention]
+    tall = [r for r in wrong if r.area == "gemm_many_rows" and r.precision == "fp32"]
+    rest = [result for result in wrong if result not in [*attention, *tall]]
     if fatal := [result for result in rest if result.precision == "fp32"]:
         return SelfTestVerdict("exclude", f"wrong numbers: {_list_worst(fatal)}. {FIX}")
     blocked = tuple(sorted({result.precision for result in rest}))
     parts = [f"not trained in {name}" for name in blocked]
     parts += ["attention is not fused"] if attention else []
+    parts += [f"products of over {MAX_PRODUCT_ROWS:,} rows are split"] if tall else []
     if not parts:
         return SelfTestVerdict("use")
     return SelfTestVerdict(
@@ -113,6 +126,7 @@ def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
         f"{', '.join(parts)}: {_list_worst(wrong)}",
         blocked_precisions=blocked,
         has_plain_attention=bool(attention),
+        splits_products=bool(tall),
     )
 
 

@@ -22,6 +22,7 @@ from worker.hardware.patches import (
     kernel_caches,
     miopen_log,
     precision,
+    product_rows,
     tunableop,
 )
 from worker.hardware.patches.decision import Decision, Patch
@@ -34,6 +35,7 @@ PATCHES = cast(
         precision,
         hipblaslt,
         blas_library,
+        product_rows,
         tunableop,
         convolution_search,
         channels_last,

@@ -1,6 +1,5 @@
 """What patches decide from: facts about GPUs, torch, the user's environment, and measurements."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Literal
 
 from redkiln.views.hardware import GpuFacts, SelfTestReport
 from worker.hardware.facts.targets import Target, find_target
+from worker.hardware.facts.versions import parse_version
 from worker.hardware.health.verdicts import SelfTestVerdict, judge_report
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches.trials import Trial
@@ -76,9 +76,3 @@ class PatchFacts:
     def verdicts(self) -> tuple[SelfTestVerdict, ...]:
         """Verdicts on the self-test reports."""
         return tuple(judge_report(report) for report in self.self_tests)
-
-
-def parse_version(text: str) -> tuple[int, int]:
-    """Return major and minor number: `7.2.26015-fc0010cf6a` is (7, 2); (0, 0) if there is none."""
-    match = re.match(r"(\d+)\.(\d+)", text)
-    return (int(match[1]), int(match[2])) if match else (0, 0)

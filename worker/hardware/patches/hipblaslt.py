@@ -1,15 +1,16 @@
 """Avoid hipBLASLt for matrix products where it computes wrong numbers.
 
-Problem: on gfx1201 hipBLASLt returned products of tall and skinny matrices that were almost all
-zeros, without an error; elsewhere torch prefers it for good reason.
-Applies to: targets with this defect in the table, and any GPU whose self-test found wrong products
-by hipBLASLt.
+Problem: on gfx1201 hipBLASLt before ROCm 7.14 returned products of tall and skinny matrices that
+were almost all zeros, without an error; elsewhere torch prefers it for good reason.
+Applies to: targets with this defect in the table and a ROCm without the fix, and any GPU whose
+self-test found wrong products by hipBLASLt.
 Effect: TORCH_BLAS_PREFER_HIPBLASLT=0 and DISABLE_ADDMM_CUDA_LT=1, so that torch uses rocBLAS for
-matrix products and linear layers. Slower for some shapes.
-Evidence: ROCm/rocm-libraries#5706 and pytorch/pytorch#189375 (93 % zeros), #8909 and
-ROCm/ROCm#6413 (page faults); pytorch/pytorch#150016 (the second variable).
-Remove when: the self-test passes on gfx1201 with hipBLASLt and a released ROCm, and the defect is
-removed from the table.
+matrix products and linear layers, and ROCBLAS_USE_HIPBLASLT=0, because rocBLAS itself calls
+hipBLASLt on gfx12. Slower for some shapes.
+Evidence: ROCm/rocm-libraries#5706 (AMD's check of 2026-03-23: wrong with ROCm 7.2, right with the
+7.13 of that day) and pytorch/pytorch#189375 (93 % zeros), #8909 and ROCm/ROCm#6413 (page faults);
+pytorch/pytorch#150016 (the second variable).
+Remove when: ROCm 7.2 is no longer supported.
 """
 
 from worker.hardware.health.verdicts import AVOID_HIPBLASLT
@@ -17,7 +18,12 @@ from worker.hardware.patches.decision import Decision, Scope, apply, skip, skip_
 from worker.hardware.patches.facts import PatchFacts
 
 SCOPE: Scope = "rocm"
-VARIABLES = ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT", "DISABLE_ADDMM_CUDA_LT")
+VARIABLES = (
+    "TORCH_BLAS_PREFER_HIPBLASLT",
+    "TORCH_BLAS_PREFER_CUBLASLT",
+    "DISABLE_ADDMM_CUDA_LT",
+    "ROCBLAS_USE_HIPBLASLT",
+)
 DEFECT = "hipblaslt_wrong"
 
 
@@ -37,7 +43,7 @@ def find_fault(facts: PatchFacts) -> str | None:
     """Return what is wrong with hipBLASLt on these GPUs; None if nothing is known."""
     for target in facts.targets:
         for defect in target.defects:
-            if defect.code == DEFECT:
+            if defect.code == DEFECT and defect.affects(facts.rocm):
                 return f"{target.gfx}: {defect.text.rstrip('.')}"
     wrong = [verdict.reason for verdict in facts.verdicts if verdict.action == "switch_blas"]
     return wrong[-1] if wrong else None

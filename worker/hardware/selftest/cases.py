@@ -18,6 +18,7 @@ from worker.hardware.selftest.shapes import (
     CONVOLUTIONS,
     GEMMS,
     LINEARS,
+    MANY_ROWS,
     NORMALIZATIONS,
     AttentionShape,
     ConvolutionShape,
@@ -64,6 +65,7 @@ class Case:
 def build_cases(*, is_quick: bool) -> Iterator[Case]:
     """Yield all cases except the training run; the quick ones are a subset."""
     yield from (gemm_case(s) for s in GEMMS if s.is_quick or not is_quick)
+    yield from () if is_quick else (many_rows_case(MANY_ROWS),)
     yield from (linear_case(s) for s in LINEARS if s.is_quick or not is_quick)
     yield from (convolution_case(s) for s in CONVOLUTIONS if s.is_quick or not is_quick)
     yield from (attention_case(s) for s in ATTENTIONS if s.is_quick or not is_quick)
@@ -83,6 +85,17 @@ def gemm_case(shape: GemmShape) -> Case:
         return {area: [a @ b]}
 
     return Case(str(shape), (left, right), compute, {area: shape.k}, chosen_by="blas")
+
+
+def many_rows_case(shape: GemmShape) -> Case:
+    """Build a product of very many rows, without and with a bias, which have separate kernels."""
+
+    def compute(inputs: Sequence[torch.Tensor]) -> Results:
+        a, b, bias = inputs
+        return {"gemm_many_rows": [a @ b, torch.addmm(bias, a, b)]}
+
+    sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.n,))
+    return Case(str(shape), sizes, compute, {"gemm_many_rows": shape.k}, depth=2, chosen_by="blas")
 
 
 def linear_case(shape: GemmShape) -> Case:
@@ -138,6 +151,7 @@ def convolution_case(shape: ConvolutionShape) -> Case:
 def attention_case(shape: AttentionShape) -> Case:
     """Build scaled dot-product attention with its gradients."""
     size = (shape.batch, shape.heads, shape.length, shape.width)
+    others = (shape.batch, shape.heads, shape.key_length, shape.width)
 
     def compute(inputs: Sequence[torch.Tensor]) -> Results:
         *leaves, grad = inputs
@@ -146,13 +160,29 @@ def attention_case(shape: AttentionShape) -> Case:
         grads = torch.autograd.grad(out, leaves, grad)
         return {"attention_forward": [out], "attention_backward": grads}
 
-    longest = max(shape.length, shape.width)
+    def overflow(inputs: Sequence[torch.Tensor]) -> Results:
+        query, key, value = inputs
+        query, key = query * shape.magnitude, key * shape.magnitude
+        out = functional.scaled_dot_product_attention(query, key, value, is_causal=shape.is_causal)
+        return {"attention_forward": [torch.isfinite(out).to(out.dtype)]}
+
+    if shape.magnitude != 1:
+        return Case(
+            str(shape), (size, others, others), overflow, {"attention_forward": 1},
+            chosen_by="attention",
+        )  # fmt: skip
+    longest = max(shape.length, shape.key_length, shape.width)
     lengths: dict[SelfTestArea, int] = {
         "attention_forward": longest,
         "attention_backward": longest,
     }
     return Case(
-        str(shape), (size,) * 4, compute, lengths, depth=ATTENTION_OPERATIONS, chosen_by="attention"
+        str(shape),
+        (size, others, others, size),
+        compute,
+        lengths,
+        depth=ATTENTION_OPERATIONS,
+        chosen_by="attention",
     )
 
 

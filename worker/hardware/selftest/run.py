@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from redkiln.views.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
 from worker.hardware.health.verdicts import LT_LIBRARIES, avoids_hipblaslt
-from worker.hardware.selftest.cases import Case, build_cases
+from worker.hardware.selftest.cases import Case, Results, build_cases
 from worker.hardware.selftest.compare import Difference, compare
 from worker.hardware.selftest.sgd import BATCH, DTYPES, SIDE, STEPS, train
 from worker.hardware.selftest.tolerance import allowed_error
@@ -96,18 +96,24 @@ def _run_all(
     with _exact_float32():
         for precision in precisions:
             for case in build_cases(is_quick=blank.is_quick):
+                inputs = draw_inputs(case, precision)
+                want = case.compute([t.double() for t in inputs])
                 for library in list_libraries(case, device, has_lt=has_lt):
-                    yield from _run_case(case, library, device, precision, say)
+                    say(f"{precision} {' '.join(want)} {library or ''} {case.shape}")
+                    yield from compute_case(case, library, device, precision, inputs, want)
             say(f"{precision} sgd")
             yield from _run_sgd(device, precision)
 
 
-def _run_case(
-    case: Case, library: str | None, device: torch.device, precision: Precision, say: Say
+def compute_case(
+    case: Case,
+    library: str | None,
+    device: torch.device,
+    precision: Precision,
+    inputs: Sequence[torch.Tensor],
+    want: Results,
 ) -> Iterator[SelfTestResult]:
-    say(f"{precision} {' '.join(case.reduction_lengths)} {library or ''} {case.shape}")
-    inputs = _draw_inputs(case, precision)
-    want = case.compute([t.double() for t in inputs])
+    """Compute a case on a device with one library, and compare it with the right results."""
     began = time.perf_counter()
     try:
         with _choose(case, library):
@@ -195,7 +201,8 @@ def _judge(
     )
 
 
-def _draw_inputs(case: Case, precision: Precision) -> list[torch.Tensor]:
+def draw_inputs(case: Case, precision: Precision) -> list[torch.Tensor]:
+    """Draw a case's inputs on the CPU, rounded to the tested type."""
     generator = torch.Generator().manual_seed(SEED)
     tested = [torch.randn(size, generator=generator).to(DTYPES[precision]) for size in case.sizes]
     return tested + [torch.randn(size, generator=generator) for size in case.parameters]

@@ -4,7 +4,9 @@ Legend: M, K, N of a product (M, K) x (K, N); images are (batch, channels, side,
 
 Source: hipBLASLt returned tall and skinny products with 93 % zeros on gfx1201
 (ROCm/rocm-libraries#5706, pytorch/pytorch#189375); gradients of convolutions were wrong on gfx1033
-(unslothai/unsloth#8412).
+(unslothai/unsloth#8412). AOTriton returned NaN for head size 72 and 4,096 tokens on gfx1151
+(ROCm/aotriton#54, #179) and for 80, causal and of unequal lengths, on gfx1150 (#183), and wrong
+numbers for 512 on gfx1151 (pytorch/pytorch#189849); all read on 2026-11-23.
 """
 
 from dataclasses import dataclass
@@ -67,7 +69,14 @@ class ConvolutionShape:
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """Scaled dot-product attention."""
+    """Scaled dot-product attention.
+
+    Attributes:
+        width: Size of a head.
+        num_keys: Number of keys and values; None: as many as queries.
+        magnitude: Factor of queries and keys. With a large one only overflow is tested: every
+            number of the output must be finite.
+    """
 
     batch: int
     heads: int
@@ -75,9 +84,18 @@ class AttentionShape:
     width: int
     is_causal: bool = False
     is_quick: bool = False
+    num_keys: int | None = None
+    magnitude: float = 1.0
+
+    @property
+    def key_length(self) -> int:
+        """Number of keys and values."""
+        return self.length if self.num_keys is None else self.num_keys
 
     def __str__(self) -> str:
         text = f"{self.batch}x{self.heads}x{self.length}x{self.width}"
+        text += f", {self.num_keys} keys" if self.num_keys is not None else ""
+        text += f", magnitude {self.magnitude:g}" if self.magnitude != 1 else ""
         return text + (" causal" if self.is_causal else "")
 
 
@@ -107,6 +125,11 @@ GEMMS = (
     GemmShape(10, 16384, 64, "tn", is_quick=True),
     GemmShape(64, 16384, 3, "tn"),
 )
+MANY_ROWS = GemmShape(600_000, 16, 8)
+"""More rows than a grid of gfx12 has groups; wrong in float32 on gfx1201.
+
+Source: ROCm/legacy-rocm-build#6595.
+"""
 LINEARS = (
     GemmShape(128, 512, 10, is_quick=True),  # the head of resnet18
     GemmShape(4096, 256, 64),
@@ -126,6 +149,15 @@ ATTENTIONS = (
     AttentionShape(2, 4, 128, 64),
     AttentionShape(2, 4, 197, 64),  # the patches of a 224-pixel image and a class token
     AttentionShape(1, 4, 128, 64, is_causal=True),
+    # Head sizes of current models, and lengths at which AOTriton's kernels were wrong.
+    AttentionShape(1, 1, 1024, 64, is_causal=True),
+    AttentionShape(1, 1, 4096, 72),
+    AttentionShape(1, 1, 2048, 80, is_causal=True),
+    AttentionShape(3, 5, 256, 80, is_causal=True, num_keys=32),
+    AttentionShape(1, 1, 2048, 96),
+    AttentionShape(1, 1, 1024, 128, num_keys=1536),
+    AttentionShape(1, 1, 1024, 512),
+    AttentionShape(1, 1, 4096, 72, magnitude=40),  # products of over 65,504, fp16's largest number
 )
 NORMALIZATIONS = (
     NormalizationShape("layer_norm", (64, 256), is_quick=True),

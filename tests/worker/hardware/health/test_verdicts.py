@@ -162,7 +162,11 @@ def test_a_gpu_that_could_not_be_tested_is_excluded(given, words):
     assert refuse_untested("x").action == "exclude"
 
 
-AVOIDED = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"}
+AVOIDED = {
+    "TORCH_BLAS_PREFER_HIPBLASLT": "0",
+    "DISABLE_ADDMM_CUDA_LT": "1",
+    "ROCBLAS_USE_HIPBLASLT": "0",
+}
 
 
 def repeated(*results, settings=AVOIDED):

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from worker.hardware.facts.versions import parse_version
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches import PATCHES, decide_all, merge_environment, merge_settings
-from worker.hardware.patches.facts import PatchFacts, parse_version
+from worker.hardware.patches.facts import PatchFacts
 from worker.hardware.patches.gfx_override import find_candidate
 from worker.hardware.patches.trials import Trial, load_trials, save_trial
 
@@ -132,24 +133,52 @@ def test_precision_follows_the_table(gfx, precision, has_bf16):
 
 
 @pytest.mark.parametrize(
-    ("gfx", "self_tests", "wanted"),
+    ("gfx", "self_tests", "wanted", "versions"),
     [
-        ("gfx1201", (), "applied"),
-        ("gfx1100", (), "skipped"),
-        ("gfx1100", self_test("gemm_tall_skinny", library="hipblaslt"), "applied"),
-        ("gfx1100", self_test("gemm", library="rocblas"), "skipped"),
-        ("gfx1100", self_test("gemm", library="hipblaslt", verdict="passed"), "skipped"),
-        ("gfx1030", (), "skipped"),
-        ("gfx942", (), "skipped"),
+        ("gfx1201", (), "applied", CLASSIC),
+        ("gfx1201", (), "applied", {"torch": "2.12.0", "rocm": "7.13.0"}),
+        ("gfx1201", (), "applied", {"torch": None, "rocm": None}),
+        ("gfx1201", (), "skipped", {"torch": "2.12.0", "rocm": "7.14.0"}),
+        ("gfx1201", (), "skipped", THEROCK),
+        ("gfx1201", self_test("gemm", library="hipblaslt"), "applied", THEROCK),
+        ("gfx1100", (), "skipped", CLASSIC),
+        ("gfx1100", self_test("gemm_tall_skinny", library="hipblaslt"), "applied", CLASSIC),
+        ("gfx1100", self_test("gemm", library="rocblas"), "skipped", CLASSIC),
+        ("gfx1100", self_test("gemm", library="hipblaslt", verdict="passed"), "skipped", CLASSIC),
+        ("gfx1030", (), "skipped", CLASSIC),
+        ("gfx942", (), "skipped", CLASSIC),
     ],
 )
-def test_hipblaslt_is_avoided_only_where_it_is_wrong(gfx, self_tests, wanted):
-    facts = facts_of(gfx, self_tests=self_tests)
-    off = {"TORCH_BLAS_PREFER_HIPBLASLT": "0", "DISABLE_ADDMM_CUDA_LT": "1"}
+def test_hipblaslt_is_avoided_only_where_it_is_wrong(gfx, self_tests, wanted, versions):
+    facts = facts_of(gfx, self_tests=self_tests, versions=versions)
+    off = {
+        "TORCH_BLAS_PREFER_HIPBLASLT": "0",
+        "DISABLE_ADDMM_CUDA_LT": "1",
+        "ROCBLAS_USE_HIPBLASLT": "0",
+    }
     in_torch = {"torch.backends.cuda.preferred_blas_library": "cublas"}
     found, twin = outcome(facts, "hipblaslt"), outcome(facts, "blas_library")
     assert (found.outcome, found.environment) == (wanted, off if wanted == "applied" else {})
     assert (twin.outcome, twin.settings) == (wanted, in_torch if wanted == "applied" else {})
+
+
+@pytest.mark.parametrize(
+    ("gfx", "self_tests", "wanted"),
+    [
+        ("gfx1201", (), "applied"),
+        ("gfx1201", self_test("gemm_many_rows"), "applied"),
+        ("gfx1201", self_test("gemm_many_rows", verdict="passed"), "skipped"),
+        ("gfx1201", self_test("gemm", verdict="passed"), "applied"),  # an older report
+        ("gfx1100", (), "skipped"),
+        ("gfx1100", self_test("gemm_many_rows"), "applied"),
+        ("gfx9999", (), "skipped"),
+    ],
+)
+def test_products_of_many_rows_are_split_unless_they_were_found_right(gfx, self_tests, wanted):
+    found = outcome(facts_of(gfx, versions=THEROCK, self_tests=self_tests), "product_rows")
+    assert found.outcome == wanted
+    split = {"redkiln.max_product_rows": "524288"}
+    assert found.settings == (split if wanted == "applied" else {})
 
 
 @pytest.mark.parametrize(
@@ -158,9 +187,11 @@ def test_hipblaslt_is_avoided_only_where_it_is_wrong(gfx, self_tests, wanted):
         ("gfx1030", (), "skipped", "applied"),
         ("gfx1010", (), "skipped", "applied"),
         ("gfx1100", (), "skipped", "skipped"),
-        ("gfx1151", (), "applied", "skipped"),
+        ("gfx1150", (), "refused", "skipped"),
+        ("gfx1151", (), "refused", "skipped"),
+        ("gfx1102", (), "applied", "skipped"),
         ("gfx1103", (), "skipped", "applied"),
-        ("gfx1151", self_test("attention_backward", library="flash"), "refused", "applied"),
+        ("gfx1102", self_test("attention_backward", library="flash"), "refused", "applied"),
         ("gfx90a", (), "skipped", "skipped"),
     ],
 )
@@ -180,7 +211,7 @@ def test_attention_uses_the_available_kernels(gfx, self_tests, experimental, pla
         ("gfx1100", "2.9.1", "applied"),
         ("gfx1201", "2.12.0", "applied"),
         ("gfx90a", "2.9.1", "skipped"),
-        ("gfx1151", "2.13.0", "applied"),
+        ("gfx1101", "2.13.0", "applied"),
     ],
 )
 def test_earlier_releases_had_more_attention_behind_the_switch(gfx, torch, wanted):

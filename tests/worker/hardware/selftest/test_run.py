@@ -1,5 +1,6 @@
 """The CPU plays the device; wrong kernels are real operators whose float32 results are spoilt."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -8,9 +9,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from redkiln.views.hardware import SelfTestReport
 from worker.hardware.health.verdicts import LT_LIBRARIES, judge_report
-from worker.hardware.selftest.cases import build_cases
-from worker.hardware.selftest.run import list_libraries, run_self_test
+from worker.hardware.selftest.cases import attention_case, build_cases, many_rows_case
+from worker.hardware.selftest.run import (
+    compute_case,
+    draw_inputs,
+    list_libraries,
+    run_self_test,
+)
 from worker.hardware.selftest.sgd import train
+from worker.hardware.selftest.shapes import ATTENTIONS, MANY_ROWS, AttentionShape, GemmShape
 
 aten = torch.ops.aten
 
@@ -42,7 +49,7 @@ def add_a_hundredth(tensor):
 
 
 def make_nan(tensor):
-    tensor.view(-1)[0] = float("nan")
+    tensor[(0,) * tensor.dim()] = float("nan")
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +71,7 @@ def test_a_correct_cpu_passes_in_every_type():
     assert report.status == "passed"
     assert {r.precision for r in report.results} == {"fp32", "fp16", "bf16"}
     areas = {r.area for r in report.results}
-    assert len(areas) == 11
+    assert len(areas) == 11  # the quick test leaves out products of many rows
     assert judge_report(report).action == "use"
 
 
@@ -147,6 +154,47 @@ def test_the_quick_shapes_are_part_of_the_full_ones():
     full = [case.shape for case in build_cases(is_quick=False)]
     assert set(quick) < set(full)
     assert len(set(full)) == len(full)
+
+
+def test_attention_is_tested_at_the_sizes_of_current_models():
+    full = [s for s in ATTENTIONS if not s.is_quick]
+    assert {64, 72, 80, 96, 128, 512} <= {s.width for s in full if s.length >= 1024}
+    assert {True, False} == {s.is_causal for s in full if s.length >= 1024}
+    assert any(s.key_length < s.length for s in full)
+    assert any(s.key_length > s.length for s in full)
+
+
+@pytest.mark.parametrize("name", ["overflow", "unequal lengths"])
+def test_attention_that_overflows_or_is_uneven_is_found(name):
+    large = AttentionShape(1, 1, 64, 72, magnitude=40)
+    case = attention_case(large if name == "overflow" else AttentionShape(1, 2, 64, 80, num_keys=9))
+    (wrong,) = {r.verdict for r in run_case(case, spoil=make_nan)}
+    (right,) = {r.verdict for r in run_case(case)}
+    assert (right, wrong) == ("passed", "failed")
+
+
+def test_products_of_many_rows_are_tested_and_only_split():
+    def forget_the_last_rows(tensor):
+        tensor[2**19 :] = 0
+
+    assert MANY_ROWS.m == 600_000
+    case = many_rows_case(GemmShape(2**19 + 8, 2, 2))
+    results = list(run_case(case, {aten.addmm}, spoil=forget_the_last_rows))
+    report = SelfTestReport(at=datetime.now(UTC), device="cpu", status="failed", results=results)
+    verdict = judge_report(report)
+    assert {(r.area, r.verdict) for r in results} == {("gemm_many_rows", "failed")}
+    assert (verdict.action, verdict.splits_products) == ("restrict", True)
+    assert judge_report(report.model_copy(update={"results": run_case(case)})).action == "use"
+
+
+def run_case(case, operators=None, *, spoil=None):
+    """Run one case in float32 with the first library that the CPU has for it."""
+    attention = {aten._scaled_dot_product_flash_attention_for_cpu}
+    inputs = draw_inputs(case, "fp32")
+    want = case.compute([t.double() for t in inputs])
+    library = "flash" if case.chosen_by == "attention" else None
+    with Spoilt(operators or attention, spoil) if spoil else nullcontext():
+        return list(compute_case(case, library, torch.device("cpu"), "fp32", inputs, want))
 
 
 def test_the_short_run_learns_and_is_reproducible():
