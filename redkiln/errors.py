@@ -12,6 +12,7 @@ RedkilnError
 │   └── DigestMismatch       the file differs from the published one
 ├── PackingError             a file or folder that cannot be sent as a data set
 ├── DatasetInvalid           the service validated a data set and refused it
+├── ModelError               an exported model, or its inputs, cannot be used
 └── WaitTimeout              something did not happen in time
 """
 
@@ -146,6 +147,10 @@ class DatasetInvalid(RedkilnError):
         lines = [f"{item.path}: {item.message}" if item.path else item.message
                  for item in dataset.errors[:20]]  # fmt: skip
         super().__init__("\n".join([f"data set {dataset.name} is invalid", *lines]))
+
+
+class ModelError(RedkilnError):
+    """An exported model, or what it is given to predict, cannot be used."""
 
 
 class WaitTimeout(RedkilnError):

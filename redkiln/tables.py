@@ -226,6 +226,7 @@ class TableIndex(BaseModel):
         num_test: Rows of the test split, which follow the training rows.
         held_out_test: Whether the test split was cut from the training rows.
         missing_numbers: Numbers that meant a missing value, and are null in the columns.
+        missing_words: Words that meant a missing value, in any case.
     """
 
     format: Literal[1] = 1
@@ -241,6 +242,7 @@ class TableIndex(BaseModel):
     seed: int
     held_out_test: bool = False
     missing_numbers: list[float] = Field(default_factory=list)
+    missing_words: list[str] = Field(default_factory=lambda: list(MISSING_WORDS))
     notes: list[str] = Field(default_factory=list)
 
 

@@ -55,6 +55,9 @@ CLIENT_LIBRARIES = {
 }  # fmt: skip
 """All that a user's machine needs in addition to the standard library."""
 
+PREDICT_LIBRARIES = {"numpy", "PIL", "onnxruntime", "tokenizers"}
+"""What `redkiln/predict` needs in addition, and nothing else may import when it starts."""
+
 
 @cache
 def imported_modules(path):
@@ -112,14 +115,38 @@ def _package(room):
 
 
 def test_what_users_install_needs_only_its_declared_libraries():
-
     found = {
         f"{path.relative_to(ROOT)} imports {module}"
         for path in sources("redkiln")
         for module in imported_modules(path)
-        if module.split(".")[0] not in CLIENT_LIBRARIES | set(sys.stdlib_module_names)
+        if module.split(".")[0] not in allowed_libraries(path) | set(sys.stdlib_module_names)
     }
     assert not found
+
+
+def allowed_libraries(path):
+    is_predict = path.is_relative_to(ROOT / "redkiln/predict")
+    return CLIENT_LIBRARIES | (PREDICT_LIBRARIES if is_predict else set())
+
+
+def test_the_rest_of_what_users_install_starts_without_the_libraries_that_run_models():
+    found = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sources("redkiln")
+        if not path.is_relative_to(ROOT / "redkiln/predict")
+        for module in modules_imported_at_start(path)
+        if within(module, "redkiln.predict")
+    }
+    assert not found
+
+
+def modules_imported_at_start(path):
+    """Imports outside of functions and of `if TYPE_CHECKING`."""
+    for node in ast.parse(path.read_text(), filename=str(path)).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
 
 
 def test_only_the_queue_knows_celery_in_the_service():

@@ -19,8 +19,8 @@ from PIL import Image
 from bench.result import Result, at_least
 from bench.turns import compare
 from redkiln.datasets import DatasetIndex, Sample
+from redkiln.predict.pixels import PixelFormat
 from worker.trainer.images.decode.decoded_set import open_decoded
-from worker.trainer.images.decode.pixels import PixelFormat
 
 COUNT = 10_000
 SIDE = 160

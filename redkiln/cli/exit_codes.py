@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     JOB_CANCELLED = 4
     UNVERIFIED = 5
     TRANSFER_FAILED = 6
+    SKIPPED = 7
     INTERRUPTED = 130
 
 
@@ -37,6 +38,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.JOB_CANCELLED: "the job was cancelled",
     ExitCode.UNVERIFIED: "the job succeeded, but its model failed the check against torch",
     ExitCode.TRANSFER_FAILED: "a download or upload was corrupted or could not be written",
+    ExitCode.SKIPPED: "`predict` skipped inputs that it could not read",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C); a watched job continues",
 }
 

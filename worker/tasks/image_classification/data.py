@@ -8,13 +8,13 @@ from pydantic import ValidationError
 
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
+from redkiln.predict.pixels import PixelFormat
 from redkiln.tasks.image_classification import Options
 from redkiln.views.job import Progress
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.decoded_set import DecodedImages, open_decoded
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.sources.builtins import INDEX, open_builtin
 
 

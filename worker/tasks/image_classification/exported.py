@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from redkiln.predict.images import feed_pixels
+from redkiln.predict.pixels import RESAMPLING
 from redkiln.tasks.image_classification import Options
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
 from worker.trainer.images.decode.decoded_set import Pixels
 from worker.trainer.images.decode.facts import DecodedFacts
-from worker.trainer.images.decode.pixels import RESAMPLING
 
 INPUT = "images"
 OUTPUT = "logits"
@@ -79,8 +80,7 @@ class ImageSamples:
 
     def feed(self, raw: Arrays) -> Arrays:
         """Return them as (B, C, S, S) float32 in [0, 1]."""
-        block = raw[INPUT].astype(np.float32) / np.float32(255)
-        return {INPUT: np.ascontiguousarray(block.transpose(0, 3, 1, 2))}
+        return feed_pixels(raw[INPUT])
 
 
 def preprocessing_of(options: Options, facts: DecodedFacts) -> dict[str, Any]:

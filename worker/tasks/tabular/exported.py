@@ -145,7 +145,11 @@ def describe_preparation(
     table: Table, preparation: Preparation, *, output: str, temperature: float = 1.0
 ) -> dict[str, Any]:
     """Return how a row becomes the model's inputs, as JSON."""
-    described: dict[str, Any] = {"output": output, "inputs": []}
+    described: dict[str, Any] = {
+        "output": output,
+        "inputs": [],
+        "missing_words": table.index.missing_words,
+    }
     if output == LOGITS:
         described["temperature"] = temperature  # inside the graph, too
     if table.numeric:

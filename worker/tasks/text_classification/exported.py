@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from redkiln.predict.texts import feed_tokens
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
 from worker.trainer.text.made_up import end_texts, find_end, make_up_ids
@@ -66,17 +67,17 @@ class TextSamples:
 
     def feed(self, raw: Arrays) -> Arrays:
         """Return them as int64, without columns that are padding in every row."""
-        longest = int(raw[MASK].sum(axis=1).max())
-        return {name: raw[name][:, :longest].astype(np.int64) for name in (IDS, MASK)}
+        return feed_tokens(raw[IDS], raw[MASK])
 
 
 def preprocessing_of_texts(
-    tokens: Tokens, *, max_length: int, lowercase: bool | None
+    tokens: Tokens, *, column: str, max_length: int, lowercase: bool | None
 ) -> dict[str, Any]:
     """Return how a text becomes the model's inputs, as JSON.
 
     Args:
         tokens: The data set's tokens.
+        column: Name of the column with the texts.
         max_length: Tokens after which a text is truncated.
         lowercase: Whether case is ignored; None if the pretrained tokenizer decides.
     """
@@ -87,6 +88,7 @@ def preprocessing_of_texts(
         "dtype": "int64",
         "layout": "(batch, tokens)",
         "tokenizer": "tokenizer.json",
+        "column": column,
         "max_length": max_length,
         "pad_id": tokens.facts.pad_id,
         "vocabulary_size": tokens.facts.vocabulary_size,

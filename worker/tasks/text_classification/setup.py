@@ -139,6 +139,7 @@ def open_target(
     max_length, classes = _max_length(spec), table.index.classes
     preprocessing = preprocessing_of_texts(
         start.tokens,
+        column=table.index.columns[0].name,
         max_length=max_length,
         lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
     )

@@ -73,6 +73,7 @@ class _Judged:
     faults: RowFaults
     held: dict[Part, np.ndarray]
     missing_numbers: list[float]
+    missing_words: list[str]
 
 
 def judge_tables(
@@ -175,7 +176,8 @@ def _judge(
         limits=limits,
     )
     missing_numbers = numbers_among(options.missing_words)
-    return _Judged(profiles, roles, targets, faults, held, missing_numbers)
+    words = options.missing_words
+    return _Judged(profiles, roles, targets, faults, held, missing_numbers, words)
 
 
 def _describe_reading(tables: Mapping[Part, Sequence[RawTable]], split: str | None) -> list[str]:
@@ -322,6 +324,7 @@ def _write(
         seed=seed,
         held_out_test=split.is_held_out,
         missing_numbers=judged.missing_numbers,
+        missing_words=judged.missing_words,
         notes=[*roles.notes, *describe_split(targets, split)],
     )
     if targets.numbers is not None:

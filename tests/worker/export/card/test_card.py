@@ -5,13 +5,13 @@ import onnxruntime
 import pytest
 from PIL import Image
 
+from redkiln.predict.pixels import PixelFormat, to_pixels
 from redkiln.views.comparison import BaselineScore, Comparison, Threshold
 from redkiln.views.hardware import PatchOutcome
 from worker.export.card.card import CardFacts, render_card
 from worker.results.evidence import DeviceWork
 from worker.results.findings import Finding, FirstSteps
 from worker.tasks.image_classification.card import usage_code, write_image_texts
-from worker.trainer.images.decode.pixels import PixelFormat, to_pixels
 
 SIDE = 8
 COMPARISON = Comparison(

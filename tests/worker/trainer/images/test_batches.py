@@ -6,6 +6,7 @@ import psutil
 import pytest
 import torch
 
+from redkiln.predict.pixels import PixelFormat
 from redkiln.tasks.image_classification import Augment
 from worker.tasks.image_classification.exported import NormalizedClassifier
 from worker.trainer.images import batches as batches_module
@@ -13,7 +14,6 @@ from worker.trainer.images import image_set as image_set_module
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages, open_decoded
 from worker.trainer.images.decode.facts import DecodedFacts
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.image_set import ImageSet, split_rows
 from worker.trainer.images.sources.builtins import INDEX, open_builtin, split_index
 

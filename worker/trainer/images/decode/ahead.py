@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from redkiln.predict.pixels import PixelFormat
 from worker.trainer.images.decode.child import BLOCK_ROWS, Assignment, Request, map_block
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.sample import SampleProblem
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
+from redkiln.predict.pixels import PixelFormat
 from worker.process.lifetime import die_with_parent
 from worker.trainer.images.decode.facts import choose_facts_rows, count_levels, no_levels
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.sample import SampleProblem, decode_sample
 from worker.trainer.images.sources.sources import open_source
 

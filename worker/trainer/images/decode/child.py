@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
+from redkiln.predict.pixels import PixelFormat
 from worker.process.lifetime import die_with_parent
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.sample import SampleProblem, decode_sample
 from worker.trainer.images.sources.sources import open_source
 

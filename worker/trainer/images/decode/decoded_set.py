@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.datasets import DatasetIndex
+from redkiln.predict.pixels import PixelFormat
 from worker.jobdir import DECODED_BYTES
 from worker.trainer.images.decode.ahead import DecodingRows
 from worker.trainer.images.decode.blocks import DecodeOrder
@@ -42,7 +43,6 @@ from worker.trainer.images.decode.facts import (
     measure_facts,
 )
 from worker.trainer.images.decode.holding import Hold
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.room import may_be_stored
 from worker.trainer.images.decode.together import decode_together
 from worker.trainer.images.rows.pixel_rows import FileRows, LentRows, Rows

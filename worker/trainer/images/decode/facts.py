@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from redkiln.datasets import DatasetIndex
-from worker.trainer.images.decode.pixels import PixelFormat
+from redkiln.predict.pixels import PixelFormat
 
 if TYPE_CHECKING:
     from worker.trainer.images.rows.pixel_rows import Rows

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from redkiln.datasets import Sample
 from redkiln.failure import FailureCode
+from redkiln.predict.pixels import PixelFormat, to_pixels
 from worker.process.failed import TrainingFailed
-from worker.trainer.images.decode.pixels import PixelFormat, to_pixels
 from worker.trainer.images.sources.sources import BadSampleError, Source
 
 

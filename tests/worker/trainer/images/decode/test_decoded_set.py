@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from redkiln.failure import FailureCode
+from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode import decoded_set, together
 from worker.trainer.images.decode.decoded_set import open_decoded
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.room import DISK_RESERVE_BYTES
 
 FORMAT = PixelFormat(size=12, channels=3, resize="stretch")

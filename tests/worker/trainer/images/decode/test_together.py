@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from redkiln.failure import FailureCode
+from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode import together as together
 from worker.trainer.images.decode.blocks import DecodeOrder, Outcome
 from worker.trainer.images.decode.facts import count_levels, no_levels
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.decode.together import decode_together, num_helpers
 
 FORMAT = PixelFormat(size=12, channels=3, resize="stretch")

@@ -11,9 +11,9 @@ import pytest
 
 from redkiln.datasets import DatasetIndex, Sample
 from redkiln.failure import FailureCode
+from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.decoded_set import open_decoded
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.sources.sources import ArrayRows
 
 GREY = np.random.default_rng(0).integers(0, 256, (9, 6, 6), dtype=np.uint8)

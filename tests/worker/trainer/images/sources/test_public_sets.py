@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from redkiln.datasets import BUILTIN_IMAGES, DatasetIndex
+from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.decoded_set import open_decoded
-from worker.trainer.images.decode.pixels import PixelFormat
 from worker.trainer.images.sources.builtins import INDEX, open_builtin
 from worker.trainer.images.sources.public_sets import LOADERS
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from worker.trainer.images.decode.pixels import PixelFormat, to_pixels
+from redkiln.predict.pixels import PixelFormat, to_pixels
 
 
 def encoded(image, kind="PNG", **options):

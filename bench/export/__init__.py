@@ -1,0 +1,1 @@
+"""What users do with an exported model."""

@@ -1,0 +1,1 @@
+"""Commands that run an exported model on this machine: predict, verify."""

@@ -1,0 +1,100 @@
+"""Opens the model that a user names: a file, a folder of results, or a job."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from redkiln.cli.arguments.completion import complete_job
+from redkiln.cli.arguments.naming import find_job_id
+from redkiln.cli.command import Session
+from redkiln.cli.problems import UsageError
+from redkiln.cli.view.transfers import download_counter, transfer_bars
+from redkiln.client import Client
+from redkiln.views.artifact import ArtifactView
+
+if TYPE_CHECKING:
+    from redkiln.predict.model import Model
+
+LIBRARIES = frozenset(("numpy", "PIL", "onnxruntime", "tokenizers"))
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL_OR_JOB",
+        help="An ONNX file, a folder of results, or a job (id, name, or `last`).",
+        show_default=False,
+        autocompletion=complete_job,
+    ),
+]
+
+
+@contextmanager
+def needing_libraries() -> Iterator[None]:
+    """Say how to install the libraries that run models, if one is missing.
+
+    Raises:
+        UsageError: A library is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in LIBRARIES:
+            raise
+        raise UsageError(
+            f"The Python library {library} is missing. Install what runs models: "
+            "pip install 'redkiln[predict]'"
+        ) from error
+
+
+def find_model(session: Session, named: str) -> Path:
+    """Return the path of the ONNX file; a job's files are downloaded once, into a cache.
+
+    Raises:
+        RedkilnError: There is no such file or job, or the job has no model.
+    """
+    from redkiln.predict.description import MODEL
+    from redkiln.predict.places import download_model, find_cached, find_model_file
+
+    if (path := find_model_file(named)) is not None:
+        return path
+    # A whole id names the same files forever, so a cached model needs no service.
+    folder = find_cached(named) if named.startswith("job_") else None
+    if folder is None:
+        job_id = find_job_id(session.client, named)
+        with transfer_bars(session.notes) as bars:
+
+            def fetch(client: Client, artifact: ArtifactView, path: Path) -> None:
+                count = download_counter(bars, artifact.name, artifact.size_bytes)
+                client.download(artifact, path, on_bytes=count)
+
+            folder = download_model(session.client, job_id, fetch=fetch)
+    return folder / MODEL
+
+
+def open_model(
+    session: Session, named: str, *, threads: int = 0, column: str | None = None
+) -> "Model":
+    """Open the model that a user names.
+
+    Args:
+        session: The command's session.
+        named: A file, a folder of results, or a job.
+        threads: Threads to use; 0 for one on each core.
+        column: Column of a table that has the texts.
+
+    Raises:
+        RedkilnError: There is no such model, or it cannot be used.
+    """
+    from redkiln.predict.model import Model
+
+    model = Model(find_model(session, named), threads=threads, column=column)
+    if model.description.verified is False:
+        session.note(
+            f"{model.path} is UNVERIFIED: its outputs differ from the trained model's. See "
+            "report.md."
+        )
+    return model

@@ -1,0 +1,115 @@
+"""What an exported file says about itself: its task, its classes, and how inputs are prepared."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redkiln.errors import ModelError
+
+MODEL = "model.onnx"
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Description:
+    """An exported model, as its metadata and its manifest describe it.
+
+    Attributes:
+        path: The ONNX file.
+        task: Task of the job that trained it.
+        job_id: That job; empty if the file does not say.
+        classes: Class names in the order of the logits; empty for a regression.
+        target: Name of the predicted column of a regression; empty for a classifier.
+        preprocessing: How a sample becomes the model's inputs.
+        manifest: The manifest next to the file; empty if there is none.
+    """
+
+    path: Path
+    task: str
+    job_id: str
+    classes: list[str]
+    target: str
+    preprocessing: dict[str, Any]
+    manifest: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the model predicts a number."""
+        return not self.classes
+
+    @property
+    def output(self) -> str:
+        """Name of the model's output."""
+        return str(self.preprocessing["output"])
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether the export found the file to agree with torch; None without a manifest."""
+        verdict: bool | None = self.manifest.get("verification", {}).get("verified")
+        return verdict
+
+
+def describe(path: Path, metadata: dict[str, str]) -> Description:
+    """Read a description from a file's metadata and the manifest next to it.
+
+    Args:
+        path: The ONNX file.
+        metadata: Its metadata, as ONNX Runtime returns them.
+
+    Raises:
+        ModelError: The file was not exported by Redkiln, or its manifest cannot be read.
+    """
+    if "preprocessing" not in metadata or not ({"classes", "target"} & set(metadata)):
+        raise ModelError(
+            f"{path} does not say how its inputs are prepared: Redkiln did not export it, or "
+            "another program removed its metadata. Use the file that the job published."
+        )
+    target = json.loads(metadata.get("target", "{}"))
+    return Description(
+        path=path,
+        task=metadata.get("task", ""),
+        job_id=metadata.get("job_id", ""),
+        classes=json.loads(metadata.get("classes", "[]")),
+        target=str(target.get("name", "")),
+        preprocessing=json.loads(metadata["preprocessing"]),
+        manifest=read_manifest(path.parent),
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest in a folder; empty if there is none.
+
+    Raises:
+        ModelError: It is not JSON, as after an interrupted copy.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({error}). Download it again.") from error
+    return manifest
+
+
+def check_digest(path: Path, manifest: dict[str, Any]) -> None:
+    """Compare a file with the digest in the manifest, if the manifest lists the file.
+
+    Raises:
+        ModelError: The file is not the one that the job published.
+    """
+    listed = manifest.get("files", {}).get(path.name)
+    if listed is None:
+        return
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != listed["sha256"]:
+        size = path.stat().st_size
+        was = "" if size == listed["size_bytes"] else f" of {listed['size_bytes']:,} bytes"
+        raise ModelError(
+            f"{path} ({size:,} bytes, sha256 {digest[:16]}…) is not the file{was} that "
+            f"{MANIFEST} lists (sha256 {listed['sha256'][:16]}…). It was changed or not copied "
+            "completely; download it again."
+        )

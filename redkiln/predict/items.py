@@ -1,0 +1,77 @@
+"""Inputs by name, and those among them that cannot be used."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+STDIN = "-"
+Arrays = dict[str, NDArray[np.generic]]
+"""The model's inputs by name, each with the sample as its first dimension."""
+
+
+class InputError(Exception):
+    """One input cannot be used; the text says why, without its name."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One sample to predict.
+
+    Attributes:
+        name: Name for people: a path, `rows.csv:3`, or the text itself.
+        read: Returns the sample in the form that `Preparation.feed` takes.
+    """
+
+    name: str
+    read: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An input that was not predicted, and why."""
+
+    name: str
+    reason: str
+
+
+class Preparation(Protocol):
+    """Turns what a user names into a model's inputs, as training did.
+
+    Attributes:
+        noun: Plural name of the samples, such as `images`.
+        is_costly: Whether reading an item takes long enough to share it among threads.
+    """
+
+    noun: str
+    is_costly: bool
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the user about the inputs read so far."""
+
+    def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
+        """Return the items that an argument stands for.
+
+        Args:
+            argument: As the user wrote it: a path, a pattern, a text, or `-` for stdin.
+            stdin: Standard input.
+
+        Raises:
+            ModelError: Nothing can be read from it.
+        """
+
+    def feed(self, samples: list[Any]) -> Arrays:
+        """Return samples as the model's inputs."""
+
+
+def expand(argument: str) -> list[Path]:
+    """Return the path that an argument names, or the paths that match it as a pattern."""
+    path = Path(argument).expanduser()
+    if path.exists() or not any(mark in argument for mark in "*?["):
+        return [path]
+    anchor = Path(path.anchor) if path.is_absolute() else Path()
+    return sorted(anchor.glob(str(path.relative_to(path.anchor))))

@@ -1,0 +1,189 @@
+"""An exported model that predicts what a user names.
+
+Shapes: B batch, K classes.
+"""
+
+import os
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.errors import ModelError
+from redkiln.predict.description import Description, check_digest, describe
+from redkiln.predict.items import InputError, Item, Preparation, Skipped
+from redkiln.predict.rows import RowPreparation
+from redkiln.predict.session import open_session
+
+BATCH = 32
+"""Samples that the model gets at once."""
+READ_AHEAD = 3
+"""Batches that are read while the model runs."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer for one input.
+
+    Attributes:
+        name: Name of the input.
+        scores: Classes and their probabilities, the highest first; empty for a regression.
+        value: The predicted number of a regression; None for a classifier.
+    """
+
+    name: str
+    scores: list[tuple[str, float]]
+    value: float | None = None
+
+    @property
+    def answer(self) -> str | float:
+        """The most probable class, or the number."""
+        return self.scores[0][0] if self.value is None else self.value
+
+
+class Model:
+    """An exported model, loaded with ONNX Runtime.
+
+    Args:
+        path: The ONNX file; its manifest and its tokenizer are in the same folder.
+        threads: Threads that read inputs and run the model; 0 for one on each core.
+        column: Column of a table that has the texts, for a model of texts.
+
+    Raises:
+        ModelError: The file cannot be used.
+    """
+
+    def __init__(self, path: Path | str, *, threads: int = 0, column: str | None = None) -> None:
+        self.path = Path(path)
+        self._threads = threads or _count_cores()
+        self.session = open_session(self.path, threads=self._threads)
+        metadata = self.session.get_modelmeta().custom_metadata_map
+        self.description: Description = describe(self.path, metadata)
+        check_digest(self.path, self.description.manifest)
+        self.preparation = open_preparation(self.description, column=column)
+
+    def predict(
+        self, arguments: Iterable[str | Path], *, batch_size: int = BATCH, top: int | None = None
+    ) -> Iterator[Prediction | Skipped]:
+        """Return a prediction for each input, in order, and what could not be used.
+
+        Args:
+            arguments: Paths, folders, patterns, texts, or `-` for stdin.
+            batch_size: Samples that the model gets at once.
+            top: Number of classes to return for each input; None for all.
+
+        Raises:
+            ModelError: Nothing can be read from an argument.
+        """
+        items = self.find_items(arguments, stdin=sys.stdin.buffer)
+        return self.predict_items(items, batch_size=batch_size, top=top)
+
+    def find_items(self, arguments: Iterable[str | Path], *, stdin: BinaryIO) -> Iterator[Item]:
+        """Return the samples that some arguments stand for; see `predict`."""
+        for argument in arguments:
+            yield from self.preparation.find(str(argument), stdin=stdin)
+
+    def predict_items(
+        self, items: Iterable[Item], *, batch_size: int = BATCH, top: int | None = None
+    ) -> Iterator[Prediction | Skipped]:
+        """Return a prediction for each item, in order; see `predict`."""
+        for batch in _take(self._read(items, batch_size), batch_size):
+            usable = [(name, sample) for name, sample in batch if not isinstance(sample, Skipped)]
+            answers = self._answer(usable, top=top)
+            for _, sample in batch:
+                yield sample if isinstance(sample, Skipped) else next(answers)
+
+    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Return the model's outputs for some inputs, (B, K) logits or (B,) values."""
+        outputs: NDArray[np.float32] = self.session.run([self.description.output], feed)[0]
+        return outputs
+
+    def _read(self, items: Iterable[Item], batch_size: int) -> Iterator[tuple[str, Any]]:
+        """Read items in order; in threads and ahead of the model if that takes long."""
+        if not self.preparation.is_costly:
+            yield from ((item.name, _read_item(item)) for item in items)
+            return
+        waiting: deque[tuple[str, Future[Any]]] = deque()
+        remaining = iter(items)
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="read") as pool:
+            try:
+                for item in remaining:
+                    waiting.append((item.name, pool.submit(_read_item, item)))
+                    if len(waiting) >= READ_AHEAD * batch_size:
+                        name, done = waiting.popleft()
+                        yield name, done.result()
+                while waiting:
+                    name, done = waiting.popleft()
+                    yield name, done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _answer(self, usable: list[tuple[str, Any]], *, top: int | None) -> Iterator[Prediction]:
+        if not usable:
+            return
+        outputs = self.run(self.preparation.feed([sample for _, sample in usable]))
+        if self.description.is_regression:
+            for (name, _), value in zip(usable, outputs, strict=True):
+                yield Prediction(name, [], float(value))
+            return
+        classes = self.description.classes
+        for (name, _), odds in zip(usable, softmax(outputs), strict=True):
+            best = np.argsort(-odds, kind="stable")[:top]
+            yield Prediction(name, [(classes[place], float(odds[place])) for place in best])
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Turn (B, K) logits into probabilities."""
+    odds = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    probabilities: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def open_preparation(description: Description, *, column: str | None = None) -> Preparation:
+    """Return what turns a user's inputs into those of a model.
+
+    Raises:
+        ModelError: The model is of a task that cannot be predicted here.
+    """
+    known = description.preprocessing
+    if "tokenizer" in known:
+        from redkiln.predict.texts import TextPreparation
+
+        return TextPreparation(known, folder=description.path.parent, column=column)
+    if column is not None:
+        raise ModelError(f"--column is for models of texts; {description.path} is not one.")
+    if "resize" in known:
+        from redkiln.predict.images import ImagePreparation
+
+        return ImagePreparation(known)
+    if isinstance(known.get("inputs"), list):
+        return RowPreparation(known)
+    raise ModelError(
+        f"{description.path} is a model of the task {description.task!r}, whose inputs this "
+        "version cannot prepare. Run it with the code in its report.md."
+    )
+
+
+def _read_item(item: Item) -> Any:
+    try:
+        return item.read()
+    except InputError as error:
+        return Skipped(item.name, str(error))
+
+
+def _take(items: Iterator[T], num: int) -> Iterator[list[T]]:
+    while batch := list(islice(items, num)):
+        yield batch
+
+
+def _count_cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,0 +1,82 @@
+"""Finds a model's file: a path, a folder of results, or a job whose files are downloaded once."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from redkiln.client import Client
+from redkiln.client.result_folder import place_artifact
+from redkiln.errors import ModelError
+from redkiln.predict.description import MANIFEST, MODEL
+from redkiln.views.artifact import ArtifactView
+
+KINDS = ("model", "parity", "manifest")
+OTHERS = ("tokenizer.json",)
+COMPLETE = ".complete"
+"""Marks a cached folder whose files have all been downloaded and checked."""
+Fetch = Callable[[Client, ArtifactView, Path], object]
+
+
+def find_model_file(named: str) -> Path | None:
+    """Return the file that a path names; None if it must be a job.
+
+    Raises:
+        ModelError: It is a path without a model.
+    """
+    path = Path(named).expanduser()
+    if path.is_dir():
+        if (path / MODEL).is_file():
+            return path / MODEL
+        raise ModelError(f"{path} contains no {MODEL}. Name the ONNX file itself, or a job.")
+    if path.exists():
+        return path
+    if named.endswith(".onnx") or os.sep in named:
+        raise ModelError(f"There is no file {named}.")
+    return None
+
+
+def cache_folder() -> Path:
+    """Return the folder of downloaded models: `$XDG_CACHE_HOME/redkiln/models`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "redkiln" / "models"
+
+
+def find_cached(job_id: str) -> Path | None:
+    """Return the folder of a job's files if they were downloaded before."""
+    folder = cache_folder() / job_id
+    return folder if (folder / COMPLETE).exists() else None
+
+
+def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
+    """Download a job's model, and what is needed to run and check it, into the cache.
+
+    Args:
+        client: A client of the service that ran the job.
+        job_id: Id of the job.
+        fetch: Downloads one artifact to a path.
+
+    Returns:
+        The folder of the files.
+
+    Raises:
+        ModelError: The job has no model.
+        TransferError: A file arrived damaged or cannot be written.
+    """
+    if (known := find_cached(job_id)) is not None:
+        return known
+    wanted = [
+        artifact
+        for artifact in client.artifacts(job_id)
+        if artifact.kind in KINDS or artifact.name in OTHERS
+    ]
+    if not {MODEL, MANIFEST} <= {artifact.name for artifact in wanted}:
+        raise ModelError(
+            f"{job_id} has no model yet. A job publishes it when it succeeds: redkiln watch "
+            f"{job_id}"
+        )
+    folder = cache_folder() / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    for artifact in wanted:
+        fetch(client, artifact, place_artifact(folder, artifact.name))
+    (folder / COMPLETE).touch()
+    return folder

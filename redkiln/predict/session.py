@@ -1,0 +1,40 @@
+"""Opens an ONNX file with ONNX Runtime."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from redkiln.errors import ModelError
+
+
+def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> Any:
+    """Load a file with ONNX Runtime on the CPU; return its `InferenceSession`.
+
+    Args:
+        path: The ONNX file.
+        threads: Threads of an operator; 0 for one on each core.
+        is_optimized: Whether ONNX Runtime may rewrite the graph for this CPU.
+
+    Raises:
+        ModelError: The file is missing, incomplete, or not an ONNX file.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before the import
+    import onnxruntime
+
+    if not path.is_file():
+        raise ModelError(f"There is no file {path}.")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    # Its threads sleep while waiting, so that they do not take the cores from decoding.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if not is_optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        text = str(error).strip().partition("\n")[0][:300]
+        raise ModelError(
+            f"ONNX Runtime cannot load {path}: {text}. If the file was copied or downloaded "
+            "incompletely, download it again."
+        ) from error

@@ -1,0 +1,154 @@
+"""Texts as inputs: tokens of the model's own tokenizer.
+
+Shapes: B batch, T tokens of the batch's longest text.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.errors import ModelError
+from redkiln.predict.delimited import Row, read_tables
+from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
+from redkiln.tables import find_file_type
+
+IDS, MASK = "input_ids", "attention_mask"
+NAME_LENGTH = 60
+"""Characters of a text that name it, if it was given as an argument."""
+
+
+def feed_tokens(ids: NDArray[np.integer], mask: NDArray[np.integer]) -> Arrays:
+    """Return (B, T) tokens and their mask as int64, without columns that are padding in all."""
+    longest = max(int(mask.sum(axis=1).max()), 1)
+    return {IDS: ids[:, :longest].astype(np.int64), MASK: mask[:, :longest].astype(np.int64)}
+
+
+class TextPreparation:
+    """Reads texts from arguments, text files, tables and stdin.
+
+    Args:
+        preprocessing: The model's preprocessing.
+        folder: Folder of the model, which contains its tokenizer.
+        column: Column of a table that has the texts, by name, or by number if the table has no
+            header; None for the training table's.
+
+    Raises:
+        ModelError: The tokenizer is missing or broken.
+    """
+
+    noun = "texts"
+    is_costly = False
+
+    def __init__(self, preprocessing: dict[str, Any], *, folder: Path, column: str | None) -> None:
+        self._column = column or preprocessing.get("column")
+        path = folder / preprocessing["tokenizer"]
+        if not path.is_file():
+            raise ModelError(f"{path} is missing. Put the job's {path.name} next to the model.")
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:
+            raise ModelError(f"{path} is not a tokenizer ({error}). Download it again.") from error
+
+    @property
+    def notes(self) -> list[str]:
+        """Return no notes."""
+        return []
+
+    def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
+        """Return one item for each text.
+
+        A text file and stdin contain one text a line. What is not a file is itself a text.
+        """
+        if argument == STDIN:
+            yield from _find_lines("stdin", stdin.read())
+            return
+        paths = _find_files(argument)
+        if not paths:
+            if _looks_like_path(argument):
+                raise ModelError(f"There is no file {argument}.")
+            is_short = len(argument) <= NAME_LENGTH
+            name = argument if is_short else f"{argument[: NAME_LENGTH - 1]}…"
+            yield Item(name, partial(_read, argument))
+        for path in paths:
+            if path.is_dir():
+                raise ModelError(
+                    f"{path} is a folder. Name a table, or a .txt file with one text a line."
+                )
+            if path.suffix.lower() == ".txt" or find_file_type(path.name) is None:
+                yield from _find_lines(str(path), path.read_bytes())
+            else:
+                yield from self._find_in_table(path, stdin)
+
+    def feed(self, samples: list[str]) -> Arrays:
+        """Return texts as tokens and their mask."""
+        encodings = self._tokenizer.encode_batch(samples)
+        ids = np.array([encoding.ids for encoding in encodings], dtype=np.int64)
+        mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.int64)
+        return feed_tokens(ids, mask)
+
+    def _find_in_table(self, path: Path, stdin: BinaryIO) -> Iterator[Item]:
+        wanted = [self._column] if self._column else ["text"]
+        has_header = not (self._column or "").isdigit()
+        column = None
+        rows = read_tables(str(path), stdin=stdin, wanted=wanted, has_header=has_header)
+        for row in rows:
+            if isinstance(row.values, InputError):
+                yield Item(row.name, partial(_refuse, row.values))
+                continue
+            column = column or self._choose_column(row)
+            yield Item(row.name, partial(_read, row.values.get(column)))
+
+    def _choose_column(self, row: Row) -> str:
+        assert isinstance(row.values, dict)
+        known = list(row.values)
+        for name in (self._column, "text"):
+            if name in known:
+                return str(name)
+        if len(known) == 1:
+            return known[0]
+        wanted = f"the column {self._column!r}" if self._column else "a column `text`"
+        raise ModelError(
+            f"{row.name.rpartition(':')[0]} lacks {wanted}. Its columns are "
+            f"{', '.join(known[:20])}; choose one with --column, by its number (from 1) if the "
+            "table has no header."
+        )
+
+
+def _find_lines(name: str, content: bytes) -> Iterator[Item]:
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ModelError(f"{name}:{line} is not UTF-8. Save it as UTF-8 and try again.") from error
+    for number, text in enumerate(lines, 1):
+        if text.strip():
+            yield Item(f"{name}:{number}", partial(_read, text))
+
+
+def _read(text: Any) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError("the text is empty" if text in (None, "") else f"{text!r} is not a text")
+    return text
+
+
+def _refuse(error: InputError) -> str:
+    raise error
+
+
+def _find_files(argument: str) -> list[Path]:
+    try:
+        return [path for path in expand(argument) if path.exists()]
+    except (OSError, ValueError):  # a long text is not a possible path
+        return []
+
+
+def _looks_like_path(argument: str) -> bool:
+    name = argument.strip()
+    is_file = find_file_type(name) is not None and not any(c.isspace() for c in name)
+    return is_file or name.endswith((".jsonl", ".md"))

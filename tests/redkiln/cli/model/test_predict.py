@@ -1,0 +1,126 @@
+import json
+
+import pytest
+from PIL import Image
+
+from tests.redkiln.fake_service import JOB_ID
+from tests.redkiln.predict.models import save_colours, save_moods, save_prices
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "redkiln" / "models"
+
+
+@pytest.fixture
+def photo(tmp_path):
+    path = tmp_path / "red.png"
+    Image.new("RGB", (6, 6), (250, 0, 90)).save(path)
+    return path
+
+
+@pytest.fixture
+def published(fake, tmp_path):
+    """The fake service's job has a real model."""
+    folder = tmp_path / "published"
+    save_moods(folder)
+    kinds = {"model.onnx": "model", "manifest.json": "manifest", "tokenizer.json": "file"}
+    fake.task = "text-classification"
+    fake.files = {name: (kind, (folder / name).read_bytes()) for name, kind in kinds.items()}
+    fake.files["report.md"] = ("report", b"# report")
+    return fake
+
+
+def test_a_table_shows_classes_and_scores(redkiln, photo, tmp_path):
+    done = redkiln("predict", save_colours(tmp_path), "red.png", "--top", 2)
+    lines = [line.split() for line in done.out.splitlines()]
+    assert done.code == 0
+    assert lines[0] == ["input", "class", "score"]
+    assert lines[2] == ["red.png", "red", "99.3", "%"]
+    assert lines[3] == ["blue", "0.7", "%"]
+
+
+def test_json_holds_every_score_and_what_was_skipped(redkiln, photo, tmp_path):
+    (tmp_path / "bad.png").write_text("no image")
+    done = redkiln("predict", save_colours(tmp_path), "red.png", "bad.png", "--json")
+    assert done.code == 7
+    assert "Skipped bad.png: not an image" in done.err
+    (one,) = done.json["predictions"]
+    assert (one["input"], one["class"]) == ("red.png", "red")
+    assert one["scores"] == [{"class": "red", "score": pytest.approx(0.9935, abs=1e-3)}]
+    assert done.json["skipped"][0]["input"] == "bad.png"
+    assert done.json["verified"] is True
+
+
+def test_csv_has_one_line_for_each_input(redkiln, photo, tmp_path):
+    done = redkiln("predict", save_colours(tmp_path), "red.png", "--csv", "--top", 3)
+    head, line = done.out.splitlines()
+    assert head == "input,class,score,class_2,score_2,class_3,score_3"
+    assert line.startswith("red.png,red,0.99")
+
+
+def test_a_regression_has_a_column_with_its_targets_name(redkiln, tmp_path):
+    model = save_prices(tmp_path)
+    rows = "rooms,built,colour\n2,,pink\n"
+    done = redkiln("predict", model, "-", "--csv", stdin=rows)
+    assert done.out == "input,price\nstdin:2,-800\n"
+    assert "colour 'pink' (1)" in done.err
+    assert "price" in redkiln("predict", model, "-", stdin=rows).out
+    assert redkiln("predict", model, "-", "--json", stdin=rows).json["predictions"] == [
+        {"input": "stdin:2", "value": -800.0}
+    ]
+
+
+def test_a_job_is_downloaded_once_with_what_its_model_needs(redkiln, published, cache):
+    assert "happy" in redkiln("predict", "flowers", "so good").out
+    names = {path.name for path in (cache / JOB_ID).iterdir()}
+    assert names == {"model.onnx", "manifest.json", "tokenizer.json", ".complete"}
+    asked = len(published.requests)
+    assert "sad" in redkiln("predict", JOB_ID, "so bad").out
+    assert len(published.requests) == asked
+
+
+def test_an_interrupted_download_is_completed(redkiln, published, cache):
+    redkiln("predict", "flowers", "good")
+    (cache / JOB_ID / ".complete").unlink()
+    (cache / JOB_ID / "tokenizer.json").unlink()
+    assert redkiln("predict", "flowers", "good").code == 0
+
+
+def test_a_job_without_a_model_says_so(redkiln, fake):
+    done = redkiln("predict", "flowers", "x")
+    assert done.code == 2
+    assert "has no model yet" in done.err
+
+
+def test_an_unverified_model_is_announced(redkiln, photo, tmp_path):
+    model = save_colours(tmp_path, manifest={"verification": {"verified": False}})
+    assert "is UNVERIFIED" in redkiln("predict", model, "red.png").err
+
+
+def test_nothing_usable_is_an_error(redkiln, tmp_path):
+    model = save_colours(tmp_path)
+    (tmp_path / "bad.png").write_text("no image")
+    done = redkiln("predict", model, "bad.png", "--json")
+    assert done.code == 2
+    assert json.loads(done.out)["error"]["message"] == "None of the images can be used."
+    assert redkiln("predict", model, "-", stdin="").code == 2
+    assert redkiln("predict", model, "bad.png", "--json", "--csv").code == 2
+
+
+def test_a_missing_library_names_the_extra(redkiln, photo, tmp_path, monkeypatch):
+    model = save_colours(tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    done = redkiln("predict", model, "red.png")
+    assert done.code == 2
+    assert "library onnxruntime is missing" in done.err
+    assert "pip install 'redkiln[predict]'" in done.err
+
+
+def test_a_cache_entry_is_kept_for_each_job(redkiln, published, cache):
+    other = "job_zzzz6789abcdefghijklmn"
+    published.job_names[other] = "trees"
+    redkiln("predict", "flowers", "good")
+    redkiln("predict", "trees", "good")
+    assert {path.name for path in cache.iterdir()} == {JOB_ID, other}

@@ -1,0 +1,145 @@
+"""Tiny ONNX files with the metadata that an export writes."""
+
+import hashlib
+import json
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SIDE = 4
+COLOURS = ["red", "green", "blue"]
+
+
+def save(folder, nodes, inputs, output, *, weights=None, manifest=None, name="model.onnx", **facts):
+    """Write a graph with metadata, and a manifest that lists the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    initializers = [numpy_helper.from_array(v, n) for n, v in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "tiny", inputs, [output], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    for key, value in {"job_id": "job_tiny", **facts}.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        model.metadata_props.add(key=key, value=text)
+    onnx.checker.check_model(model, full_check=True)
+    path = folder / name
+    onnx.save(model, path)
+    content = path.read_bytes()
+    files = {name: {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}}
+    described = {"verification": {"verified": True}, "files": files, **(manifest or {})}
+    (folder / "manifest.json").write_text(json.dumps(described))
+    return path
+
+
+def value_info(name, kind, *shape):
+    return helper.make_tensor_value_info(name, kind, ["batch", *shape])
+
+
+def save_colours(folder, **options):
+    """Says which channel is brightest, times 8."""
+    nodes = [
+        helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "eight"], ["logits"]),
+    ]
+    return save(
+        folder,
+        nodes,
+        [value_info("images", TensorProto.FLOAT, 3, SIDE, SIDE)],
+        value_info("logits", TensorProto.FLOAT, 3),
+        weights={"axes": np.array([2, 3]), "eight": np.array(8, np.float32)},
+        task="image-classification",
+        classes=COLOURS,
+        preprocessing={
+            "input": "images",
+            "output": "logits",
+            "channel_order": "RGB",
+            "size": SIDE,
+            "resize": "stretch",
+        },
+        **options,
+    )
+
+
+def save_prices(folder, **options):
+    """Predicts 100 * rooms + year, or 0 for a missing number, + 1000 * place of the colour."""
+    nodes = [
+        helper.make_node("IsNaN", ["numbers"], ["gaps"]),
+        helper.make_node("Where", ["gaps", "zero", "numbers"], ["filled"]),
+        helper.make_node("MatMul", ["filled", "weights"], ["sums"]),
+        helper.make_node("Cast", ["codes"], ["places"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["places", "thousand"], ["extra"]),
+        helper.make_node("Add", ["sums", "extra"], ["both"]),
+        helper.make_node("Squeeze", ["both", "last"], ["value"]),
+    ]
+    number_part = {
+        "name": "numbers",
+        "columns": ["rooms", "built (year)"],
+        "missing_numbers": [-999.0],
+        "written": {"rooms": {"unit": "$", "decimal": ","}},
+        "derived": {"built (year)": {"column": "built", "part": "year", "day_first": True}},
+    }
+    code_part = {
+        "name": "codes",
+        "columns": ["colour"],
+        "categories": {"colour": ["white", "grey"]},
+    }
+    return save(
+        folder,
+        nodes,
+        [value_info("numbers", TensorProto.FLOAT, 2), value_info("codes", TensorProto.INT64, 1)],
+        helper.make_tensor_value_info("value", TensorProto.FLOAT, ["batch"]),
+        weights={
+            "zero": np.array(0, np.float32),
+            "weights": np.array([[100], [1]], np.float32),
+            "thousand": np.array(1000, np.float32),
+            "last": np.array([1]),
+        },
+        task="tabular-regression",
+        target={"name": "price", "mean": 0.0, "std": 1.0},
+        preprocessing={
+            "output": "value",
+            "inputs": [number_part, code_part],
+            "missing_words": ["unknown"],
+        },
+        **options,
+    )
+
+
+def save_moods(folder, **options):
+    """Adds up how good and how bad the words are: `good` counts for one, `bad` for the other."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    words = {"[PAD]": 0, "[UNK]": 1, "good": 2, "bad": 3}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["each"]),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["mask", "last"], ["wide"]),
+        helper.make_node("Mul", ["each", "wide"], ["kept"]),
+        helper.make_node("ReduceSum", ["kept", "tokens"], ["logits"], keepdims=0),
+    ]
+    return save(
+        folder,
+        nodes,
+        [value_info(name, TensorProto.INT64, "t") for name in ("input_ids", "attention_mask")],
+        value_info("logits", TensorProto.FLOAT, 2),
+        weights={
+            "table": np.array([[9, 9], [0, 0], [3, 0], [0, 3]], np.float32),
+            "last": np.array([2]),
+            "tokens": np.array([1]),
+        },
+        task="text-classification",
+        classes=["happy", "sad"],
+        preprocessing={
+            "inputs": ["input_ids", "attention_mask"],
+            "output": "logits",
+            "tokenizer": "tokenizer.json",
+            "column": "message",
+        },
+        **options,
+    )

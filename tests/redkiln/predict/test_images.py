@@ -1,0 +1,98 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from redkiln.errors import ModelError
+from redkiln.predict import images
+from redkiln.predict.images import feed_pixels
+from redkiln.predict.model import Model
+from tests.redkiln.predict.models import COLOURS, save_colours
+
+SHADES = {"red": (250, 10, 20), "green": (10, 240, 30), "blue": (0, 0, 200)}
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    (folder / "deep").mkdir(parents=True)
+    for name, shade in SHADES.items():
+        Image.new("RGB", (9, 7), shade).save(folder / "deep" / f"{name}.png")
+    (folder / "notes.txt").write_text("not an image, not named like one")
+    return folder
+
+
+def png(colour):
+    buffer = io.BytesIO()
+    Image.new("RGB", (5, 5), SHADES[colour]).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_images_of_a_folder_are_predicted_in_order(predict, photos, tmp_path):
+    found = predict(save_colours(tmp_path), photos)
+    assert found == {str(photos / "deep" / f"{name}.png"): name for name in sorted(COLOURS)}
+    assert not predict.skipped
+
+
+def test_probabilities_are_sorted_and_sum_to_one(photos, tmp_path):
+    model = Model(save_colours(tmp_path))
+    (one,) = model.predict([photos / "deep" / "red.png"])
+    assert [name for name, _ in one.scores] == ["red", "blue", "green"]
+    assert sum(score for _, score in one.scores) == pytest.approx(1)
+    (one,) = model.predict([photos / "deep" / "red.png"], top=2)
+    assert len(one.scores) == 2
+
+
+def test_patterns_and_single_files_are_found(predict, photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(photos)
+    model = save_colours(tmp_path)
+    assert list(predict(model, "deep/*e*.png").values()) == ["blue", "green", "red"]
+    assert predict(model, "deep/red.png") == {"deep/red.png": "red"}
+    with pytest.raises(ModelError, match=r"No file matches \*\.bmp"):
+        predict(model, "*.bmp")
+    with pytest.raises(ModelError, match=r"no file or folder gone\.png"):
+        predict(model, "gone.png")
+
+
+def test_stdin_is_an_image_or_a_list_of_paths(predict, photos, tmp_path):
+    model = save_colours(tmp_path)
+    assert predict(model, "-", stdin=png("green")) == {"stdin": "green"}
+    path = photos / "deep" / "blue.png"
+    assert predict(model, "-", stdin=f"{path}\n\n".encode()) == {str(path): "blue"}
+    with pytest.raises(ModelError, match="neither an image"):
+        predict(model, "-", stdin=b"\xff\xfe\x00\x01")
+
+
+def test_broken_images_are_skipped_by_name_and_the_rest_is_predicted(predict, photos, tmp_path):
+    (photos / "a.png").write_text("no image")
+    (photos / "b.png").write_bytes(png("red")[:50])
+    found = predict(save_colours(tmp_path), photos)
+    assert list(found.values()) == ["blue", "green", "red"]
+    assert set(predict.skipped) == {str(photos / "a.png"), str(photos / "b.png")}
+    assert "not an image that can be read (JPEG" in predict.skipped[str(photos / "a.png")]
+
+
+def test_a_listed_file_that_does_not_exist_is_skipped(predict, tmp_path):
+    assert predict(save_colours(tmp_path), "-", stdin=b"gone.png\n") == {}
+    assert predict.skipped == {"gone.png": "No such file or directory"}
+
+
+def test_an_image_with_too_many_pixels_is_skipped(predict, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "MAX_PIXELS", 10)
+    assert predict(save_colours(tmp_path), photos / "deep" / "red.png") == {}
+    assert "9 x 7 pixels are more than 10" in next(iter(predict.skipped.values()))
+
+
+def test_a_folder_without_images_says_what_it_looked_for(predict, tmp_path):
+    with pytest.raises(ModelError, match=r"contains no images .*\.bmp, \.gif"):
+        predict(save_colours(tmp_path / "model"), tmp_path)
+
+
+def test_pixels_become_planes_from_zero_to_one():
+    pixels = np.arange(2 * 3 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3, 3)
+    (planes,) = feed_pixels(pixels).values()
+    assert planes.shape == (2, 3, 3, 3)
+    assert planes.dtype == np.float32
+    assert planes.flags.c_contiguous
+    np.testing.assert_array_equal(planes[1, 2], pixels[1, :, :, 2].astype(np.float32) / 255)

@@ -1,0 +1,70 @@
+import json
+
+import onnx
+import pytest
+
+from redkiln.errors import ModelError
+from redkiln.predict.model import Model
+from redkiln.predict.places import find_model_file
+from tests.redkiln.predict.models import save_colours
+
+
+def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
+    path = save_colours(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-40])
+    with pytest.raises(ModelError, match=r"cannot load|is not the file"):
+        Model(path)
+    model = onnx.load_from_string(content)
+    model.doc_string = "edited"
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match=r"is not the file of \d+ bytes that manifest.json lists"):
+        Model(path)
+
+
+def test_a_file_of_another_program_is_refused(tmp_path):
+    path = save_colours(tmp_path)
+    model = onnx.load(path)
+    del model.metadata_props[:]
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match="Redkiln did not export it"):
+        Model(path)
+
+
+def test_a_broken_manifest_is_named_and_a_missing_one_is_no_error(tmp_path):
+    path = save_colours(tmp_path)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ModelError, match=r"manifest\.json cannot be read"):
+        Model(path)
+    (tmp_path / "manifest.json").unlink()
+    assert Model(path).description.verified is None
+
+
+def test_a_column_is_only_for_texts(tmp_path):
+    with pytest.raises(ModelError, match="--column is for models of texts"):
+        Model(save_colours(tmp_path), column="a")
+
+
+def test_a_task_without_known_inputs_is_refused(tmp_path):
+    path = save_colours(tmp_path)
+    model = onnx.load(path)
+    for entry in model.metadata_props:
+        if entry.key == "preprocessing":
+            entry.value = json.dumps({"output": "logits"})
+    onnx.save(model, path)
+    (tmp_path / "manifest.json").unlink()
+    with pytest.raises(ModelError, match="whose inputs this version cannot prepare"):
+        Model(path)
+
+
+def test_a_model_is_found_by_its_path_or_its_folder(tmp_path):
+    path = save_colours(tmp_path / "out")
+    assert find_model_file(str(path)) == path
+    assert find_model_file(str(path.parent)) == path
+    assert find_model_file("flowers") is None
+    for named, words in (
+        ("gone.onnx", r"no file gone\.onnx"),
+        (str(tmp_path), "contains no model"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            find_model_file(named)

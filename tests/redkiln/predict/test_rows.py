@@ -1,0 +1,88 @@
+import gzip
+
+import pytest
+
+from redkiln.errors import ModelError
+from tests.redkiln.predict.models import save_prices
+
+TABLE = "id,rooms,built,colour\na,2,03/04/2001,grey\nb,,,\n"
+
+
+@pytest.fixture
+def prices(tmp_path):
+    return save_prices(tmp_path / "model")
+
+
+def test_rows_are_read_by_name_and_named_by_line(predict, prices, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text(TABLE)
+    # 100 * rooms + year of the date + 1000 * place of the colour; -1 is the place of no colour
+    assert predict(prices, path) == {f"{path}:2": 3201.0, f"{path}:3": -1000.0}
+    assert not predict.skipped
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_the_delimiter_is_the_one_that_separates_known_columns(predict, prices, delimiter):
+    text = TABLE.replace(",", delimiter).encode()
+    assert list(predict(prices, "-", stdin=text).values()) == [3201.0, -1000.0]
+
+
+def test_json_lines_and_gzip_are_read(predict, prices, tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    lines = b'{"rooms": 1.5, "built": null, "colour": "white"}\n\n[1]\n{"rooms": '
+    path.write_bytes(gzip.compress(lines))
+    assert predict(prices, path) == {f"{path}:1": 150.0}
+    assert "not a JSON object" in predict.skipped[f"{path}:3"]
+    assert "is not JSON" in predict.skipped[f"{path}:4"]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "value"),
+    [("$1.200,5", 120050.0), ("-999", 0.0), ("Unknown", 0.0), (" 3 ", 300.0)],
+)
+def test_numbers_are_read_as_in_the_training_table(predict, prices, rooms, value):
+    text = f'rooms,built,colour\n"{rooms}",,white\n'.encode()
+    assert list(predict(prices, "-", stdin=text).values()) == [value]
+
+
+def test_values_that_are_no_numbers_or_dates_skip_their_row(predict, prices):
+    text = b"rooms,built,colour\nmany,,white\n1e99,,white\n1,soon,white\n1,2\n1,,white\n"
+    assert predict(prices, "-", stdin=text) == {"stdin:6": 100.0}
+    assert predict.skipped == {
+        "stdin:2": "column rooms: 'many' is not a number",
+        "stdin:3": "column rooms: '1e99' is not a finite float32 number",
+        "stdin:4": "column built: 'soon' is not a date",
+        "stdin:5": "the row has 2 fields instead of 3",
+    }
+
+
+def test_unknown_categories_count_as_missing_with_a_note(predict, prices):
+    text = b"rooms,built,colour\n1,,pink\n1,,unknown\n"
+    assert list(predict(prices, "-", stdin=text).values()) == [-900.0, -900.0]
+    (note,) = predict.notes
+    assert note.endswith("count as missing: colour 'pink' (1)")
+
+
+def test_a_table_without_a_column_is_refused_with_its_columns(predict, prices):
+    with pytest.raises(ModelError, match=r"stdin lacks .*: built\. Its columns are rooms, bilt,"):
+        predict(prices, "-", stdin=b"rooms,bilt,colour\n1,2,3\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b"rooms,built,colour\n1,2,\xff\n", r"a\.csv:2 is not UTF-8"),
+        ("a.parquet", b"PAR1", "Convert it to CSV"),
+    ],
+)
+def test_unreadable_tables_are_refused_by_name(predict, prices, tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelError, match=words):
+        predict(prices, tmp_path / name)
+
+
+def test_missing_files_and_folders_are_refused(predict, prices, tmp_path):
+    for argument, words in (("gone.csv", r"no file gone\.csv"), (tmp_path, "Name its tables")):
+        with pytest.raises(ModelError, match=words):
+            predict(prices, argument)

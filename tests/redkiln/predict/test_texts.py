@@ -1,0 +1,66 @@
+import pytest
+
+from redkiln.errors import ModelError
+from tests.redkiln.predict.models import save_moods
+
+
+@pytest.fixture
+def moods(tmp_path):
+    return save_moods(tmp_path / "model")
+
+
+def test_texts_are_arguments_lines_of_files_and_of_stdin(predict, moods, tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("good good\n\nbad\n")
+    assert predict(moods, "so good", path) == {
+        "so good": "happy",
+        f"{path}:1": "happy",
+        f"{path}:3": "sad",
+    }
+    assert predict(moods, "-", stdin=b"bad luck\n") == {"stdin:1": "sad"}
+
+
+def test_padding_does_not_change_an_answer(predict, moods):
+    found = predict(moods, "bad", "good good good bad", batch_size=2)
+    assert list(found.values()) == ["sad", "happy"]
+
+
+def test_the_training_tables_column_is_read_from_tables(predict, moods, tmp_path):
+    path = tmp_path / "mail.csv"
+    path.write_text('text,message\nbad,"good, really"\nbad,\n')
+    assert predict(moods, path) == {f"{path}:2": "happy"}
+    assert predict.skipped == {f"{path}:3": "the text is empty"}
+    assert predict(moods, path, column="text") == {f"{path}:2": "sad", f"{path}:3": "sad"}
+
+
+def test_a_table_without_a_header_is_read_by_the_number_of_a_column(predict, moods, tmp_path):
+    path = tmp_path / "mail.tsv"
+    path.write_text('ham\tgood "quoted\nspam\tbad, bad\n')
+    assert predict(moods, path, column="2") == {f"{path}:1": "happy", f"{path}:2": "sad"}
+
+
+def test_an_unknown_column_is_refused_with_those_of_the_table(predict, moods, tmp_path):
+    path = tmp_path / "mail.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ModelError, match=r"lacks the column 'message'\. Its columns are a, b;"):
+        predict(moods, path)
+
+
+def test_a_missing_file_is_not_taken_for_a_text(predict, moods):
+    with pytest.raises(ModelError, match=r"There is no file mails\.csv"):
+        predict(moods, "mails.csv")
+
+
+def test_a_long_text_is_named_by_its_beginning(predict, moods):
+    (name,) = predict(moods, "good " * 2000)
+    assert len(name) == 60
+    assert name.endswith("…")
+
+
+def test_a_model_without_its_tokenizer_says_which_file_is_missing(predict, moods):
+    (moods.parent / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=r"tokenizer\.json is missing"):
+        predict(moods, "good")
+    (moods.parent / "tokenizer.json").write_text("{")
+    with pytest.raises(ModelError, match="is not a tokenizer"):
+        predict(moods, "good")
