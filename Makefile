@@ -110,7 +110,7 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing test tools"
-	@$(INSTALL) -e '.[service,worker,native,dev]'
+	@$(INSTALL) -e '.[service,worker,native,mlflow,dev]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.run

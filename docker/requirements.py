@@ -1,6 +1,6 @@
 """Prints what an image must install, from `pyproject.toml` and `constraints.txt`.
 
-    python requirements.py wanted EXTRA           requirements of one extra, without torch
+    python requirements.py wanted EXTRA...        requirements of these extras, without torch
     python requirements.py pins [REPORT]          pins for pip: those in constraints.txt of packages
                                                   that `pip --dry-run --report` would install, and
                                                   the present version of torch
@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,10 @@ def read_name(requirement: str) -> str:
     return normalise(match.group()) if match else ""
 
 
-def select_wanted(project: dict[str, Any], extra: str) -> list[str]:
-    """Return the requirements of the package and of one extra, without torch."""
-    wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
+def select_wanted(project: dict[str, Any], extras: Sequence[str]) -> list[str]:
+    """Return the requirements of the package and of some extras, without torch."""
+    optional = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
     return [line for line in wanted if read_name(line) not in TORCH_FAMILY]
 
 
@@ -78,7 +79,7 @@ def main(arguments: list[str]) -> None:
     """Print one requirement a line."""
     if arguments[0] == "wanted":
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-        lines = select_wanted(project, arguments[1])
+        lines = select_wanted(project, arguments[1:])
     else:
         to_install = read_report(Path(arguments[1])) if arguments[1:] else None
         constraints = Path("constraints.txt").read_text().splitlines()

@@ -1,6 +1,7 @@
 # The worker. Build from the repository's root.
 #   docker build -f docker/worker.Dockerfile .                  on AMD's image for all architectures
 #   docker build -f docker/worker.Dockerfile --target slim .    on Ubuntu, with torch for one
+# EXTRAS names optional parts of pyproject.toml to install, such as mlflow.
 # docs/decisions/0006-base-images.md explains the choice of base images.
 ARG BASE_IMAGE=rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0
 ARG SLIM_BASE_IMAGE=ubuntu:24.04
@@ -26,8 +27,9 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
 FROM slim-base AS slim-plan
 WORKDIR /plan
 COPY pyproject.toml constraints.txt docker/requirements.py ./
+ARG EXTRAS=
 RUN grep -E '^(torch|numpy)==' constraints.txt > torch.txt \
- && python3 requirements.py wanted worker > wanted.txt
+ && python3 requirements.py wanted worker ${EXTRAS} > wanted.txt
 
 FROM slim-base AS slim-torch
 # An arch (gfx1100) adds AMD's device wheels for it; TORCH_INDEX must be an index that has them.
@@ -76,7 +78,8 @@ CMD ["python", "-m", "worker"]
 FROM ${BASE_IMAGE} AS plan
 WORKDIR /plan
 COPY pyproject.toml docker/requirements.py ./
-RUN python requirements.py wanted worker > wanted.txt
+ARG EXTRAS=
+RUN python requirements.py wanted worker ${EXTRAS} > wanted.txt
 
 FROM ${BASE_IMAGE} AS worker
 WORKDIR /build

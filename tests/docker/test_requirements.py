@@ -21,10 +21,18 @@ def test_names_are_compared_as_the_index_compares_them(line, name):
 @pytest.mark.parametrize("extra", ["service", "worker"])
 def test_no_image_requires_torch(extra):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {read_name(line) for line in select_wanted(project, extra)}
+    names = {read_name(line) for line in select_wanted(project, [extra])}
     assert "celery" in names
     assert "pydantic" in names
     assert "torch" not in names
+
+
+def test_an_image_installs_the_extras_that_were_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = set(select_wanted(project, ["worker", "mlflow"])) - set(
+        select_wanted(project, ["worker"])
+    )
+    assert {read_name(line) for line in extra} == {"mlflow-skinny"}
 
 
 def test_before_the_dry_run_only_missing_packages_and_torch_are_pinned():

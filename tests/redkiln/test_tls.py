@@ -6,7 +6,6 @@ from redkiln.client.connection import Connection
 from redkiln.settings import ClientSettings
 from redkiln.tls import tls_for
 from worker.agent.client import ServiceClient
-from worker.agent.observers.mlflow import MlflowClient
 
 
 def build_connection(url):
@@ -17,7 +16,7 @@ def build_service_client(url):
     return ServiceClient(url, load_key=lambda: None)
 
 
-clients = pytest.mark.parametrize("build", [build_connection, build_service_client, MlflowClient])
+clients = pytest.mark.parametrize("build", [build_connection, build_service_client])
 
 
 def context_of(client):

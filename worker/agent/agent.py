@@ -18,6 +18,7 @@ from worker.agent.backoff import Backoff
 from worker.agent.offers import Claimed, NoClaim, offer_slots
 from worker.agent.parts import Parts, build_parts
 from worker.agent.stopping import StopSignal
+from worker.agent.tracking.follower import explain_missing
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,8 @@ class Agent:
             InventoryFailed: torch could not report its version and devices.
             OSError: The folder cannot be created or written, or the metrics address is in use.
         """
+        if missing := explain_missing(self._settings):
+            log.warning(missing)
         self._parts = build_parts(
             self._settings,
             fail=self._fail,

@@ -6,6 +6,7 @@ import re
 import threading
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import uuid4
 
 from tests.worker.agent.http_server import HttpServer
 
@@ -34,7 +35,9 @@ class FakeMlflow(HttpServer):
                 (name,) = query["experiment_name"]
                 if name not in self.experiments:
                     return 404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}
-                return 200, {"experiment": {"experiment_id": self.experiments[name]}}
+                return 200, {"experiment": self.describe(self.experiments[name])}
+            case "GET", "experiments/get":
+                return 200, {"experiment": self.describe(query["experiment_id"][0])}
             case "POST", "experiments/create":
                 self.experiments[body["name"]] = str(len(self.experiments) + 1)
                 return 200, {"experiment_id": self.experiments[body["name"]]}
@@ -42,10 +45,13 @@ class FakeMlflow(HttpServer):
                 wanted = body["filter"].rpartition("= ")[2].strip("'")
                 found = [r for r in self.runs.values() if r["tags"]["redkiln.job_id"] == wanted]
                 return 200, {"runs": [self.view(run) for run in found]} if found else {}
+            case "GET", "runs/get":
+                return 200, {"run": self.view(self.runs[query["run_id"][0]])}
             case "POST", "runs/create":
                 if problem := self.find_bad_key(body["tags"]):
-                    return 400, {"message": problem}
-                run_id = f"run{len(self.runs) + 1}"
+                    return refuse(problem)
+                # Unique among servers: the client caches where the files of a run go.
+                run_id = f"run{uuid4().hex}"
                 self.runs[run_id] = {
                     "id": run_id,
                     "experiment_id": body["experiment_id"],
@@ -59,19 +65,23 @@ class FakeMlflow(HttpServer):
             case "POST", "runs/log-batch":
                 return self.log(self.runs[body["run_id"]], body)
             case "POST", "runs/update":
-                self.runs[body["run_id"]].update(status=body["status"], end=body.get("end_time"))
-                return 200, {}
+                run = self.runs[body["run_id"]]
+                run.update(status=body["status"], end=body.get("end_time"))
+                return 200, {"run_info": self.view(run)["info"]}
         return 404, {"message": f"no {method} {path}"}
+
+    def describe(self, experiment_id):
+        return {"experiment_id": experiment_id, "lifecycle_stage": "active"}
 
     def log(self, run, body):
         assert len(body.get("metrics", [])) <= 1000
         assert len(body.get("params", [])) <= 100
         items = [*body.get("params", []), *body.get("metrics", []), *body.get("tags", [])]
         if problem := self.find_bad_key(items):
-            return 400, {"message": problem}
+            return refuse(problem)
         for param in body.get("params", []):
             if run["params"].get(param["key"], param["value"]) != param["value"]:
-                return 400, {"message": "Changing param values is not allowed"}
+                return refuse("Changing param values is not allowed")
             run["params"][param["key"]] = param["value"]
         run["tags"].update({t["key"]: t["value"] for t in body.get("tags", [])})
         run["metrics"] += [(m["key"], m["step"], m["value"]) for m in body.get("metrics", [])]
@@ -90,8 +100,17 @@ class FakeMlflow(HttpServer):
     def view(self, run):
         folder = f"{run['experiment_id']}/{run['id']}/artifacts"
         params = [{"key": key, "value": value} for key, value in run["params"].items()]
-        info = {"run_id": run["id"], "artifact_uri": f"{self.artifact_scheme}/{folder}"}
+        info = {
+            "run_id": run["id"],
+            "experiment_id": run["experiment_id"],
+            "status": run["status"],
+            "artifact_uri": f"{self.artifact_scheme}/{folder}",
+        }
         return {"info": info, "data": {"params": params}}
+
+
+def refuse(message):
+    return 400, {"error_code": "INVALID_PARAMETER_VALUE", "message": message}
 
 
 def _handler(server):
@@ -146,7 +165,7 @@ def _handler(server):
                 return 200, {}
             path = url.path.removeprefix("/api/2.0/mlflow/")
             if path in server.refuse:
-                return 400, {"message": f"{path} is not allowed"}
+                return refuse(f"{path} is not allowed")
             return server.answer(
                 method, path, parse_qs(url.query), json.loads(body) if body else {}
             )

@@ -3,6 +3,7 @@
 No observer can delay an attempt or make it fail.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +19,6 @@ from worker.agent.attempt.checkpoints import name_file
 from worker.agent.attempt.finish import Outcome
 from worker.agent.client import AttemptClient
 from worker.agent.observers.guard import Guard
-from worker.agent.observers.mlflow import MlflowClient, make_name
 from worker.agent.observers.previews import PreviewUploader
 from worker.agent.observers.tensorboard import (
     NAME,
@@ -27,8 +27,10 @@ from worker.agent.observers.tensorboard import (
     load_history,
     name_folder,
 )
-from worker.agent.observers.tracking import RunFacts, Tracking
 from worker.agent.stopping import StopSignal
+from worker.agent.tracking.follower import Follower, build_environment, explain_missing
+from worker.agent.tracking.messages import RunFacts
+from worker.agent.tracking.names import make_name
 from worker.jobdir import JobDir
 from worker.settings import WorkerSettings
 
@@ -69,16 +71,17 @@ class Observers:
         call = self.guard.call
         self._previews = call(PREVIEWS, self._build_previews)
         self._tensorboard = call(TENSORBOARD, lambda: TensorBoard(self._list_paths()))
-        self._tracking = None
-        if self.settings.mlflow_tracking_uri is not None:
-            self._tracking = call(MLFLOW, self._build_tracking)
+        self._follower = None
+        self._missing = explain_missing(self.settings)
+        if self.settings.mlflow_tracking_uri is not None and self._missing is None:
+            self._follower = call(MLFLOW, self._build_follower)
 
     def start(self) -> None:
         """Start the observers."""
         if self._previews is not None:
             self.guard.call(PREVIEWS, self._previews.start)
-        if self._tracking is not None:
-            self.guard.call(MLFLOW, self._tracking.start)
+        if self._follower is not None:
+            self.guard.call(MLFLOW, self._follower.start)
 
     def resume(self, checkpoint: str | None) -> None:
         """Resume from a checkpoint in the attempt's folder; curves begin with the points in it."""
@@ -92,8 +95,6 @@ class Observers:
             self.guard.call(PREVIEWS, partial(self._previews.offer, event.data))
         if self._tensorboard is not None:
             self.guard.call(TENSORBOARD, partial(self._tensorboard.on_event, event))
-        if self._tracking is not None:
-            self.guard.call(MLFLOW, partial(self._tracking.on_event, event))
 
     def finish(self, outcome: Outcome) -> list[Warned]:
         """Finish the observers' work after the attempt has ended, while its folder still exists.
@@ -106,9 +107,9 @@ class Observers:
         if self._previews is not None:
             drain = partial(self._previews.drain, timeout_seconds=PREVIEW_SECONDS)
             self.guard.call(PREVIEWS, drain)
-        undelivered = None
-        if self._tracking is not None:
-            undelivered = self.guard.call(MLFLOW, partial(self._finish_tracking, outcome))
+        undelivered = self._missing
+        if self._follower is not None:
+            undelivered = self.guard.call(MLFLOW, partial(self._finish_follower, outcome))
         warnings = self.guard.warnings()
         if undelivered is not None:
             warnings.append(Warned(code="mlflow", message=undelivered))
@@ -116,8 +117,8 @@ class Observers:
 
     def correct(self, outcome: Outcome) -> None:
         """Correct the outcome if the attempt ended differently from what `finish` received."""
-        if self._tracking is not None:
-            self.guard.call(MLFLOW, partial(self._tracking.correct, outcome))
+        if self._follower is not None:
+            self.guard.call(MLFLOW, partial(self._follower.correct, outcome))
         if outcome == "succeeded":
             self.guard.settle()
 
@@ -127,8 +128,8 @@ class Observers:
             self.guard.call(TENSORBOARD, self._tensorboard.close, is_last=True)
         if self._previews is not None:
             self.guard.call(PREVIEWS, self._previews.halt, is_last=True)
-        if self._tracking is not None:
-            self.guard.call(MLFLOW, self._tracking.halt, is_last=True)
+        if self._follower is not None:
+            self.guard.call(MLFLOW, self._follower.halt, is_last=True)
 
     def _resume(self, ref: CheckpointRef) -> None:
         if self._tensorboard is None:
@@ -140,10 +141,10 @@ class Observers:
         at = describe_manifest_time(ref.manifest) or datetime.now(UTC)
         self._tensorboard.resume(history, step=ref.step, at=at)
 
-    def _finish_tracking(self, outcome: Outcome) -> str | None:
-        assert self._tracking is not None
+    def _finish_follower(self, outcome: Outcome) -> str | None:
+        assert self._follower is not None
         files = [path for path, output in list_files(self.jobdir) if output.kind in HANDED_IN]
-        return self._tracking.finish(outcome, files if outcome == "succeeded" else [])
+        return self._follower.finish(outcome, files if outcome == "succeeded" else [])
 
     def _build_previews(self) -> PreviewUploader:
         send = partial(self.guard.call, PREVIEWS)
@@ -160,9 +161,8 @@ class Observers:
             paths.append(folder / f"{NAME}.{self.claim.number:03d}")
         return paths
 
-    def _build_tracking(self) -> Tracking:
-        settings, claim = self.settings, self.claim
-        assert settings.mlflow_tracking_uri is not None
+    def _build_follower(self) -> Follower:
+        claim = self.claim
         tags = {
             "redkiln.task": self.spec.task,
             "redkiln.attempt_id": claim.attempt_id,
@@ -170,16 +170,16 @@ class Observers:
             "redkiln.dataset_fingerprint": _fingerprint(claim),
             **{make_name(f"redkiln.metadata.{k}"): v for k, v in self.spec.metadata.items()},
         }
-        return Tracking(
-            MlflowClient(settings.mlflow_tracking_uri, token=settings.mlflow_token),
-            RunFacts(
-                experiment=settings.mlflow_experiment,
-                job_id=claim.job_id,
-                job_name=claim.job_name,
-                tags={name: value for name, value in tags.items() if value},
-            ),
-            on_fault=partial(self.guard.note, MLFLOW),
+        facts = RunFacts(
+            events_path=self.jobdir.events_path,
+            experiment=self.settings.mlflow_experiment,
+            job_id=claim.job_id,
+            job_name=claim.job_name,
+            tags={name: value for name, value in tags.items() if value},
         )
+        environment = build_environment(self.settings, os.environ, home=self.jobdir.root)
+        log_path = self.jobdir.root / "mlflow.log"
+        return Follower(facts, environment=environment, log_path=log_path)
 
 
 def _fingerprint(claim: ClaimResponse) -> str:

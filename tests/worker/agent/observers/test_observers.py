@@ -9,7 +9,8 @@ from tests.worker.agent.observers.test_tensorboard import scalars, shown
 from worker.agent.observers import observers
 from worker.agent.observers.previews import PreviewUploader
 from worker.agent.observers.tensorboard import TensorBoard
-from worker.agent.observers.tracking import Tracking
+from worker.agent.tracking import follower
+from worker.agent.tracking.follower import Follower
 
 
 @pytest.fixture
@@ -85,14 +86,17 @@ def test_mlflow_shows_a_cancel_that_came_before_the_end(service, start_agent, ml
     assert "warning" not in service.kinds(attempt_id)
 
 
-def test_a_refusal_by_mlflow_is_a_warning_on_a_successful_job(service, start_agent, mlflow):
-    mlflow.refuse.add("runs/create")
+def test_a_worker_without_mlflows_client_says_how_to_install_it(
+    service, start_agent, mlflow, monkeypatch
+):
+    monkeypatch.setattr(follower, "is_installed", lambda: False)
     attempt_id = service.add_job(steps=10)
     start_agent(mlflow_tracking_uri=mlflow.url)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
     (warning,) = [e.data for e in service.events[attempt_id] if e.kind == "warning"]
-    assert warning["code"] == "mlflow"
-    assert "runs/create is not allowed" in warning["message"]
+    assert warning == {"code": "mlflow", "message": follower.MISSING}
+    assert "pip install" in follower.MISSING
+    assert not mlflow.calls
 
 
 def fail(*_args, **_options):
@@ -103,13 +107,11 @@ def fail(*_args, **_options):
     ("owner", "method", "part"),
     [
         (observers, "TensorBoard", "TensorBoard"),
-        (observers, "MlflowClient", "MLflow"),
+        (observers, "Follower", "MLflow"),
         (TensorBoard, "on_event", "TensorBoard"),
         (TensorBoard, "close", "TensorBoard"),
-        (Tracking, "start", "MLflow"),
-        (Tracking, "on_event", "MLflow"),
-        (Tracking, "_tell_once", "MLflow"),
-        (Tracking, "finish", "MLflow"),
+        (Follower, "start", "MLflow"),
+        (Follower, "finish", "MLflow"),
         (PreviewUploader, "offer", "the upload of sample predictions"),
         (PreviewUploader, "_send", "the upload of sample predictions"),
     ],

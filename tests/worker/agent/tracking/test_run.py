@@ -1,13 +1,16 @@
 from datetime import UTC, datetime
 
 import pytest
+from mlflow.tracking import MlflowClient
 
 from redkiln.events import Event, EventKind
 from tests.worker.agent.fake_mlflow import FakeMlflow
-from worker.agent.observers import tracking
-from worker.agent.observers.mlflow import MlflowClient, flatten, make_name
-from worker.agent.observers.tracking import RunFacts, Tracking
+from worker.agent.tracking import __main__ as process
+from worker.agent.tracking.messages import Ending, RunFacts
+from worker.agent.tracking.names import flatten
+from worker.agent.tracking.run import TrackedRun
 
+REFUSED = "MLflow refused some of the run's data: INVALID_PARAMETER_VALUE: "
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPEC = {
     "model": {"name": "amdnet", "options": {"image_size": 32}},
@@ -41,24 +44,44 @@ def mlflow():
 
 
 @pytest.fixture(autouse=True)
-def _hurry(monkeypatch):
-    monkeypatch.setattr(tracking, "BATCH_SECONDS", 0.02)
+def _no_retries(monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setattr(process, "RETRY_SECONDS", 0.0)
+
+
+class Tracked:
+    """A run that is written in this process, as the follower does it."""
+
+    def __init__(self, folder, url, job_id):
+        self.path = folder / f"{len(list(folder.iterdir()))}.jsonl"
+        facts = RunFacts(
+            events_path=self.path,
+            experiment="redkiln",
+            job_id=job_id,
+            job_name="flowers",
+            tags={"redkiln.dataset_fingerprint": "f00d"},
+        )
+        self.run = TrackedRun(MlflowClient(url), facts)
+
+    def on_event(self, event):
+        with self.path.open("a") as file:
+            file.write(event.model_dump_json() + "\n")
+
+    def finish(self, status, files=(), *, timeout_seconds=60.0):
+        ending = Ending(status=status, files=files, timeout_seconds=timeout_seconds)
+        return process.end(self.run, ending)
 
 
 @pytest.fixture
-def track():
-    begun, faults = [], []
+def track(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("events")
 
-    def track(url, *, job_id="job_1", **options):
-        facts = RunFacts("redkiln", job_id, "flowers", {"redkiln.dataset_fingerprint": "f00d"})
-        begun.append(Tracking(MlflowClient(url, **options), facts, on_fault=faults.append))
-        begun[-1].start()
-        return begun[-1]
+    def track(url, *, job_id="job_1"):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        return Tracked(folder, url, job_id)
 
-    yield track
-    for run in begun:
-        run.halt()
-    assert not faults
+    return track
 
 
 def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, track):
@@ -70,7 +93,7 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
     (tmp_path / "model.onnx").write_bytes(b"onnx" * 100_000)
     (tmp_path / "report.md").write_text("# a model")
     files = [tmp_path / "model.onnx", tmp_path / "report.md", tmp_path / "missing.png"]
-    assert run.finish("succeeded", files) is None
+    assert run.finish("FINISHED", files) is None
     run_on_server = server.only_run()
     assert run_on_server["name"] == "flowers"
     assert run_on_server["status"] == "FINISHED"
@@ -91,8 +114,9 @@ def test_a_job_is_a_run_with_parameters_curves_tags_and_files(mlflow, tmp_path, 
         "redkiln.verified": "true",
     }
     assert server.experiments == {"redkiln": "1"}
-    assert server.files["1/run1/artifacts/model.onnx"] == b"onnx" * 100_000
-    assert set(server.files) == {"1/run1/artifacts/model.onnx", "1/run1/artifacts/report.md"}
+    folder = f"1/{run_on_server['id']}/artifacts"
+    assert server.files[f"{folder}/model.onnx"] == b"onnx" * 100_000
+    assert set(server.files) == {f"{folder}/model.onnx", f"{folder}/report.md"}
 
 
 def test_a_jobs_next_attempt_continues_the_same_run(mlflow, track):
@@ -100,22 +124,22 @@ def test_a_jobs_next_attempt_continues_the_same_run(mlflow, track):
     first = track(server.url)
     first.on_event(resolved())
     first.on_event(metrics({"train/loss": [[1, 2.0]]}))
-    assert first.finish("paused", []) is None
+    assert first.finish("RUNNING") is None
     assert server.only_run()["status"] == "RUNNING"
     second = track(server.url)
     # What changed meanwhile is not written over: parameters are written once.
     second.on_event(resolved({"training": {"batch_size": 32, "accumulation": 2}}))
     second.on_event(metrics({"train/loss": [[2, 1.0]]}))
-    assert second.finish("failed", []) is None
+    assert second.finish("FAILED") is None
     run_on_server = server.only_run()
     assert run_on_server["params"]["training.batch_size"] == "64"
     assert run_on_server["params"]["training.accumulation"] == "2"
     assert [step for _, step, _ in run_on_server["metrics"]] == [1, 2]
     assert run_on_server["status"] == "FAILED"
     other = track(server.url, job_id="job_2")
-    assert other.finish("cancelled", []) is None
+    assert other.finish("KILLED") is None
     assert len(server.runs) == 2
-    assert server.runs["run2"]["status"] == "KILLED"
+    assert [run["status"] for run in server.runs.values()] == ["FAILED", "KILLED"]
 
 
 def test_more_than_a_batch_takes_several_requests(mlflow, track):
@@ -123,7 +147,7 @@ def test_more_than_a_batch_takes_several_requests(mlflow, track):
     run = track(server.url)
     run.on_event(resolved({f"p{n}": n for n in range(250)}))
     run.on_event(metrics({"train/loss": [[step, 1 / step] for step in range(1, 2501)]}))
-    assert run.finish("succeeded", []) is None
+    assert run.finish("FINISHED") is None
     run_on_server = server.only_run()
     assert len(run_on_server["params"]) == 250
     assert [step for _, step, _ in run_on_server["metrics"]] == list(range(1, 2501))
@@ -133,7 +157,7 @@ def test_points_that_are_not_finite_are_omitted(mlflow, track):
     server = mlflow()
     run = track(server.url)
     run.on_event(metrics({"train/loss": [[1, None], [2, float("nan")], [3, 1.0]]}))
-    assert run.finish("failed", []) is None
+    assert run.finish("FAILED") is None
     assert server.only_run()["metrics"] == [("train/loss", 3, 1.0)]
 
 
@@ -143,17 +167,8 @@ def test_a_temporarily_unreachable_server_misses_nothing(mlflow, track):
     run = track(server.url)
     run.on_event(resolved())
     run.on_event(metrics({"train/loss": [[1, 2.0]]}))
-    assert run.finish("succeeded", []) is None
+    assert run.finish("FINISHED") is None
     assert server.only_run()["metrics"] == [("train/loss", 1, 2.0)]
-
-
-def test_a_server_that_never_answers_causes_a_warning_and_no_long_wait(monkeypatch, track):
-    monkeypatch.setattr(tracking, "CLOSE_SECONDS", 0.5)
-    run = track("http://127.0.0.1:9")
-    run.on_event(resolved())
-    warning = run.finish("succeeded", [])
-    assert warning is not None
-    assert "did not take everything in time" in warning
 
 
 def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
@@ -161,9 +176,7 @@ def test_a_refusal_is_a_warning_that_says_why(mlflow, track):
     server.refuse.add("runs/log-batch")
     run = track(server.url)
     run.on_event(resolved())
-    assert run.finish("succeeded", []) == (
-        "MLflow refused some of the run's data: runs/log-batch is not allowed (400)"
-    )
+    assert run.finish("FINISHED", []) == f"{REFUSED}runs/log-batch is not allowed"
 
 
 def test_only_the_refused_parameter_is_missing(mlflow, tmp_path, track):
@@ -173,10 +186,8 @@ def test_only_the_refused_parameter_is_missing(mlflow, tmp_path, track):
     run.on_event(resolved())
     run.on_event(metrics({"train/loss": [[1, 2.0]]}))
     (tmp_path / "report.md").write_text("# a model")
-    warning = run.finish("succeeded", [tmp_path / "report.md"])
-    assert (
-        warning == "MLflow refused some of the run's data: training.batch_size is not allowed (400)"
-    )
+    warning = run.finish("FINISHED", [tmp_path / "report.md"])
+    assert warning == f"{REFUSED}training.batch_size is not allowed"
     run_on_server = server.only_run()
     assert set(run_on_server["params"]) == set(dict(flatten(SPEC))) - {"training.batch_size"}
     assert run_on_server["metrics"] == [("train/loss", 1, 2.0)]
@@ -191,11 +202,11 @@ def test_only_the_refused_series_or_file_is_missing(mlflow, tmp_path, track):
     names = ["model.onnx", "report.md"]
     for name in names:
         (tmp_path / name).write_text(name)
-    warning = run.finish("succeeded", [tmp_path / name for name in names])
-    assert warning == "MLflow refused some of the run's data: bad is not allowed (400)"
+    warning = run.finish("FINISHED", [tmp_path / name for name in names])
+    assert warning == f"{REFUSED}bad is not allowed"
     run_on_server = server.only_run()
     assert sorted(run_on_server["metrics"]) == [("lr", 1, 0.1), ("train/loss", 1, 2.0)]
-    assert list(server.files) == ["1/run1/artifacts/report.md"]
+    assert [path.rpartition("/")[2] for path in server.files] == ["report.md"]
     assert run_on_server["status"] == "FINISHED"
 
 
@@ -203,7 +214,7 @@ def test_refused_files_do_not_leave_the_run_running(mlflow, tmp_path, track):
     server = mlflow(artifact_scheme="s3:")
     run = track(server.url)
     (tmp_path / "model.onnx").write_bytes(b"onnx")
-    assert "--serve-artifacts" in run.finish("succeeded", [tmp_path / "model.onnx"])
+    assert "--serve-artifacts" in run.finish("FINISHED", [tmp_path / "model.onnx"])
     assert server.only_run()["status"] == "FINISHED"
 
 
@@ -229,7 +240,7 @@ def test_classes_and_metrics_with_any_name_are_reported(mlflow, track):
     run.on_event(
         metrics({name: [[1, 0.5]] for name in ("acc%", "acc$", "acc", "../up", "a//b", "", ".")})
     )
-    assert run.finish("succeeded", []) is None
+    assert run.finish("FINISHED") is None
     run_on_server = server.only_run()
     assert sorted(map(int, run_on_server["params"].values())) == list(range(len(CLASSES)))
     names = [name for name, *_ in run_on_server["metrics"]]
@@ -237,91 +248,9 @@ def test_classes_and_metrics_with_any_name_are_reported(mlflow, track):
     assert {name.partition("-")[0] for name in names if name.startswith("acc")} == {"acc", "acc_"}
 
 
-@pytest.mark.parametrize(
-    ("name", "made"),
-    [
-        ("training.optimizer.lr", "training.optimizer.lr"),
-        ("val/accuracy of für", "val/accuracy of für"),
-        ("training.class_weights.>50K", "training.class_weights._50K-112c3242"),
-        ("val/acc%", "val/acc_-"),
-        ("../up", "_up-"),
-        ("x" * 251, "x" * 241 + "-"),
-    ],
-)
-def test_a_name_that_servers_refuse_is_replaced_by_a_valid_one(name, made):
-    assert make_name(name).startswith(made)
-    assert make_name(name) == name or len(make_name(name).rpartition("-")[2]) == 8
-
-
-@pytest.mark.parametrize(
-    ("reported", "actual", "status"),
-    [
-        ("succeeded", "cancelled", "KILLED"),
-        ("succeeded", "failed", "FAILED"),
-        ("paused", "cancelled", "KILLED"),
-        ("succeeded", "succeeded", "FINISHED"),
-    ],
-)
-def test_a_changed_outcome_is_corrected_on_the_server(mlflow, reported, actual, status, track):
-    server = mlflow()
-    run = track(server.url)
+def test_an_unreachable_server_is_a_warning_that_says_why(track):
+    run = track("http://127.0.0.1:9")
     run.on_event(resolved())
-    assert run.finish(reported, []) is None
-    run.correct(actual)
-    assert server.only_run()["status"] == status
-    updates = [path for _, path in server.calls if path.endswith("runs/update")]
-    assert len(updates) == (reported != "paused") + (reported != actual)
-
-
-def test_a_correction_that_does_not_arrive_harms_nothing(mlflow, track):
-    server = mlflow()
-    run = track(server.url)
-    assert run.finish("succeeded", []) is None
-    server.refuse.add("runs/update")
-    run.correct("cancelled")
-    assert server.only_run()["status"] == "FINISHED"
-
-
-def test_files_that_the_server_does_not_accept_cause_a_warning(mlflow, tmp_path, track):
-    server = mlflow(artifact_scheme="s3:")
-    run = track(server.url)
-    (tmp_path / "model.onnx").write_bytes(b"onnx")
-    warning = run.finish("succeeded", [tmp_path / "model.onnx"])
-    assert warning is not None
-    assert "--serve-artifacts" in warning
-
-
-def test_data_that_waits_for_the_server_is_bounded(monkeypatch):
-    monkeypatch.setattr(tracking, "MAX_WAITING", 10)
-    facts = RunFacts("redkiln", "job_1", "flowers", {})
-    run = Tracking(MlflowClient("http://127.0.0.1:9"), facts, on_fault=pytest.fail)
-    run.on_event(metrics({"train/loss": [[step, 1.0] for step in range(25)]}))
-    assert [m.step for m in run._news.metrics] == list(range(15, 25))
-    assert run._news.num_lost == 15
-
-
-@pytest.mark.parametrize(
-    ("options", "authorization"),
-    [({"token": "secret"}, "Bearer secret"), ({}, "Basic bWU6cHc=")],
-)
-def test_credentials_are_sent_to_the_server(mlflow, options, authorization, track):
-    server = mlflow()
-    url = server.url if options else server.url.replace("http://", "http://me:pw@")
-    assert track(url, **options).finish("succeeded", []) is None
-    assert server.authorizations == {authorization}
-
-
-def test_a_spec_is_flattened_into_parameters():
-    assert dict(flatten(SPEC)) == {
-        "model.name": "amdnet",
-        "model.options.image_size": "32",
-        "training.batch_size": "64",
-        "training.optimizer.lr": "0.002",
-        "training.optimizer.betas": "[0.9, 0.999]",
-    }
-
-
-def test_an_attempt_that_never_started_does_not_wait():
-    facts = RunFacts("redkiln", "job_1", "flowers", {})
-    run = Tracking(MlflowClient("http://127.0.0.1:9"), facts, on_fault=pytest.fail)
-    assert run.finish("failed", []) is None
+    warning = run.finish("FINISHED", timeout_seconds=0.0)
+    assert warning.startswith("MLflow did not take everything in time: ")
+    assert "Connection refused" in warning
