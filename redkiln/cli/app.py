@@ -23,7 +23,7 @@ from redkiln.cli import (
 )
 from redkiln.cli.command import Json, Key, Session, Url, command, example_text
 from redkiln.cli.exit_codes import MEANINGS
-from redkiln.cli.model import predict
+from redkiln.cli.model import predict, verify
 from redkiln.cli.script import run
 from redkiln.errors import RedkilnError
 from redkiln.version import __version__
@@ -62,8 +62,8 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for group in (
-        train, run, init, jobs, steering, records, preview, artifacts, predict, compare, datasets,
-        tasks, workers, gpus, doctor, bench, keys,
+        train, run, init, jobs, steering, records, preview, artifacts, predict, verify, compare,
+        datasets, tasks, workers, gpus, doctor, bench, keys,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

@@ -1,6 +1,6 @@
 """Inputs by name, and those among them that cannot be used."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -24,10 +24,12 @@ class Item:
     Attributes:
         name: Name for people: a path, `rows.csv:3`, or the text itself.
         read: Returns the sample in the form that `Preparation.feed` takes.
+        values: All values of a row of a table, by column; None for other samples.
     """
 
     name: str
     read: Callable[[], Any]
+    values: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ class RowPreparation:
             if not is_checked and isinstance(row.values, dict):
                 self._require_columns(row)
                 is_checked = True
-            yield Item(row.name, partial(self._read, row.values))
+            values = row.values if isinstance(row.values, dict) else {}
+            yield Item(row.name, partial(self._read, row.values), values)
 
     def feed(self, samples: list[ReadRow]) -> Arrays:
         """Return rows as the model's inputs, whichever it has."""

@@ -99,10 +99,10 @@ class TextPreparation:
         rows = read_tables(str(path), stdin=stdin, wanted=wanted, has_header=has_header)
         for row in rows:
             if isinstance(row.values, InputError):
-                yield Item(row.name, partial(_refuse, row.values))
+                yield Item(row.name, partial(_refuse, row.values), {})
                 continue
             column = column or self._choose_column(row)
-            yield Item(row.name, partial(_read, row.values.get(column)))
+            yield Item(row.name, partial(_read, row.values.get(column)), row.values)
 
     def _choose_column(self, row: Row) -> str:
         assert isinstance(row.values, dict)

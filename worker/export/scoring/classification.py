@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.compare import wilson
 from redkiln.views.comparison import Interval, Threshold
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
-from worker.export.scoring.intervals import bootstrap, wilson
+from worker.export.scoring.intervals import bootstrap
 from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 

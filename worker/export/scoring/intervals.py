@@ -3,7 +3,6 @@
 Shapes: N samples, B resamples, C classes.
 """
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,8 +10,6 @@ from numpy.typing import NDArray
 
 from redkiln.views.comparison import Interval
 
-Z = 1.959964
-"""97.5 % quantile of the normal distribution."""
 RESAMPLES = 500
 FEWEST_RESAMPLES = 100
 MOST_WORK = 20_000_000
@@ -28,17 +25,6 @@ def average(values: NDArray[np.float64], weights: Weights) -> NDArray[np.float64
     """Return the mean of values (N,) in each resample, (B,)."""
     means: NDArray[np.float64] = weights @ values / weights.sum(axis=1)
     return means
-
-
-def wilson(share: float, num: int) -> Interval:
-    """Return Wilson's interval of a share of `num` samples.
-
-    Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
-    """
-    centre = share + Z**2 / (2 * num)
-    half = Z * math.sqrt(share * (1 - share) / num + Z**2 / (4 * num**2))
-    scale = 1 + Z**2 / num
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
 def bootstrap(

@@ -149,6 +149,7 @@ def describe_preparation(
         "output": output,
         "inputs": [],
         "missing_words": table.index.missing_words,
+        "target": table.index.target,
     }
     if output == LOGITS:
         described["temperature"] = temperature  # inside the graph, too

@@ -71,13 +71,14 @@ class TextSamples:
 
 
 def preprocessing_of_texts(
-    tokens: Tokens, *, column: str, max_length: int, lowercase: bool | None
+    tokens: Tokens, *, column: str, target: str, max_length: int, lowercase: bool | None
 ) -> dict[str, Any]:
     """Return how a text becomes the model's inputs, as JSON.
 
     Args:
         tokens: The data set's tokens.
         column: Name of the column with the texts.
+        target: Name of the column with the classes.
         max_length: Tokens after which a text is truncated.
         lowercase: Whether case is ignored; None if the pretrained tokenizer decides.
     """
@@ -89,6 +90,7 @@ def preprocessing_of_texts(
         "layout": "(batch, tokens)",
         "tokenizer": "tokenizer.json",
         "column": column,
+        "target": target,
         "max_length": max_length,
         "pad_id": tokens.facts.pad_id,
         "vocabulary_size": tokens.facts.vocabulary_size,

@@ -140,6 +140,7 @@ def open_target(
     preprocessing = preprocessing_of_texts(
         start.tokens,
         column=table.index.columns[0].name,
+        target=table.index.target,
         max_length=max_length,
         lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
     )

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from worker.export.scoring.intervals import average, bootstrap, wilson
+from redkiln.predict.compare import wilson
+from worker.export.scoring.intervals import average, bootstrap
 
 
 @pytest.mark.parametrize(

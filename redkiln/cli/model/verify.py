@@ -1,0 +1,165 @@
+"""`redkiln verify`: repeats an export's comparison with torch on this machine."""
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from redkiln.cli.command import Session, command
+from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.model.opening import ModelName, find_model, needing_libraries
+from redkiln.cli.view import words
+from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.transfers import waiting
+
+if TYPE_CHECKING:
+    from redkiln.predict.labelled import DataScore
+    from redkiln.predict.model import Model
+    from redkiln.predict.verify import Verdict
+
+MOST_NAMED = 5
+"""Skipped samples that are named one by one."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "verify", rich_help_panel="Results", examples=(
+        "redkiln verify last",
+        "redkiln verify out/flowers/model.onnx --json",
+        "redkiln verify flowers --data new-photos/",
+    ))(verify)  # fmt: skip
+
+
+def verify(
+    session: Session,
+    model: ModelName,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DATA", show_default=False,
+                     help="Also score labelled data: a folder with a folder for each class, or a "
+                     "table."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", show_default=False,
+                     help="Column of the table with the answers."),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option("--column", metavar="NAME", show_default=False,
+                     help="Column of the table that has the texts."),
+    ] = None,
+    threads: Annotated[
+        int, typer.Option("--threads", min=0, metavar="N", help="Threads; 0 for one on each core.")
+    ] = 0,
+) -> None:  # fmt: skip
+    """Check an exported model against PyTorch's outputs on this machine.
+
+    The job saved real samples and PyTorch's outputs in parity.npz, next to the
+    model. Needs neither service nor PyTorch. The exit status is 5 if the model
+    exceeds a limit of its job, or does worse on your data than chance explains.
+    """
+    with needing_libraries():
+        from redkiln.predict.model import Model
+        from redkiln.predict.verify import verify as run
+
+        path = find_model(session, model)
+        with waiting(session.notes, f"verifying {path}"):
+            verdict = run(path, threads=threads)
+            opened = data and Model(path, threads=threads, column=column)
+            score = opened and data and _score(opened, data, verdict, target=target)
+    if session.is_json:
+        session.emit(_document(verdict, score or None))
+    else:
+        _print(session, verdict, score or None)
+    if not verdict.verified or (score and score.miss):
+        raise typer.Exit(ExitCode.UNVERIFIED)
+
+
+def _score(model: "Model", data: str, verdict: "Verdict", *, target: str | None) -> "DataScore":
+    from redkiln.predict.labelled import score_data
+
+    return score_data(
+        model,
+        data,
+        stdin=sys.stdin.buffer,
+        max_drop=verdict.limits.max_metric_drop,
+        target=target,
+    )
+
+
+def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> None:
+    session.say(
+        f"{verdict.description.path}: {verdict.num_samples:,} saved samples, "
+        f"{verdict.num_test:,} of them from the test split"
+    )
+    columns = (
+        Column("ONNX Runtime"),
+        Column("largest difference", is_right=True),
+        Column("same answer", is_right=True),
+        Column(f"test {verdict.metric_name}", is_right=True),
+    )
+    metric = words.metric
+    rows = [["torch", "", "", metric(verdict.metric_name, verdict.torch_metric)]]
+    for name, way in verdict.ways.items():
+        same = way.difference.agreement
+        rows.append(
+            [
+                name,
+                f"{way.difference.relative:.1e}",
+                "" if same is None else words.percent(same),
+                metric(verdict.metric_name, way.metric),
+            ]
+        )
+    drop = 100 * verdict.limits.max_metric_drop
+    is_error = verdict.metric_name == "rmse"
+    allowed = f"{drop:g} % larger" if is_error else f"{drop:g} points lower"
+    rows.append(["allowed", f"{verdict.limits.tolerance:.1e}", "", allowed])
+    print_table(session.out, columns, rows)
+    if verdict.interval:
+        low, high = map(words.percent, verdict.interval)
+        session.say(f"95 % interval of the test accuracy: {low} to {high}")
+    misses = list(verdict.misses)
+    if score:
+        _print_score(session, score)
+        misses += [score.miss] if score.miss else []
+    for miss in misses:
+        session.say(Text(f"Missed: {miss}", style="red"))
+    for suspicion in verdict.suspicions:
+        session.say(f"Possible cause: {suspicion}")
+    features = verdict.cpu["features"]
+    kind = ", ".join(features) if isinstance(features, list) and features else "unknown features"
+    where = f"on this CPU ({verdict.cpu['architecture']}: {kind})"
+    if not misses:
+        session.say(Text(f"Verified {where}", style="green"))
+    else:
+        session.say(Text(f"UNVERIFIED {where}", style="bold red"))
+
+
+def _print_score(session: Session, score: "DataScore") -> None:
+    name = score.metric_name
+    found, low, high = (words.metric(name, value) for value in (score.metric, *score.interval))
+    known = ""
+    if score.recorded is not None:
+        known = f"; the job's test split: {words.metric(name, score.recorded)}"
+    skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
+    session.say(
+        f"{score.data}: {name} {found} of {score.num_samples:,} samples{skipped}, 95 % interval "
+        f"{low} to {high}{known}"
+    )
+    for one in score.skipped[:MOST_NAMED]:
+        session.note(f"Skipped {one.name}: {one.reason}")
+
+
+def _document(verdict: "Verdict", score: "DataScore | None") -> dict[str, Any]:
+    described = asdict(verdict)
+    del described["description"]
+    return {
+        "model": str(verdict.description.path),
+        "job_id": verdict.description.job_id,
+        "verified": verdict.verified and not (score and score.miss),
+        "data": score and asdict(score),
+        **described,
+    }

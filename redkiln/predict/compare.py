@@ -1,0 +1,112 @@
+"""Compares two sets of outputs for the same samples, and says what their difference looks like.
+
+Shapes: N samples, K classes.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Z = 1.959964
+"""97.5 % quantile of the normal distribution."""
+ALIKE = 0.02
+"""Part of the largest output that may remain when a suspicion explains a difference."""
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """How far outputs are from those of torch.
+
+    Attributes:
+        relative: Largest difference, divided by the largest output of torch.
+        max_abs: Largest difference.
+        mean_abs: Mean difference.
+        agreement: Share of samples with the same class; None for a regression.
+    """
+
+    relative: float
+    max_abs: float
+    mean_abs: float
+    agreement: float | None
+
+
+def compare(outputs: Floats, reference: Floats) -> OutputDifference:
+    """Return the difference of two (N, K) or (N,) arrays; what is not finite counts as infinite."""
+    distance = np.abs(outputs.astype(np.float64) - reference.astype(np.float64))
+    if not np.isfinite(distance).all():
+        distance = np.full_like(distance, np.inf)
+    scale = max(float(np.abs(reference).max()), 1e-12)
+    same = None
+    if reference.ndim == 2:
+        same = float((outputs.argmax(axis=1) == reference.argmax(axis=1)).mean())
+    largest = float(distance.max())
+    return OutputDifference(largest / scale, largest, float(distance.mean()), same)
+
+
+def score(outputs: Floats, targets: NDArray[Any]) -> float:
+    """Return the accuracy of (N, K) logits, or the RMSE of (N,) values."""
+    if outputs.ndim == 2:
+        return float((outputs.argmax(axis=1) == targets).mean())
+    return float(np.sqrt(np.mean((outputs.astype(np.float64) - targets) ** 2)))
+
+
+def find_drop(outputs: Floats, reference: Floats, targets: NDArray[Any]) -> float:
+    """Return how much accuracy is lost, or by which fraction the RMSE grows."""
+    found, known = score(outputs, targets), score(reference, targets)
+    if reference.ndim == 2:
+        return known - found
+    return (found - known) / max(known, 1e-6 * float(np.std(targets)), 1e-12)
+
+
+def wilson(share: float, num: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share of `num` samples.
+
+    Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
+    """
+    centre = share + Z**2 / (2 * num)
+    half = Z * math.sqrt(share * (1 - share) / num + Z**2 / (4 * num**2))
+    scale = 1 + Z**2 / num
+    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+
+
+def suspect(outputs: Floats, reference: Floats, *, singles: Floats) -> Iterator[str]:
+    """Name causes that explain how outputs differ; call it only if they differ too much.
+
+    Args:
+        outputs: (N, K) or (N,) outputs of the file in large batches.
+        reference: Torch's outputs for the same samples.
+        singles: (S, ...) outputs of the file for the first S samples, one at a time.
+    """
+    scale = max(float(np.abs(reference).max()), 1e-12)
+    if not np.isfinite(outputs).all():
+        yield "some outputs are not finite numbers"
+        return
+    alone = float(np.abs(singles - outputs[: len(singles)]).max()) / scale
+    if alone > ALIKE:
+        yield (
+            f"a sample's outputs depend on the other samples of its batch (by {alone:.0%} of the "
+            "largest output): batch normalisation was exported in training mode"
+        )
+    if reference.ndim != 2 or len(reference) < 2:
+        return
+    yield from _suspect_order(outputs, reference, scale)
+    shift = (outputs - reference).mean(axis=0)
+    rest = float(np.abs(outputs - reference - shift).max()) / scale
+    if rest < ALIKE and float(np.abs(shift).max()) / scale > ALIKE:
+        listed = ", ".join(f"{value:+.2g}" for value in shift[:5])
+        yield f"every class's output is shifted by a constant ({listed}): a bias is missing"
+
+
+def _suspect_order(outputs: Floats, reference: Floats, scale: float) -> Iterator[str]:
+    distances = np.abs(outputs.T[:, None] - reference.T[None]).max(axis=2) / scale
+    order = distances.argmin(axis=1)
+    places = np.arange(len(order))
+    is_other_order = len(set(order.tolist())) == len(order) and bool((order != places).any())
+    if is_other_order and float(distances[places, order].max()) < ALIKE:
+        listed = ", ".join(map(str, order[:10].tolist()))
+        yield f"the outputs agree if the classes are in the order {listed}"

@@ -1,0 +1,260 @@
+"""Repeats an export's comparison with torch, on the samples that the job saved in `parity.npz`.
+
+Shapes: N samples.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.errors import ModelError
+from redkiln.predict.compare import (
+    Floats,
+    OutputDifference,
+    compare,
+    find_drop,
+    score,
+    suspect,
+    wilson,
+)
+from redkiln.predict.cpu import detect_cpu
+from redkiln.predict.description import Description, check_digest, describe
+from redkiln.predict.images import feed_pixels
+from redkiln.predict.items import Arrays
+from redkiln.predict.session import open_session
+from redkiln.predict.texts import IDS, MASK, feed_tokens
+
+PARITY = "parity.npz"
+BATCHES = (64, 7, 1)
+"""The whole set in the first size, and a few samples in the others: users have any size."""
+FEW = 14
+TOLERANCE, MAX_DROP = 1e-3, 0.005
+"""Limits for a file without a manifest: the defaults of a job spec."""
+WAYS = {"optimised for this CPU": True, "as written": False}
+"""How ONNX Runtime runs a file: whether it may rewrite the graph."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What `parity.npz` holds.
+
+    Attributes:
+        inputs: Samples by the names of the model's inputs, as saved.
+        outputs: (N, ...) torch's outputs.
+        targets: (N,) labels or values.
+        is_test: (N,) bool; only these are scored.
+    """
+
+    inputs: dict[str, NDArray[Any]]
+    outputs: Floats
+    targets: NDArray[Any]
+    is_test: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The gate of a job: the largest relative difference of outputs, and the largest drop."""
+
+    tolerance: float
+    max_metric_drop: float
+
+
+@dataclass(frozen=True)
+class Way:
+    """The comparison for one way of running the file.
+
+    Attributes:
+        metric: Accuracy, or RMSE, of the saved test samples.
+        drop: How much worse it is than under torch.
+        misses: Limits that were exceeded, each with its numbers.
+        suspicions: What the difference looks like.
+    """
+
+    difference: OutputDifference
+    metric: float
+    drop: float
+    misses: list[str]
+    suspicions: list[str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verification found.
+
+    Attributes:
+        metric_name: `accuracy` or `rmse`.
+        torch_metric: Metric of torch's saved outputs.
+        interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for a regression.
+        limits: The gate of the job.
+        ways: Results of running the file optimised and as written.
+        misses: Limits that were exceeded, each with its numbers; empty if the file is verified.
+        suspicions: What the differences look like.
+        cpu: The CPU that this is true for.
+    """
+
+    description: Description
+    num_samples: int
+    num_test: int
+    metric_name: str
+    torch_metric: float
+    interval: tuple[float, float] | None
+    limits: Limits
+    ways: dict[str, Way]
+    misses: list[str] = field(default_factory=list)
+    suspicions: list[str] = field(default_factory=list)
+    cpu: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def verified(self) -> bool:
+        """Whether no limit was exceeded."""
+        return not self.misses
+
+
+def verify(
+    path: Path, *, threads: int = 0, on_batch: Callable[[int], None] | None = None
+) -> Verdict:
+    """Compare a file with torch's saved outputs, optimised by ONNX Runtime and as written.
+
+    Args:
+        path: The ONNX file; `parity.npz` and `manifest.json` are next to it.
+        threads: Threads of an operator; 0 for one on each core.
+        on_batch: Called with the number of samples of each batch.
+
+    Raises:
+        ModelError: A file is missing, damaged, or does not belong to the others.
+    """
+    sessions = {
+        name: open_session(path, threads=threads, is_optimized=is_optimized)
+        for name, is_optimized in WAYS.items()
+    }
+    first = next(iter(sessions.values()))
+    description = describe(path, first.get_modelmeta().custom_metadata_map)
+    check_digest(path, description.manifest)
+    parity_path = path.parent / PARITY
+    saved = load_saved(parity_path, description)
+    check_digest(parity_path, description.manifest)
+    gate = description.manifest.get("verification", {}).get("gate", {})
+    limits = Limits(
+        tolerance=float(gate.get("tolerance", TOLERANCE)),
+        max_metric_drop=float(gate.get("max_metric_drop", MAX_DROP)),
+    )
+    say = on_batch or (lambda _num: None)
+    ways: dict[str, Way] = {}
+    for name, session in sessions.items():
+        outputs, few = _run(session, description, saved, say)
+        ways[name] = _judge_way(name, outputs, few, saved, limits)
+    scored, targets = _scored(saved.outputs, saved)
+    metric = next(iter(ways.values())).metric
+    is_regression = description.is_regression
+    return Verdict(
+        description=description,
+        num_samples=len(saved.outputs),
+        num_test=int(saved.is_test.sum()),
+        metric_name="rmse" if is_regression else "accuracy",
+        torch_metric=score(scored, targets),
+        interval=None if is_regression else wilson(metric, len(scored)),
+        limits=limits,
+        ways=ways,
+        misses=[miss for way in ways.values() for miss in way.misses],
+        suspicions=_list_suspicions(ways),
+        cpu=detect_cpu(),
+    )
+
+
+def _list_suspicions(ways: dict[str, Way]) -> list[str]:
+    found = dict.fromkeys(text for way in ways.values() for text in way.suspicions)
+    optimised, written = ways.values()
+    if optimised.misses and not written.misses:
+        found[
+            "the file is right as written, but ONNX Runtime computes it differently on this CPU: "
+            "sums of int8 products may saturate"
+        ] = None
+    return list(found)
+
+
+def load_saved(path: Path, description: Description) -> Saved:
+    """Read `parity.npz`.
+
+    Raises:
+        ModelError: The file is missing, damaged, or of another model.
+    """
+    if not path.is_file():
+        raise ModelError(
+            f"{path} is missing. Put the job's {path.name} next to the model, or name the job."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:
+        raise ModelError(f"{path} cannot be read ({error}). Download it again.") from error
+    outputs = arrays.pop(description.output, None)
+    targets = arrays.pop("labels", arrays.pop("targets", None))
+    is_test = arrays.pop("is_test", None)
+    if outputs is None or targets is None or is_test is None or not arrays:
+        raise ModelError(f"{path} does not belong to {description.path}. Use the files of one job.")
+    return Saved(arrays, outputs, targets, is_test)
+
+
+def feed(description: Description, inputs: dict[str, NDArray[Any]]) -> Arrays:
+    """Turn samples as saved in `parity.npz` into the model's inputs."""
+    if IDS in inputs:
+        return feed_tokens(inputs[IDS], inputs[MASK])
+    if "resize" in description.preprocessing:
+        return feed_pixels(next(iter(inputs.values())))
+    return dict(inputs)
+
+
+def _run(
+    session: Any, description: Description, saved: Saved, say: Callable[[int], None]
+) -> tuple[Floats, dict[int, Floats]]:
+    """Return the outputs of all samples in large batches, and of a few in other sizes."""
+    sizes = {size: len(saved.outputs) if size == BATCHES[0] else FEW for size in BATCHES}
+    found: dict[int, Floats] = {}
+    for size, num in sizes.items():
+        outputs = []
+        for start in range(0, min(num, len(saved.outputs)), size):
+            some = {name: array[start : start + size] for name, array in saved.inputs.items()}
+            outputs.append(session.run([description.output], feed(description, some))[0])
+            say(len(outputs[-1]))
+        found[size] = np.concatenate(outputs)
+    return found[BATCHES[0]], found
+
+
+def _judge_way(
+    name: str, outputs: Floats, few: dict[int, Floats], saved: Saved, limits: Limits
+) -> Way:
+    everything = np.concatenate(list(few.values()))
+    reference = np.concatenate([saved.outputs[: len(some)] for some in few.values()])
+    scored, targets = _scored(outputs, saved)
+    difference = compare(everything, reference)
+    drop = find_drop(scored, _scored(saved.outputs, saved)[0], targets)
+    misses = [f"{name}: {miss}" for miss in _find_misses(difference, drop, limits)]
+    suspicions = suspect(outputs, saved.outputs, singles=few[1]) if misses else ()
+    return Way(difference, score(scored, targets), drop, misses, list(suspicions))
+
+
+def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:
+    """Return outputs and targets of the test samples, or of all if none is one."""
+    chosen = saved.is_test if saved.is_test.any() else np.ones_like(saved.is_test)
+    return outputs[chosen], saved.targets[chosen]
+
+
+def _find_misses(difference: OutputDifference, drop: float, limits: Limits) -> list[str]:
+    misses = []
+    if not difference.relative <= limits.tolerance:
+        misses.append(
+            f"outputs differ by up to {difference.relative:.2e} of the largest output, more than "
+            f"tolerance {limits.tolerance:.2e}"
+        )
+    if not drop <= limits.max_metric_drop:
+        what = (
+            f"the RMSE is {drop:.2%} larger"
+            if difference.agreement is None
+            else f"the accuracy is {drop:.4f} lower"
+        )
+        misses.append(f"{what}, more than max_metric_drop {limits.max_metric_drop:.4f}")
+    return misses

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.redkiln.predict.test_verify import plant
+
+
+@pytest.fixture(autouse=True)
+def _alone(fake, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_a_verified_model_is_printed_with_its_numbers(redkiln, tmp_path):
+    done = redkiln("verify", plant(tmp_path / "model"))
+    assert done.code == 0
+    assert "150 saved samples, 100 of them from the test split" in done.out
+    assert "optimised for this CPU" in done.out
+    assert "0.5 points lower" in done.out
+    assert "Verified on this CPU" in done.out
+
+
+def test_a_missed_gate_has_its_exit_status_and_says_why(redkiln, tmp_path):
+    path = plant(tmp_path / "model", bias=np.zeros(3, np.float32))
+    done = redkiln("verify", path)
+    assert done.code == 5
+    assert "Missed: optimised for this CPU: outputs differ by up to" in done.out
+    assert "Possible cause: every class's output is shifted" in done.out
+    assert "UNVERIFIED on this CPU" in done.out
+    found = redkiln("verify", path, "--json").json
+    assert found["verified"] is False
+    assert found["ways"]["as written"]["difference"]["agreement"] < 1
+    assert {"architecture", "features"} <= set(found["cpu"])
+
+
+def test_labelled_data_decide_too(redkiln, tmp_path):
+    facts = {
+        "output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch",
+    }  # fmt: skip
+    path = plant(tmp_path / "model", facts=facts, manifest={"metrics": {"test/accuracy": 0.99}})
+    for number in range(30):
+        folder = tmp_path / "data" / ("red", "green", "blue")[number % 3]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (9 * number % 256, 40, 90)).save(folder / f"{number}.png")
+    done = redkiln("verify", path, "--data", tmp_path / "data")
+    assert done.code == 5
+    assert "of 30 samples" in done.out
+    assert "the job's test split: 99.0 %" in done.out
+    assert "Missed:" in done.out
+
+
+def test_a_job_without_saved_samples_says_what_is_missing(redkiln, tmp_path):
+    path = plant(tmp_path / "model")
+    (path.parent / "parity.npz").unlink()
+    done = redkiln("verify", path)
+    assert done.code == 2
+    assert "parity.npz is missing" in done.err

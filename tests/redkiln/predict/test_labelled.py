@@ -1,0 +1,77 @@
+import io
+
+import pytest
+from PIL import Image
+
+from redkiln.errors import ModelError
+from redkiln.predict.labelled import score_data
+from redkiln.predict.model import Model
+from tests.redkiln.predict.models import save_colours, save_moods, save_prices
+
+
+def score(path, data, *, stdin=b"", **options):
+    return score_data(
+        Model(path, threads=1), str(data), stdin=io.BytesIO(stdin), max_drop=0.01, **options
+    )
+
+
+@pytest.fixture
+def shades(tmp_path):
+    """20 images whose folder names their colour, but for 4 of them."""
+    for number in range(20):
+        name, shade = ("red", (200, 0, 0)) if number % 2 else ("blue", (0, 0, 200))
+        folder = tmp_path / "data" / (name if number > 3 else "green")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), shade).save(folder / f"{number}.png")
+    return tmp_path / "data"
+
+
+def test_a_folder_of_classes_is_scored_with_an_interval(tmp_path, shades):
+    found = score(save_colours(tmp_path), shades)
+    assert (found.metric, found.num_samples, found.recorded) == (0.8, 20, None)
+    assert found.interval == pytest.approx((0.584, 0.919), abs=1e-3)
+    assert found.miss is None
+
+
+@pytest.mark.parametrize(("recorded", "is_missed"), [(0.95, True), (0.9, False)])
+def test_only_what_chance_does_not_explain_is_a_miss(tmp_path, shades, recorded, is_missed):
+    model = save_colours(tmp_path, manifest={"metrics": {"test/accuracy": recorded}})
+    found = score(model, shades)
+    assert bool(found.miss) == is_missed
+    assert not is_missed or "accuracy is 0.8 (95 % interval 0.584" in found.miss
+
+
+def test_unknown_classes_and_broken_images_are_skipped_by_name(tmp_path, shades):
+    (shades / "red" / "bad.png").write_text("no image")
+    (shades / "green").rename(shades / "mauve")
+    found = score(save_colours(tmp_path), shades)
+    assert (found.metric, found.num_samples) == (1.0, 16)
+    reasons = {one.reason for one in found.skipped}
+    assert "'mauve' is not a class of the model (red, green, blue)" in reasons
+    assert len(found.skipped) == 5
+
+
+def test_a_table_is_scored_by_its_target(tmp_path):
+    model = save_prices(tmp_path, manifest={"metrics": {"test/rmse": 5.0}})
+    table = b"rooms,built,colour,price\n1,,white,110\n2,,white,190\n3,,white,many\nx,,white,1\n"
+    found = score(model, "-", stdin=table)
+    assert (found.metric, found.num_samples, found.metric_name) == (10.0, 2, "rmse")
+    assert [one.reason for one in found.skipped] == [
+        "the answer 'many' is not a number",
+        "column rooms: 'x' is not a number",
+    ]
+    assert "the rmse is 10" in found.miss
+
+
+def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
+    path = tmp_path / "mail.csv"
+    path.write_text("message,mood\ngood,happy\nbad,happy\n")
+    model = save_moods(tmp_path / "model")
+    with pytest.raises(ModelError, match="Its columns are message, mood; choose the one"):
+        score(model, path)
+    assert score(model, path, target="mood").metric == 0.5
+
+
+def test_data_without_usable_samples_are_refused(tmp_path):
+    with pytest.raises(ModelError, match="No sample of - can be used: column rooms"):
+        score(save_prices(tmp_path), "-", stdin=b"rooms,built,colour,price\nx,,,1\n")
